@@ -1,0 +1,149 @@
+"""A `NeuralMIP` read into arrays at the moment of solving: what all solvers work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pyscipopt import Model
+
+from .errors import ProblemError
+from .predictor import Predictor, is_variable
+from .snapshot import Snapshot, copy_model, matrix_of, read_model, solution_values
+from .verification import TOLERANCE, Verification, relative_violation
+
+
+@dataclass(frozen=True)
+class InputMap:
+    """Where the inputs of one predictor sit: `index` into a full assignment, or -1 for a constant."""
+
+    index: np.ndarray
+    constant: np.ndarray
+    output: np.ndarray
+
+
+class Compiled:
+    """A `NeuralMIP` read into arrays at the moment of solving: what all solvers work on."""
+
+    def __init__(self, model: Model, predictors: list[Predictor]) -> None:
+        if not predictors:
+            raise ProblemError("the problem has no predictor: call problem.add_predictor(net, x, y) first.")
+        self.model = model
+        self.predictors = predictors
+        self.snapshot: Snapshot = read_model(model)
+        self.maps = [self._locate(p) for p in predictors]
+        self.is_output = np.zeros(self.snapshot.n_variables, dtype=bool)
+        for m in self.maps:
+            self.is_output[m.output] = True
+
+    def _locate(self, predictor: Predictor) -> InputMap:
+        position, lower, upper = self.snapshot.position, self.snapshot.lower, self.snapshot.upper
+        index = np.full(predictor.inputs.shape, -1)
+        constant = np.zeros(predictor.inputs.shape)
+        for cell, entry in np.ndenumerate(predictor.inputs):
+            if not is_variable(entry):
+                constant[cell] = float(entry)
+                continue
+            at = position[entry.ptr()]
+            if not (np.isfinite(lower[at]) and np.isfinite(upper[at])):
+                raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
+            index[cell] = at
+        output = np.array([[position[v.ptr()] for v in row] for row in predictor.outputs])
+        return InputMap(index, constant, output)
+
+    def inputs(self, values: np.ndarray) -> list[np.ndarray]:
+        """Input matrices of the predictors at a full assignment."""
+        return [np.where(m.index >= 0, values[m.index], m.constant) for m in self.maps]
+
+    def with_outputs(self, values: np.ndarray) -> np.ndarray:
+        """The same assignment with every integer rounded and every output replaced by the true network's."""
+        values = np.where(self.snapshot.integer, np.round(values), values)
+        for predictor, m, x in zip(self.predictors, self.maps, self.inputs(values), strict=True):
+            values[m.output] = predictor.predict(x)
+        return values
+
+    def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
+        """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
+        s = self.snapshot
+        if values.shape != (s.n_variables,):
+            raise ProblemError(f"a point has {s.n_variables} values, one for each variable; got {values.shape}.")
+        if not np.isfinite(values).all():
+            bad = s.names[int(np.argmin(np.isfinite(values)))]
+            raise ProblemError(f"the point has no finite value for {bad}.")
+        rows = relative_violation(s.rows @ values, s.row_lower, s.row_upper)
+        bounds = relative_violation(values, s.lower, s.upper)
+        integrality = np.where(s.integer, np.abs(values - np.round(values)), 0.0)
+        error, wrong, logit = 0.0, 0, np.inf
+        for predictor, m, x in zip(self.predictors, self.maps, self.inputs(values), strict=True):
+            raw = predictor.raw(x)
+            difference = np.abs(values[m.output] - predictor.outputs_of(raw))
+            if predictor.kind == "classification":
+                wrong += int((difference > 0.5).sum())
+                logit = min(logit, float(np.abs(raw).min()))
+            else:
+                error = max(error, float((difference / np.maximum(1.0, np.abs(raw))).max()))
+        linear_ok = max(rows.max(initial=0.0), bounds.max(initial=0.0)) <= tolerance
+        worst = ""
+        if rows.size and rows.max() > tolerance:
+            worst = f"row {s.row_names[int(rows.argmax())]}"
+        elif bounds.size and bounds.max() > tolerance:
+            worst = f"bound of {s.names[int(bounds.argmax())]}"
+        elif integrality.max(initial=0.0) > tolerance:
+            worst = f"integrality of {s.names[int(integrality.argmax())]}"
+        return Verification(
+            objective=s.objective(values),
+            row_violation=float(rows.max(initial=0.0)),
+            bound_violation=float(bounds.max(initial=0.0)),
+            integrality_violation=float(integrality.max(initial=0.0)),
+            output_error=error,
+            wrong_classes=wrong,
+            smallest_logit=None if logit == np.inf else logit,
+            other_violations=self._check_others(values) if linear_ok else (),
+            worst=worst,
+            tolerance=tolerance,
+        )
+
+    @cached_property
+    def _checker(self) -> tuple[Model, Any]:
+        model = copy_model(self.model)
+        return model, model.getVars()
+
+    def _check_others(self, values: np.ndarray) -> tuple[str, ...]:
+        """Constraints that are no rows: SCIP checks the point in a copy, all of them together."""
+        if not self.snapshot.others:
+            return ()
+        model, variables = self._checker
+        solution = model.createSol()
+        for variable, value in zip(variables, values, strict=True):
+            model.setSolVal(solution, variable, float(value))
+        if model.checkSol(solution, original=True):
+            return ()
+        return tuple(f"{c.kind} {c.name}" for c in self.snapshot.others)
+
+    def complete(self, inputs: list[np.ndarray], seconds: float = 10.0) -> np.ndarray | None:
+        """Best full assignment with these network inputs: outputs from the network, the rest by SCIP."""
+        s = self.snapshot
+        values = np.full(s.n_variables, np.nan)
+        for m, x in zip(self.maps, inputs, strict=True):
+            values[m.index[m.index >= 0]] = x[m.index >= 0]
+        values = np.where(s.integer, np.round(values), values)
+        fixed = ~np.isnan(values)
+        values[fixed] = np.clip(values, s.lower, s.upper)[fixed]
+        outputs = self.with_outputs(np.where(fixed, values, 0.0))
+        values[self.is_output] = outputs[self.is_output]
+        fixed |= self.is_output
+        if not fixed.all():
+            model = copy_model(self.model)
+            variables = model.getVars()
+            for at in np.flatnonzero(fixed):
+                model.chgVarLb(variables[at], values[at])
+                model.chgVarUb(variables[at], values[at])
+            model.setParam("limits/time", max(seconds, 0.0))
+            model.optimize()
+            if model.getNSols() == 0:
+                return None
+            rest = solution_values(model, matrix_of(variables))
+            values = np.where(fixed, values, rest)
+        return self.with_outputs(values)

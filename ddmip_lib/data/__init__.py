@@ -1,0 +1,24 @@
+"""The two benchmark data sets: real files where they are present, a synthetic stand-in everywhere else.
+
+>>> from ddmip_lib.data import load_water
+>>> load_water().feature_names[:3]
+('ph', 'Hardness', 'Solids')
+"""
+
+from ddmip_lib.data.dataset import DataError, Dataset, draw_nonpotable, light_range
+from ddmip_lib.data.files import cache_dir, download, status
+from ddmip_lib.data.load import load_trees, load_water, source, source_line
+
+__all__ = [
+    "DataError",
+    "Dataset",
+    "cache_dir",
+    "download",
+    "draw_nonpotable",
+    "light_range",
+    "load_trees",
+    "load_water",
+    "source",
+    "source_line",
+    "status",
+]

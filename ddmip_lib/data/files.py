@@ -1,0 +1,105 @@
+"""Where the real files come from: a folder of the reader's, the download cache, or nowhere."""
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from ddmip_lib.data.dataset import DataError
+
+DOWNLOAD = "`python -m ddmip_lib.data download`"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One published file: its name, checksum, number of data rows and public address."""
+
+    name: str
+    sha256: str
+    rows: int
+    url: str
+
+
+FILES: dict[str, DataFile] = {
+    "water": DataFile(
+        "water_potability.csv",
+        "904004bde729bfe3d2e195f46343bceead09e32a0eb95bb8184e7e20e029b2bf",
+        3276,
+        "https://raw.githubusercontent.com/MainakRepositor/Datasets/master/water_potability.csv",
+    ),
+    "trees": DataFile(
+        "tree_survivability.csv",
+        "7d252f90654c7bb31085a16acf19bb48aa8dcaa09cf6fa868870be96406d3d87",
+        2782,
+        "https://raw.githubusercontent.com/Opt-Mucca/PySCIPOpt-ML/"
+        "5d195e1f78a1a0f1a30f66b5b6a4e6cc936b1733/tests/data/tree_survivability.csv",
+    ),
+}
+
+
+def cache_dir() -> Path:
+    """The folder for downloads and trained networks: ``DDMIP_CACHE_DIR``, else the user's cache folder.
+
+    >>> import os, unittest.mock
+    >>> with unittest.mock.patch.dict(os.environ, DDMIP_CACHE_DIR="somewhere"):
+    ...     cache_dir().name
+    'somewhere'
+    """
+    return Path(os.environ.get("DDMIP_CACHE_DIR") or pooch.os_cache("ddmip")).expanduser()
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def locate(key: str) -> Path | None:
+    """The real file to read, or None where the stand-in is to be used. Never touches the network."""
+    file = FILES[key]
+    folder = os.environ.get("DDMIP_DATA_DIR")
+    if folder:
+        path = Path(folder).expanduser() / file.name
+        if not path.is_file():
+            raise DataError(
+                f"{path} does not exist, but DDMIP_DATA_DIR names that folder. Put {file.name} there (from "
+                f"{file.url}), or unset DDMIP_DATA_DIR to use the download cache or the synthetic stand-in."
+            )
+        return path
+    path = cache_dir() / file.name
+    if not path.is_file():
+        return None
+    if sha256_of(path) != file.sha256:
+        warnings.warn(
+            f"{path} is damaged (wrong checksum) and is not used; the synthetic stand-in takes its place. "
+            f"Run {DOWNLOAD} to fetch it again.",
+            stacklevel=3,
+        )
+        return None
+    return path
+
+
+def download() -> list[Path]:
+    """Fetch both files into the cache, check their sha256, and return their paths.
+
+    A file appears in the cache only after its checksum has been verified.
+    """
+    return [
+        Path(pooch.retrieve(file.url, f"sha256:{file.sha256}", fname=file.name, path=cache_dir()))
+        for file in FILES.values()
+    ]
+
+
+def status() -> str:
+    """One line per data set: which source a loader would take now, and from where."""
+    lines = []
+    for key, file in FILES.items():
+        path = locate(key)
+        if path is None:
+            lines.append(f"{key}: synthetic stand-in ({DOWNLOAD} fetches the real file)")
+        elif sha256_of(path) == file.sha256:
+            lines.append(f"{key}: real data, {path}, sha256 {file.sha256[:8]} verified")
+        else:
+            lines.append(f"{key}: {path} has a wrong checksum and will be refused")
+    return "\n".join(lines)

@@ -1,0 +1,268 @@
+"""Algorithm 1 of the paper: MIP block, NN block, multiplier, penalty, in this order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from .blocks.mip import BlockResult, MILPBlock, QPBlock, mip_block
+from .blocks.pgd import PGD, NNBlock, NNSubproblem
+from .compiled import Compiled
+from .penalty import Fixed, PenaltyRule, Sweeps, positive
+from .problem import NeuralMIP
+from .solution import History, Iteration, Solution
+from .split import PaperSplit
+from .verification import Verification
+
+
+@dataclass
+class Run:
+    """The state of Algorithm 1 between two iterations."""
+
+    compiled: Compiled
+    split: PaperSplit
+    mip: QPBlock | MILPBlock
+    u: np.ndarray
+    lam: np.ndarray
+    rho: float
+    deadline: float
+    began: float
+    x: np.ndarray | None = None
+    k: int = 0
+    best: Verification | None = None
+    best_values: np.ndarray | None = None
+    last: Verification | None = None
+    history: History = field(default_factory=History)
+    seen: set[tuple[float, bytes]] = field(default_factory=set)
+    stopped: str | None = None
+
+    def consider(self, values: np.ndarray) -> Verification:
+        """Verify an assignment by the true network; if it is feasible it competes to be the incumbent."""
+        values = self.compiled.with_outputs(values)
+        check = self.compiled.check(values)
+        old = None if self.best is None else self.best.objective
+        if check.feasible and self.compiled.snapshot.better(check.objective, old):
+            self.best, self.best_values = check, values
+        return check
+
+    def lagrangian(self) -> float:
+        """L_rho(x, u, lambda), as a minimisation, over the variables that are coupled and their costs."""
+        assert self.x is not None
+        r = self.u - self.x[self.split.coupled]
+        with torch.no_grad():
+            g = self.split.g(torch.tensor(self.u)).item()
+        return float(self.split.cost @ self.x + g + self.lam @ r + 0.5 * self.rho * r @ r)
+
+
+class DualDecomposition:
+    r"""Augmented-Lagrangian splitting of a neural MIP, with the best verified point as its answer.
+
+    Each iteration (theory: chapter 9; the order matters) does
+
+    $$x^{k+1} \in \arg\min_{x \in X} c^\top x - \lambda^{k\top} x + \tfrac{\rho}{2}\lVert x - u^k\rVert^2, \quad
+    u^{k+1} \approx \arg\min_u g(u) + \lambda^{k\top}(u - x^{k+1}) + \tfrac{\rho}{2}\lVert u - x^{k+1}\rVert^2, \quad
+    \lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
+
+    It settles when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the tolerances, or
+    when a state repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
+
+    Parameters: `nn_block` (default: `PGD`), `penalty` (a number or a rule; default: `Sweeps`), `max_iterations`,
+    `primal_tolerance`, `dual_tolerance` (None: no dual test), `detect_cycles`, `temperature` of the sigmoid that
+    stands for a class, `callback(run)` after each iteration (a true result stops the run).
+    """
+
+    def __init__(
+        self,
+        nn_block: NNBlock | None = None,
+        penalty: float | PenaltyRule | None = None,
+        max_iterations: int = 1000,
+        primal_tolerance: float = 1e-4,
+        dual_tolerance: float | None = 1e-4,
+        detect_cycles: bool = True,
+        temperature: float = 1.0,
+        callback: Callable[[Run], Any] | None = None,
+    ) -> None:
+        if max_iterations < 1:
+            raise ValueError(f"max_iterations={max_iterations}: at least one is needed.")
+        self.nn_block: NNBlock = PGD() if nn_block is None else nn_block
+        if not hasattr(self.nn_block, "minimise"):
+            raise TypeError(f"nn_block must be a block such as PGD(), not {nn_block!r}.")
+        if penalty is None:
+            penalty = Sweeps()
+        self.penalty: PenaltyRule = Fixed(penalty) if isinstance(penalty, (int, float)) else penalty
+        self.max_iterations = max_iterations
+        self.primal_tolerance = positive(primal_tolerance, "primal_tolerance")
+        self.dual_tolerance = None if dual_tolerance is None else positive(dual_tolerance, "dual_tolerance")
+        self.detect_cycles = detect_cycles
+        self.temperature = positive(temperature, "temperature")
+        self.callback = callback
+        self.method = "dual decomposition"
+
+    @classmethod
+    def paper(cls, nn_block: str = "pgd") -> DualDecomposition:
+        """The paper's settings: rho = 10 fixed, 25 steps of a fresh Adam, primal test alone, 50 iterations."""
+        if nn_block != "pgd":
+            raise ValueError(f"nn_block={nn_block!r} is unknown; the paper's preset is available for 'pgd'.")
+        solver = cls(
+            nn_block=PGD(steps=25, method="adam", learning_rate=0.01),
+            penalty=Fixed(10.0),
+            max_iterations=50,
+            dual_tolerance=None,
+            detect_cycles=False,
+        )
+        solver.method = "dual decomposition, the paper's settings"
+        return solver
+
+    def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0) -> Run:
+        """Set up the blocks and the state of iteration 0; `step` continues from there."""
+        began = time.perf_counter()
+        compiled = Compiled(problem.model, problem.predictors)
+        split = PaperSplit(compiled, self.temperature)
+        self.nn_block.reset()
+        u = split.start() if problem.start is None else split.from_inputs(problem.start)
+        scale = penalty_scale(split, u, seed)
+        run = Run(
+            compiled, split, mip_block(split, seed), u, np.zeros_like(u), self.penalty.first(scale),
+            deadline=began + time_limit, began=began,
+        )  # fmt: skip
+        if problem.start is not None and time_limit > 0:
+            values = compiled.complete(problem.start, seconds=time_limit)
+            if values is not None:
+                run.consider(values)
+        return run
+
+    def step(self, run: Run) -> Run:
+        """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
+        clock = [time.perf_counter()]
+        # x-step: the MIP block
+        block: BlockResult = run.mip.solve(run.lam, run.u, run.rho, run.deadline)
+        if block.values is None:
+            run.stopped = block.status
+            return run
+        run.x = block.values
+        x = run.x[run.split.coupled]
+        clock.append(time.perf_counter())
+        # u-step: the NN block
+        sub = NNSubproblem(run.split, torch.tensor(x), torch.tensor(run.lam), run.rho, run.deadline)
+        u_before, run.u = run.u, self.nn_block.minimise(sub, run.u)
+        clock.append(time.perf_counter())
+        # multiplier, with the penalty of both steps
+        run.lam = run.lam + run.rho * (run.u - x)
+        run.k += 1
+        # the iterate, judged by the true network
+        run.last = run.consider(run.x)
+        primal = float(np.abs(run.u - x).max())
+        dual = run.rho * float(np.abs(run.u - u_before).max())
+        run.history.append(self._record(run, primal, dual, clock))
+        # the penalty of the next iteration
+        settled = self._converged(primal, dual) or self._repeats(run)
+        following = self.penalty.after(run.rho, primal, dual, settled)
+        if following is None:
+            run.stopped = self._why(primal, dual, settled)
+        else:
+            run.rho = following
+        return run
+
+    def solve(
+        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Solution:
+        """Run Algorithm 1 and return the best verified point."""
+        run = self.start(problem, time_limit, seed)
+        with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
+            while run.stopped is None:
+                if time.perf_counter() >= run.deadline:
+                    run.stopped = "time_limit"
+                elif run.k == self.max_iterations:
+                    run.stopped = "iteration_limit"
+                else:
+                    self.step(run)
+                    if run.stopped in (None, "converged", "cycle", "iteration_limit"):
+                        self._report(run, bar)
+        return self._solution(run)
+
+    def _report(self, run: Run, bar: Any) -> None:
+        latest = run.history[-1]
+        bar.update(1)
+        bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", residual=f"{latest.primal_residual:.1e}")
+        if self.callback is not None and self.callback(run):
+            run.stopped = "interrupted"
+
+    def _converged(self, primal: float, dual: float) -> bool:
+        return primal < self.primal_tolerance and (self.dual_tolerance is None or dual < self.dual_tolerance)
+
+    def _repeats(self, run: Run) -> bool:
+        """Whether this state, to nine digits, was there before with the same penalty."""
+        if not self.detect_cycles:
+            return False
+        assert run.x is not None
+        state = np.concatenate([run.x[run.split.coupled], run.u, run.lam])
+        key = (run.rho, np.round(state, 9).tobytes())
+        if key in run.seen:
+            return True
+        run.seen.add(key)
+        return False
+
+    def _why(self, primal: float, dual: float, settled: bool) -> str:
+        if self._converged(primal, dual):
+            return "converged"
+        return "cycle" if settled else "iteration_limit"
+
+    def _record(self, run: Run, primal: float, dual: float, clock: list[float]) -> Iteration:
+        assert run.last is not None
+        return Iteration(
+            k=run.k,
+            objective=run.last.objective if run.last.feasible else np.nan,
+            incumbent=np.nan if run.best is None else run.best.objective,
+            primal_residual=primal,
+            dual_residual=dual,
+            rho=run.rho,
+            lagrangian=run.lagrangian(),
+            seconds_mip=clock[1] - clock[0],
+            seconds_nn=clock[2] - clock[1],
+            seconds=time.perf_counter() - run.began,
+        )
+
+    def _solution(self, run: Run) -> Solution:
+        assert run.stopped is not None
+        seconds = time.perf_counter() - run.began
+        if run.best is None or run.best_values is None:
+            status = run.stopped if run.stopped in ("infeasible", "time_limit") else "no_solution_found"
+            return Solution(status, self.method, history=run.history, seconds=seconds)
+        values = run.best_values
+        return Solution(
+            status=run.stopped,
+            method=self.method,
+            objective=run.best.objective,
+            inputs=run.compiled.inputs(values),
+            outputs=[values[m.output] for m in run.compiled.maps],
+            values=values,
+            verification=run.best,
+            history=run.history,
+            seconds=seconds,
+            objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
+        )
+
+
+def penalty_scale(split: PaperSplit, u: np.ndarray, seed: int, samples: int = 8) -> float:
+    r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g) / $ half-width of the box.
+
+    On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a quarter
+    of the rms slope of $F$. Slopes are taken at the start and at random points of the box.
+    """
+    low, high = split.box
+    rng = np.random.default_rng(seed)
+    points = [u, *(low + (high - low) * rng.random(u.size) for _ in range(samples))]
+    slopes = np.array([split.gradient(p) for p in points])
+    integer = split.compiled.snapshot.integer[split.coupled]
+    if integer.any():
+        slopes = (slopes + split.cost[split.coupled])[:, integer]
+        scale = 0.25 * np.sqrt(np.mean(slopes**2))
+    else:
+        scale = 4.0 * np.sqrt(np.mean(slopes[0] ** 2) or np.mean(slopes**2)) / float(np.mean(high - low) / 2)
+    return float(scale) if scale > 1e-12 else 1.0

@@ -1,0 +1,15 @@
+"""Exceptions of the library: each one inherits from the builtin that fits and its text names the remedy."""
+
+from __future__ import annotations
+
+
+class ProblemError(ValueError):
+    """The optimisation problem cannot be handled as it stands."""
+
+
+class UnsupportedNetworkError(TypeError):
+    """A solver cannot represent this kind of network."""
+
+
+class SolverError(RuntimeError):
+    """A subproblem solver stopped without an answer that can be used."""

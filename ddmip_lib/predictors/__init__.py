@@ -1,0 +1,13 @@
+"""Predictors on tabular input: architectures, training, and files of weights.
+
+>>> from ddmip_lib.predictors import describe, mlp
+>>> describe(mlp(depth=2, width=16, n_in=9))
+'2x16 ReLU MLP, 449 parameters'
+"""
+
+from ddmip_lib.predictors.architectures import attention, conv1d, lstm, mlp, resnet
+from ddmip_lib.predictors.describe import describe
+from ddmip_lib.predictors.npz import load_npz, save_npz
+from ddmip_lib.predictors.training import train
+
+__all__ = ["attention", "conv1d", "describe", "load_npz", "lstm", "mlp", "resnet", "save_npz", "train"]

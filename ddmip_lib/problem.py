@@ -1,0 +1,139 @@
+"""A mixed-integer program with neural networks inside: `NeuralMIP`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pyscipopt import Model
+from torch import nn
+
+from .compiled import Compiled
+from .errors import ProblemError
+from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width
+from .snapshot import require_unsolved
+from .solution import Solution
+from .verification import Verification
+
+
+class NeuralMIP:
+    r"""The problem $\min c^\top x + d^\top y$ s.t. your rows on $(x, y)$, $y = f(x)$, $x$ mixed-integer and boxed.
+
+    You write rows and objective on a `pyscipopt.Model`, as for any MIP, and say which variables a network
+    connects. No solver of this library changes your model or your network.
+
+    >>> import pyscipopt, torch
+    >>> m = pyscipopt.Model()
+    >>> x = m.addMatrixVar((1, 2), vtype="B", name="x")
+    >>> y = m.addMatrixVar((1, 1), lb=None, name="y")
+    >>> _ = m.addCons(x[0, 0] + x[0, 1] <= 1)
+    >>> m.setObjective(y[0, 0], "maximize")
+    >>> net = torch.nn.Linear(2, 1).eval()
+    >>> problem = NeuralMIP(m)
+    >>> _ = problem.add_predictor(net, x, y)
+    >>> problem
+    NeuralMIP: maximise, 3 variables (2 integer), 1 row
+      predictor 0  Linear, regression, 1 row of 2 inputs -> 1 output, 2 free inputs
+    """
+
+    def __init__(self, model: Model, name: str = "") -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"NeuralMIP needs a pyscipopt.Model, not {type(model).__name__}.")
+        require_unsolved(model)
+        self.model = model
+        self.name = name
+        self.predictors: list[Predictor] = []
+        self.start: list[np.ndarray] | None = None
+        """Inputs of each predictor from which solvers start (see `set_start`)."""
+
+    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression") -> Predictor:
+        """Add the constraint outputs = net(inputs), row by row.
+
+        `inputs` is (n, p): variables with finite bounds, or plain numbers; `outputs` is (n, q), variables.
+        `output="classification"` makes each output variable the class 1[logit > 0]; it must be binary.
+        """
+        if output not in KINDS:
+            raise ProblemError(f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}.")
+        frozen = frozen_double(net)
+        x = as_grid(inputs, "inputs")
+        y = as_grid(outputs, "outputs")
+        q = output_width(frozen, x.shape[1])
+        if y.shape == (1, x.shape[0]) and q == 1:
+            y = y.reshape(-1, 1)
+        if y.shape != (x.shape[0], q):
+            raise ProblemError(
+                f"outputs have shape {y.shape}, but {x.shape[0]} rows through this network give "
+                f"{(x.shape[0], q)}: pass one output variable for each row and network output."
+            )
+        self._check_variables(x, y, output)
+        predictor = Predictor(frozen, x, y, output, f"{type(net).__name__}")
+        self.predictors.append(predictor)
+        return predictor
+
+    def set_start(self, *inputs: Any) -> None:
+        """Tell solvers where to start: one (n, p) array of input values for each predictor, in order."""
+        arrays = [np.atleast_2d(np.asarray(values, dtype=float)) for values in inputs]
+        expected = [p.inputs.shape for p in self.predictors]
+        if [a.shape for a in arrays] != expected:
+            raise ProblemError(f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}.")
+        if not all(np.isfinite(a).all() for a in arrays):
+            raise ProblemError("the start contains NaN or infinity.")
+        self.start = arrays
+
+    def verify(self, point: Solution | np.ndarray) -> Verification:
+        """Check a solution, or a full assignment in the order of `Model.getVars`, by the true network."""
+        values = point.values if isinstance(point, Solution) else np.asarray(point, dtype=float)
+        if values is None:
+            raise ProblemError("this solution has no point to verify; its status says why.")
+        return Compiled(self.model, self.predictors).check(values)
+
+    def _check_variables(self, x: np.ndarray, y: np.ndarray, output: str) -> None:
+        own = {v.ptr() for v in self.model.getVars()}
+        infinity = self.model.infinity()
+        taken = {v.ptr() for p in self.predictors for v in p.outputs.flat}
+        fed = {v.ptr() for p in self.predictors for v in p.inputs.flat if is_variable(v)}
+        fed |= {v.ptr() for v in x.flat if is_variable(v)}
+        for entry in x.flat:
+            if not is_variable(entry):
+                if not np.isfinite(float(entry)):
+                    raise ProblemError(f"an input is {entry}: plain numbers must be finite.")
+            elif entry.ptr() not in own:
+                raise ProblemError(f"input variable {entry.name} belongs to another model: use this model's own.")
+            elif entry.ptr() in taken:
+                raise ProblemError(f"{entry.name} is an output of a network already: chain the two in one module.")
+            elif entry.getLbOriginal() <= -infinity or entry.getUbOriginal() >= infinity:
+                raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
+        seen: set[int] = set()
+        for entry in y.flat:
+            if not is_variable(entry) or entry.ptr() not in own:
+                raise ProblemError(f"output {entry} must be a variable of this model.")
+            if entry.ptr() in taken | seen:
+                raise ProblemError(f"output variable {entry.name} is used twice: one variable for each output.")
+            if entry.ptr() in fed:
+                raise ProblemError(f"{entry.name} is an input of a network too: chain the two in one module.")
+            if output == "classification" and entry.vtype() != "BINARY":
+                raise ProblemError(f'{entry.name} carries a class and must be binary: add it with vtype="B".')
+            seen.add(entry.ptr())
+
+    def __repr__(self) -> str:
+        model = self.model
+        integers = sum(v.vtype() in ("BINARY", "INTEGER", "IMPLINT") for v in model.getVars())
+        rows = model.getNConss()
+        title = f"NeuralMIP {self.name}".rstrip()
+        lines = [
+            f"{title}: {model.getObjectiveSense()[:-3]}ise, {len(model.getVars())} variables "
+            f"({integers} integer), {rows} row{'s' * (rows != 1)}"
+        ]
+        for i, p in enumerate(self.predictors):
+            n, width = p.inputs.shape
+            q = p.outputs.shape[1]
+            free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
+            lines.append(
+                f"  predictor {i}  {p.name}, {p.kind}, {n} row{'s' * (n != 1)} of {width} inputs -> "
+                f"{q} output{'s' * (q != 1)}, {free} free input{'s' * (free != 1)}"
+            )
+        return "\n".join(lines)
+
+
+def _is_free(entry: Any) -> bool:
+    return is_variable(entry) and entry.getLbOriginal() < entry.getUbOriginal()

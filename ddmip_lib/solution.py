@@ -1,0 +1,137 @@
+"""What a solver returns: a verified point, a bound where one is certified, and the history of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from .verification import Verification
+
+STATUSES = (
+    "optimal",
+    "converged",
+    "cycle",
+    "iteration_limit",
+    "time_limit",
+    "interrupted",
+    "infeasible",
+    "no_solution_found",
+)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One outer iteration of Algorithm 1."""
+
+    k: int
+    objective: float
+    """Verified objective of $x^k$ (NaN where $x^k$ is infeasible for the true problem)."""
+    incumbent: float
+    primal_residual: float
+    r"""$\lVert u^k - x^k \rVert_\infty$"""
+    dual_residual: float
+    r"""$\rho \lVert u^k - u^{k-1} \rVert_\infty$"""
+    rho: float
+    lagrangian: float
+    r"""$L_\rho(x^k, u^k, \lambda^k)$, of the problem written as a minimisation. It is not a bound."""
+    seconds_mip: float
+    seconds_nn: float
+    seconds: float
+    """Seconds since `solve` was called."""
+
+
+class History:
+    """The iterations of a run: ``history[3]`` is an iteration, ``history["rho"]`` a column."""
+
+    columns = tuple(f.name for f in fields(Iteration))
+
+    def __init__(self, iterations: list[Iteration] | None = None) -> None:
+        self.iterations: list[Iteration] = list(iterations or [])
+
+    def append(self, iteration: Iteration) -> None:
+        self.iterations.append(iteration)
+
+    def __len__(self) -> int:
+        return len(self.iterations)
+
+    def __iter__(self) -> Iterator[Iteration]:
+        return iter(self.iterations)
+
+    def __getitem__(self, key: int | str) -> Any:
+        if isinstance(key, str):
+            if key not in self.columns:
+                raise KeyError(f"no column {key!r}; a history has {', '.join(self.columns)}")
+            return np.array([getattr(it, key) for it in self.iterations], dtype=float)
+        return self.iterations[key]
+
+    def __repr__(self) -> str:
+        if not self.iterations:
+            return "History: no iterations"
+        last = self.iterations[-1]
+        return (
+            f"History: {len(self)} iterations, incumbent {last.incumbent:.6g}, "
+            f"residuals {last.primal_residual:.1e} / {last.dual_residual:.1e}, rho {last.rho:.3g}"
+        )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Result of a solver, the same for all of them.
+
+    `objective` and `bound` are in the sense of the user's model; `objective` was recomputed by the true
+    network, `bound` is None where nothing is certified. `inputs` and `outputs` hold one array for each
+    `add_predictor`, in order; `values` the full assignment in the order of `Model.getVars`.
+    """
+
+    status: str
+    method: str
+    objective: float | None = None
+    bound: float | None = None
+    inputs: list[np.ndarray] = field(default_factory=list)
+    outputs: list[np.ndarray] = field(default_factory=list)
+    values: np.ndarray | None = None
+    verification: Verification | None = None
+    history: History = field(default_factory=History)
+    seconds: float = 0.0
+    objective_last: float | None = None
+    """Verified objective of the last iterate (None: infeasible); Algorithm 1 as printed returns that one."""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.status not in STATUSES:
+            raise ValueError(f"unknown status {self.status!r}")
+        if self.objective is not None and (self.verification is None or not self.verification.feasible):
+            raise ValueError("an objective may only be reported with a verification that holds")
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a verified point."""
+        return self.objective is not None
+
+    @property
+    def gap(self) -> float | None:
+        """|objective - bound| / max(1, |objective|), or None where either is missing."""
+        if self.objective is None or self.bound is None:
+            return None
+        return abs(self.objective - self.bound) / max(1.0, abs(self.objective))
+
+    def __repr__(self) -> str:
+        def number(value: float | None) -> str:
+            return "none" if value is None else f"{value:.6g}"
+
+        lines = [
+            f"Solution by {self.method}",
+            f"  status      {self.status}",
+            f"  objective   {number(self.objective)}" + ("  (verified by the true network)" if self.found else ""),
+            f"  bound       {number(self.bound)}",
+            f"  seconds     {self.seconds:.2f}",
+        ]
+        if len(self.history):
+            lines.append(f"  iterations  {len(self.history)}")
+        for key, value in self.details.items():
+            if isinstance(value, (int, float, str)):
+                lines.append(f"  {key:<11} {value:.4g}" if isinstance(value, float) else f"  {key:<11} {value}")
+        return "\n".join(lines)

@@ -1,0 +1,170 @@
+"""The built pages in a browser, as readers meet them: light, dark, desk, phone, served and from disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route
+
+from tools import notebooks
+from tools.build_book import HTML
+
+PAGES = [f"{name}.html" for name in notebooks.toc_files()]
+STATES = [("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390)]
+AXE_OPTIONS = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+    "resultTypes": ["violations"],
+    "preload": False,  # axe would fetch the style sheets again, some by a wrong address
+}
+# Findings in what the theme and its extensions draw, which the book's own sources cannot change.
+THEME_FINDINGS = {
+    "label-content-name-mismatch": (".search-button", ".theme-switch-button", ".toggle-button", "summary"),
+    "scrollable-region-focusable": ("mjx-container", "pre", "table"),
+    "aria-deprecated-role": ("[role=doc-biblioentry]",),
+    "aria-required-children": (".citation-list",),
+}
+
+
+class Visit:
+    """One page load, with everything that went wrong during it."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.page, self.base = page, base
+        self.foreign: list[str] = []
+        self.errors: list[str] = []
+        page.route("**/*", self._only_local)
+        page.on("console", self._console)
+        page.on("response", lambda r: self.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("requestfailed", lambda request: self.errors.append(f"failed: {request.url}"))
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(
+            "Failed to load resource"
+        ):  # named by its address
+            self.errors.append(message.text)
+
+    def _only_local(self, route: Route) -> None:
+        address = route.request.url
+        if address.startswith((self.base, "data:", "blob:")):
+            route.continue_()
+        else:
+            self.foreign.append(address)
+            route.abort()
+
+    def open(self, page: str) -> Page:
+        self.page.goto(self.base + page, wait_until="load")
+        if self.page.locator(".math").count():
+            self.page.wait_for_function("window.MathJax?.startup?.promise")
+            self.page.evaluate("MathJax.startup.promise")
+        return self.page
+
+    def check(self) -> None:
+        assert not self.foreign, "asked for something outside the book"
+        assert not self.errors
+
+
+@contextmanager
+def visit(browser: Browser, base: str, width: int = 1280) -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light")
+    context.set_default_timeout(15_000)
+    found = Visit(context.new_page(), base)
+    yield found
+    found.check()
+    context.close()
+
+
+def assert_formulas_rendered(page: Page) -> None:
+    written = page.locator(".math").count()
+    rendered = page.locator("mjx-container").count()
+    assert rendered >= written, f"{written - rendered} formulas are not rendered"
+    assert page.locator("mjx-merror").count() == 0
+
+
+def own_findings(page: Page) -> list[str]:
+    """axe's findings without those that the theme is to blame for."""
+    found = []
+    for violation in Axe().run(page, options=AXE_OPTIONS).response["violations"]:
+        allowed = THEME_FINDINGS.get(violation["id"], ())
+        for node in violation["nodes"]:
+            if not any(
+                page.locator(str(node["target"][0])).first.evaluate("(e, s) => e.matches(s)", s)
+                for s in allowed
+            ):
+                found.append(f"{violation['id']}: {node['target'][0]} ({violation['help']})")
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_reads_well_in_every_state(browser: Browser, address: str, name: str) -> None:
+    with visit(browser, address) as seen:
+        page = seen.open(name)
+        assert_formulas_rendered(page)
+        for scheme, width in STATES:
+            page.emulate_media(color_scheme=scheme)
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                f"scrolls sideways at {width} px"
+            )
+            if width == 1280:
+                assert own_findings(page) == [], scheme
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_opens_from_disk(browser: Browser, name: str) -> None:
+    with visit(browser, HTML.as_uri() + "/") as seen:
+        page = seen.open(name)
+        assert_formulas_rendered(page)
+        assert page.locator("article h1").first.is_visible()
+
+
+def test_index_leads_to_the_first_page(browser: Browser, address: str) -> None:
+    with visit(browser, address) as seen:
+        seen.page.goto(address)
+        seen.page.wait_for_url(f"**/{PAGES[0]}")
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_folded_solution_opens_by_click(browser: Browser, address: str, path) -> None:
+    with visit(browser, address) as seen:
+        page = seen.open(f"book/{path.stem}.html")
+        solution = page.locator(".solution.dropdown").first
+        body = solution.locator(".section, .solution-content, > *:not(.admonition-title)").first
+        assert not body.is_visible()
+        solution.locator("button.toggle-button").click()
+        body.wait_for(state="visible")
+
+
+def test_search_finds_a_word(browser: Browser, address: str) -> None:
+    with visit(browser, address) as seen:
+        page = seen.open(PAGES[0])
+        page.keyboard.press("Control+k")
+        page.keyboard.type("multipliers")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("search.html"))
+        page.locator("#search-results li a").first.wait_for()
+        assert "Preface" in page.locator("#search-results").inner_text()
+
+
+def test_reader_can_switch_the_theme(browser: Browser, address: str) -> None:
+    with visit(browser, address) as seen:
+        page = seen.open(PAGES[0])
+        modes = set()
+        for _ in range(3):
+            page.locator(".theme-switch-button:visible").first.click()
+            modes.add(page.evaluate("document.documentElement.dataset.mode"))
+        assert modes == {"auto", "light", "dark"}
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_notebook_can_be_downloaded(browser: Browser, address: str, path) -> None:
+    with visit(browser, address) as seen:
+        page = seen.open(f"book/{path.stem}.html")
+        link = page.locator("a[href$='.ipynb'][title*='source' i], a.btn-download-source-button").first
+        target = link.evaluate("a => a.href")
+        assert page.request.get(target).ok

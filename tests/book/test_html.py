@@ -1,0 +1,92 @@
+"""The built pages as files: complete, linked, readable without network."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from bs4 import BeautifulSoup
+
+from tools import notebooks
+from tools.build_book import HTML
+
+PAGES = [f"{name}.html" for name in notebooks.toc_files()]
+LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
+
+
+@cache
+def soup(page: Path) -> BeautifulSoup:
+    return BeautifulSoup(page.read_text(), "html.parser")
+
+
+def has_id(page: Path, name: str) -> bool:
+    return soup(page.resolve()).find(id=name) is not None
+
+
+@pytest.mark.parametrize("page", [*PAGES, "index.html", "search.html", "genindex.html"])
+def test_internal_links_lead_somewhere(page: str) -> None:
+    broken = []
+    for anchor in soup(HTML / page).select("a[href]"):
+        target = urlsplit(str(anchor["href"]))
+        if target.scheme or target.netloc:
+            continue
+        file = (HTML / page).parent / unquote(target.path) if target.path else HTML / page
+        fragment = unquote(target.fragment)
+        if not file.exists() or (fragment and file.suffix == ".html" and not has_id(file, fragment)):
+            broken.append(anchor["href"])
+    assert not broken
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pictures_have_words(page: str) -> None:
+    images = soup(HTML / page).select("article img, main img")
+    speechless = [
+        image["src"] for image in images if len(image.get("alt", "")) < 5 or "_images/" in image["alt"]
+    ]
+    assert not speechless
+
+
+@pytest.mark.parametrize("page", [*PAGES, "index.html", "search.html"])
+def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
+    loaded = [
+        str(tag[attribute])
+        for name, attribute in LOADED.items()
+        for tag in soup(HTML / page).select(f"{name}[{attribute}]")
+        if tag.get("rel") != ["canonical"]
+    ]
+    assert loaded or page == "index.html"
+    assert not [address for address in loaded if urlsplit(address).netloc]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_says_what_it_was_built_with(page: str) -> None:
+    footer = soup(HTML / page).select_one(".extra_footer")
+    assert footer is not None
+    assert "ddmip_lib" in footer.text
+    assert ("stand-in" in footer.text) == (notebooks.data_source() == "stand-in")
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_page_shows_what_was_executed(path: Path) -> None:
+    executed = notebooks.executed_path(path, "quick")
+    assert notebooks.is_current(path, "quick")
+    page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
+    box = page.select_one("table.headline")
+    assert box is not None
+    assert len(box.select("tbody tr")) == len(notebooks.headline(executed)) > 0
+
+
+def test_index_is_a_proper_page() -> None:
+    index = soup(HTML / "index.html")
+    assert index.html is not None
+    assert index.html["lang"] == "en"
+    assert index.title is not None
+    assert index.title.text == notebooks.book_title()
+
+
+def test_mathjax_is_here_and_small() -> None:
+    files = [path for path in (HTML / "_static" / "mathjax").rglob("*") if path.is_file()]
+    assert (HTML / "_static" / "mathjax" / "tex-chtml.js") in files
+    assert sum(path.stat().st_size for path in files) < 4e6

@@ -1,0 +1,118 @@
+"""The chapters as files: clean, short-celled, built on the library, with solved exercises."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+
+from tools.notebooks import ROOT, chapters
+
+LONGEST_CELL, USUAL_CELL = 30, 15
+chapter = pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+
+
+def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
+    return [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == kind]
+
+
+def tree(path: Path) -> ast.Module:
+    """All code cells of a notebook, magics made plain Python."""
+    transform = TransformerManager().transform_cell
+    return ast.parse("\n".join(transform(cell.source) for cell in cells(path, "code")))
+
+
+@cache
+def library_names() -> frozenset[str]:
+    """Public functions and classes of every module of the library, and all that an ``__all__`` lists."""
+    names: set[str] = set()
+    for file in (ROOT / "ddmip_lib").rglob("*.py"):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                names.add(node.name)
+            elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+                names.update(ast.literal_eval(node.value))
+    return frozenset(name for name in names if not name.startswith("_") and name != "main")
+
+
+def defined_names(module: ast.Module) -> set[str]:
+    """What a notebook binds: functions, classes, variables, and imports that are not from the library."""
+    names: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ddmip_lib"):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Import):
+            names.update(alias.asname for alias in node.names if alias.asname)
+    return names
+
+
+def imported_modules(module: ast.Module) -> set[str]:
+    plain = {alias.name for node in ast.walk(module) if isinstance(node, ast.Import) for alias in node.names}
+    return plain | {node.module or "" for node in ast.walk(module) if isinstance(node, ast.ImportFrom)}
+
+
+@chapter
+def test_no_outputs_are_stored(path: Path) -> None:
+    assert not [cell.id for cell in cells(path, "code") if cell.outputs or cell.execution_count is not None]
+
+
+@chapter
+def test_cells_have_ids_of_their_own(path: Path) -> None:
+    notebook = nbformat.read(path, 4)
+    assert (notebook.nbformat, notebook.nbformat_minor) >= (4, 5)
+    ids = [cell.get("id") for cell in notebook.cells]
+    assert all(ids)
+    assert len(set(ids)) == len(ids)
+
+
+@chapter
+def test_one_parameters_cell(path: Path) -> None:
+    tagged = [cell.id for cell in cells(path, "code") if "parameters" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1
+
+
+@chapter
+def test_uses_the_library_and_redefines_nothing_of_it(path: Path) -> None:
+    module = tree(path)
+    assert any(name.split(".")[0] == "ddmip_lib" for name in imported_modules(module))
+    assert not defined_names(module) & library_names()
+
+
+@chapter
+def test_cells_are_short(path: Path) -> None:
+    lengths = {cell.id: len(cell.source.splitlines()) for cell in cells(path, "code")}
+    assert not [cell for cell, lines in lengths.items() if lines > LONGEST_CELL]
+    usual = [lines <= USUAL_CELL for lines in lengths.values()]
+    assert sum(usual) >= 0.8 * len(usual), f"most cells should have at most {USUAL_CELL} lines: {lengths}"
+
+
+@chapter
+def test_figure_metadata_is_complete(path: Path) -> None:
+    for cell in cells(path, "code"):
+        about = cell.metadata.get("mystnb", {})
+        if {"figure", "image"} & set(about):
+            assert about.get("figure", {}).get("caption"), cell.id
+            assert re.fullmatch(r"fig-[\w-]+", about.get("figure", {}).get("name", "")), cell.id
+            assert len(about.get("image", {}).get("alt", "")) > 20, (
+                f"{cell.id}: alt text that says what is seen"
+            )
+
+
+@chapter
+def test_every_exercise_has_a_folded_solution(path: Path) -> None:
+    text = "\n".join(cell.source for cell in cells(path, "markdown"))
+    exercises = re.findall(r"\{exercise(?:-start)?\}[^\n]*\n(?::[^\n]*\n)*?:label: (\S+)", text)
+    solutions = re.findall(r"\{solution(?:-start)?\} (\S+)\n((?::[^\n]*\n)*)", text)
+    assert len(exercises) == len(re.findall(r"\{exercise(?:-start)?\}", text)), "an exercise has no label"
+    assert len(set(exercises)) == len(exercises) >= 1
+    assert sorted(label for label, _ in solutions) == sorted(exercises)
+    assert all(":class: dropdown" in options for _, options in solutions)
