@@ -191,7 +191,7 @@ class DualDecomposition:
         bar.update(1)
         bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", residual=f"{latest.primal_residual:.1e}")
         if self.callback is not None and self.callback(run):
-            run.stopped = "interrupted"
+            run.stopped = "stopped"
 
     def _converged(self, primal: float, dual: float) -> bool:
         return primal < self.primal_tolerance and (self.dual_tolerance is None or dual < self.dual_tolerance)

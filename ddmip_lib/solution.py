@@ -16,7 +16,7 @@ STATUSES = (
     "cycle",
     "iteration_limit",
     "time_limit",
-    "interrupted",
+    "stopped",
     "infeasible",
     "no_solution_found",
 )

@@ -1,5 +1,6 @@
-"""The benchmark problems, each built as a `NeuralMIP`."""
+"""The benchmark problems and the hand-sized example, each built as a `NeuralMIP`."""
 
+from .hand_sized import hand_sized, hand_sized_net
 from .water import water_potability
 
-__all__ = ["water_potability"]
+__all__ = ["hand_sized", "hand_sized_net", "water_potability"]

@@ -1,0 +1,237 @@
+"""The exact baseline: every ReLU of every sample written into one MILP by PySCIPOpt-ML, solved by SCIP."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pyscipopt import SCIP_EVENTTYPE, Model
+from pyscipopt_ml.add_predictor import add_predictor_constr
+from torch import nn
+from tqdm.auto import tqdm
+
+from .compiled import Compiled, InputMap
+from .layers import flat_layers, interval_bounds
+from .predictor import Predictor
+from .problem import NeuralMIP
+from .snapshot import copy_model, matrix_of, solution_values
+from .solution import Solution
+from .verification import Verification
+
+FORMULATIONS = ("bigm", "sos")
+ROWS_PER_CHUNK = 10
+"""Samples embedded between two looks at the clock."""
+
+
+@dataclass
+class Search:
+    """What one run has found so far: verified points only."""
+
+    compiled: Compiled
+    began: float
+    best: Verification | None = None
+    values: np.ndarray | None = None
+    incumbents: list[tuple[float, float]] = field(default_factory=list)
+
+    def consider(self, values: np.ndarray | None) -> None:
+        """Replace outputs by the true network's, verify, and keep the point if it is better."""
+        if values is None:
+            return
+        values = self.compiled.with_outputs(values)
+        check = self.compiled.check(values)
+        old = None if self.best is None else self.best.objective
+        if check.feasible and self.compiled.snapshot.better(check.objective, old):
+            self.best, self.values = check, values
+            self.incumbents.append((time.perf_counter() - self.began, check.objective))
+
+
+class BigM:
+    r"""The exact model. A ReLU $s = \max(0, h)$ with $l \le h \le u$, $l < 0 < u$, becomes
+
+    $$s \ge h, \quad s \ge 0, \quad s \le h - l\,(1 - z), \quad s \le u\,z, \quad z \in \{0, 1\}$$
+
+    (``formulation="bigm"``), or a pair $s - h = t$, at most one of $s, t \ge 0$ nonzero (``"sos"``).
+    A class $y$ is tied to its logit $o$ by $y = 1 \Rightarrow o \ge$ `margin` and, unless $y$ occurs only where a
+    larger $y$ helps, $y = 0 \Rightarrow o \le 0$: without a margin, solver tolerances call samples potable that the
+    network does not. Optimality and bound are those of this model; should a verified point beat the bound by
+    winning with a logit inside the margin, no bound is reported.
+
+    The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
+    covers both.
+    """
+
+    def __init__(self, formulation: str = "bigm", margin: float = 1e-3) -> None:
+        if formulation not in FORMULATIONS:
+            raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
+        if not margin >= 0:
+            raise ValueError(f"margin={margin} must not be negative.")
+        self.formulation = formulation
+        self.margin = margin
+        self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """Build the exact model and let SCIP work on it until the time limit."""
+        began = time.perf_counter()
+        deadline = began + time_limit
+        compiled = Compiled(problem.model, problem.predictors)
+        flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]
+        search = Search(compiled, began)
+        if time_limit <= 0:
+            return self._solution(search, "time_limit", None, {})
+        if problem.start is not None:
+            search.consider(compiled.complete(problem.start, seconds=time_limit))
+        model = copy_model(problem.model, seed)
+        variables = model.getVars()
+        built = self._embed(model, variables, compiled, flat, deadline)
+        details: dict[str, Any] = {"build_seconds": time.perf_counter() - began}
+        if not built:
+            return self._solution(search, "time_limit", None, details)
+        details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
+        self._give_start(model, variables, search, deadline)
+        self._optimise(model, matrix_of(variables), search, deadline, progress)
+        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
+        details["nodes"] = model.getNTotalNodes()
+        return self._solution(search, model.getStatus(), model.getDualbound(), details)
+
+    def _embed(
+        self, model: Model, variables: list[Any], compiled: Compiled, flat: list[list[nn.Module]], deadline: float
+    ) -> bool:
+        """Write every network into `model`, a few samples at a time; False where the time ran out."""
+        cells = zip(compiled.predictors, compiled.maps, flat, strict=True)
+        for number, (predictor, where, layers) in enumerate(cells):
+            inputs, lower, upper = self._input_variables(model, variables, compiled, where)
+            low, high = interval_bounds(layers, lower, upper)
+            outputs = np.array([[variables[at] for at in row] for row in where.output], dtype=object)
+            targets = self._targets(model, compiled, predictor, where, outputs, low, high)
+            for first in range(0, len(inputs), ROWS_PER_CHUNK):
+                if time.perf_counter() >= deadline:
+                    return False
+                chunk = slice(first, first + ROWS_PER_CHUNK)
+                add_predictor_constr(
+                    model,
+                    nn.Sequential(*layers),
+                    matrix_of(inputs[chunk]),
+                    matrix_of(targets[chunk]),
+                    unique_naming_prefix=f"net_{number}_{first}_",
+                    output_type="regression",
+                    formulation=self.formulation,
+                )
+        return True
+
+    def _input_variables(
+        self, model: Model, variables: list[Any], compiled: Compiled, where: InputMap
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Input matrix with a fixed variable for every plain number, and its bounds."""
+        s = compiled.snapshot
+        grid = np.empty(where.index.shape, dtype=object)
+        lower, upper = where.constant.copy(), where.constant.copy()
+        for cell, at in np.ndenumerate(where.index):
+            if at >= 0:
+                grid[cell], lower[cell], upper[cell] = variables[at], s.lower[at], s.upper[at]
+            else:
+                grid[cell] = model.addVar(lb=where.constant[cell], ub=where.constant[cell])
+        return grid, lower, upper
+
+    def _targets(
+        self,
+        model: Model,
+        compiled: Compiled,
+        predictor: Predictor,
+        where: InputMap,
+        outputs: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+    ) -> np.ndarray:
+        """The variables that the network's last layer feeds: the outputs, or logits tied to the classes."""
+        if predictor.kind == "regression":
+            return outputs
+        logits = np.empty(outputs.shape, dtype=object)
+        for cell, y in np.ndenumerate(outputs):
+            below, above = min(low[cell], 0.0), max(high[cell], self.margin)
+            logits[cell] = model.addVar(lb=below, ub=above)
+            model.addCons(logits[cell] >= below + (self.margin - below) * y)
+            if not larger_helps(compiled, int(where.output[cell])):
+                model.addCons(logits[cell] <= above * y)
+        return logits
+
+    def _give_start(self, model: Model, variables: list[Any], search: Search, deadline: float) -> None:
+        """Hand the start point to SCIP: its hidden units follow from the inputs in a copy with these fixed."""
+        if search.values is None:
+            return
+        twin = copy_model(model)
+        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in search.compiled.maps]))
+        own = twin.getVars()
+        place = {v.ptr(): i for i, v in enumerate(model.getVars())}
+        for at in inputs:
+            twin_variable = own[place[variables[at].ptr()]]
+            twin.chgVarLb(twin_variable, search.values[at])
+            twin.chgVarUb(twin_variable, search.values[at])
+        twin.setParam("limits/time", max(deadline - time.perf_counter(), 0.0))
+        twin.setParam("limits/solutions", 1)
+        twin.optimize()
+        if twin.getNSols() == 0:
+            return
+        values = solution_values(twin, matrix_of(own))
+        start = model.createSol()
+        for variable, value in zip(model.getVars(), values, strict=True):
+            model.setSolVal(start, variable, value)
+        model.addSol(start)
+
+    def _optimise(self, model: Model, variables: Any, search: Search, deadline: float, progress: bool) -> None:
+        """Solve, verifying every incumbent on the way."""
+        with tqdm(disable=not progress, desc=self.method, unit=" incumbents") as bar:
+
+            def on_incumbent(scip: Model, _: Any) -> None:
+                search.consider(solution_values(scip, variables))
+                best = "none" if search.best is None else f"{search.best.objective:.6g}"
+                bar.update(1)
+                bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
+
+            model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
+            model.setParam("limits/time", max(deadline - time.perf_counter(), 0.0))
+            model.optimize()
+        if model.getNSols():
+            search.consider(solution_values(model, variables))
+
+    def _solution(self, search: Search, scip_status: str, bound: float | None, details: dict[str, Any]) -> Solution:
+        compiled, best = search.compiled, search.best
+        seconds = time.perf_counter() - search.began
+        restricted = self.margin > 0 and any(p.kind == "classification" for p in compiled.predictors)
+        status = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}.get(scip_status, scip_status)
+        if status not in ("optimal", "infeasible", "time_limit"):
+            status = "stopped"
+        if bound is not None and not abs(bound) < 1e20:
+            bound = None
+        if best is None or search.values is None:
+            if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
+                status = "no_solution_found"
+            return Solution(status, self.method, bound=None, seconds=seconds, details=details)
+        sign = compiled.snapshot.sign
+        if bound is not None and sign * (bound - best.objective) > 1e-6 * max(1.0, abs(best.objective)):
+            bound = None
+        if status == "infeasible" or (status == "optimal" and bound is None):
+            status = "stopped"
+        return Solution(
+            status=status,
+            method=self.method,
+            objective=best.objective,
+            bound=bound,
+            inputs=compiled.inputs(search.values),
+            outputs=[search.values[m.output] for m in compiled.maps],
+            values=search.values,
+            verification=best,
+            seconds=seconds,
+            details=details | {"incumbents": search.incumbents},
+        )
+
+
+def larger_helps(compiled: Compiled, at: int) -> bool:
+    """Whether variable `at` occurs only where a larger value helps: in the objective and in every row."""
+    s = compiled.snapshot
+    if s.sign * s.cost[at] > 0 or any(at in c.variables for c in s.others):
+        return False
+    column = s.rows[:, [at]].tocoo()
+    rises, falls = column.row[column.data > 0], column.row[column.data < 0]
+    return bool(np.isinf(s.row_upper[rises]).all() and np.isinf(s.row_lower[falls]).all())
