@@ -16,7 +16,7 @@ from .compiled import Compiled, InputMap
 from .layers import flat_layers, interval_bounds
 from .predictor import Predictor
 from .problem import NeuralMIP
-from .snapshot import copy_model, matrix_of, solution_values
+from .snapshot import copy_model, matrix_of, set_time_limit, solution_values
 from .solution import Solution
 from .verification import Verification
 
@@ -71,7 +71,9 @@ class BigM:
         self.margin = margin
         self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(
+        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Solution:
         """Build the exact model and let SCIP work on it until the time limit."""
         began = time.perf_counter()
         deadline = began + time_limit
@@ -96,7 +98,12 @@ class BigM:
         return self._solution(search, model.getStatus(), model.getDualbound(), details)
 
     def _embed(
-        self, model: Model, variables: list[Any], compiled: Compiled, flat: list[list[nn.Module]], deadline: float
+        self,
+        model: Model,
+        variables: list[Any],
+        compiled: Compiled,
+        flat: list[list[nn.Module]],
+        deadline: float,
     ) -> bool:
         """Write every network into `model`, a few samples at a time; False where the time ran out."""
         cells = zip(compiled.predictors, compiled.maps, flat, strict=True)
@@ -131,7 +138,7 @@ class BigM:
             if at >= 0:
                 grid[cell], lower[cell], upper[cell] = variables[at], s.lower[at], s.upper[at]
             else:
-                grid[cell] = model.addVar(lb=where.constant[cell], ub=where.constant[cell])
+                grid[cell] = model.addVar(lb=float(where.constant[cell]), ub=float(where.constant[cell]))
         return grid, lower, upper
 
     def _targets(
@@ -149,7 +156,7 @@ class BigM:
             return outputs
         logits = np.empty(outputs.shape, dtype=object)
         for cell, y in np.ndenumerate(outputs):
-            below, above = min(low[cell], 0.0), max(high[cell], self.margin)
+            below, above = min(float(low[cell]), 0.0), max(float(high[cell]), self.margin)
             logits[cell] = model.addVar(lb=below, ub=above)
             model.addCons(logits[cell] >= below + (self.margin - below) * y)
             if not larger_helps(compiled, int(where.output[cell])):
@@ -168,7 +175,7 @@ class BigM:
             twin_variable = own[place[variables[at].ptr()]]
             twin.chgVarLb(twin_variable, search.values[at])
             twin.chgVarUb(twin_variable, search.values[at])
-        twin.setParam("limits/time", max(deadline - time.perf_counter(), 0.0))
+        set_time_limit(twin, deadline - time.perf_counter())
         twin.setParam("limits/solutions", 1)
         twin.optimize()
         if twin.getNSols() == 0:
@@ -179,7 +186,9 @@ class BigM:
             model.setSolVal(start, variable, value)
         model.addSol(start)
 
-    def _optimise(self, model: Model, variables: Any, search: Search, deadline: float, progress: bool) -> None:
+    def _optimise(
+        self, model: Model, variables: Any, search: Search, deadline: float, progress: bool
+    ) -> None:
         """Solve, verifying every incumbent on the way."""
         with tqdm(disable=not progress, desc=self.method, unit=" incumbents") as bar:
 
@@ -189,17 +198,23 @@ class BigM:
                 bar.update(1)
                 bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
 
-            model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
-            model.setParam("limits/time", max(deadline - time.perf_counter(), 0.0))
+            model.attachEventHandlerCallback(
+                on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents"
+            )
+            set_time_limit(model, deadline - time.perf_counter())
             model.optimize()
         if model.getNSols():
             search.consider(solution_values(model, variables))
 
-    def _solution(self, search: Search, scip_status: str, bound: float | None, details: dict[str, Any]) -> Solution:
+    def _solution(
+        self, search: Search, scip_status: str, bound: float | None, details: dict[str, Any]
+    ) -> Solution:
         compiled, best = search.compiled, search.best
         seconds = time.perf_counter() - search.began
         restricted = self.margin > 0 and any(p.kind == "classification" for p in compiled.predictors)
-        status = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}.get(scip_status, scip_status)
+        status = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}.get(
+            scip_status, scip_status
+        )
         if status not in ("optimal", "infeasible", "time_limit"):
             status = "stopped"
         if bound is not None and not abs(bound) < 1e20:

@@ -11,7 +11,7 @@ from pyscipopt import Model
 
 from .errors import ProblemError
 from .predictor import Predictor, is_variable
-from .snapshot import Snapshot, copy_model, matrix_of, read_model, solution_values
+from .snapshot import Snapshot, copy_model, matrix_of, read_model, set_time_limit, solution_values
 from .verification import TOLERANCE, Verification, relative_violation
 
 
@@ -68,7 +68,9 @@ class Compiled:
         """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
         s = self.snapshot
         if values.shape != (s.n_variables,):
-            raise ProblemError(f"a point has {s.n_variables} values, one for each variable; got {values.shape}.")
+            raise ProblemError(
+                f"a point has {s.n_variables} values, one for each variable; got {values.shape}."
+            )
         if not np.isfinite(values).all():
             bad = s.names[int(np.argmin(np.isfinite(values)))]
             raise ProblemError(f"the point has no finite value for {bad}.")
@@ -140,7 +142,7 @@ class Compiled:
             for at in np.flatnonzero(fixed):
                 model.chgVarLb(variables[at], values[at])
                 model.chgVarUb(variables[at], values[at])
-            model.setParam("limits/time", max(seconds, 0.0))
+            set_time_limit(model, seconds)
             model.optimize()
             if model.getNSols() == 0:
                 return None

@@ -154,6 +154,7 @@ class DualDecomposition:
         clock.append(time.perf_counter())
         # multiplier, with the penalty of both steps
         run.lam = run.lam + run.rho * (run.u - x)
+        run.split.tighten(x)
         run.k += 1
         # the iterate, judged by the true network
         run.last = run.consider(run.x)
@@ -161,10 +162,10 @@ class DualDecomposition:
         dual = run.rho * float(np.abs(run.u - u_before).max())
         run.history.append(self._record(run, primal, dual, clock))
         # the penalty of the next iteration
-        settled = self._converged(primal, dual) or self._repeats(run)
+        settled = self._converged(run, primal, dual) or self._repeats(run)
         following = self.penalty.after(run.rho, primal, dual, settled)
         if following is None:
-            run.stopped = self._why(primal, dual, settled)
+            run.stopped = self._why(run, primal, dual, settled)
         else:
             run.rho = following
         return run
@@ -193,23 +194,25 @@ class DualDecomposition:
         if self.callback is not None and self.callback(run):
             run.stopped = "stopped"
 
-    def _converged(self, primal: float, dual: float) -> bool:
-        return primal < self.primal_tolerance and (self.dual_tolerance is None or dual < self.dual_tolerance)
+    def _converged(self, run: Run, primal: float, dual: float) -> bool:
+        """Both residuals are small and, where rows on outputs are still being learnt, the iterate satisfies them."""
+        small = primal < self.primal_tolerance and (self.dual_tolerance is None or dual < self.dual_tolerance)
+        return small and (not run.split.has_output_rows or (run.last is not None and run.last.feasible))
 
     def _repeats(self, run: Run) -> bool:
         """Whether this state, to nine digits, was there before with the same penalty."""
         if not self.detect_cycles:
             return False
         assert run.x is not None
-        state = np.concatenate([run.x[run.split.coupled], run.u, run.lam])
+        state = np.concatenate([run.x[run.split.coupled], run.u, run.lam, run.split.tightening.numpy()])
         key = (run.rho, np.round(state, 9).tobytes())
         if key in run.seen:
             return True
         run.seen.add(key)
         return False
 
-    def _why(self, primal: float, dual: float, settled: bool) -> str:
-        if self._converged(primal, dual):
+    def _why(self, run: Run, primal: float, dual: float, settled: bool) -> str:
+        if self._converged(run, primal, dual):
             return "converged"
         return "cycle" if settled else "iteration_limit"
 

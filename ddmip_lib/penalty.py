@@ -39,7 +39,7 @@ class Fixed:
 
 
 class Sweeps:
-    r"""Penalty continuation in sweeps: within one, $\rho$ grows geometrically from `low` to `high`; then the next starts.
+    r"""Penalty continuation in sweeps: within each, $\rho$ grows geometrically from `low` to `high`.
 
     A small penalty lets the blocks disagree and explore, a large one makes them agree (and freezes them: a point
     $x$ with $\rho \ge 2\lVert\nabla F(x)\rVert_\infty$ no longer moves on the integers). One sweep passes through
@@ -53,7 +53,9 @@ class Sweeps:
     [1.0, 2.0, None]
     """
 
-    def __init__(self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)) -> None:
+    def __init__(
+        self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)
+    ) -> None:
         self.low, self.high = positive(low, "low"), positive(high, "high")
         if not lengths or min(lengths) < 2 or high < low:
             raise ValueError("Sweeps needs lengths of at least two iterations each, and high >= low.")

@@ -17,7 +17,7 @@ KINDS = ("regression", "classification")
 
 @dataclass(frozen=True)
 class Predictor:
-    r"""The constraint $y = f(x)$ for $n$ rows at once, $x \in \mathbb{R}^{n \times p}$, $y \in \mathbb{R}^{n \times q}$.
+    r"""The constraint $y = f(x)$ for $n$ rows at once: $x$ is $n \times p$, $y$ is $n \times q$.
 
     ``inputs`` and ``outputs`` hold pyscipopt variables; an input may also be a plain number.
     ``kind`` is ``"regression"`` ($y = f(x)$) or ``"classification"`` ($y = 1[f(x) > 0]$).
@@ -56,7 +56,9 @@ def as_grid(entries: Any, what: str) -> np.ndarray:
     if grid.ndim == 1:
         grid = grid.reshape(1, -1)
     if grid.ndim != 2:
-        raise ProblemError(f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions.")
+        raise ProblemError(
+            f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions."
+        )
     if grid.size == 0:
         raise ProblemError(f"{what} is empty: a predictor needs at least one row and one column.")
     return grid
@@ -70,7 +72,9 @@ def frozen_double(net: Any) -> nn.Module:
         raise ProblemError("the network is in training mode: call net.eval() before adding it to a model.")
     for name, weight in [*net.named_parameters(), *net.named_buffers()]:
         if weight.dtype in (torch.float16, torch.bfloat16):
-            raise ProblemError(f"weight {name} is {weight.dtype}: convert the network with net.float() or net.double().")
+            raise ProblemError(
+                f"weight {name} is {weight.dtype}: convert the network with net.float() or net.double()."
+            )
         if weight.is_floating_point() and not torch.isfinite(weight).all():
             raise ProblemError(f"weight {name} contains NaN or infinity: retrain or reload the network.")
     return copy.deepcopy(net).cpu().double().requires_grad_(False)

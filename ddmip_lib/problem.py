@@ -46,7 +46,9 @@ class NeuralMIP:
         self.start: list[np.ndarray] | None = None
         """Inputs of each predictor from which solvers start (see `set_start`)."""
 
-    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression") -> Predictor:
+    def add_predictor(
+        self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression"
+    ) -> Predictor:
         """Add the constraint outputs = net(inputs), row by row.
 
         `inputs` is (n, p): variables with finite bounds, or plain numbers; `outputs` is (n, q), variables.
@@ -75,7 +77,9 @@ class NeuralMIP:
         arrays = [np.atleast_2d(np.asarray(values, dtype=float)) for values in inputs]
         expected = [p.inputs.shape for p in self.predictors]
         if [a.shape for a in arrays] != expected:
-            raise ProblemError(f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}.")
+            raise ProblemError(
+                f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}."
+            )
         if not all(np.isfinite(a).all() for a in arrays):
             raise ProblemError("the start contains NaN or infinity.")
         self.start = arrays
@@ -98,9 +102,13 @@ class NeuralMIP:
                 if not np.isfinite(float(entry)):
                     raise ProblemError(f"an input is {entry}: plain numbers must be finite.")
             elif entry.ptr() not in own:
-                raise ProblemError(f"input variable {entry.name} belongs to another model: use this model's own.")
+                raise ProblemError(
+                    f"input variable {entry.name} belongs to another model: use this model's own."
+                )
             elif entry.ptr() in taken:
-                raise ProblemError(f"{entry.name} is an output of a network already: chain the two in one module.")
+                raise ProblemError(
+                    f"{entry.name} is an output of a network already: chain the two in one module."
+                )
             elif entry.getLbOriginal() <= -infinity or entry.getUbOriginal() >= infinity:
                 raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
         seen: set[int] = set()
@@ -108,7 +116,9 @@ class NeuralMIP:
             if not is_variable(entry) or entry.ptr() not in own:
                 raise ProblemError(f"output {entry} must be a variable of this model.")
             if entry.ptr() in taken | seen:
-                raise ProblemError(f"output variable {entry.name} is used twice: one variable for each output.")
+                raise ProblemError(
+                    f"output variable {entry.name} is used twice: one variable for each output."
+                )
             if entry.ptr() in fed:
                 raise ProblemError(f"{entry.name} is an input of a network too: chain the two in one module.")
             if output == "classification" and entry.vtype() != "BINARY":
@@ -117,7 +127,7 @@ class NeuralMIP:
 
     def __repr__(self) -> str:
         model = self.model
-        integers = sum(v.vtype() in ("BINARY", "INTEGER", "IMPLINT") for v in model.getVars())
+        integers = sum(v.isIntegral() for v in model.getVars())
         rows = model.getNConss()
         title = f"NeuralMIP {self.name}".rstrip()
         lines = [

@@ -79,7 +79,7 @@ def read_model(model: Model) -> Snapshot:
     position = {v.ptr(): i for i, v in enumerate(variables)}
     lower = _finite_or_inf([v.getLbOriginal() for v in variables], infinity)
     upper = _finite_or_inf([v.getUbOriginal() for v in variables], infinity)
-    integer = np.array([v.vtype() in ("BINARY", "INTEGER", "IMPLINT") for v in variables], dtype=bool)
+    integer = np.array([v.isIntegral() for v in variables], dtype=bool)
 
     row_names: list[str] = []
     sides: list[tuple[float, float]] = []
@@ -87,13 +87,13 @@ def read_model(model: Model) -> Snapshot:
     others: list[OtherConstraint] = []
     for constraint in model.getConss():
         kind = constraint.getConshdlrName()
-        members = [position[v.ptr()] for v in model.getConsVars(constraint)]
+        members = [position[v.ptr()] for v in model.getConsVars(constraint) or ()]
         if kind not in ROW_HANDLERS:
             others.append(OtherConstraint(constraint.name, kind, tuple(members)))
             continue
         entries[0].extend([len(row_names)] * len(members))
         entries[1].extend(members)
-        entries[2].extend(model.getConsVals(constraint))
+        entries[2].extend(model.getConsVals(constraint) or ())
         row_names.append(constraint.name)
         sides.append((model.getLhs(constraint), model.getRhs(constraint)))
     shape = (len(row_names), len(variables))
@@ -117,12 +117,18 @@ def read_model(model: Model) -> Snapshot:
 def copy_model(model: Model, seed: int = 0) -> Model:
     """A silent, independent copy of the original problem; its variables keep their order."""
     copy = Model(sourceModel=model, origcopy=True)
+    copy.resetParams()  # limits that the user set for their own solve would silently cut ours short
     copy.hideOutput()
     copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
     return copy
 
 
-def matrix_of(variables: list[Any]) -> MatrixVariable:
+def set_time_limit(model: Model, seconds: float) -> None:
+    """Give SCIP `seconds`, which may be infinite or used up already."""
+    model.setParam("limits/time", float(min(max(seconds, 0.0), 1e20)))
+
+
+def matrix_of(variables: Any) -> MatrixVariable:
     """A list of variables as one vector that PySCIPOpt handles at once."""
     return np.array(variables, dtype=object).view(MatrixVariable)
 

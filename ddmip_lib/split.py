@@ -2,11 +2,12 @@ r"""The paper's split: a copy $u$ of the network's inputs, coupled to the MIP's 
 
 Written as a minimisation, the MIP block keeps $c^\top x$ and every row without an output; the NN block keeps
 
-$$g(u) = d^\top \hat y(u) + \tfrac{\tau}{2} \sum_j \bigl(a_j^\top [u; \hat y(u)] - b_j\bigr)_+^2,$$
+$$g(u) = d^\top \hat y(u) + \tfrac{\tau}{2} \sum_j \bigl(a_j^\top [u; \hat y(u)] - b_j + t_j\bigr)_+^2,$$
 
 with $\hat y = f$ for a regression and the surrogate $\hat y = \operatorname{sigmoid}(f / T)$ for a classifier, whose
-0/1 output has no gradient to follow. Rows on outputs enter by the squared hinge with weight $\tau$: the set that they
-define has no cheap projection.
+0/1 output has no gradient to follow. Rows on outputs enter by a squared hinge: the set that they define has no cheap
+projection. A hinge alone would be violated a little for ever, so each row is tightened by $t_j \ge 0$, which grows by
+what $x^k$ violates and shrinks by what it leaves free ($\tau t_j$ is the row's multiplier in an augmented Lagrangian).
 """
 
 from __future__ import annotations
@@ -20,18 +21,42 @@ import torch
 from .compiled import Compiled
 from .errors import ProblemError
 
+ROW_MARGIN = 1e-5
+"""Rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`."""
+
+
+class Gather:
+    """The input matrix of one network as a function of u; a plain reshape where u is just that matrix."""
+
+    def __init__(self, index: np.ndarray, fixed: np.ndarray, n_coupled: int) -> None:
+        self.free = torch.tensor(index >= 0)
+        self.index = torch.tensor(np.maximum(index, 0))
+        self.fixed = torch.tensor(fixed)
+        self.plain = index.size == n_coupled and bool((index.ravel() == np.arange(n_coupled)).all())
+
+    def __call__(self, u: torch.Tensor) -> torch.Tensor:
+        if self.plain:
+            return u.view(self.index.shape)
+        return torch.where(self.free, u[self.index], self.fixed)
+
 
 class PaperSplit:
     """Which variables are coupled, what each block owns, and the NN block's function g with its gradient."""
 
-    def __init__(self, compiled: Compiled, temperature: float = 1.0, hinge_weight: float | None = None) -> None:
+    def __init__(
+        self, compiled: Compiled, temperature: float = 1.0, hinge_weight: float | None = None
+    ) -> None:
         self.compiled = compiled
         self.temperature = temperature
         s = compiled.snapshot
-        entering = np.unique(np.concatenate([m.index[m.index >= 0] for m in compiled.maps] or [[]]).astype(int))
+        entering = np.concatenate([m.index[m.index >= 0] for m in compiled.maps])
+        _, first = np.unique(entering, return_index=True)
+        entering = entering[np.sort(first)]  # in the order of the networks' inputs
         self.coupled: np.ndarray = entering[s.lower[entering] < s.upper[entering]]
         if self.coupled.size == 0:
-            raise ProblemError("every network input is fixed: there is nothing to decide. Evaluate the network instead.")
+            raise ProblemError(
+                "every network input is fixed: there is nothing to decide. Evaluate the network instead."
+            )
         self.box = (s.lower[self.coupled], s.upper[self.coupled])
         on_outputs = np.asarray((s.rows[:, compiled.is_output] != 0).sum(axis=1)).ravel() > 0
         self._require_separable(on_outputs)
@@ -48,7 +73,11 @@ class PaperSplit:
         others = [c for c in s.others if compiled.is_output[list(c.variables)].any()]
         stray = used[~allowed[used]]
         if stray.size or others:
-            what = f"variable {s.names[stray[0]]}" if stray.size else f"{others[0].kind} constraint {others[0].name}"
+            what = (
+                f"variable {s.names[stray[0]]}"
+                if stray.size
+                else f"{others[0].kind} constraint {others[0].name}"
+            )
             raise ProblemError(
                 f"{what} shares a constraint with a network output, so the paper split does not exist for this "
                 "problem: the NN block owns outputs and network inputs only. Use the exact model (BigM), or rewrite "
@@ -59,18 +88,25 @@ class PaperSplit:
         s, compiled = self.compiled.snapshot, self.compiled
         slot = np.full(s.n_variables, -1)
         slot[self.coupled] = np.arange(self.coupled.size)
-        self._gather: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
-        for m in compiled.maps:
-            fixed = np.where(m.index >= 0, s.lower[m.index], m.constant)
-            index = np.where(m.index >= 0, slot[m.index], -1)
-            self._gather.append((torch.tensor(index >= 0), torch.tensor(np.maximum(index, 0)), torch.tensor(fixed)))
+        self._gather = [
+            Gather(
+                np.where(m.index >= 0, slot[m.index], -1),
+                np.where(m.index >= 0, s.lower[m.index], m.constant),
+                self.coupled.size,
+            )
+            for m in compiled.maps
+        ]
         outputs = np.concatenate([m.output.ravel() for m in compiled.maps])
         self._weights = torch.tensor(s.sign * s.cost[outputs])
         # rows and output bounds as  A_u u + A_y y <= b, one-sided
         rows = s.rows[output_rows].tocsc()
         a_u, a_y = rows[:, self.coupled], rows[:, outputs]
         rest = np.setdiff1d(np.arange(s.n_variables), np.concatenate([self.coupled, outputs]))
-        shift = np.asarray(rows[:, rest] @ s.lower[rest]).ravel() if rest.size and rows.nnz else np.zeros(rows.shape[0])
+        shift = (
+            np.asarray(rows[:, rest] @ s.lower[rest]).ravel()
+            if rest.size and rows.nnz
+            else np.zeros(rows.shape[0])
+        )
         upper, lower = s.row_upper[output_rows] - shift, s.row_lower[output_rows] - shift
         eye = sp.identity(outputs.size, format="csr")
         none = sp.csr_matrix((outputs.size, self.coupled.size))
@@ -86,19 +122,44 @@ class PaperSplit:
         self._rows_u = _sparse(sp.vstack([a for a, _, _ in pieces]).tocsr()[keep])
         self._rows_y = _sparse(sp.vstack([a for _, a, _ in pieces]).tocsr()[keep])
         self._rows_b = torch.tensor(side[keep])
+        self.tightening = torch.zeros(int(keep.sum()), dtype=torch.float64)
+
+    @property
+    def has_output_rows(self) -> bool:
+        """Whether some row or bound restricts a network output."""
+        return len(self._rows_b) > 0
 
     def _pairs(self):  # type: ignore[no-untyped-def]
         return zip(self.compiled.predictors, self.compiled.maps, strict=True)
 
-    def _default_hinge_weight(self) -> float:
-        """Ten times the largest output cost, at least ten: rows matter more than the objective."""
-        return 10.0 * max(1.0, float(self._weights.abs().max()))
+    def _default_hinge_weight(self, samples: int = 16) -> float:
+        """A weight with which a typical violation of a row pulls ten times as hard as the objective does."""
+        if not self.has_output_rows:
+            return 1.0
+        low, high = self.box
+        rng = np.random.default_rng(0)
+        points = [
+            torch.tensor(low + (high - low) * rng.random(low.size), requires_grad=True)
+            for _ in range(samples)
+        ]
+        rows, slopes, pulls = [], [], []
+        for u in points:
+            y = self.outputs(u)
+            left = self._rows_u @ u + self._rows_y @ y
+            rows.append(left.detach())
+            slopes.append(torch.autograd.grad(left.sum(), u, retain_graph=True)[0])
+            pull = torch.autograd.grad((self._weights * y).sum(), u)[0]
+            pulls.append(pull + torch.tensor(self.cost[self.coupled]))
+        spread = torch.stack(rows).std(dim=0).pow(2).mean().sqrt().item()
+        slope = torch.stack(slopes).pow(2).mean().sqrt().item()
+        pull_size = torch.stack(pulls).pow(2).mean().sqrt().item()
+        return 10.0 * max(pull_size, slope) / max(slope * spread, 1e-12) if slope > 0 else 1.0
 
     def outputs(self, u: torch.Tensor) -> torch.Tensor:
         r"""$\hat y(u)$, all outputs of all predictors in one vector."""
         parts = []
-        for predictor, (free, index, fixed) in zip(self.compiled.predictors, self._gather, strict=True):
-            raw = predictor.net(torch.where(free, u[index], fixed))
+        for predictor, gather in zip(self.compiled.predictors, self._gather, strict=True):
+            raw = predictor.net(gather(u))
             if predictor.kind == "classification":
                 raw = torch.sigmoid(raw / self.temperature)
             parts.append(raw.reshape(-1))
@@ -109,9 +170,21 @@ class PaperSplit:
         y = self.outputs(u)
         value = (self._weights * y).sum()
         if len(self._rows_b):
-            excess = torch.relu(self._rows_u @ u + self._rows_y @ y - self._rows_b)
+            excess = torch.relu(self._rows_u @ u + self._rows_y @ y - self._rows_b + self.tightening)
             value = value + 0.5 * self.hinge_weight * (excess**2).sum()
         return value
+
+    def tighten(self, x: np.ndarray) -> None:
+        """Move the tightening of each row on outputs by what the true network leaves of it at x."""
+        if not len(self._rows_b):
+            return
+        point = torch.tensor(x)
+        outputs = [
+            p.predict(gather(point).numpy()).ravel()
+            for p, gather in zip(self.compiled.predictors, self._gather, strict=True)
+        ]
+        left = self._rows_u @ point + self._rows_y @ torch.tensor(np.concatenate(outputs)) - self._rows_b
+        self.tightening = torch.relu(self.tightening + left + ROW_MARGIN)
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """Gradient of g, through the network; weight gradients are never computed."""

@@ -1,7 +1,7 @@
-r"""The MIP block: $\min_{x \in X}\ c^\top x - \lambda^\top x + \tfrac{\rho}{2} \lVert x - u \rVert^2$ over the coupled entries.
+r"""The MIP block: $\min_{x \in X}\ c^\top x - \lambda^\top x + \tfrac{\rho}{2} \lVert x - u \rVert^2$.
 
 Without integer variables it is a convex QP (PIQP). With them SCIP solves it: the quadratic term is linear for binary
-variables ($x^2 = x$), exact by finitely many cuts for bounded integers, and an epigraph $z \ge x^2$ for continuous ones.
+variables ($x^2 = x$), exact by finitely many cuts for bounded integers, and an epigraph $z \ge x^2$ for the rest.
 SCIP's model is built once; each iteration changes its objective only.
 """
 
@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import piqp
 import scipy.sparse as sp
+from pyscipopt import Model
 
 from ..errors import ProblemError, SolverError
-from ..snapshot import copy_model, matrix_of, solution_values
+from ..snapshot import copy_model, matrix_of, set_time_limit, solution_values
 from ..split import PaperSplit
 from ..verification import TOLERANCE, relative_violation
 
@@ -66,16 +67,21 @@ class QPBlock:
         g, low, high = self.inequalities
         solver.setup(self._quadratic(rho), cost, a, b, g, low, high, *self.bounds)
         status = solver.solve()
-        if status == piqp.PIQP_PRIMAL_INFEASIBLE:
-            return BlockResult(None, "infeasible")
-        if status == piqp.PIQP_DUAL_INFEASIBLE:
-            raise ProblemError("the objective is unbounded over the MIP block: bound the variables that carry it.")
         x = np.clip(solver.result.x, *self.bounds)
         if status != piqp.PIQP_SOLVED and self._violation(x) > TOLERANCE:
+            if not self._has_point():
+                return BlockResult(None, "infeasible")
             raise SolverError(f"the QP solver stopped with {status} and a point that violates its rows.")
         values = np.zeros(self.split.compiled.snapshot.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved")
+
+    def _has_point(self) -> bool:
+        """Whether SCIP finds a point of the block: an interior-point method's word is no proof of infeasibility."""
+        model = block_model(self.split)
+        model.setObjective(0.0)
+        model.optimize()
+        return bool(model.getNSols())
 
     def _quadratic(self, rho: float) -> sp.csc_matrix:
         diagonal = np.zeros(self.kept.size)
@@ -90,18 +96,13 @@ class QPBlock:
 
 
 class MILPBlock:
-    """A block with integer variables (or constraints that are no rows), as a SCIP model that is solved again and again."""
+    """A block with integer variables (or constraints that are no rows): one SCIP model, solved again and again."""
 
     def __init__(self, split: PaperSplit, seed: int = 0) -> None:
-        compiled = split.compiled
-        s = compiled.snapshot
+        s = split.compiled.snapshot
         self.split = split
-        self.model = copy_model(compiled.model, seed)
+        self.model = block_model(split, seed)
         variables = self.model.getVars()
-        outputs = {variables[at].ptr() for at in np.flatnonzero(compiled.is_output)}
-        for constraint in self.model.getConss():
-            if any(v.ptr() in outputs for v in self.model.getConsVars(constraint)):
-                self.model.delCons(constraint)
         self.variables = matrix_of(variables)
         self.binary = s.integer[split.coupled] & (split.box[0] == 0) & (split.box[1] == 1)
         squares = [self._square(variables[at]) for at in split.coupled[~self.binary]]
@@ -141,22 +142,50 @@ class MILPBlock:
         if self.squares is not None:
             objective = objective + 0.5 * rho * self.squares.sum()
         self.model.setObjective(objective, "minimize")
-        self.model.setParam("limits/time", float(min(remaining, 1e20)))
+        set_time_limit(self.model, remaining)
         self.model.optimize()
-        status = self.model.getStatus()
         if self.model.getNSols() == 0:
-            if status == "unbounded":
-                raise ProblemError("the objective is unbounded over the MIP block: bound the variables that carry it.")
-            if status in ("infeasible", "inforunbd"):
-                return BlockResult(None, "infeasible")
-            return BlockResult(None, "time_limit")
+            # the objective is bounded (see require_bounded), so "infeasible or unbounded" means infeasible
+            proved = self.model.getStatus() in ("infeasible", "inforunbd")
+            return BlockResult(None, "infeasible" if proved else "time_limit")
         values = solution_values(self.model, self.variables)
         integer = self.split.compiled.snapshot.integer
         return BlockResult(np.where(integer, np.round(values), values), "solved")
 
 
+def block_model(split: PaperSplit, seed: int = 0) -> Model:
+    """A SCIP copy of the user's model without the constraints on outputs."""
+    model = copy_model(split.compiled.model, seed)
+    variables = model.getVars()
+    outputs = {variables[at].ptr() for at in np.flatnonzero(split.compiled.is_output)}
+    for constraint in model.getConss():
+        if any(v.ptr() in outputs for v in model.getConsVars(constraint) or ()):
+            model.delCons(constraint)
+    return model
+
+
+def require_bounded(split: PaperSplit) -> None:
+    """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs always has one."""
+    s = split.compiled.snapshot
+    cost = split.cost.copy()
+    cost[split.coupled] = 0.0
+    endless = ~np.isfinite(np.where(cost > 0, s.lower, s.upper)) & (cost != 0)
+    if not endless.any():
+        return
+    model = block_model(split)
+    model.setObjective((matrix_of(model.getVars()) * cost).sum(), "minimize")
+    model.setParam(
+        "presolving/maxrounds", 0
+    )  # presolve may answer "infeasible or unbounded" without telling which
+    model.optimize()
+    if model.getStatus() in ("unbounded", "inforunbd"):
+        name = s.names[int(np.argmax(endless))]
+        raise ProblemError(f"the objective is unbounded over the MIP block: give {name} a finite bound.")
+
+
 def mip_block(split: PaperSplit, seed: int = 0) -> QPBlock | MILPBlock:
     """The block that fits the problem: QP without integer variables, SCIP otherwise."""
+    require_bounded(split)
     s = split.compiled.snapshot
     owned = ~split.compiled.is_output
     if s.integer[owned].any() or s.others:

@@ -9,12 +9,15 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from ..errors import ProblemError
 from ..split import PaperSplit
+
+MAX_DOUBLINGS = 20
 
 
 @dataclass(frozen=True)
 class NNSubproblem:
-    r"""$\min_u\ \varphi(u) = g(u) + \lambda^\top (u - x) + \tfrac{\rho}{2} \lVert u - x \rVert^2$ over the box of $x$."""
+    r"""$\min_u\ \varphi(u) = g(u) + \lambda^\top (u - x) + \tfrac{\rho}{2} \lVert u - x \rVert^2$ over the box."""
 
     split: PaperSplit
     x: torch.Tensor
@@ -32,9 +35,20 @@ class NNSubproblem:
         return torch.clamp(u, lower, upper)
 
     def value_and_gradient(self, u: torch.Tensor) -> tuple[float, torch.Tensor]:
+        """Value and gradient of the objective; only g goes through autograd."""
         u = u.detach().requires_grad_(True)
-        value = self.value(u)
-        (slope,) = torch.autograd.grad(value, u)
+        g = self.split.g(u)
+        (slope,) = torch.autograd.grad(g, u)
+        with torch.no_grad():
+            r = u - self.x
+            pull = self.lam + self.rho * r
+            value = g + 0.5 * ((self.lam + pull) * r).sum()
+            slope = slope + pull
+        if not (torch.isfinite(value) and torch.isfinite(slope).all()):
+            raise ProblemError(
+                "the network's value or gradient is NaN or infinite inside the box of its inputs: "
+                "tighten their bounds, or use a network that is finite there."
+            )
         return value.item(), slope
 
     @property
@@ -103,20 +117,27 @@ class PGD:
     def _gradient(self, sub: NNSubproblem, u: torch.Tensor) -> torch.Tensor:
         for _ in range(self.steps):
             value, slope = sub.value_and_gradient(u)
-            while True:
-                weight = sub.rho + self._curvature
-                step = sub.project(u - slope / weight) - u
-                with torch.no_grad():
-                    ahead = sub.value(u + step).item()
-                model = value + (slope @ step).item() + 0.5 * weight * (step @ step).item()
-                if ahead <= model + 1e-12 * max(1.0, abs(value)):
-                    break
-                self._curvature = max(2 * self._curvature, 0.1 * sub.rho)
+            step = self._step(sub, u, value, slope)
             u = u + step
-            self._curvature *= 0.9
             if step.abs().max().item() <= self.tolerance or sub.out_of_time:
                 break
         return u
+
+    def _step(self, sub: NNSubproblem, u: torch.Tensor, value: float, slope: torch.Tensor) -> torch.Tensor:
+        """The projected step of length 1/(rho + L), with the smallest tried L that passes the descent test."""
+        curvature = self._curvature
+        for _ in range(MAX_DOUBLINGS):
+            weight = sub.rho + curvature
+            step = sub.project(u - slope / weight) - u
+            with torch.no_grad():
+                ahead = sub.value(u + step).item()
+            model = value + (slope @ step).item() + 0.5 * weight * (step @ step).item()
+            if ahead <= model + 1e-12 * max(1.0, abs(value)):
+                self._curvature = 0.9 * curvature
+                return step
+            curvature = max(2 * curvature, 0.1 * sub.rho)
+        # at a kink the gradient need not be a direction of descent, however short the step: take the usual one
+        return sub.project(u - slope / (sub.rho + self._curvature)) - u
 
     def __repr__(self) -> str:
         rate = f", learning_rate={self.learning_rate:g}" if self.method == "adam" else ""

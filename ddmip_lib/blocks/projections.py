@@ -32,7 +32,7 @@ def project_halfspace(v: np.ndarray, a: np.ndarray, b: float) -> np.ndarray:
 
 
 def project_capped_sum(v: np.ndarray, budget: float) -> np.ndarray:
-    r"""Projection on $\{w \ge 0 : \sum_i w_i \le \gamma\}$: $(v - \theta)_+$ with the smallest $\theta \ge 0$ that fits.
+    r"""Projection on $\{w \ge 0 : \sum_i w_i \le \gamma\}$: $(v - \theta)_+$, the smallest $\theta \ge 0$ that fits.
 
     >>> project_capped_sum(np.array([3.0, 1.0, -1.0]), 2.0)
     array([2., 0., 0.])
@@ -44,8 +44,7 @@ def project_capped_sum(v: np.ndarray, budget: float) -> np.ndarray:
         return positive
     ordered = np.sort(positive)[::-1]
     excess = (np.cumsum(ordered) - budget) / np.arange(1, v.size + 1)
-    last = int(np.flatnonzero(ordered > excess)[-1]) if budget > 0 else 0
-    theta = excess[last] if budget > 0 else ordered[0]
+    theta = excess[np.flatnonzero(ordered >= excess)[-1]]
     return np.maximum(v - theta, 0.0)
 
 

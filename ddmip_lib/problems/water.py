@@ -49,5 +49,4 @@ def water_potability(
     problem = NeuralMIP(model, name=f"water potability (n={n}, seed={seed})")
     problem.add_predictor(net, x, y, output="classification")
     problem.set_start(w)
-    problem.data = data
     return problem

@@ -1,0 +1,42 @@
+# Works with GNU make 3.81 (macOS) and later. Variables: PYTHON, DDMIP_TORCH_INDEX (see tools/setup_env.sh).
+PY := .venv/bin/python
+.DEFAULT_GOAL := help
+.PHONY: help setup book book-full test test-long lab bench lint lock clean distclean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## create or repair the environment in .venv
+	@bash tools/setup_env.sh
+
+book: setup ## execute the chapters that changed, build the HTML, print where to open it
+	@$(PY) -m tools.build_book
+
+book-full: setup ## the same with every chapter in its full profile (hours)
+	@$(PY) -m tools.build_book --profile full
+
+test: ## set-up, lint, unit tests, every notebook, the book build and its checks
+	@start=$$(date +%s); bash tools/setup_env.sh && \
+	$(PY) -m tools.run_tests --setup-seconds $$(( $$(date +%s) - start ))
+
+test-long: setup ## the tests that take minutes
+	@$(PY) -m pytest -m long tests
+
+lab: setup ## open JupyterLab on the chapters
+	@$(PY) -m jupyterlab --notebook-dir=book
+
+bench: setup ## run the benchmarks
+	@$(PY) -m ddmip_lib.bench
+
+lint: setup ## ruff (notebooks included) and mypy
+	@$(PY) -m tools.run_tests --only lint
+
+lock: setup ## rewrite requirements.lock from pyproject.toml (needs uv)
+	@$(PY) -m tools.lock
+
+clean: ## remove everything that was built; keep .venv
+	@rm -rf _build build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find book ddmip_lib tests tools -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
+
+distclean: clean ## remove .venv as well
+	@rm -rf .venv

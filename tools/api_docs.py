@@ -1,0 +1,98 @@
+"""A Sphinx extension for the API page: docstrings are text with formulas, not reStructuredText.
+
+Formulas stand between dollar signs as in the chapters, single backquotes mean code, and an indented block is
+shown as it stands. What reStructuredText would read as markup elsewhere (``|u - x|``, ``rho*``, ``lam_``) is
+escaped, so a docstring cannot break the build, and authors need not think about it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+API_PAGE = "book/api"
+VERBATIM = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`[^`]+?`|\$[^$]+?\$)", re.DOTALL)
+ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.) ")
+
+
+def escape(text: str) -> str:
+    """Prose as reStructuredText.
+
+    >>> print(escape("the residual |u - x| of `step`, in ``u_``, for $x_i$"))
+    the residual \\|u - x\\| of ``step``, in ``u_``, for :math:`x_i`
+    """
+    parts = VERBATIM.split(text)
+    for i, part in enumerate(parts):
+        if i % 2 == 0:
+            parts[i] = re.sub(r"(\||(?<!^)\*|(?<=\w)_(?!\w))", r"\\\1", part)
+        elif part.startswith("$"):
+            parts[i] = f":math:`{part[1:-1]}`"
+        elif part.startswith("`") and not part.startswith("``"):
+            parts[i] = f"`{part}`"
+    return "".join(parts)
+
+
+def display_math(lines: list[str]) -> list[tuple[bool, str]]:
+    """The lines, with each ``$$`` formula made a directive; true marks what is finished."""
+    out: list[tuple[bool, str]] = []
+    inside = False
+    for line in lines:
+        text = line.strip()
+        if not inside and not text.startswith("$$"):
+            out.append((False, line))
+            continue
+        if not inside:
+            out += [(True, ""), (True, ".. math::"), (True, "")]
+            text = text[2:]
+        inside = not text.endswith("$$")
+        out.append((True, f"    {text.removesuffix('$$')}"))
+        if not inside:
+            out.append((True, ""))
+    return out
+
+
+def as_rst(lines: list[str]) -> list[str]:
+    """A docstring's lines as reStructuredText.
+
+    >>> as_rst(["Solve", "    min |x|", "", "$$x^2$$", "with |x|"])
+    ['Solve', '', '::', '', '    min |x|', '', '', '.. math::', '', '    x^2', '', 'with \\\\|x\\\\|']
+    """
+    out: list[str] = []
+    prose: list[str] = []
+    literal, example, in_item = False, False, False
+
+    def flush() -> None:
+        out.extend(escape("\n".join(prose)).split("\n") if prose else [])
+        prose.clear()
+
+    for finished, line in display_math(lines):
+        indented = line.startswith(" ") and not finished
+        literal = literal and (indented or not line)
+        example = bool(line) and (example or line.lstrip().startswith(">>>"))
+        in_item = not finished and (bool(ITEM.match(line)) or (in_item and (indented or not line)))
+        starts_literal = indented and not (literal or example or in_item)
+        if not (finished or literal or example or starts_literal):
+            prose.append(line)
+            continue
+        flush()
+        if starts_literal:
+            out += ["", "::", ""]
+            literal = True
+        out.append(line)
+    flush()
+    return out
+
+
+def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = as_rst(lines)
+
+
+def type_without_page(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """A type in a signature that no page describes is shown as text; elsewhere it stays an error."""
+    return content if node.get("refdomain") == "py" and node.get("refdoc") == API_PAGE else None
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", process)
+    app.connect("missing-reference", type_without_page)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
