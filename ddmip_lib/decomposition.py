@@ -85,7 +85,7 @@ class DualDecomposition:
         primal_tolerance: float = 1e-4,
         dual_tolerance: float | None = 1e-4,
         detect_cycles: bool = True,
-        temperature: float = 1.0,
+        temperature: float | None = None,
         callback: Callable[[Run], Any] | None = None,
     ) -> None:
         if max_iterations < 1:
@@ -100,7 +100,7 @@ class DualDecomposition:
         self.primal_tolerance = positive(primal_tolerance, "primal_tolerance")
         self.dual_tolerance = None if dual_tolerance is None else positive(dual_tolerance, "dual_tolerance")
         self.detect_cycles = detect_cycles
-        self.temperature = positive(temperature, "temperature")
+        self.temperature = None if temperature is None else positive(temperature, "temperature")
         self.callback = callback
         self.method = "dual decomposition"
 
@@ -115,6 +115,7 @@ class DualDecomposition:
             max_iterations=50,
             dual_tolerance=None,
             detect_cycles=False,
+            temperature=1.0,
         )
         solver.method = "dual decomposition, the paper's settings"
         return solver
@@ -123,9 +124,9 @@ class DualDecomposition:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         began = time.perf_counter()
         compiled = Compiled(problem.model, problem.predictors)
-        split = PaperSplit(compiled, self.temperature)
+        split = PaperSplit(compiled, problem.start, self.temperature)
         self.nn_block.reset()
-        u = split.start() if problem.start is None else split.from_inputs(problem.start)
+        u = split.start
         scale = penalty_scale(split, u, seed)
         run = Run(
             compiled, split, mip_block(split, seed), u, np.zeros_like(u), self.penalty.first(scale),
@@ -162,7 +163,7 @@ class DualDecomposition:
         dual = run.rho * float(np.abs(run.u - u_before).max())
         run.history.append(self._record(run, primal, dual, clock))
         # the penalty of the next iteration
-        settled = self._converged(run, primal, dual) or self._repeats(run)
+        settled = self._converged(run, primal, dual) or (max(primal, dual) > 1e-8 and self._repeats(run))
         following = self.penalty.after(run.rho, primal, dual, settled)
         if following is None:
             run.stopped = self._why(run, primal, dual, settled)
@@ -205,7 +206,7 @@ class DualDecomposition:
             return False
         assert run.x is not None
         state = np.concatenate([run.x[run.split.coupled], run.u, run.lam, run.split.tightening.numpy()])
-        key = (run.rho, np.round(state, 9).tobytes())
+        key = (run.rho, (np.round(state, 9) + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
         if key in run.seen:
             return True
         run.seen.add(key)

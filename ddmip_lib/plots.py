@@ -137,15 +137,17 @@ def plot_treatment(
     limit = problem.predictors[0].inputs[0, 0].getUbOriginal() - problem.start[0][0, 0]
     if ax is None:
         _, ax = plt.subplots(figsize=(6.2, 3.9))
+    ax.set_yticks(range(len(names)), names)
     for sign, colour, label in ((1, BLUE, "raised"), (-1, ORANGE, "lowered")):
         share = np.where(sign * moved > 1e-6, moved, 0.0)
         share = np.take_along_axis(share, np.argsort(-np.abs(share), axis=0), axis=0)
-        left = np.vstack([np.zeros(moved.shape[1]), np.cumsum(share, axis=0)[:-1]])
-        for row, (width, start) in enumerate(zip(share, left, strict=True)):
-            ax.barh(list(names), width, left=start, color=colour, edgecolor="white", linewidth=0.6,
-                    hatch="///" if sign < 0 else None, label=label if row == 0 else None)  # fmt: skip
-        for j, (total, touched) in enumerate(zip(share.sum(axis=0), (share != 0).sum(axis=0), strict=True)):
-            ax.annotate(str(touched), (total, j), ha="left" if sign > 0 else "right", va="center", fontsize=9,
+        left = np.cumsum(share, axis=0) - share
+        used = share != 0
+        hatch = "///" if sign < 0 else None
+        ax.barh(np.nonzero(used)[1], share[used], left=left[used], color=colour, edgecolor="white", linewidth=0.6,
+                hatch=hatch, label=label)  # fmt: skip
+        for j, (total, samples) in enumerate(zip(share.sum(axis=0), used.sum(axis=0), strict=True)):
+            ax.annotate(str(samples), (total, j), ha="left" if sign > 0 else "right", va="center", fontsize=9,
                         xytext=(3 * sign, 0), textcoords="offset points")  # fmt: skip
         ax.axvline(
             sign * limit, color=INK, linestyle="--", linewidth=1.2, label="budget" if sign < 0 else None

@@ -21,6 +21,8 @@ import torch
 from .compiled import Compiled
 from .errors import ProblemError
 
+TEMPERATURE = 0.5
+"""Default temperature of the sigmoid, relative to the median size of the logits at the start."""
 ROW_MARGIN = 1e-5
 """Rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`."""
 
@@ -44,10 +46,13 @@ class PaperSplit:
     """Which variables are coupled, what each block owns, and the NN block's function g with its gradient."""
 
     def __init__(
-        self, compiled: Compiled, temperature: float = 1.0, hinge_weight: float | None = None
+        self,
+        compiled: Compiled,
+        start: list[np.ndarray] | None = None,
+        temperature: float | None = None,
+        hinge_weight: float | None = None,
     ) -> None:
         self.compiled = compiled
-        self.temperature = temperature
         s = compiled.snapshot
         entering = np.concatenate([m.index[m.index >= 0] for m in compiled.maps])
         _, first = np.unique(entering, return_index=True)
@@ -62,6 +67,8 @@ class PaperSplit:
         self._require_separable(on_outputs)
         self.mip_rows = ~on_outputs
         self._prepare_torch(np.flatnonzero(on_outputs))
+        self.start = self._start(start)
+        self.temperature = self._default_temperature() if temperature is None else temperature
         self.hinge_weight = self._default_hinge_weight() if hinge_weight is None else hinge_weight
 
     def _require_separable(self, on_outputs: np.ndarray) -> None:
@@ -203,18 +210,24 @@ class PaperSplit:
         s = self.compiled.snapshot
         return np.where(self.compiled.is_output, 0.0, s.sign * s.cost)
 
-    def start(self) -> np.ndarray:
-        """u at the problem's start, else the point of the box nearest to zero."""
-        s = self.compiled.snapshot
-        values = np.clip(np.zeros(s.n_variables), s.lower, s.upper)
-        return values[self.coupled]
-
-    def from_inputs(self, inputs: list[np.ndarray]) -> np.ndarray:
-        """u for given input matrices, clipped to the box."""
+    def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
+        """u for the given input matrices, else the point of the box nearest to zero."""
         values = np.zeros(self.compiled.snapshot.n_variables)
-        for m, x in zip(self.compiled.maps, inputs, strict=True):
+        for m, x in zip(self.compiled.maps, inputs or [], strict=inputs is not None):
             values[m.index[m.index >= 0]] = x[m.index >= 0]
         return np.clip(values[self.coupled], *self.box)
+
+    def _default_temperature(self) -> float:
+        """A fraction of the typical size of a logit at the start: sharp enough to spend nothing on samples that
+        are safely potable, not so sharp that far ones feel no slope."""
+        point = torch.tensor(self.start)
+        logits = [
+            np.abs(p.raw(gather(point).numpy())).ravel()
+            for p, gather in zip(self.compiled.predictors, self._gather, strict=True)
+            if p.kind == "classification"
+        ]
+        size = float(np.median(np.concatenate(logits))) if logits else 0.0
+        return TEMPERATURE * size if size > 1e-6 else 1.0
 
 
 def _sparse(matrix: sp.csr_matrix) -> torch.Tensor:

@@ -39,7 +39,7 @@ def square_cuts(lower: int, upper: int) -> list[tuple[float, float]]:
     >>> square_cuts(0, 3)
     [(1.0, 0.0), (3.0, -2.0), (5.0, -6.0)]
     """
-    return [(2.0 * k + 1.0, -float(k * (k + 1))) for k in range(lower, upper)]
+    return [(2.0 * k + 1.0, 0.0 - k * (k + 1)) for k in range(lower, upper)]
 
 
 class QPBlock:

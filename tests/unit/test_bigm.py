@@ -66,7 +66,9 @@ def test_optimum_bound_and_brute_force_agree(seed, kind, formulation):
         return
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, abs=1e-5)
-    assert best - 1e-6 <= solution.bound <= best + 1e-3  # above the optimum: SCIP proves within its tolerances
+    assert (
+        best - 1e-6 <= solution.bound <= best + 1e-3
+    )  # above the optimum: SCIP proves within its tolerances
     assert problem.verify(solution).feasible
 
 
@@ -128,7 +130,9 @@ def test_networks_without_an_exact_model_are_refused_before_any_work():
         BigM().solve(problem)
 
 
-@pytest.mark.parametrize(("arguments", "text"), [({"formulation": "big-m"}, "bigm"), ({"margin": -1.0}, "margin")])
+@pytest.mark.parametrize(
+    ("arguments", "text"), [({"formulation": "big-m"}, "bigm"), ({"margin": -1.0}, "margin")]
+)
 def test_bad_arguments(arguments, text):
     with pytest.raises(ValueError, match=text):
         BigM(**arguments)
@@ -145,5 +149,7 @@ def test_plain_numbers_and_fixed_variables_enter_the_exact_model():
     problem.add_predictor(net, [[free, fixed, -0.25]], y)
     solution = BigM().solve(problem, time_limit=20)
     with torch.no_grad():
-        values = net.double()(torch.tensor([[0.0, 0.5, -0.25], [1.0, 0.5, -0.25]], dtype=torch.float64)).numpy()
+        values = net.double()(
+            torch.tensor([[0.0, 0.5, -0.25], [1.0, 0.5, -0.25]], dtype=torch.float64)
+        ).numpy()
     assert solution.objective == pytest.approx(values.max(), abs=1e-6)

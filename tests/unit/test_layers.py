@@ -23,7 +23,10 @@ def test_nested_dropout_batchnorm_and_missing_bias_are_folded():
     norm.running_mean, norm.running_var = torch.randn(4), torch.rand(4) + 0.5
     norm.weight.data, norm.bias.data = torch.randn(4), torch.randn(4)
     net = nn.Sequential(
-        nn.Sequential(nn.Linear(3, 4, bias=False), norm, nn.ReLU()), nn.Dropout(0.5), nn.Identity(), nn.Linear(4, 2)
+        nn.Sequential(nn.Linear(3, 4, bias=False), norm, nn.ReLU()),
+        nn.Dropout(0.5),
+        nn.Identity(),
+        nn.Linear(4, 2),
     ).eval()
     layers = flat_layers(net, 3)
     x = np.random.default_rng(1).normal(size=(50, 3))

@@ -82,7 +82,9 @@ def random_block(seed: int, continuous: bool) -> Random:
     return Random(domains, c, a, b, len(x), problem)
 
 
-def enumerate_block(r: Random, lam: np.ndarray, u: np.ndarray, rho: float, continuous: bool) -> tuple[float, float]:
+def enumerate_block(
+    r: Random, lam: np.ndarray, u: np.ndarray, rho: float, continuous: bool
+) -> tuple[float, float]:
     """The smallest and the second smallest value over the integers, each with its best continuous value."""
     values = []
     for point in itertools.product(*r.integers):

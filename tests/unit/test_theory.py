@@ -100,7 +100,9 @@ def restricted(net: nn.Module, p: int, low: int, high: int, cost: np.ndarray | N
     return built
 
 
-def exact(rho: float, trace: Trace | None = None, tolerance: float = 1e-7, **options: object) -> DualDecomposition:
+def exact(
+    rho: float, trace: Trace | None = None, tolerance: float = 1e-7, **options: object
+) -> DualDecomposition:
     settings = {"max_iterations": 300, "primal_tolerance": tolerance, "dual_tolerance": tolerance} | options
     block = PGD(steps=300, tolerance=1e-12)
     return DualDecomposition(block, Fixed(rho), callback=trace, **settings)  # type: ignore[arg-type]
@@ -165,7 +167,9 @@ class TestTheoremA:
     """Above max{L, 2m}, without rows on outputs and with a box that never binds."""
 
     @pytest.mark.parametrize("factor", [1.02, 2.5])
-    @pytest.mark.parametrize(("kind", "seed"), [("quadratic", 0), ("quadratic", 1), ("softplus", 2), ("tanh", 3)])
+    @pytest.mark.parametrize(
+        ("kind", "seed"), [("quadratic", 0), ("quadratic", 1), ("softplus", 2), ("tanh", 3)]
+    )
     def test_every_clause(self, kind: str, seed: int, factor: float) -> None:
         p = 2
         s = smooth(kind, p, seed)
@@ -299,7 +303,9 @@ class TestStoppingRule:
 
     def test_primal_residual_alone_stops_too_early(self) -> None:
         trace = Trace()
-        solution = DualDecomposition(penalty=1.0, dual_tolerance=None, callback=trace).solve(self.built().problem)
+        solution = DualDecomposition(penalty=1.0, dual_tolerance=None, callback=trace).solve(
+            self.built().problem
+        )
         assert solution.status == "converged"
         assert solution.objective == -9.0
         assert np.ravel(trace.x).tolist() == [3.0]

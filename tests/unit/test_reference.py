@@ -1,0 +1,89 @@
+"""Water Potability on the real data with the stored reference networks: counts that must be reached."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ddmip_lib import BigM, DualDecomposition
+from ddmip_lib.data import load_water
+from ddmip_lib.predictors import load_npz, mlp, train
+from ddmip_lib.problems import water_potability
+
+NETWORKS = Path(__file__).parents[2] / "data" / "networks"
+SEEDS = (42, 123, 456, 789, 1024)
+real_data = pytest.mark.skipif(
+    not os.environ.get("DDMIP_DATA_DIR"), reason="needs the real data: set DDMIP_DATA_DIR to their folder"
+)
+
+
+def reference(net, n=50):
+    return water_potability(n=n, net=load_npz(NETWORKS / f"water_{net}.npz"), seed=42)
+
+
+@real_data
+@pytest.mark.parametrize(
+    ("net", "solver", "potable"),
+    [
+        ("2x16", DualDecomposition.paper(), 22),
+        ("2x16", DualDecomposition(), 26),
+        ("4x32", DualDecomposition(), 33),
+    ],
+)
+def test_verified_potable_samples(net, solver, potable):
+    problem = reference(net)
+    solution = solver.solve(problem, time_limit=60, seed=42)
+    assert problem.verify(solution).feasible
+    assert solution.objective >= potable
+    assert solution.objective == np.sum(solution.outputs[0])
+
+
+@real_data
+def test_untreated_counts_of_the_reference_instances():
+    assert {
+        net: int(reference(net).predictors[0].predict(reference(net).start[0]).sum()) for net in ("2x16",)
+    } == {"2x16": 7}
+
+
+@real_data
+def test_exact_model_holds_at_least_the_untreated_count():
+    problem = reference("2x16")
+    solution = BigM().solve(problem, time_limit=10, seed=42)
+    assert solution.objective >= 7
+    assert solution.bound >= solution.objective
+    assert problem.verify(solution).feasible
+
+
+@pytest.mark.parametrize("n", [50])
+def test_defaults_beat_the_papers_settings_on_any_data(n):
+    """The relation on whatever data are there, one seed; the five seeds are in the long tests."""
+    net = train(mlp(2, 16, 9, seed=42), load_water(), seed=42)
+    problem = water_potability(n=n, net=net, seed=42)
+    paper, ours = (
+        s.solve(problem, time_limit=60, seed=42) for s in (DualDecomposition.paper(), DualDecomposition())
+    )
+    assert ours.objective >= paper.objective
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("depth", "width"), [(2, 16), (4, 32)])
+def test_defaults_beat_the_papers_settings_over_five_seeds(depth, width):
+    """Networks trained by the recipe, n = 50: the mean of the defaults is at least 1.08 times that of the preset."""
+    counts = {"paper": [], "ours": []}
+    for seed in SEEDS:
+        net = train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
+        problem = water_potability(n=50, net=net, seed=seed)
+        counts["paper"].append(DualDecomposition.paper().solve(problem, time_limit=300, seed=seed).objective)
+        counts["ours"].append(DualDecomposition().solve(problem, time_limit=300, seed=seed).objective)
+    print(depth, width, counts)
+    assert np.mean(counts["ours"]) >= 1.08 * np.mean(counts["paper"])
+
+
+@pytest.mark.long
+@real_data
+def test_exact_model_with_a_minute():
+    problem = reference("2x16")
+    solution = BigM().solve(problem, time_limit=60, seed=42)
+    assert solution.objective >= 7
+    assert solution.seconds < 65
