@@ -227,7 +227,7 @@ class TestTheUsersObjectsAreLeftAlone:
         assert solve(built.problem)[0] == before
 
     def test_the_users_solver_limits_do_not_weaken_the_block(self) -> None:
-        built = build(relu_net(3, seed=8), 3, vtype="I", low=-3, high=3)
+        built = build(relu_net(2, seed=8), 2, vtype="I", low=-3, high=3)
         free, _ = solve(built.problem)
         built.model.setParam("limits/solutions", 1)
         built.model.setParam("limits/totalnodes", 0)
