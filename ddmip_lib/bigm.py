@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from .compiled import Compiled, InputMap
 from .layers import flat_layers, interval_bounds
 from .predictor import Predictor
-from .problem import NeuralMIP
+from .problem import NeuralMIP, check_call
 from .snapshot import copy_model, matrix_of, set_time_limit, solution_values
 from .solution import Solution
 from .verification import Verification
@@ -76,6 +76,7 @@ class BigM:
     ) -> Solution:
         """Build the exact model and let SCIP work on it until the time limit."""
         began = time.perf_counter()
+        check_call(problem, time_limit, seed)
         deadline = began + time_limit
         compiled = Compiled(problem.model, problem.predictors)
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from .blocks.mip import BlockResult, MILPBlock, QPBlock, mip_block
 from .blocks.pgd import PGD, NNBlock, NNSubproblem
 from .compiled import Compiled
 from .penalty import Fixed, PenaltyRule, Sweeps, positive
-from .problem import NeuralMIP
+from .problem import NeuralMIP, check_call
 from .solution import History, Iteration, Solution
 from .split import PaperSplit
 from .verification import Verification
@@ -28,6 +31,8 @@ class Run:
     compiled: Compiled
     split: PaperSplit
     mip: QPBlock | MILPBlock
+    nn: NNBlock
+    penalty: PenaltyRule
     u: np.ndarray
     lam: np.ndarray
     rho: float
@@ -91,11 +96,12 @@ class DualDecomposition:
         if max_iterations < 1:
             raise ValueError(f"max_iterations={max_iterations}: at least one is needed.")
         self.nn_block: NNBlock = PGD() if nn_block is None else nn_block
-        if not hasattr(self.nn_block, "minimise"):
-            raise TypeError(f"nn_block must be a block such as PGD(), not {nn_block!r}.")
-        if penalty is None:
-            penalty = Sweeps()
-        self.penalty: PenaltyRule = Fixed(penalty) if isinstance(penalty, (int, float)) else penalty
+        if isinstance(nn_block, type) or not hasattr(self.nn_block, "minimise"):
+            raise TypeError(f"nn_block must be an instance such as PGD(), not {nn_block!r}.")
+        rule = Sweeps() if penalty is None else penalty
+        self.penalty: PenaltyRule = Fixed(float(rule)) if isinstance(rule, (Real, float)) else rule
+        if isinstance(rule, type) or not hasattr(self.penalty, "after"):
+            raise TypeError(f"penalty must be a number or a rule such as Sweeps(), not {penalty!r}.")
         self.max_iterations = max_iterations
         self.primal_tolerance = positive(primal_tolerance, "primal_tolerance")
         self.dual_tolerance = None if dual_tolerance is None else positive(dual_tolerance, "dual_tolerance")
@@ -123,15 +129,23 @@ class DualDecomposition:
     def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0) -> Run:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         began = time.perf_counter()
+        check_call(problem, time_limit, seed)
         compiled = Compiled(problem.model, problem.predictors)
         split = PaperSplit(compiled, problem.start, self.temperature)
-        self.nn_block.reset()
-        u = split.start
+        penalty, u = copy.deepcopy(self.penalty), split.start
         scale = penalty_scale(split, u, seed)
         run = Run(
-            compiled, split, mip_block(split, seed), u, np.zeros_like(u), self.penalty.first(scale),
-            deadline=began + time_limit, began=began,
-        )  # fmt: skip
+            compiled=compiled,
+            split=split,
+            mip=mip_block(split, seed),
+            nn=copy.deepcopy(self.nn_block),
+            penalty=penalty,
+            u=u,
+            lam=np.zeros_like(u),
+            rho=penalty.first(scale),
+            deadline=began + time_limit,
+            began=began,
+        )
         if problem.start is not None and time_limit > 0:
             values = compiled.complete(problem.start, seconds=time_limit)
             if values is not None:
@@ -151,7 +165,7 @@ class DualDecomposition:
         clock.append(time.perf_counter())
         # u-step: the NN block
         sub = NNSubproblem(run.split, torch.tensor(x), torch.tensor(run.lam), run.rho, run.deadline)
-        u_before, run.u = run.u, self.nn_block.minimise(sub, run.u)
+        u_before, run.u = run.u, run.nn.minimise(sub, run.u)
         clock.append(time.perf_counter())
         # multiplier, with the penalty of both steps
         run.lam = run.lam + run.rho * (run.u - x)
@@ -163,8 +177,11 @@ class DualDecomposition:
         dual = run.rho * float(np.abs(run.u - u_before).max())
         run.history.append(self._record(run, primal, dual, clock))
         # the penalty of the next iteration
+        if time.perf_counter() >= run.deadline:  # a block that was cut short says nothing about convergence
+            run.stopped = "time_limit"
+            return run
         settled = self._converged(run, primal, dual) or (max(primal, dual) > 1e-8 and self._repeats(run))
-        following = self.penalty.after(run.rho, primal, dual, settled)
+        following = run.penalty.after(run.rho, primal, dual, settled)
         if following is None:
             run.stopped = self._why(run, primal, dual, settled)
         else:
@@ -184,7 +201,7 @@ class DualDecomposition:
                     run.stopped = "iteration_limit"
                 else:
                     self.step(run)
-                    if run.stopped in (None, "converged", "cycle", "iteration_limit"):
+                    if run.k == len(run.history) > bar.n:
                         self._report(run, bar)
         return self._solution(run)
 
@@ -201,12 +218,14 @@ class DualDecomposition:
         return small and (not run.split.has_output_rows or (run.last is not None and run.last.feasible))
 
     def _repeats(self, run: Run) -> bool:
-        """Whether this state, to nine digits, was there before with the same penalty."""
+        """Whether this state was there before with the same penalty, to a tenth of what the residual test allows."""
         if not self.detect_cycles:
             return False
         assert run.x is not None
         state = np.concatenate([run.x[run.split.coupled], run.u, run.lam, run.split.tightening.numpy()])
-        key = (run.rho, (np.round(state, 9) + 0.0).tobytes())  # + 0.0 turns -0.0 into 0.0
+        quantum = 0.1 * self.primal_tolerance * min(1.0, run.rho)
+        rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0
+        key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
         if key in run.seen:
             return True
         run.seen.add(key)

@@ -85,7 +85,7 @@ def output_width(net: nn.Module, n_in: int) -> int:
     try:
         with torch.no_grad():
             out = net(torch.zeros(2, n_in, dtype=torch.float64))
-    except RuntimeError as error:
+    except (RuntimeError, IndexError, ValueError) as error:
         raise ProblemError(
             f"the network does not accept rows of {n_in} features ({error}). "
             "Pass as many input columns as the network has inputs."

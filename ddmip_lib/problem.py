@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,8 @@ class NeuralMIP:
         """
         if output not in KINDS:
             raise ProblemError(f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}.")
+        if self.start is not None:
+            raise ProblemError("a start was set already: call set_start after the last add_predictor.")
         frozen = frozen_double(net)
         x = as_grid(inputs, "inputs")
         y = as_grid(outputs, "outputs")
@@ -99,8 +102,10 @@ class NeuralMIP:
         fed |= {v.ptr() for v in x.flat if is_variable(v)}
         for entry in x.flat:
             if not is_variable(entry):
-                if not np.isfinite(float(entry)):
-                    raise ProblemError(f"an input is {entry}: plain numbers must be finite.")
+                if not isinstance(entry, Real) or not np.isfinite(float(entry)):
+                    raise ProblemError(
+                        f"input {entry!r} is neither a variable of the model nor a finite number."
+                    )
             elif entry.ptr() not in own:
                 raise ProblemError(
                     f"input variable {entry.name} belongs to another model: use this model's own."
@@ -143,6 +148,18 @@ class NeuralMIP:
                 f"{q} output{'s' * (q != 1)}, {free} free input{'s' * (free != 1)}"
             )
         return "\n".join(lines)
+
+
+def check_call(problem: NeuralMIP, time_limit: float, seed: int) -> None:
+    """Refuse what no solver can work with, before any work."""
+    if not isinstance(problem, NeuralMIP):
+        raise TypeError(
+            f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model)."
+        )
+    if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
+        raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
+    if not isinstance(seed, Integral) or int(seed) < 0:
+        raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
 
 
 def _is_free(entry: Any) -> bool:

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 import torch
+from scipy.sparse.csgraph import connected_components
 
 from .compiled import Compiled
 from .errors import ProblemError
@@ -121,15 +122,47 @@ class PaperSplit:
         pieces = [
             (a_u, a_y, upper),
             (-a_u, -a_y, -lower),
-            (none, eye, np.where(bounded, s.upper[outputs], np.inf)),
-            (none, -eye, np.where(bounded, -s.lower[outputs], np.inf)),
+            (none, eye, np.where(bounded | (s.upper[outputs] < 1), s.upper[outputs], np.inf)),
+            (none, -eye, np.where(bounded | (s.lower[outputs] > 0), -s.lower[outputs], np.inf)),
         ]
         side = np.concatenate([b for _, _, b in pieces])
         keep = np.isfinite(side)
-        self._rows_u = _sparse(sp.vstack([a for a, _, _ in pieces]).tocsr()[keep])
-        self._rows_y = _sparse(sp.vstack([a for _, a, _ in pieces]).tocsr()[keep])
+        rows_u = sp.vstack([a for a, _, _ in pieces]).tocsr()[keep]
+        rows_y = sp.vstack([a for _, a, _ in pieces]).tocsr()[keep]
+        self._rows_u, self._rows_y = _sparse(rows_u), _sparse(rows_y)
+        self._find_groups(rows_u, rows_y)
         self._rows_b = torch.tensor(side[keep])
         self.tightening = torch.zeros(int(keep.sum()), dtype=torch.float64)
+
+    def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
+        """Number the independent parts of g: inputs that meet in no network row and in no row on outputs."""
+        enters = []
+        for gather, m in zip(self._gather, self.compiled.maps, strict=True):
+            row, column = np.nonzero(gather.free.numpy())
+            shape = (len(m.index), self.coupled.size)
+            index = gather.index.numpy()[row, column]
+            enters.append(sp.csr_matrix((np.ones(row.size), (row, index)), shape=shape))
+        per_row = [np.full(len(m.output), m.output.shape[1]) for m in self.compiled.maps]
+        network_row = np.repeat(np.arange(sum(map(len, per_row))), np.concatenate(per_row))
+        emits = sp.csr_matrix((np.ones(network_row.size), (np.arange(network_row.size), network_row)))
+        entering = sp.vstack(enters)
+        blank = [sp.csr_matrix((k, k)) for k in (self.coupled.size, emits.shape[1], rows_u.shape[0])]
+        links = [
+            [blank[0], entering.T, rows_u.T],
+            [entering, blank[1], (rows_y @ emits).T],
+            [rows_u, None, blank[2]],
+        ]
+        _, label = connected_components(sp.bmat(links, format="csr"), directed=False)
+        _, label = np.unique(label, return_inverse=True)
+        self.n_groups = int(label.max()) + 1
+        self.group = torch.tensor(label[: self.coupled.size])
+        self._output_group = torch.tensor(label[self.coupled.size + network_row])
+        self._row_group = torch.tensor(label[self.coupled.size + emits.shape[1] :])
+
+    def sum_by_group(self, values: torch.Tensor, group: torch.Tensor | None = None) -> torch.Tensor:
+        """Sums of `values` over the groups (of the coupled variables, unless `group` says otherwise)."""
+        where = self.group if group is None else group
+        return torch.zeros(self.n_groups, dtype=values.dtype).index_add(0, where, values)
 
     @property
     def has_output_rows(self) -> bool:
@@ -172,14 +205,18 @@ class PaperSplit:
             parts.append(raw.reshape(-1))
         return torch.cat(parts)
 
-    def g(self, u: torch.Tensor) -> torch.Tensor:
-        """The NN block's own objective, as a differentiable scalar."""
+    def g_by_group(self, u: torch.Tensor) -> torch.Tensor:
+        """g as a sum of independent parts, one entry each: samples that share no input do not wait for each other."""
         y = self.outputs(u)
-        value = (self._weights * y).sum()
+        value = self.sum_by_group(self._weights * y, self._output_group)
         if len(self._rows_b):
             excess = torch.relu(self._rows_u @ u + self._rows_y @ y - self._rows_b + self.tightening)
-            value = value + 0.5 * self.hinge_weight * (excess**2).sum()
+            value = value + self.sum_by_group(0.5 * self.hinge_weight * excess**2, self._row_group)
         return value
+
+    def g(self, u: torch.Tensor) -> torch.Tensor:
+        """The NN block's own objective, as a differentiable scalar."""
+        return self.g_by_group(u).sum()
 
     def tighten(self, x: np.ndarray) -> None:
         """Move the tightening of each row on outputs by what the true network leaves of it at x."""
@@ -195,8 +232,15 @@ class PaperSplit:
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """Gradient of g, through the network; weight gradients are never computed."""
-        point = torch.tensor(u, requires_grad=True)
-        (slope,) = torch.autograd.grad(self.g(point), point)
+        with torch.enable_grad():
+            point = torch.tensor(u, requires_grad=True)
+            try:
+                (slope,) = torch.autograd.grad(self.g(point), point)
+            except RuntimeError as error:
+                raise ProblemError(
+                    f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "
+                    "remove detach() or no_grad() from the network's forward()."
+                ) from error
         return slope.numpy()
 
     @cached_property
@@ -211,11 +255,17 @@ class PaperSplit:
         return np.where(self.compiled.is_output, 0.0, s.sign * s.cost)
 
     def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
-        """u for the given input matrices, else the point of the box nearest to zero."""
+        """u for the given input matrices, else a point of the box near zero (at zero itself many ReLUs have a kink)."""
+        low, high = self.box
+        if inputs is None:
+            near = np.clip(np.zeros(low.size), low, high)
+            return np.clip(
+                near + 0.01 * (high - low) * np.random.default_rng(0).uniform(-1, 1, low.size), low, high
+            )
         values = np.zeros(self.compiled.snapshot.n_variables)
-        for m, x in zip(self.compiled.maps, inputs or [], strict=inputs is not None):
+        for m, x in zip(self.compiled.maps, inputs, strict=True):
             values[m.index[m.index >= 0]] = x[m.index >= 0]
-        return np.clip(values[self.coupled], *self.box)
+        return np.clip(values[self.coupled], low, high)
 
     def _default_temperature(self) -> float:
         """A fraction of the typical size of a logit at the start: sharp enough to spend nothing on samples that

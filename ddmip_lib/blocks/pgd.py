@@ -12,7 +12,8 @@ import torch
 from ..errors import ProblemError
 from ..split import PaperSplit
 
-MAX_DOUBLINGS = 20
+MAX_CURVATURE = 100.0
+"""Largest curvature carried to the next step, in units of rho: beyond it lies a kink, not a bend."""
 NOISE = 1e-12
 
 
@@ -26,31 +27,32 @@ class NNSubproblem:
     rho: float
     deadline: float = float("inf")
 
-    def value(self, u: torch.Tensor) -> torch.Tensor:
+    def values(self, u: torch.Tensor) -> torch.Tensor:
+        """The objective's independent parts, one for each group of the split."""
         r = u - self.x
-        return self.split.g(u) + (self.lam * r).sum() + 0.5 * self.rho * (r * r).sum()
+        return self.split.g_by_group(u) + self.split.sum_by_group((self.lam + 0.5 * self.rho * r) * r)
 
     def project(self, u: torch.Tensor) -> torch.Tensor:
         """Projection on the box of the coupled variables."""
         lower, upper = self.split.box_tensors
         return torch.clamp(u, lower, upper)
 
-    def value_and_gradient(self, u: torch.Tensor) -> tuple[float, torch.Tensor]:
-        """Value and gradient of the objective; only g goes through autograd."""
-        u = u.detach().requires_grad_(True)
-        g = self.split.g(u)
-        (slope,) = torch.autograd.grad(g, u)
+    def values_and_gradient(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Parts of the objective and its gradient; only g goes through autograd."""
+        with torch.enable_grad():
+            u = u.detach().requires_grad_(True)
+            g = self.split.g_by_group(u)
+            (slope,) = torch.autograd.grad(g.sum(), u)
         with torch.no_grad():
             r = u - self.x
-            pull = self.lam + self.rho * r
-            value = g + 0.5 * ((self.lam + pull) * r).sum()
-            slope = slope + pull
-        if not (torch.isfinite(value) and torch.isfinite(slope).all()):
+            values = g + self.split.sum_by_group((self.lam + 0.5 * self.rho * r) * r)
+            slope = slope + self.lam + self.rho * r
+        if not (torch.isfinite(values).all() and torch.isfinite(slope).all()):
             raise ProblemError(
                 "the network's value or gradient is NaN or infinite inside the box of its inputs: "
                 "tighten their bounds, or use a network that is finite there."
             )
-        return value.item(), slope
+        return values, slope
 
     @property
     def out_of_time(self) -> bool:
@@ -58,11 +60,19 @@ class NNSubproblem:
 
 
 class NNBlock(Protocol):
-    """What Algorithm 1 needs of an NN block: forget the last run, and minimise from a starting point."""
-
-    def reset(self) -> None: ...
+    """What Algorithm 1 needs of an NN block; each run works on its own copy, which may carry what it learns."""
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Move:
+    """A gradient step that waits for its test: where it began and the decrease that it promised, by group."""
+
+    u: torch.Tensor
+    values: torch.Tensor
+    slope: torch.Tensor
+    drop: torch.Tensor
 
 
 class PGD:
@@ -70,9 +80,10 @@ class PGD:
 
     ``method="gradient"`` takes $\eta = 1/(\rho + L)$ with $L$ found by backtracking on the descent inequality
     $\varphi(u^+) \le \varphi(u) + \langle\nabla\varphi(u), u^+ - u\rangle + \tfrac{\rho + L}{2}\lVert u^+ - u\rVert^2$
-    and carried from call to call. ``method="adam"`` is what the paper runs: a fresh Adam, projected after every
-    step; on a box, and only there, its fixed points are right. It moves each coordinate by at most about
-    ``learning_rate`` a step, whatever the gradient's size.
+    and carried from call to call, for each independent group of inputs (each sample, say) on its own.
+    ``method="adam"`` is what the paper runs: a fresh Adam, projected after every step; on a box, and only there,
+    its fixed points are right. It moves each coordinate by at most about ``learning_rate`` a step, whatever the
+    gradient's size.
 
     >>> PGD(steps=10)
     PGD(steps=10, method='gradient')
@@ -91,11 +102,7 @@ class PGD:
         self.method = method
         self.learning_rate = learning_rate
         self.tolerance = tolerance
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget the curvature estimate of an earlier run."""
-        self._curvature = 0.0
+        self._curvature = torch.zeros(0)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Approximate minimiser of `sub`, started at `u`."""
@@ -107,7 +114,7 @@ class PGD:
         u = u.clone().requires_grad_(True)
         optimiser = torch.optim.Adam([u], lr=self.learning_rate)
         for _ in range(self.steps):
-            _, u.grad = sub.value_and_gradient(u)
+            _, u.grad = sub.values_and_gradient(u)
             optimiser.step()
             with torch.no_grad():
                 u.copy_(sub.project(u))
@@ -116,31 +123,39 @@ class PGD:
         return u.detach()
 
     def _gradient(self, sub: NNSubproblem, u: torch.Tensor) -> torch.Tensor:
+        split, group = sub.split, sub.split.group
+        if len(self._curvature) != split.n_groups:
+            self._curvature = torch.zeros(split.n_groups, dtype=torch.float64)
+        best, least = u, torch.full((split.n_groups,), float("inf"), dtype=torch.float64)
+        before: Move | None = None
         for _ in range(self.steps):
-            value, slope = sub.value_and_gradient(u)
-            step = self._step(sub, u, value, slope)
+            values, slope = sub.values_and_gradient(u)
+            if before is not None:  # groups whose last step failed the test go back and take a shorter one
+                failed = self._learn(sub, before, values)
+                u = torch.where(failed[group], before.u, u)
+                slope = torch.where(failed[group], before.slope, slope)
+                values = torch.where(failed, before.values, values)
+            best = torch.where((values < least)[group], u, best)
+            least = torch.minimum(values, least)
+            step = sub.project(u - slope / (sub.rho + self._curvature)[group]) - u
+            slack = 0.5 * (sub.rho + self._curvature) * split.sum_by_group(step * step)
+            before = Move(u, values, slope, drop=-split.sum_by_group(slope * step) - slack)
             u = u + step
             if step.abs().max().item() <= self.tolerance or sub.out_of_time:
                 break
-        return u
+        with torch.no_grad():
+            return torch.where((sub.values(u) <= least)[group], u, best)
 
-    def _step(self, sub: NNSubproblem, u: torch.Tensor, value: float, slope: torch.Tensor) -> torch.Tensor:
-        """The projected step of length 1/(rho + L), with the smallest tried L that passes the descent test."""
-        curvature = self._curvature
-        for _ in range(MAX_DOUBLINGS):
-            weight = sub.rho + curvature
-            step = sub.project(u - slope / weight) - u
-            with torch.no_grad():
-                ahead = sub.value(u + step).item()
-            model = value + (slope @ step).item() + 0.5 * weight * (step @ step).item()
-            if ahead <= model + NOISE * max(1.0, abs(value)):
-                # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
-                informative = value - model > 1e3 * NOISE * max(1.0, abs(value))
-                self._curvature = 0.9 * curvature if informative else curvature
-                return step
-            curvature = max(2 * curvature, 0.1 * sub.rho)
-        # at a kink the gradient need not be a direction of descent, however short the step: take the usual one
-        return sub.project(u - slope / (sub.rho + self._curvature)) - u
+    def _learn(self, sub: NNSubproblem, before: Move, values: torch.Tensor) -> torch.Tensor:
+        """Update L of each group from what its step promised and reached; tell which groups failed the test."""
+        noise, cap = NOISE * values.abs().clamp(min=1.0), MAX_CURVATURE * sub.rho
+        # a group at the cap sits at a kink, where no step passes however short: let it step across
+        failed = (values > before.values - before.drop + noise) & (self._curvature < cap)
+        # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
+        relaxed = torch.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)
+        longer = torch.clamp(2 * self._curvature, min=0.1 * sub.rho)
+        self._curvature = torch.where(failed, longer, relaxed).clamp(max=cap)
+        return failed
 
     def __repr__(self) -> str:
         rate = f", learning_rate={self.learning_rate:g}" if self.method == "adam" else ""

@@ -41,12 +41,12 @@ class TestIdentities:
         assert run.lagrangian() == pytest.approx(cost @ x + g + square, rel=1e-10)
         # I3: above the minimiser of the u-step, phi grows by D_g + rho/2 |.|^2
         sub = NNSubproblem(run.split, torch.tensor(x), torch.tensor(before), rho)
-        low, slope = sub.value_and_gradient(torch.tensor(run.u))
+        low, slope = sub.values_and_gradient(torch.tensor(run.u))
         assert slope.abs().max() < 1e-9 * max(1.0, rho)
         point = run.u + rng.normal(size=p)
         gradient = run.split.gradient(run.u)
         bregman = s.net(torch.tensor(point)[None]).item() - g - gradient @ (point - run.u)
-        rise = sub.value(torch.tensor(point)).item() - low
+        rise = (sub.values(torch.tensor(point)) - low).sum().item()
         assert rise == pytest.approx(bregman + 0.5 * rho * ((point - run.u) ** 2).sum(), rel=1e-6, abs=1e-8)
         # stationarity of the u-step: the multiplier is minus the gradient
         np.testing.assert_allclose(run.lam, -gradient, atol=1e-8)
@@ -195,7 +195,9 @@ class TestStoppingRule:
         with torch.no_grad():
             zero.weight.zero_()
             zero.bias.zero_()
-        return build(zero, 1, vtype="I", low=0, high=10, cost=np.array([-3.0]))
+        built = build(zero, 1, vtype="I", low=0, high=10, cost=np.array([-3.0]))
+        built.problem.set_start([[0.0]])
+        return built
 
     def test_primal_residual_alone_stops_too_early(self) -> None:
         trace = Trace()
