@@ -33,8 +33,9 @@ class NeuralMIP:
     >>> problem = NeuralMIP(m)
     >>> _ = problem.add_predictor(net, x, y)
     >>> problem
-    NeuralMIP: maximise, 3 variables (2 integer), 1 row
-      predictor 0  Linear, regression, 1 row of 2 inputs -> 1 output, 2 free inputs
+    NeuralMIP
+      maximise, 3 variables (2 integer), 1 row
+      predictor 0  Linear, regression, 1 x 2 inputs (2 free), 1 x 1 outputs
     """
 
     def __init__(self, model: Model, name: str = "") -> None:
@@ -134,18 +135,16 @@ class NeuralMIP:
         model = self.model
         integers = sum(v.isIntegral() for v in model.getVars())
         rows = model.getNConss()
-        title = f"NeuralMIP {self.name}".rstrip()
         lines = [
-            f"{title}: {model.getObjectiveSense()[:-3]}ise, {len(model.getVars())} variables "
-            f"({integers} integer), {rows} row{'s' * (rows != 1)}"
+            f"NeuralMIP {self.name}".rstrip(),
+            f"  {model.getObjectiveSense()[:-3]}ise, {len(model.getVars())} variables ({integers} integer), "
+            f"{rows} row{'s' * (rows != 1)}",
         ]
         for i, p in enumerate(self.predictors):
-            n, width = p.inputs.shape
-            q = p.outputs.shape[1]
+            shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
             free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
             lines.append(
-                f"  predictor {i}  {p.name}, {p.kind}, {n} row{'s' * (n != 1)} of {width} inputs -> "
-                f"{q} output{'s' * (q != 1)}, {free} free input{'s' * (free != 1)}"
+                f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} inputs ({free} free), {shapes[1]} outputs"
             )
         return "\n".join(lines)
 

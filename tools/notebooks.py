@@ -119,7 +119,7 @@ def execute(path: Path, profile: str = "quick") -> Path:
     about = {"key": key(path, profile), "profile": profile, "data_source": data_source()}
     logging.getLogger("papermill.translators").setLevel(logging.ERROR)
     os.environ.update(KERNEL_ENVIRONMENT)
-    for folder in {"DDMIP_DATA_DIR", "DDMIP_CACHE_DIR"} & set(os.environ):  # the kernel starts in book/
+    for folder in filter(os.environ.get, ("DDMIP_DATA_DIR", "DDMIP_CACHE_DIR")):  # the kernel starts in book/
         os.environ[folder] = os.path.abspath(os.path.expanduser(os.environ[folder]))
     try:
         papermill.execute_notebook(

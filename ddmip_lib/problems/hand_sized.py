@@ -38,8 +38,9 @@ def hand_sized() -> NeuralMIP:
     no single purchase helps, and the best fractional point (1/4, 1) rounds to one that is worse than none.
 
     >>> hand_sized()
-    NeuralMIP hand-sized: minimise, 3 variables (2 integer), 0 rows
-      predictor 0  Sequential, regression, 1 row of 2 inputs -> 1 output, 2 free inputs
+    NeuralMIP hand-sized
+      minimise, 3 variables (2 integer), 0 rows
+      predictor 0  Sequential, regression, 1 x 2 inputs (2 free), 1 x 1 outputs
     """
     model = Model("hand-sized")
     x = model.addMatrixVar((1, 2), vtype="B", name="x")

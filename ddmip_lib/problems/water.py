@@ -24,8 +24,9 @@ def water_potability(
 
     >>> from ddmip_lib.predictors import mlp
     >>> water_potability(n=3, net=mlp(2, 16, 9))
-    NeuralMIP water potability (n=3, seed=42): maximise, 84 variables (3 integer), 45 rows
-      predictor 0  Sequential, classification, 3 rows of 9 inputs -> 1 output, 27 free inputs
+    NeuralMIP water potability (n=3, seed=42)
+      maximise, 84 variables (3 integer), 45 rows
+      predictor 0  Sequential, classification, 3 x 9 inputs (27 free), 3 x 1 outputs
     """
     if budget <= 0:
         raise ValueError(f"budget={budget} must be positive: it is what may be added to each feature.")

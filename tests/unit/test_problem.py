@@ -135,7 +135,7 @@ class TestInputs:
         built = build(relu_net(3), 3, vtype="B")
         built.model.fixVar(built.x[0, 1], 1)
         assert solve(built.problem)[1][0][0, 1] == 1.0
-        assert "2 free inputs" in repr(built.problem)
+        assert "(2 free)" in repr(built.problem)
 
     def test_a_variable_in_several_places(self) -> None:
         """One row uses v twice, and two predictors share it: v is coupled once and has one value."""
