@@ -60,6 +60,11 @@ class BigM:
 
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers both.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> solution = BigM().solve(hand_sized())
+    >>> solution.status, solution.objective, round(solution.bound, 3)
+    ('optimal', 0.5, 0.5)
     """
 
     def __init__(self, formulation: str = "bigm", margin: float = 1e-3) -> None:

@@ -68,18 +68,27 @@ class Run:
 class DualDecomposition:
     r"""Augmented-Lagrangian splitting of a neural MIP, with the best verified point as its answer.
 
-    Each iteration (theory: chapter 9; the order matters) does
+    Each iteration does, in this order,
 
-    $$x^{k+1} \in \arg\min_{x \in X} c^\top x - \lambda^{k\top} x + \tfrac{\rho}{2}\lVert x - u^k\rVert^2, \quad
-    u^{k+1} \approx \arg\min_u g(u) + \lambda^{k\top}(u - x^{k+1}) + \tfrac{\rho}{2}\lVert u - x^{k+1}\rVert^2, \quad
-    \lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
+    $$x^{k+1} \in \arg\min_{x \in X}\ c^\top x - \lambda^{k\top} x + \tfrac{\rho}{2}\lVert x - u^k\rVert^2,$$
 
-    It settles when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the tolerances, or
-    when a state repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
+    $$u^{k+1} \approx \arg\min_u\ g(u) + \lambda^{k\top}(u - x^{k+1}) + \tfrac{\rho}{2}\lVert u - x^{k+1}\rVert^2,$$
+
+    $$\lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
+
+    It settles when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the tolerances,
+    or when a state repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
+    It proves no bound.
 
     Parameters: `nn_block` (default: `PGD`), `penalty` (a number or a rule; default: `Sweeps`), `max_iterations`,
     `primal_tolerance`, `dual_tolerance` (None: no dual test), `detect_cycles`, `temperature` of the sigmoid that
-    stands for a class, `callback(run)` after each iteration (a true result stops the run).
+    stands for a class (None: half the median size of the logits at the start), `callback(run)` after each
+    iteration (a true result stops the run).
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
+    >>> frozen.status, frozen.objective, moving.status, moving.objective
+    ('converged', 1.5, 'cycle', 0.5)
     """
 
     def __init__(

@@ -35,7 +35,7 @@ class NeuralMIP:
     >>> problem
     NeuralMIP
       maximise, 3 variables (2 integer), 1 row
-      predictor 0  Linear, regression, 1 x 2 inputs (2 free), 1 x 1 outputs
+      predictor 0  Linear, regression, 1 x 2 (2 free) -> 1 x 1
     """
 
     def __init__(self, model: Model, name: str = "") -> None:
@@ -143,9 +143,7 @@ class NeuralMIP:
         for i, p in enumerate(self.predictors):
             shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
             free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
-            lines.append(
-                f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} inputs ({free} free), {shapes[1]} outputs"
-            )
+            lines.append(f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}")
         return "\n".join(lines)
 
 

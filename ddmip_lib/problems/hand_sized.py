@@ -40,7 +40,7 @@ def hand_sized() -> NeuralMIP:
     >>> hand_sized()
     NeuralMIP hand-sized
       minimise, 3 variables (2 integer), 0 rows
-      predictor 0  Sequential, regression, 1 x 2 inputs (2 free), 1 x 1 outputs
+      predictor 0  Sequential, regression, 1 x 2 (2 free) -> 1 x 1
     """
     model = Model("hand-sized")
     x = model.addMatrixVar((1, 2), vtype="B", name="x")

@@ -26,7 +26,7 @@ def water_potability(
     >>> water_potability(n=3, net=mlp(2, 16, 9))
     NeuralMIP water potability (n=3, seed=42)
       maximise, 84 variables (3 integer), 45 rows
-      predictor 0  Sequential, classification, 3 x 9 inputs (27 free), 3 x 1 outputs
+      predictor 0  Sequential, classification, 3 x 9 (27 free) -> 3 x 1
     """
     if budget <= 0:
         raise ValueError(f"budget={budget} must be positive: it is what may be added to each feature.")
