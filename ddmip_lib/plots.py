@@ -266,5 +266,6 @@ def draw_split() -> Axes:
     _arrow(ax, (35, 31), (23, 31), "$u$", (29, 32.6))
     _arrow(ax, (46, 26), (40, 17), "$u - x$", (47.5, 20.8), bend=-0.25)
     _arrow(ax, (18, 17), (12, 26), r"$\lambda,\ \rho$", (10.8, 20.8), bend=-0.25)
+    _arrow(ax, (33, 20.5), (40, 26), r"$\lambda,\ \rho$", (33.6, 24.3), bend=0.15)
     _arrow(ax, (5.5, 26), (5.5, 7), dashed=True)
     return ax
