@@ -13,6 +13,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from .compiled import Compiled, InputMap
+from .errors import ProblemError
 from .layers import flat_layers, interval_bounds
 from .predictor import Predictor
 from .problem import NeuralMIP, check_call
@@ -21,8 +22,8 @@ from .solution import Solution
 from .verification import Verification
 
 FORMULATIONS = ("bigm", "sos")
-ROWS_PER_CHUNK = 10
-"""Samples embedded between two looks at the clock."""
+UNITS_PER_CHUNK = 2000
+"""About so many units are embedded between two looks at the clock."""
 
 
 @dataclass
@@ -87,15 +88,17 @@ class BigM:
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]
         search = Search(compiled, began)
         if time_limit <= 0:
-            return self._solution(search, "time_limit", None, {})
+            return self._solution(search, "timelimit", None, {})
         if problem.start is not None:
-            search.consider(compiled.complete(problem.start, seconds=time_limit))
+            search.consider(compiled.complete(problem.start, seconds=min(10.0, 0.2 * time_limit)))
         model = copy_model(problem.model, seed)
         variables = model.getVars()
         built = self._embed(model, variables, compiled, flat, deadline)
         details: dict[str, Any] = {"build_seconds": time.perf_counter() - began}
+        if any(p.kind == "classification" for p in compiled.predictors):
+            details["margin"] = self.margin
         if not built:
-            return self._solution(search, "time_limit", None, details)
+            return self._solution(search, "timelimit", None, details)
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(model, variables, search, deadline)
         self._optimise(model, matrix_of(variables), search, deadline, progress)
@@ -118,10 +121,12 @@ class BigM:
             low, high = interval_bounds(layers, lower, upper)
             outputs = np.array([[variables[at] for at in row] for row in where.output], dtype=object)
             targets = self._targets(model, compiled, predictor, where, outputs, low, high)
-            for first in range(0, len(inputs), ROWS_PER_CHUNK):
+            units = sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
+            rows = max(1, UNITS_PER_CHUNK // units)
+            for first in range(0, len(inputs), rows):
                 if time.perf_counter() >= deadline:
                     return False
-                chunk = slice(first, first + ROWS_PER_CHUNK)
+                chunk = slice(first, first + rows)
                 add_predictor_constr(
                     model,
                     nn.Sequential(*layers),
@@ -218,9 +223,9 @@ class BigM:
         compiled, best = search.compiled, search.best
         seconds = time.perf_counter() - search.began
         restricted = self.margin > 0 and any(p.kind == "classification" for p in compiled.predictors)
-        status = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}.get(
-            scip_status, scip_status
-        )
+        if scip_status in ("unbounded", "inforunbd") and best is None:
+            raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
+        status = {"timelimit": "time_limit"}.get(scip_status, scip_status)
         if status not in ("optimal", "infeasible", "time_limit"):
             status = "stopped"
         if bound is not None and not abs(bound) < 1e20:
@@ -228,11 +233,13 @@ class BigM:
         if best is None or search.values is None:
             if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
                 status = "no_solution_found"
-            return Solution(status, self.method, bound=None, seconds=seconds, details=details)
-        sign = compiled.snapshot.sign
-        if bound is not None and sign * (bound - best.objective) > 1e-6 * max(1.0, abs(best.objective)):
+            known = None if restricted or status == "infeasible" else bound
+            return Solution(status, self.method, bound=known, seconds=seconds, details=details)
+        gap = 0.0 if bound is None else compiled.snapshot.sign * (best.objective - bound)
+        slack = 1e-5 * max(1.0, abs(best.objective))
+        if gap < -slack:  # a logit inside the margin beat the model's bound
             bound = None
-        if status == "infeasible" or (status == "optimal" and bound is None):
+        if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
             status = "stopped"
         return Solution(
             status=status,
@@ -251,7 +258,7 @@ class BigM:
 def larger_helps(compiled: Compiled, at: int) -> bool:
     """Whether variable `at` occurs only where a larger value helps: in the objective and in every row."""
     s = compiled.snapshot
-    if s.sign * s.cost[at] > 0 or any(at in c.variables for c in s.others):
+    if s.upper[at] < 1 or s.sign * s.cost[at] > 0 or any(at in c.variables for c in s.others):
         return False
     column = s.rows[:, [at]].tocoo()
     rises, falls = column.row[column.data > 0], column.row[column.data < 0]

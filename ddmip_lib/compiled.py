@@ -71,9 +71,15 @@ class Compiled:
             raise ProblemError(
                 f"a point has {s.n_variables} values, one for each variable; got {values.shape}."
             )
+        known = np.isfinite(values) | self.is_output
+        if not known.all():
+            raise ProblemError(f"the point has no finite value for {s.names[int(np.argmin(known))]}.")
+        if not all(
+            np.isfinite(p.raw(x)).all() for p, x in zip(self.predictors, self.inputs(values), strict=True)
+        ):
+            return Verification.impossible("the network's output is NaN or infinite here", tolerance)
         if not np.isfinite(values).all():
-            bad = s.names[int(np.argmin(np.isfinite(values)))]
-            raise ProblemError(f"the point has no finite value for {bad}.")
+            return Verification.impossible("an output variable has no finite value", tolerance)
         rows = relative_violation(s.rows @ values, s.row_lower, s.row_upper)
         bounds = relative_violation(values, s.lower, s.upper)
         integrality = np.where(s.integer, np.abs(values - np.round(values)), 0.0)
@@ -94,6 +100,8 @@ class Compiled:
             worst = f"bound of {s.names[int(bounds.argmax())]}"
         elif integrality.max(initial=0.0) > tolerance:
             worst = f"integrality of {s.names[int(integrality.argmax())]}"
+        elif wrong or error > tolerance:
+            worst = "an output variable differs from what the network says"
         return Verification(
             objective=s.objective(values),
             row_violation=float(rows.max(initial=0.0)),

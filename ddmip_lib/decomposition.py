@@ -57,7 +57,7 @@ class Run:
         return check
 
     def lagrangian(self) -> float:
-        """L_rho(x, u, lambda), as a minimisation, over the variables that are coupled and their costs."""
+        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
         assert self.x is not None
         r = self.u - self.x[self.split.coupled]
         with torch.no_grad():
@@ -102,8 +102,8 @@ class DualDecomposition:
         temperature: float | None = None,
         callback: Callable[[Run], Any] | None = None,
     ) -> None:
-        if max_iterations < 1:
-            raise ValueError(f"max_iterations={max_iterations}: at least one is needed.")
+        if int(max_iterations) != max_iterations or max_iterations < 1:
+            raise ValueError(f"max_iterations={max_iterations} must be a positive integer.")
         self.nn_block: NNBlock = PGD() if nn_block is None else nn_block
         if isinstance(nn_block, type) or not hasattr(self.nn_block, "minimise"):
             raise TypeError(f"nn_block must be an instance such as PGD(), not {nn_block!r}.")
@@ -121,7 +121,9 @@ class DualDecomposition:
 
     @classmethod
     def paper(cls, nn_block: str = "pgd") -> DualDecomposition:
-        """The paper's settings: rho = 10 fixed, 25 steps of a fresh Adam, primal test alone, 50 iterations."""
+        """The paper's settings: rho = 10 fixed, 25 steps of a fresh Adam, primal test alone, 50 iterations.
+
+        Its time limit of 300 s is an argument of `solve`."""
         if nn_block != "pgd":
             raise ValueError(f"nn_block={nn_block!r} is unknown; the paper's preset is available for 'pgd'.")
         solver = cls(
@@ -156,7 +158,7 @@ class DualDecomposition:
             began=began,
         )
         if problem.start is not None and time_limit > 0:
-            values = compiled.complete(problem.start, seconds=time_limit)
+            values = compiled.complete(problem.start, seconds=min(10.0, 0.2 * time_limit))
             if values is not None:
                 run.consider(values)
         return run
@@ -209,8 +211,9 @@ class DualDecomposition:
                 elif run.k == self.max_iterations:
                     run.stopped = "iteration_limit"
                 else:
+                    k = run.k
                     self.step(run)
-                    if run.k == len(run.history) > bar.n:
+                    if run.k > k:
                         self._report(run, bar)
         return self._solution(run)
 
@@ -218,13 +221,28 @@ class DualDecomposition:
         latest = run.history[-1]
         bar.update(1)
         bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", residual=f"{latest.primal_residual:.1e}")
-        if self.callback is not None and self.callback(run):
+        if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
 
     def _converged(self, run: Run, primal: float, dual: float) -> bool:
-        """Both residuals are small and, where rows on outputs are still being learnt, the iterate satisfies them."""
-        small = primal < self.primal_tolerance and (self.dual_tolerance is None or dual < self.dual_tolerance)
-        return small and (not run.split.has_output_rows or (run.last is not None and run.last.feasible))
+        """Both residuals are small, u is stationary for its block and, where rows on outputs are still being learnt,
+        the iterate satisfies them. Without a dual tolerance the primal residual alone decides, as in the paper."""
+        if primal >= self.primal_tolerance:
+            return False
+        if run.split.has_output_rows and not (run.last is not None and run.last.feasible):
+            return False
+        if self.dual_tolerance is None:
+            return True
+        return dual < self.dual_tolerance and self._stationary(run)
+
+    def _stationary(self, run: Run) -> bool:
+        r"""Whether $\lVert u - P(u - (\nabla g(u) + \lambda)/\rho)\rVert_\infty$ is small.
+
+        An NN block that could not move makes both residuals vanish; that is no convergence.
+        """
+        slope = run.split.gradient(run.u) + run.lam
+        ahead = np.clip(run.u - slope / run.rho, *run.split.box)
+        return float(np.abs(ahead - run.u).max()) < 10 * self.primal_tolerance
 
     def _repeats(self, run: Run) -> bool:
         """Whether this state was there before with the same penalty, to a tenth of what the residual test allows."""
@@ -232,7 +250,8 @@ class DualDecomposition:
             return False
         assert run.x is not None
         state = np.concatenate([run.x[run.split.coupled], run.u, run.lam, run.split.tightening.numpy()])
-        quantum = 0.1 * self.primal_tolerance * min(1.0, run.rho)
+        dual = np.inf if self.dual_tolerance is None else self.dual_tolerance / run.rho
+        quantum = 0.1 * min(self.primal_tolerance * min(1.0, run.rho), dual)
         rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0
         key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
         if key in run.seen:
@@ -268,7 +287,7 @@ class DualDecomposition:
             return Solution(status, self.method, history=run.history, seconds=seconds)
         values = run.best_values
         return Solution(
-            status=run.stopped,
+            status="stopped" if run.stopped == "infeasible" else run.stopped,
             method=self.method,
             objective=run.best.objective,
             inputs=run.compiled.inputs(values),
@@ -285,16 +304,18 @@ def penalty_scale(split: PaperSplit, u: np.ndarray, seed: int, samples: int = 8)
     r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g) / $ half-width of the box.
 
     On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a quarter
-    of the rms slope of $F$. Slopes are taken at the start and at random points of the box.
+    of the rms slope of $F$. Slopes are taken at the start; on integers, and where the start is flat, at random points
+    of the box too.
     """
     low, high = split.box
-    rng = np.random.default_rng(seed)
-    points = [u, *(low + (high - low) * rng.random(u.size) for _ in range(samples))]
-    slopes = np.array([split.gradient(p) for p in points])
     integer = split.compiled.snapshot.integer[split.coupled]
+    slopes = split.gradient(u)[None]
+    if integer.any() or np.abs(slopes).max() < 1e-6:
+        rng = np.random.default_rng(seed)
+        points = low + (high - low) * rng.random((samples, u.size))
+        slopes = np.vstack([slopes, *(split.gradient(p)[None] for p in points)])
     if integer.any():
-        slopes = (slopes + split.cost[split.coupled])[:, integer]
-        scale = 0.25 * np.sqrt(np.mean(slopes**2))
+        scale = 0.25 * np.sqrt(np.mean((slopes + split.cost[split.coupled])[:, integer] ** 2))
     else:
-        scale = 4.0 * np.sqrt(np.mean(slopes[0] ** 2) or np.mean(slopes**2)) / float(np.mean(high - low) / 2)
+        scale = 4.0 * np.sqrt(np.mean(slopes**2)) / float(np.mean(high - low) / 2)
     return float(scale) if scale > 1e-12 else 1.0

@@ -9,7 +9,3 @@ class ProblemError(ValueError):
 
 class UnsupportedNetworkError(TypeError):
     """A solver cannot represent this kind of network."""
-
-
-class SolverError(RuntimeError):
-    """A subproblem solver stopped without an answer that can be used."""

@@ -104,7 +104,7 @@ def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -> Axes:
-    """Verified objective against seconds, one line for each solver; a cross ends each line where the run ended."""
+    """Verified objective against seconds, one line for each solver; a mark ends each line where the run ended."""
     if ax is None:
         _, ax = plt.subplots()
     for number, (label, solution) in enumerate(solutions.items()):

@@ -32,7 +32,7 @@ class Predictor:
     def raw(self, x: np.ndarray) -> np.ndarray:
         """$f(x)$ by the true network in float64: predictions, or logits of a classifier."""
         with torch.no_grad():
-            return self.net(torch.as_tensor(np.asarray(x, dtype=float))).numpy()
+            return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
 
     def outputs_of(self, raw: np.ndarray) -> np.ndarray:
         """The values that the output variables must take where the network says `raw`."""

@@ -61,6 +61,12 @@ class NeuralMIP:
         if self.start is not None:
             raise ProblemError("a start was set already: call set_start after the last add_predictor.")
         frozen = frozen_double(net)
+        last = list(frozen.modules())[-1]
+        if output == "classification" and isinstance(last, (nn.Sigmoid, nn.Softmax)):
+            raise ProblemError(
+                f"the network ends in {type(last).__name__}, so its output is positive everywhere: a class is "
+                "1[logit > 0]. Pass the network without its last layer."
+            )
         x = as_grid(inputs, "inputs")
         y = as_grid(outputs, "outputs")
         q = output_width(frozen, x.shape[1])
@@ -78,7 +84,7 @@ class NeuralMIP:
 
     def set_start(self, *inputs: Any) -> None:
         """Tell solvers where to start: one (n, p) array of input values for each predictor, in order."""
-        arrays = [np.atleast_2d(np.asarray(values, dtype=float)) for values in inputs]
+        arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in inputs]
         expected = [p.inputs.shape for p in self.predictors]
         if [a.shape for a in arrays] != expected:
             raise ProblemError(

@@ -77,6 +77,7 @@ def read_model(model: Model) -> Snapshot:
     infinity = model.infinity()
     variables = model.getVars()
     position = {v.ptr(): i for i, v in enumerate(variables)}
+    names = {v.name: i for i, v in enumerate(variables)}
     lower = _finite_or_inf([v.getLbOriginal() for v in variables], infinity)
     upper = _finite_or_inf([v.getUbOriginal() for v in variables], infinity)
     integer = np.array([v.isIntegral() for v in variables], dtype=bool)
@@ -87,7 +88,9 @@ def read_model(model: Model) -> Snapshot:
     others: list[OtherConstraint] = []
     for constraint in model.getConss():
         kind = constraint.getConshdlrName()
-        members = [position[v.ptr()] for v in model.getConsVars(constraint) or ()]
+        members = [_position(v, position, names) for v in model.getConsVars(constraint) or ()]
+        if kind in ROW_HANDLERS and any(v.ptr() not in position for v in model.getConsVars(constraint) or ()):
+            raise ProblemError(f"row {constraint.name} holds a negated variable ~b: write it as 1 - b.")
         if kind not in ROW_HANDLERS:
             others.append(OtherConstraint(constraint.name, kind, tuple(members)))
             continue
@@ -119,6 +122,7 @@ def copy_model(model: Model, seed: int = 0) -> Model:
     copy = Model(sourceModel=model, origcopy=True)
     copy.resetParams()  # limits that the user set for their own solve would silently cut ours short
     copy.hideOutput()
+    copy.setParam("misc/catchctrlc", False)  # an interrupt ends the whole run, not one block
     copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
     return copy
 
@@ -136,6 +140,14 @@ def matrix_of(variables: Any) -> MatrixVariable:
 def solution_values(model: Model, variables: Any) -> np.ndarray:
     """Values of `variables` (a MatrixVariable) in the best solution of `model`."""
     return np.asarray(model.getSolVal(model.getBestSol(), variables), dtype=float)
+
+
+def _position(variable: Any, position: dict[int, int], names: dict[str, int]) -> int:
+    """Number of a variable of a constraint; SCIP lists the negation of b as a variable of its own, b_neg."""
+    at = position.get(variable.ptr(), names.get(variable.name.removesuffix("_neg")))
+    if at is None:
+        raise ProblemError(f"variable {variable.name} of a constraint is not among the model's variables.")
+    return at
 
 
 def _finite_or_inf(values: list[float], infinity: float) -> np.ndarray:

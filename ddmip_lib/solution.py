@@ -77,7 +77,7 @@ class History:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """Result of a solver, the same for all of them.
 

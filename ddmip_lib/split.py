@@ -39,7 +39,7 @@ class Gather:
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
         if self.plain:
-            return u.view(self.index.shape)
+            return u.view(self.index.shape).clone()  # a network may work in place
         return torch.where(self.free, u[self.index], self.fixed)
 
 
@@ -51,7 +51,6 @@ class PaperSplit:
         compiled: Compiled,
         start: list[np.ndarray] | None = None,
         temperature: float | None = None,
-        hinge_weight: float | None = None,
     ) -> None:
         self.compiled = compiled
         s = compiled.snapshot
@@ -70,7 +69,7 @@ class PaperSplit:
         self._prepare_torch(np.flatnonzero(on_outputs))
         self.start = self._start(start)
         self.temperature = self._default_temperature() if temperature is None else temperature
-        self.hinge_weight = self._default_hinge_weight() if hinge_weight is None else hinge_weight
+        self.hinge_weight = self._hinge_weight()
 
     def _require_separable(self, on_outputs: np.ndarray) -> None:
         """Rows with outputs may hold network inputs and fixed variables beside them, nothing else."""
@@ -133,6 +132,8 @@ class PaperSplit:
         self._find_groups(rows_u, rows_y)
         self._rows_b = torch.tensor(side[keep])
         self.tightening = torch.zeros(int(keep.sum()), dtype=torch.float64)
+        equal = np.concatenate([upper == lower, upper == lower, np.zeros(2 * outputs.size, dtype=bool)])
+        self._row_margin = torch.tensor(np.where(equal[keep], 0.0, ROW_MARGIN))
 
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
         """Number the independent parts of g: inputs that meet in no network row and in no row on outputs."""
@@ -172,7 +173,8 @@ class PaperSplit:
     def _pairs(self):  # type: ignore[no-untyped-def]
         return zip(self.compiled.predictors, self.compiled.maps, strict=True)
 
-    def _default_hinge_weight(self, samples: int = 16) -> float:
+    @torch.enable_grad()
+    def _hinge_weight(self, samples: int = 16) -> float:
         """A weight with which a typical violation of a row pulls ten times as hard as the objective does."""
         if not self.has_output_rows:
             return 1.0
@@ -187,8 +189,8 @@ class PaperSplit:
             y = self.outputs(u)
             left = self._rows_u @ u + self._rows_y @ y
             rows.append(left.detach())
-            slopes.append(torch.autograd.grad(left.sum(), u, retain_graph=True)[0])
-            pull = torch.autograd.grad((self._weights * y).sum(), u)[0]
+            slopes.append(_gradient(left.sum(), u, keep=True))
+            pull = _gradient((self._weights * y).sum(), u)
             pulls.append(pull + torch.tensor(self.cost[self.coupled]))
         spread = torch.stack(rows).std(dim=0).pow(2).mean().sqrt().item()
         slope = torch.stack(slopes).pow(2).mean().sqrt().item()
@@ -228,20 +230,13 @@ class PaperSplit:
             for p, gather in zip(self.compiled.predictors, self._gather, strict=True)
         ]
         left = self._rows_u @ point + self._rows_y @ torch.tensor(np.concatenate(outputs)) - self._rows_b
-        self.tightening = torch.relu(self.tightening + left + ROW_MARGIN)
+        self.tightening = torch.relu(self.tightening + left + self._row_margin)
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """Gradient of g, through the network; weight gradients are never computed."""
         with torch.enable_grad():
             point = torch.tensor(u, requires_grad=True)
-            try:
-                (slope,) = torch.autograd.grad(self.g(point), point)
-            except RuntimeError as error:
-                raise ProblemError(
-                    f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "
-                    "remove detach() or no_grad() from the network's forward()."
-                ) from error
-        return slope.numpy()
+            return _gradient(self.g(point), point).numpy()
 
     @cached_property
     def box_tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -284,3 +279,13 @@ def _sparse(matrix: sp.csr_matrix) -> torch.Tensor:
     coo = matrix.tocoo()
     index = torch.tensor(np.vstack([coo.row, coo.col]))
     return torch.sparse_coo_tensor(index, torch.tensor(coo.data), coo.shape, check_invariants=True).coalesce()
+
+
+def _gradient(value: torch.Tensor, u: torch.Tensor, keep: bool = False) -> torch.Tensor:
+    try:
+        return torch.autograd.grad(value, u, retain_graph=keep)[0]
+    except RuntimeError as error:
+        raise ProblemError(
+            f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "
+            "remove detach() or no_grad() from the network's forward()."
+        ) from error

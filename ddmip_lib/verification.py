@@ -32,6 +32,11 @@ class Verification:
         )
         return violation <= self.tolerance and self.wrong_classes == 0 and not self.other_violations
 
+    @classmethod
+    def impossible(cls, why: str, tolerance: float) -> Verification:
+        """A point at which the network has no value to compare with."""
+        return cls(float("nan"), 0.0, 0.0, 0.0, float("inf"), 0, None, (), why, tolerance)
+
     def __bool__(self) -> bool:
         return self.feasible
 

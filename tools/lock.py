@@ -17,7 +17,7 @@ LOCK = ROOT / "requirements.lock"
 HEADER = """\
 # Written by `make lock` from pyproject.toml; do not edit by hand.
 # One file for Python 3.11-3.13 on Linux x86-64 and aarch64 and on macOS arm64.
-# torch's CUDA packages are left out on purpose: the book runs on the CPU build (see tools/setup_env.py).
+# torch's CUDA packages are left out on purpose: the book runs on the CPU build (see tools/setup_env.sh).
 """
 NOT_OURS = re.compile(r"^(nvidia|cuda)-|^triton==|; (sys_platform == 'win32'|os_name == 'nt')$")
 

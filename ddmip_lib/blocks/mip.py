@@ -16,7 +16,7 @@ import piqp
 import scipy.sparse as sp
 from pyscipopt import Model
 
-from ..errors import ProblemError, SolverError
+from ..errors import ProblemError
 from ..snapshot import copy_model, matrix_of, set_time_limit, solution_values
 from ..split import PaperSplit
 from ..verification import TOLERANCE, relative_violation
@@ -68,20 +68,19 @@ class QPBlock:
         solver.setup(self._quadratic(rho), cost, a, b, g, low, high, *self.bounds)
         status = solver.solve()
         x = np.clip(solver.result.x, *self.bounds)
-        if status != piqp.PIQP_SOLVED and self._violation(x) > TOLERANCE:
-            if not self._has_point():
-                return BlockResult(None, "infeasible")
-            raise SolverError(f"the QP solver stopped with {status} and a point that violates its rows.")
+        if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
+            return BlockResult(None, "stopped" if self._has_point() else "infeasible")
         values = np.zeros(self.split.compiled.snapshot.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved")
 
     def _has_point(self) -> bool:
-        """Whether SCIP finds a point of the block: an interior-point method's word is no proof of infeasibility."""
+        """Whether the block may have a point: an interior-point method's word is no proof of infeasibility."""
         model = block_model(self.split)
         model.setObjective(0.0)
+        set_time_limit(model, 60.0)
         model.optimize()
-        return bool(model.getNSols())
+        return model.getStatus() != "infeasible"
 
     def _quadratic(self, rho: float) -> sp.csc_matrix:
         diagonal = np.zeros(self.kept.size)
@@ -174,9 +173,10 @@ def require_bounded(split: PaperSplit) -> None:
         return
     model = block_model(split)
     model.setObjective((matrix_of(model.getVars()) * cost).sum(), "minimize")
-    model.setParam(
-        "presolving/maxrounds", 0
-    )  # presolve may answer "infeasible or unbounded" without telling which
+    # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without telling which
+    model.setParam("presolving/maxrounds", 0)
+    model.setParam("limits/nodes", 1)
+    set_time_limit(model, 10.0)
     model.optimize()
     if model.getStatus() in ("unbounded", "inforunbd"):
         name = s.names[int(np.argmax(endless))]

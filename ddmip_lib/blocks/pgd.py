@@ -13,7 +13,7 @@ from ..errors import ProblemError
 from ..split import PaperSplit
 
 MAX_CURVATURE = 100.0
-"""Largest curvature carried to the next step, in units of rho: beyond it lies a kink, not a bend."""
+"""Largest curvature believed without having seen it along a step of some length, in units of rho."""
 NOISE = 1e-12
 
 
@@ -126,12 +126,13 @@ class PGD:
         split, group = sub.split, sub.split.group
         if len(self._curvature) != split.n_groups:
             self._curvature = torch.zeros(split.n_groups, dtype=torch.float64)
+            self._bend = torch.zeros(split.n_groups, dtype=torch.float64)
         best, least = u, torch.full((split.n_groups,), float("inf"), dtype=torch.float64)
         before: Move | None = None
         for _ in range(self.steps):
             values, slope = sub.values_and_gradient(u)
             if before is not None:  # groups whose last step failed the test go back and take a shorter one
-                failed = self._learn(sub, before, values)
+                failed = self._learn(sub, before, u, values, slope)
                 u = torch.where(failed[group], before.u, u)
                 slope = torch.where(failed[group], before.slope, slope)
                 values = torch.where(failed, before.values, values)
@@ -146,15 +147,25 @@ class PGD:
         with torch.no_grad():
             return torch.where((sub.values(u) <= least)[group], u, best)
 
-    def _learn(self, sub: NNSubproblem, before: Move, values: torch.Tensor) -> torch.Tensor:
+    def _learn(
+        self, sub: NNSubproblem, before: Move, u: torch.Tensor, values: torch.Tensor, slope: torch.Tensor
+    ) -> torch.Tensor:
         """Update L of each group from what its step promised and reached; tell which groups failed the test."""
-        noise, cap = NOISE * values.abs().clamp(min=1.0), MAX_CURVATURE * sub.rho
+        split, step = sub.split, u - before.u
+        # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
+        lower, upper = split.box_tensors
+        length = torch.zeros(split.n_groups, dtype=torch.float64)
+        length = length.scatter_reduce(0, split.group, step.abs() / (upper - lower), "amax")
+        bend = split.sum_by_group((slope - before.slope) * step) / split.sum_by_group(step * step) - sub.rho
+        self._bend = torch.where(length > 0.01, torch.maximum(self._bend, bend), self._bend)
+        cap = self._bend.clamp(min=MAX_CURVATURE * sub.rho)
         # a group at the cap sits at a kink, where no step passes however short: let it step across
+        noise = NOISE * values.abs().clamp(min=1.0)
         failed = (values > before.values - before.drop + noise) & (self._curvature < cap)
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
         relaxed = torch.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)
         longer = torch.clamp(2 * self._curvature, min=0.1 * sub.rho)
-        self._curvature = torch.where(failed, longer, relaxed).clamp(max=cap)
+        self._curvature = torch.minimum(torch.where(failed, longer, relaxed), cap)
         return failed
 
     def __repr__(self) -> str:

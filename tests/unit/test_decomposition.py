@@ -86,7 +86,7 @@ def test_a_kink_at_the_start_does_not_freeze_the_nn_block() -> None:
     solution = DualDecomposition(penalty=1.0, max_iterations=60).solve(build(Kink(), 2, low=-1.0).problem)
     assert solution.objective is not None
     assert solution.objective < 5e-3
-    assert solution.inputs[0][0, 1] == pytest.approx(0.7, abs=0.03)  # the smooth coordinate goes on moving
+    assert solution.inputs[0][0, 1] == pytest.approx(0.7, abs=0.1)  # the smooth coordinate moves on
 
 
 class TestTime:
