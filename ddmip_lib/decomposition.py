@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from .blocks.mip import BlockResult, MILPBlock, QPBlock, mip_block
 from .blocks.pgd import PGD, NNBlock, NNSubproblem
 from .compiled import Compiled
-from .penalty import Fixed, PenaltyRule, Sweeps, positive
+from .penalty import Fixed, PenaltyRule, Sweeps, penalty_scale, positive
 from .problem import NeuralMIP, check_call
 from .solution import History, Iteration, Solution
 from .split import PaperSplit
@@ -298,24 +298,3 @@ class DualDecomposition:
             seconds=seconds,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
         )
-
-
-def penalty_scale(split: PaperSplit, u: np.ndarray, seed: int, samples: int = 8) -> float:
-    r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g) / $ half-width of the box.
-
-    On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a quarter
-    of the rms slope of $F$. Slopes are taken at the start; on integers, and where the start is flat, at random points
-    of the box too.
-    """
-    low, high = split.box
-    integer = split.compiled.snapshot.integer[split.coupled]
-    slopes = split.gradient(u)[None]
-    if integer.any() or np.abs(slopes).max() < 1e-6:
-        rng = np.random.default_rng(seed)
-        points = low + (high - low) * rng.random((samples, u.size))
-        slopes = np.vstack([slopes, *(split.gradient(p)[None] for p in points)])
-    if integer.any():
-        scale = 0.25 * np.sqrt(np.mean((slopes + split.cost[split.coupled])[:, integer] ** 2))
-    else:
-        scale = 4.0 * np.sqrt(np.mean(slopes**2)) / float(np.mean(high - low) / 2)
-    return float(scale) if scale > 1e-12 else 1.0

@@ -9,6 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from .split import PaperSplit
+
 
 class PenaltyRule(Protocol):
     """`first` gives the first penalty; `after` the next one, or None to end the run."""
@@ -85,3 +87,24 @@ def positive(value: float, name: str) -> float:
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be positive and finite, not {value}.")
     return float(value)
+
+
+def penalty_scale(split: PaperSplit, u: np.ndarray, seed: int, samples: int = 8) -> float:
+    r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g) / $ half-width of the box.
+
+    On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a quarter
+    of the rms slope of $F$. Slopes are taken at the start; on integers, and where the start is flat, at random points
+    of the box too.
+    """
+    low, high = split.box
+    integer = split.compiled.snapshot.integer[split.coupled]
+    slopes = split.gradient(u)[None]
+    if integer.any() or np.abs(slopes).max() < 1e-6:
+        rng = np.random.default_rng(seed)
+        points = low + (high - low) * rng.random((samples, u.size))
+        slopes = np.vstack([slopes, *(split.gradient(p)[None] for p in points)])
+    if integer.any():
+        scale = 0.25 * np.sqrt(np.mean((slopes + split.cost[split.coupled])[:, integer] ** 2))
+    else:
+        scale = 4.0 * np.sqrt(np.mean(slopes**2)) / float(np.mean(high - low) / 2)
+    return float(scale) if scale > 1e-12 else 1.0
