@@ -105,7 +105,7 @@ def test_checking_boundedness_does_not_solve_the_block():
     began = time.perf_counter()
     solution = DualDecomposition().solve(problem, time_limit=1.0)
     assert solution.status == "time_limit"
-    assert time.perf_counter() - began < 5.0
+    assert time.perf_counter() - began < 15.0
 
 
 def test_negated_binaries_in_indicators_are_understood():
