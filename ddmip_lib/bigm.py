@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,38 +13,16 @@ from tqdm.auto import tqdm
 
 from .compiled import Compiled, InputMap
 from .errors import ProblemError
+from .incumbent import Incumbent
 from .layers import flat_layers, interval_bounds
 from .predictor import Predictor
 from .problem import NeuralMIP, check_call
 from .snapshot import copy_model, matrix_of, set_time_limit, solution_values
 from .solution import Solution
-from .verification import Verification
 
 FORMULATIONS = ("bigm", "sos")
 UNITS_PER_CHUNK = 2000
 """About so many units are embedded between two looks at the clock."""
-
-
-@dataclass
-class Search:
-    """What one run has found so far: verified points only."""
-
-    compiled: Compiled
-    began: float
-    best: Verification | None = None
-    values: np.ndarray | None = None
-    incumbents: list[tuple[float, float]] = field(default_factory=list)
-
-    def consider(self, values: np.ndarray | None) -> None:
-        """Replace outputs by the true network's, verify, and keep the point if it is better."""
-        if values is None:
-            return
-        values = self.compiled.with_outputs(values)
-        check = self.compiled.check(values)
-        old = None if self.best is None else self.best.objective
-        if check.feasible and self.compiled.snapshot.better(check.objective, old):
-            self.best, self.values = check, values
-            self.incumbents.append((time.perf_counter() - self.began, check.objective))
 
 
 class BigM:
@@ -86,11 +63,10 @@ class BigM:
         deadline = began + time_limit
         compiled = Compiled(problem.model, problem.predictors)
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]
-        search = Search(compiled, began)
+        incumbent = Incumbent(compiled, began)
         if time_limit <= 0:
-            return self._solution(search, "timelimit", None, {})
-        if problem.start is not None:
-            search.consider(compiled.complete(problem.start, seconds=min(10.0, 0.2 * time_limit)))
+            return self._solution(incumbent, "timelimit", None, {})
+        incumbent.consider_start(problem.start, time_limit)
         model = copy_model(problem.model, seed)
         variables = model.getVars()
         built = self._embed(model, variables, compiled, flat, deadline)
@@ -98,13 +74,13 @@ class BigM:
         if any(p.kind == "classification" for p in compiled.predictors):
             details["margin"] = self.margin
         if not built:
-            return self._solution(search, "timelimit", None, details)
+            return self._solution(incumbent, "timelimit", None, details)
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
-        self._give_start(model, variables, search, deadline)
-        self._optimise(model, matrix_of(variables), search, deadline, progress)
+        self._give_start(model, variables, incumbent, deadline)
+        self._optimise(model, matrix_of(variables), incumbent, deadline, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
-        return self._solution(search, model.getStatus(), model.getDualbound(), details)
+        return self._solution(incumbent, model.getStatus(), model.getDualbound(), details)
 
     def _embed(
         self,
@@ -174,18 +150,18 @@ class BigM:
                 model.addCons(logits[cell] <= above * y)
         return logits
 
-    def _give_start(self, model: Model, variables: list[Any], search: Search, deadline: float) -> None:
+    def _give_start(self, model: Model, variables: list[Any], incumbent: Incumbent, deadline: float) -> None:
         """Hand the start point to SCIP: its hidden units follow from the inputs in a copy with these fixed."""
-        if search.values is None:
+        if incumbent.values is None:
             return
         twin = copy_model(model)
-        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in search.compiled.maps]))
+        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.compiled.maps]))
         own = twin.getVars()
         place = {v.ptr(): i for i, v in enumerate(model.getVars())}
         for at in inputs:
             twin_variable = own[place[variables[at].ptr()]]
-            twin.chgVarLb(twin_variable, search.values[at])
-            twin.chgVarUb(twin_variable, search.values[at])
+            twin.chgVarLb(twin_variable, incumbent.values[at])
+            twin.chgVarUb(twin_variable, incumbent.values[at])
         set_time_limit(twin, deadline - time.perf_counter())
         twin.setParam("limits/solutions", 1)
         twin.optimize()
@@ -198,14 +174,14 @@ class BigM:
         model.addSol(start)
 
     def _optimise(
-        self, model: Model, variables: Any, search: Search, deadline: float, progress: bool
+        self, model: Model, variables: Any, incumbent: Incumbent, deadline: float, progress: bool
     ) -> None:
         """Solve, verifying every incumbent on the way."""
         with tqdm(disable=not progress, desc=self.method, unit=" incumbents") as bar:
 
             def on_incumbent(scip: Model, _: Any) -> None:
-                search.consider(solution_values(scip, variables))
-                best = "none" if search.best is None else f"{search.best.objective:.6g}"
+                incumbent.consider(solution_values(scip, variables))
+                best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
                 bar.update(1)
                 bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
 
@@ -215,13 +191,13 @@ class BigM:
             set_time_limit(model, deadline - time.perf_counter())
             model.optimize()
         if model.getNSols():
-            search.consider(solution_values(model, variables))
+            incumbent.consider(solution_values(model, variables))
 
     def _solution(
-        self, search: Search, scip_status: str, bound: float | None, details: dict[str, Any]
+        self, incumbent: Incumbent, scip_status: str, bound: float | None, details: dict[str, Any]
     ) -> Solution:
-        compiled, best = search.compiled, search.best
-        seconds = time.perf_counter() - search.began
+        compiled, best = incumbent.compiled, incumbent.objective
+        seconds = time.perf_counter() - incumbent.began
         restricted = self.margin > 0 and any(p.kind == "classification" for p in compiled.predictors)
         if scip_status in ("unbounded", "inforunbd") and best is None:
             raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
@@ -230,13 +206,13 @@ class BigM:
             status = "stopped"
         if bound is not None and not abs(bound) < 1e20:
             bound = None
-        if best is None or search.values is None:
+        if best is None:
             if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
                 status = "no_solution_found"
             known = None if restricted or status == "infeasible" else bound
             return Solution(status, self.method, bound=known, seconds=seconds, details=details)
-        gap = 0.0 if bound is None else compiled.snapshot.sign * (best.objective - bound)
-        slack = 1e-5 * max(1.0, abs(best.objective))
+        gap = 0.0 if bound is None else compiled.snapshot.sign * (best - bound)
+        slack = 1e-5 * max(1.0, abs(best))
         if gap < -slack:  # a logit inside the margin beat the model's bound
             bound = None
         if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
@@ -244,14 +220,10 @@ class BigM:
         return Solution(
             status=status,
             method=self.method,
-            objective=best.objective,
             bound=bound,
-            inputs=compiled.inputs(search.values),
-            outputs=[search.values[m.output] for m in compiled.maps],
-            values=search.values,
-            verification=best,
+            **incumbent.point(),
             seconds=seconds,
-            details=details | {"incumbents": search.incumbents},
+            details=details | {"incumbents": incumbent.found},
         )
 
 

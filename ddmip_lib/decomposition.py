@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from .blocks.mip import BlockResult, MILPBlock, QPBlock, mip_block
 from .blocks.pgd import PGD, NNBlock, NNSubproblem
 from .compiled import Compiled
+from .incumbent import Incumbent
 from .penalty import Fixed, PenaltyRule, Sweeps, penalty_scale, positive
 from .problem import NeuralMIP, check_call
 from .solution import History, Iteration, Solution
@@ -33,6 +34,7 @@ class Run:
     mip: QPBlock | MILPBlock
     nn: NNBlock
     penalty: PenaltyRule
+    incumbent: Incumbent
     u: np.ndarray
     lam: np.ndarray
     rho: float
@@ -40,21 +42,10 @@ class Run:
     began: float
     x: np.ndarray | None = None
     k: int = 0
-    best: Verification | None = None
-    best_values: np.ndarray | None = None
     last: Verification | None = None
     history: History = field(default_factory=History)
     seen: set[tuple[float, bytes]] = field(default_factory=set)
     stopped: str | None = None
-
-    def consider(self, values: np.ndarray) -> Verification:
-        """Verify an assignment by the true network; if it is feasible it competes to be the incumbent."""
-        values = self.compiled.with_outputs(values)
-        check = self.compiled.check(values)
-        old = None if self.best is None else self.best.objective
-        if check.feasible and self.compiled.snapshot.better(check.objective, old):
-            self.best, self.best_values = check, values
-        return check
 
     def lagrangian(self) -> float:
         """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
@@ -151,16 +142,14 @@ class DualDecomposition:
             mip=mip_block(split, seed),
             nn=copy.deepcopy(self.nn_block),
             penalty=penalty,
+            incumbent=Incumbent(compiled, began),
             u=u,
             lam=np.zeros_like(u),
             rho=penalty.first(scale),
             deadline=began + time_limit,
             began=began,
         )
-        if problem.start is not None and time_limit > 0:
-            values = compiled.complete(problem.start, seconds=min(10.0, 0.2 * time_limit))
-            if values is not None:
-                run.consider(values)
+        run.incumbent.consider_start(problem.start, time_limit)
         return run
 
     def step(self, run: Run) -> Run:
@@ -183,7 +172,7 @@ class DualDecomposition:
         run.split.tighten(x)
         run.k += 1
         # the iterate, judged by the true network
-        run.last = run.consider(run.x)
+        run.last = run.incumbent.consider(run.x)
         primal = float(np.abs(run.u - x).max())
         dual = run.rho * float(np.abs(run.u - u_before).max())
         run.history.append(self._record(run, primal, dual, clock))
@@ -269,7 +258,7 @@ class DualDecomposition:
         return Iteration(
             k=run.k,
             objective=run.last.objective if run.last.feasible else np.nan,
-            incumbent=np.nan if run.best is None else run.best.objective,
+            incumbent=np.nan if run.incumbent.objective is None else run.incumbent.objective,
             primal_residual=primal,
             dual_residual=dual,
             rho=run.rho,
@@ -282,18 +271,13 @@ class DualDecomposition:
     def _solution(self, run: Run) -> Solution:
         assert run.stopped is not None
         seconds = time.perf_counter() - run.began
-        if run.best is None or run.best_values is None:
+        if run.incumbent.values is None:
             status = run.stopped if run.stopped in ("infeasible", "time_limit") else "no_solution_found"
             return Solution(status, self.method, history=run.history, seconds=seconds)
-        values = run.best_values
         return Solution(
             status="stopped" if run.stopped == "infeasible" else run.stopped,
             method=self.method,
-            objective=run.best.objective,
-            inputs=run.compiled.inputs(values),
-            outputs=[values[m.output] for m in run.compiled.maps],
-            values=values,
-            verification=run.best,
+            **run.incumbent.point(),
             history=run.history,
             seconds=seconds,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,

@@ -150,7 +150,7 @@ class PaperSplit:
         blank = [sp.csr_matrix((k, k)) for k in (self.coupled.size, emits.shape[1], rows_u.shape[0])]
         links = [
             [blank[0], entering.T, rows_u.T],
-            [entering, blank[1], (rows_y @ emits).T],
+            [entering, blank[1], (abs(rows_y) @ emits).T],
             [rows_u, None, blank[2]],
         ]
         _, label = connected_components(sp.bmat(links, format="csr"), directed=False)

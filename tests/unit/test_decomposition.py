@@ -209,7 +209,7 @@ class TestReproducible:
         while run.stopped is None:
             solver.step(run)
         assert run.stopped == solution.status
-        np.testing.assert_array_equal(run.best_values, solution.values)
+        np.testing.assert_array_equal(run.incumbent.values, solution.values)
         for column in set(History.columns) - CLOCKS:
             np.testing.assert_array_equal(run.history[column], solution.history[column])
 

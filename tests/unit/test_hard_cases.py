@@ -154,6 +154,25 @@ def test_the_callback_sees_each_iteration_once_and_keeps_the_status():
     assert solution.status == "converged"
 
 
+def test_a_row_on_two_outputs_of_one_sample_belongs_to_that_sample():
+    """y0 - y1 <= b: the coefficients cancel in a sum, the row still ties both outputs to the sample's inputs."""
+    m = pyscipopt.Model()
+    x = m.addMatrixVar((2, 3), lb=-1, ub=1)
+    y = m.addMatrixVar((2, 2), lb=None)
+    m.addCons(y[0, 0] - y[0, 1] <= 0.1)
+    m.setObjective(y.sum())
+    problem = NeuralMIP(m)
+    problem.add_predictor(nn.Linear(3, 2).eval(), x, y)
+    split = DualDecomposition().start(problem).split
+    assert split.n_groups == 2
+    u = torch.ones(6, dtype=torch.float64)
+    u[3:] = 0.0
+    before = split.g_by_group(u)
+    split.tightening = split.tightening + 100.0  # the row of the first sample now costs
+    changed = split.g_by_group(u) != before
+    assert changed.tolist() == [bool(g == split.group[0]) for g in range(2)]
+
+
 def test_two_runs_of_one_solver_do_not_share_state():
     solver = DualDecomposition()
     problem = one_input(Function(lambda x: (x - 0.7) ** 2))
