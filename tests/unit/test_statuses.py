@@ -78,7 +78,7 @@ def test_unlimited_time() -> None:
     built.model.addVar(ub=1.0)
     built.problem.set_start([[0.0, 1.0]])
     assert DualDecomposition().solve(built.problem, time_limit=np.inf).found
-    assert DualDecomposition().start(built.problem).best is not None
+    assert DualDecomposition().start(built.problem).incumbent.check is not None
 
 
 def test_iteration_limit_returns_what_was_found() -> None:
