@@ -5,8 +5,21 @@ from importlib.metadata import version
 from .bigm import BigM
 from .blocks.pgd import PGD
 from .decomposition import DualDecomposition
+from .enumeration import Enumeration
+from .gradient_heuristic import SingleStepGradient
 from .problem import NeuralMIP
 from .solution import Solution
+from .trace import Trace
 
 __version__ = version("ddmip-lib")
-__all__ = ["PGD", "BigM", "DualDecomposition", "NeuralMIP", "Solution", "__version__"]
+__all__ = [
+    "PGD",
+    "BigM",
+    "DualDecomposition",
+    "Enumeration",
+    "NeuralMIP",
+    "SingleStepGradient",
+    "Solution",
+    "Trace",
+    "__version__",
+]

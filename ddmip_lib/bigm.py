@@ -6,13 +6,13 @@ import time
 from typing import Any
 
 import numpy as np
-from pyscipopt import SCIP_EVENTTYPE, Model
+from pyscipopt import Model
 from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
-from tqdm.auto import tqdm
 
+from .classes import MARGIN, tie_class
 from .compiled import Compiled, InputMap
-from .errors import ProblemError
+from .exact import exact_solution, optimise
 from .incumbent import Incumbent
 from .layers import flat_layers, interval_bounds
 from .predictor import Predictor
@@ -36,6 +36,7 @@ class BigM:
     network does not. Optimality and bound are those of this model; should a verified point beat the bound by
     winning with a logit inside the margin, no bound is reported.
 
+    SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers both.
 
@@ -45,13 +46,16 @@ class BigM:
     ('optimal', 0.5, 0.5)
     """
 
-    def __init__(self, formulation: str = "bigm", margin: float = 1e-3) -> None:
+    def __init__(self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6) -> None:
         if formulation not in FORMULATIONS:
             raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
         if not margin >= 0:
             raise ValueError(f"margin={margin} must not be negative.")
+        if not 0 < feastol <= 1e-3:
+            raise ValueError(f"feastol={feastol} must lie in (0, 1e-3]: it is SCIP's tolerance on rows.")
         self.formulation = formulation
         self.margin = margin
+        self.feastol = feastol
         self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
 
     def solve(
@@ -65,22 +69,26 @@ class BigM:
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]
         incumbent = Incumbent(compiled, began)
         if time_limit <= 0:
-            return self._solution(incumbent, "timelimit", None, {})
+            return exact_solution(self.method, incumbent, "timelimit", None, {})
         incumbent.consider_start(problem.start, time_limit)
         model = copy_model(problem.model, seed)
         variables = model.getVars()
         built = self._embed(model, variables, compiled, flat, deadline)
         details: dict[str, Any] = {"build_seconds": time.perf_counter() - began}
-        if any(p.kind == "classification" for p in compiled.predictors):
+        classes = any(p.kind == "classification" for p in compiled.predictors)
+        if classes:
             details["margin"] = self.margin
         if not built:
-            return self._solution(incumbent, "timelimit", None, details)
+            return exact_solution(self.method, incumbent, "timelimit", None, details)
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(model, variables, incumbent, deadline)
-        self._optimise(model, matrix_of(variables), incumbent, deadline, progress)
+        optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, self.feastol)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
-        return self._solution(incumbent, model.getStatus(), model.getDualbound(), details)
+        restricted = classes and self.margin > 0
+        return exact_solution(
+            self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted
+        )
 
     def _embed(
         self,
@@ -143,11 +151,8 @@ class BigM:
             return outputs
         logits = np.empty(outputs.shape, dtype=object)
         for cell, y in np.ndenumerate(outputs):
-            below, above = min(float(low[cell]), 0.0), max(float(high[cell]), self.margin)
-            logits[cell] = model.addVar(lb=below, ub=above)
-            model.addCons(logits[cell] >= below + (self.margin - below) * y)
-            if not larger_helps(compiled, int(where.output[cell])):
-                model.addCons(logits[cell] <= above * y)
+            at, bounds = int(where.output[cell]), (float(low[cell]), float(high[cell]))
+            logits[cell] = tie_class(model, y, compiled, at, *bounds, self.margin)
         return logits
 
     def _give_start(self, model: Model, variables: list[Any], incumbent: Incumbent, deadline: float) -> None:
@@ -172,66 +177,3 @@ class BigM:
         for variable, value in zip(model.getVars(), values, strict=True):
             model.setSolVal(start, variable, value)
         model.addSol(start)
-
-    def _optimise(
-        self, model: Model, variables: Any, incumbent: Incumbent, deadline: float, progress: bool
-    ) -> None:
-        """Solve, verifying every incumbent on the way."""
-        with tqdm(disable=not progress, desc=self.method, unit=" incumbents") as bar:
-
-            def on_incumbent(scip: Model, _: Any) -> None:
-                incumbent.consider(solution_values(scip, variables))
-                best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
-                bar.update(1)
-                bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
-
-            model.attachEventHandlerCallback(
-                on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents"
-            )
-            set_time_limit(model, deadline - time.perf_counter())
-            model.optimize()
-        if model.getNSols():
-            incumbent.consider(solution_values(model, variables))
-
-    def _solution(
-        self, incumbent: Incumbent, scip_status: str, bound: float | None, details: dict[str, Any]
-    ) -> Solution:
-        compiled, best = incumbent.compiled, incumbent.objective
-        seconds = time.perf_counter() - incumbent.began
-        restricted = self.margin > 0 and any(p.kind == "classification" for p in compiled.predictors)
-        if scip_status in ("unbounded", "inforunbd") and best is None:
-            raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
-        status = {"timelimit": "time_limit"}.get(scip_status, scip_status)
-        if status not in ("optimal", "infeasible", "time_limit"):
-            status = "stopped"
-        if bound is not None and not abs(bound) < 1e20:
-            bound = None
-        if best is None:
-            if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
-                status = "no_solution_found"
-            known = None if restricted or status == "infeasible" else bound
-            return Solution(status, self.method, bound=known, seconds=seconds, details=details)
-        gap = 0.0 if bound is None else compiled.snapshot.sign * (best - bound)
-        slack = 1e-5 * max(1.0, abs(best))
-        if gap < -slack:  # a logit inside the margin beat the model's bound
-            bound = None
-        if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
-            status = "stopped"
-        return Solution(
-            status=status,
-            method=self.method,
-            bound=bound,
-            **incumbent.point(),
-            seconds=seconds,
-            details=details | {"incumbents": incumbent.found},
-        )
-
-
-def larger_helps(compiled: Compiled, at: int) -> bool:
-    """Whether variable `at` occurs only where a larger value helps: in the objective and in every row."""
-    s = compiled.snapshot
-    if s.upper[at] < 1 or s.sign * s.cost[at] > 0 or any(at in c.variables for c in s.others):
-        return False
-    column = s.rows[:, [at]].tocoo()
-    rises, falls = column.row[column.data > 0], column.row[column.data < 0]
-    return bool(np.isinf(s.row_upper[rises]).all() and np.isinf(s.row_lower[falls]).all())

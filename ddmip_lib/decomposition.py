@@ -6,22 +6,26 @@ import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from .blocks.mip import BlockResult, MILPBlock, QPBlock, mip_block
-from .blocks.pgd import PGD, NNBlock, NNSubproblem
+from .blocks.mip import MIPBlock, mip_block
+from .blocks.nn import NNBlock, NNSubproblem
+from .blocks.pgd import PGD
 from .compiled import Compiled
+from .graph_split import GraphSplit
 from .incumbent import Incumbent
-from .penalty import Fixed, PenaltyRule, Sweeps, penalty_scale, positive
+from .paper_split import NotSeparable, PaperSplit
+from .penalty import Fixed, Penalty, PenaltyRule, Progress, as_rule, positive
 from .problem import NeuralMIP, check_call
+from .snapshot import copy_model, has_point
 from .solution import History, Iteration, Solution
-from .split import PaperSplit
+from .split import Split
 from .verification import Verification
 
 
@@ -29,31 +33,48 @@ from .verification import Verification
 class Run:
     """The state of Algorithm 1 between two iterations."""
 
-    compiled: Compiled
-    split: PaperSplit
-    mip: QPBlock | MILPBlock
+    split: Split
+    mip: MIPBlock
     nn: NNBlock
     penalty: PenaltyRule
     incumbent: Incumbent
     u: np.ndarray
+    copies: np.ndarray
+    r"""$\kappa(u)$: u itself, with the networks' outputs behind it where these are coupled."""
     lam: np.ndarray
-    rho: float
+    rho: Penalty
     deadline: float
     began: float
     x: np.ndarray | None = None
+    """The MIP block's variables, in the order of `split.snapshot`."""
+    sub: NNSubproblem | None = None
     k: int = 0
     last: Verification | None = None
     history: History = field(default_factory=History)
-    seen: set[tuple[float, bytes]] = field(default_factory=set)
+    seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
     stopped: str | None = None
 
-    def lagrangian(self) -> float:
-        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
+    @property
+    def w(self) -> np.ndarray:
+        """The coupled part of x."""
         assert self.x is not None
-        r = self.u - self.x[self.split.coupled]
+        return self.x[self.split.coupled]
+
+    @property
+    def coupled_outputs(self) -> int:
+        """How many outputs are coupled beside the inputs."""
+        return self.split.coupled.size - self.split.inputs.size
+
+    def lagrangian(self, rho: Penalty | None = None) -> float:
+        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
+        r = self.copies - self.w
+        proximal = 0.5 * (self.split.weights(rho or self.rho) * r) @ r
+        return self.objective_at(self.u) + float(self.lam @ r + proximal)
+
+    def objective_at(self, u: np.ndarray) -> float:
+        """c'x + g(u): at u = x the function that the split minimises."""
         with torch.no_grad():
-            g = self.split.g(torch.tensor(self.u)).item()
-        return float(self.split.cost @ self.x + g + self.lam @ r + 0.5 * self.rho * r @ r)
+            return float(self.split.cost @ self.x + self.split.g(torch.tensor(u)).item())
 
 
 class DualDecomposition:
@@ -71,9 +92,11 @@ class DualDecomposition:
     or when a state repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
     It proves no bound.
 
-    Parameters: `nn_block` (default: `PGD`), `penalty` (a number or a rule; default: `Sweeps`), `max_iterations`,
-    `primal_tolerance`, `dual_tolerance` (None: no dual test), `detect_cycles`, `temperature` of the sigmoid that
-    stands for a class (None: half the median size of the logits at the start), `callback(run)` after each
+    Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or a rule; default:
+    `Sweeps`), `split` ("paper": outputs stay in the NN block; "graph": outputs are coupled too, $f(u) = y$; None: the
+    paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
+    `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: half the median size of the logits at
+    the start), `multiplier_bound` (a safeguard: multipliers are clipped to this size), `callback(run)` after each
     iteration (a true result stops the run).
 
     >>> from ddmip_lib.problems import hand_sized
@@ -85,12 +108,14 @@ class DualDecomposition:
     def __init__(
         self,
         nn_block: NNBlock | None = None,
-        penalty: float | PenaltyRule | None = None,
+        penalty: float | tuple[float, float] | PenaltyRule | None = None,
+        split: str | None = None,
         max_iterations: int = 1000,
         primal_tolerance: float = 1e-4,
         dual_tolerance: float | None = 1e-4,
         detect_cycles: bool = True,
         temperature: float | None = None,
+        multiplier_bound: float | None = None,
         callback: Callable[[Run], Any] | None = None,
     ) -> None:
         if int(max_iterations) != max_iterations or max_iterations < 1:
@@ -98,27 +123,32 @@ class DualDecomposition:
         self.nn_block: NNBlock = PGD() if nn_block is None else nn_block
         if isinstance(nn_block, type) or not hasattr(self.nn_block, "minimise"):
             raise TypeError(f"nn_block must be an instance such as PGD(), not {nn_block!r}.")
-        rule = Sweeps() if penalty is None else penalty
-        self.penalty: PenaltyRule = Fixed(float(rule)) if isinstance(rule, (Real, float)) else rule
-        if isinstance(rule, type) or not hasattr(self.penalty, "after"):
-            raise TypeError(f"penalty must be a number or a rule such as Sweeps(), not {penalty!r}.")
+        if split not in (None, "paper", "graph"):
+            raise ValueError(f"split={split!r} is unknown; choose 'paper', 'graph' or None.")
+        self.penalty = None if penalty is None else as_rule(penalty)
+        self.split = split
         self.max_iterations = max_iterations
         self.primal_tolerance = positive(primal_tolerance, "primal_tolerance")
         self.dual_tolerance = None if dual_tolerance is None else positive(dual_tolerance, "dual_tolerance")
         self.detect_cycles = detect_cycles
         self.temperature = None if temperature is None else positive(temperature, "temperature")
+        self.multiplier_bound = (
+            np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
+        )
         self.callback = callback
         self.method = "dual decomposition"
 
     @classmethod
     def paper(cls, nn_block: str = "pgd") -> DualDecomposition:
-        """The paper's settings: rho = 10 fixed, 25 steps of a fresh Adam, primal test alone, 50 iterations.
-
-        Its time limit of 300 s is an argument of `solve`."""
-        if nn_block != "pgd":
-            raise ValueError(f"nn_block={nn_block!r} is unknown; the paper's preset is available for 'pgd'.")
+        """The paper's settings: rho = 10 fixed, 25 steps of a fresh Adam (or its barrier), primal test alone, 50
+        iterations. Its time limit of 300 s is an argument of `solve`."""
+        blocks = {"pgd": PGD(steps=25, method="adam", learning_rate=0.01)}
+        if nn_block not in blocks:
+            raise ValueError(
+                f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}."
+            )
         solver = cls(
-            nn_block=PGD(steps=25, method="adam", learning_rate=0.01),
+            nn_block=blocks[nn_block],
             penalty=Fixed(10.0),
             max_iterations=50,
             dual_tolerance=None,
@@ -132,58 +162,70 @@ class DualDecomposition:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         began = time.perf_counter()
         check_call(problem, time_limit, seed)
-        compiled = Compiled(problem.model, problem.predictors)
-        split = PaperSplit(compiled, problem.start, self.temperature)
-        penalty, u = copy.deepcopy(self.penalty), split.start
-        scale = penalty_scale(split, u, seed)
-        run = Run(
-            compiled=compiled,
+        split = self._split(Compiled(problem.model, problem.predictors), problem.start)
+        mip, incumbent = mip_block(split, seed), Incumbent(split.compiled, began)
+        incumbent.consider_start(problem.start, time_limit)
+        penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)
+        return Run(
             split=split,
-            mip=mip_block(split, seed),
+            mip=mip,
             nn=copy.deepcopy(self.nn_block),
             penalty=penalty,
-            incumbent=Incumbent(compiled, began),
-            u=u,
-            lam=np.zeros_like(u),
-            rho=penalty.first(scale),
+            incumbent=incumbent,
+            u=split.start,
+            copies=copies,
+            lam=np.zeros_like(copies),
+            rho=penalty.first(split.scale(mip, incumbent, seed)),
             deadline=began + time_limit,
             began=began,
         )
-        run.incumbent.consider_start(problem.start, time_limit)
-        return run
+
+    def _split(self, compiled: Compiled, start: list[np.ndarray] | None) -> Split:
+        if self.split == "graph":
+            return GraphSplit(compiled, start)
+        try:
+            return PaperSplit(compiled, start, self.temperature)
+        except NotSeparable:
+            if self.split == "paper":
+                raise
+            return GraphSplit(compiled, start)
 
     def step(self, run: Run) -> Run:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
-        clock = [time.perf_counter()]
+        clock, before = [time.perf_counter()], copy.copy(run)
+        rho = run.split.weights(run.rho)
         # x-step: the MIP block
-        block: BlockResult = run.mip.solve(run.lam, run.u, run.rho, run.deadline)
+        block = run.mip.solve(run.lam, run.copies, rho, run.deadline)
         if block.values is None:
             run.stopped = block.status
             return run
         run.x = block.values
-        x = run.x[run.split.coupled]
         clock.append(time.perf_counter())
         # u-step: the NN block
-        sub = NNSubproblem(run.split, torch.tensor(x), torch.tensor(run.lam), run.rho, run.deadline)
-        u_before, run.u = run.u, run.nn.minimise(sub, run.u)
+        run.sub = NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline)
+        run.u = run.nn.minimise(run.sub, run.u)
+        run.copies = run.split.copies(run.u)
         clock.append(time.perf_counter())
         # multiplier, with the penalty of both steps
-        run.lam = run.lam + run.rho * (run.u - x)
-        run.split.tighten(x)
+        r = run.copies - run.w
+        run.lam = np.clip(run.lam + rho * r, -self.multiplier_bound, self.multiplier_bound)
+        run.split.tighten(run.w)
         run.k += 1
         # the iterate, judged by the true network
-        run.last = run.incumbent.consider(run.x)
-        primal = float(np.abs(run.u - x).max())
-        dual = run.rho * float(np.abs(run.u - u_before).max())
-        run.history.append(self._record(run, primal, dual, clock))
+        run.last = self._judge(run)
+        primal, dual = run.split.by_part(r), run.split.by_part(rho * (run.copies - before.copies))
+        run.history.append(self._record(run, max(primal), max(dual), clock))
         # the penalty of the next iteration
         if time.perf_counter() >= run.deadline:  # a block that was cut short says nothing about convergence
             run.stopped = "time_limit"
             return run
-        settled = self._converged(run, primal, dual) or (max(primal, dual) > 1e-8 and self._repeats(run))
-        following = run.penalty.after(run.rho, primal, dual, settled)
+        converged = self._converged(run, max(primal), max(dual))
+        settled = converged or (max(*primal, *dual) > 1e-8 and self._repeats(run))
+        following = run.penalty.after(
+            Progress(run.rho, primal, dual, settled, partial(_descends, before, run))
+        )
         if following is None:
-            run.stopped = self._why(run, primal, dual, settled)
+            run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:
             run.rho = following
         return run
@@ -213,45 +255,48 @@ class DualDecomposition:
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
 
+    def _judge(self, run: Run) -> Verification:
+        """Verify x by the true network; where outputs share rows with other variables, solve for these again."""
+        assert run.x is not None
+        values = run.split.users(run.x)
+        if run.split.name == "paper":
+            return run.incumbent.consider(values)
+        return run.incumbent.consider_inputs(values, seconds=min(10.0, run.deadline - time.perf_counter()))
+
     def _converged(self, run: Run, primal: float, dual: float) -> bool:
         """Both residuals are small, u is stationary for its block and, where rows on outputs are still being learnt,
         the iterate satisfies them. Without a dual tolerance the primal residual alone decides, as in the paper."""
         if primal >= self.primal_tolerance:
             return False
-        if run.split.has_output_rows and not (run.last is not None and run.last.feasible):
+        if run.split.learnt.size and not (run.last is not None and run.last.feasible):
             return False
         if self.dual_tolerance is None:
             return True
         return dual < self.dual_tolerance and self._stationary(run)
 
     def _stationary(self, run: Run) -> bool:
-        r"""Whether $\lVert u - P(u - (\nabla g(u) + \lambda)/\rho)\rVert_\infty$ is small.
+        r"""Whether $\lVert u - P(u - \nabla\varphi(u)/\rho)\rVert_\infty$ is small.
 
         An NN block that could not move makes both residuals vanish; that is no convergence.
         """
-        slope = run.split.gradient(run.u) + run.lam
-        ahead = np.clip(run.u - slope / run.rho, *run.split.box)
-        return float(np.abs(ahead - run.u).max()) < 10 * self.primal_tolerance
+        assert run.sub is not None
+        u = torch.tensor(run.u)
+        ahead = run.sub.project(u - run.sub.gradient(u) / run.rho.inputs)
+        return float((ahead - u).abs().max()) < 10 * self.primal_tolerance
 
     def _repeats(self, run: Run) -> bool:
         """Whether this state was there before with the same penalty, to a tenth of what the residual test allows."""
         if not self.detect_cycles:
             return False
-        assert run.x is not None
-        state = np.concatenate([run.x[run.split.coupled], run.u, run.lam, run.split.tightening.numpy()])
-        dual = np.inf if self.dual_tolerance is None else self.dual_tolerance / run.rho
-        quantum = 0.1 * min(self.primal_tolerance * min(1.0, run.rho), dual)
+        state = np.concatenate([run.w, run.u, run.lam, run.split.learnt])
+        dual = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
+        quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), dual)
         rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0
         key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
         if key in run.seen:
             return True
         run.seen.add(key)
         return False
-
-    def _why(self, run: Run, primal: float, dual: float, settled: bool) -> str:
-        if self._converged(run, primal, dual):
-            return "converged"
-        return "cycle" if settled else "iteration_limit"
 
     def _record(self, run: Run, primal: float, dual: float, clock: list[float]) -> Iteration:
         assert run.last is not None
@@ -261,7 +306,8 @@ class DualDecomposition:
             incumbent=np.nan if run.incumbent.objective is None else run.incumbent.objective,
             primal_residual=primal,
             dual_residual=dual,
-            rho=run.rho,
+            rho=run.rho.inputs,
+            rho_outputs=run.rho.outputs if run.coupled_outputs else np.nan,
             lagrangian=run.lagrangian(),
             seconds_mip=clock[1] - clock[0],
             seconds_nn=clock[2] - clock[1],
@@ -270,15 +316,30 @@ class DualDecomposition:
 
     def _solution(self, run: Run) -> Solution:
         assert run.stopped is not None
-        seconds = time.perf_counter() - run.began
+        compiled, stopped = run.split.compiled, run.stopped
+        if stopped == "infeasible" and run.split.name == "graph" and has_point(copy_model(compiled.model)):
+            stopped = "stopped"  # the ranges of the outputs are no proof
         if run.incumbent.values is None:
-            status = run.stopped if run.stopped in ("infeasible", "time_limit") else "no_solution_found"
-            return Solution(status, self.method, history=run.history, seconds=seconds)
+            status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
+        else:
+            status = "stopped" if stopped == "infeasible" else stopped
         return Solution(
-            status="stopped" if run.stopped == "infeasible" else run.stopped,
+            status=status,
             method=self.method,
             **run.incumbent.point(),
             history=run.history,
-            seconds=seconds,
+            seconds=time.perf_counter() - run.began,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
+            details={"split": run.split.name},
         )
+
+
+def _descends(before: Run, run: Run, sigma: float) -> bool:
+    """The two inequalities of `DescentTest`, up to rounding; true before there is anything to compare."""
+    if before.k == 0:
+        return True
+    old, new = before.lagrangian(run.rho), run.lagrangian()
+    moved = float(((run.u - before.u) ** 2).sum())
+    noise = 1e-9 * max(1.0, abs(old), abs(new))
+    at_x = run.objective_at(run.w[: run.split.inputs.size])
+    return new <= old - sigma * run.rho.inputs * moved + noise and new >= at_x - noise

@@ -22,6 +22,8 @@ class Incumbent:
     values: np.ndarray | None = None
     found: list[tuple[float, float]] = field(default_factory=list)
     """Seconds since the run began, and the verified objective, of every improvement."""
+    seen: dict[bytes, Verification] = field(default_factory=dict)
+    """What became of each matrix of network inputs that was completed."""
 
     @property
     def objective(self) -> float | None:
@@ -35,6 +37,15 @@ class Incumbent:
             self.check, self.values = check, values
             self.found.append((time.perf_counter() - self.began, check.objective))
         return check
+
+    def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
+        """Let the best point with the network inputs of `values` compete; inputs seen before are not solved again."""
+        inputs = self.compiled.inputs(self.compiled.rounded(values))
+        key = b"".join(x.tobytes() for x in inputs)
+        if key not in self.seen:
+            completed = self.compiled.complete(inputs, seconds)
+            self.seen[key] = self.consider(values if completed is None else completed)
+        return self.seen[key]
 
     def consider_start(self, start: list[np.ndarray] | None, time_limit: float) -> None:
         """Let the problem's start compete, completed within a share of the time."""

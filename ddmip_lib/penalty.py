@@ -1,43 +1,176 @@
 r"""Rules for the penalty $\rho$: each says where to start and what follows an iteration.
 
-The multiplier is kept as it is when $\rho$ changes (it is not the scaled one).
+The penalty is a pair, for the coupled inputs and for the coupled outputs; splits without coupled outputs use the first
+alone. The multiplier is kept as it is when $\rho$ changes (it is not the scaled one).
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .split import PaperSplit
+
+class Penalty(NamedTuple):
+    """The penalties of the coupled inputs and of the coupled outputs."""
+
+    inputs: float
+    outputs: float
+
+    @classmethod
+    def both(cls, rho: float) -> Penalty:
+        return cls(rho, rho)
+
+    def times(self, inputs: float, outputs: float | None = None) -> Penalty:
+        """The pair multiplied by one factor, or by one for each part."""
+        return Penalty(self.inputs * inputs, self.outputs * (inputs if outputs is None else outputs))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What an iteration tells the rule; residuals are pairs, of inputs and of outputs."""
+
+    rho: Penalty
+    primal: tuple[float, float]
+    dual: tuple[float, float]
+    settled: bool
+    """The run has converged, or repeats itself."""
+    descends: Callable[[float], bool] = lambda sigma: True
+    """Whether the descent test with this sigma holds (see `DescentTest`)."""
 
 
 class PenaltyRule(Protocol):
     """`first` gives the first penalty; `after` the next one, or None to end the run."""
 
-    def first(self, scale: float) -> float: ...
+    def first(self, scale: Penalty) -> Penalty: ...
 
-    def after(self, rho: float, primal: float, dual: float, settled: bool) -> float | None: ...
+    def after(self, progress: Progress) -> Penalty | None: ...
 
 
 class Fixed:
     """The same penalty throughout; the run ends when it has settled (converged, or cycling).
 
-    >>> Fixed(10.0).first(scale=0.2)
-    10.0
+    `rho` is a number, a pair (inputs, outputs), or None for the problem's own scale.
+
+    >>> Fixed(10.0).first(scale=Penalty.both(0.2))
+    Penalty(inputs=10.0, outputs=10.0)
+    >>> Fixed((0.1, 5)).first(scale=Penalty.both(0.2))
+    Penalty(inputs=0.1, outputs=5.0)
     """
 
-    def __init__(self, rho: float) -> None:
-        self.rho = positive(rho, "rho")
+    def __init__(self, rho: float | tuple[float, float] | None = None) -> None:
+        self.rho = None if rho is None else pair(rho)
 
-    def first(self, scale: float) -> float:
-        return self.rho
+    def first(self, scale: Penalty) -> Penalty:
+        return self.rho or scale
 
-    def after(self, rho: float, primal: float, dual: float, settled: bool) -> float | None:
-        return None if settled else rho
+    def after(self, progress: Progress) -> Penalty | None:
+        return None if progress.settled else self.update(progress)
+
+    def update(self, progress: Progress) -> Penalty:
+        """The penalty of the next iteration; the rules below differ in this alone."""
+        return progress.rho
 
     def __repr__(self) -> str:
-        return f"Fixed({self.rho:g})"
+        return f"{type(self).__name__}({'' if self.rho is None else f'{self.rho.inputs:g}, {self.rho.outputs:g}'})"
+
+
+class IncreaseOnStagnation(Fixed):
+    r"""The paper's rule: $\rho \leftarrow \beta\rho$ where the residual $\lVert u - x\rVert_\infty$ has not fallen
+    below `reduction` times its best for `patience` iterations. It always ends in agreement, by freezing.
+
+    >>> rule = IncreaseOnStagnation(1.0, factor=2.0, patience=2)
+    >>> rho = rule.first(scale=Penalty.both(1.0))
+    >>> for _ in range(5):
+    ...     rho = rule.after(Progress(rho, primal=(0.3, 0.0), dual=(0.1, 0.0), settled=False))
+    >>> rho.inputs
+    4.0
+    """
+
+    def __init__(
+        self,
+        rho: float | tuple[float, float] | None = None,
+        factor: float = 2.0,
+        patience: int = 5,
+        reduction: float = 0.9,
+    ) -> None:
+        super().__init__(rho)
+        if not (factor > 1 and patience >= 1 and 0 < reduction <= 1):
+            raise ValueError("IncreaseOnStagnation needs factor > 1, patience >= 1 and 0 < reduction <= 1.")
+        self.factor, self.patience, self.reduction = factor, patience, reduction
+        self._best, self._stalled = np.inf, 0
+
+    def update(self, progress: Progress) -> Penalty:
+        residual = max(progress.primal)
+        if residual <= self.reduction * self._best:
+            self._best, self._stalled = residual, 0
+            return progress.rho
+        self._stalled += 1
+        if self._stalled < self.patience:
+            return progress.rho
+        self._stalled = 0
+        return progress.rho.times(self.factor)
+
+
+class ResidualBalancing(Fixed):
+    r"""Keep primal and dual residual within a factor `ratio` of each other: $\rho \leftarrow \beta\rho$ where the
+    primal one is too large, $\rho \leftarrow \rho/\beta$ where the dual one is; inputs and outputs each on their own.
+
+    A penalty that may fall again can cross the convergence threshold for ever: this rule has no theorem.
+
+    >>> rule = ResidualBalancing(1.0)
+    >>> rule.after(Progress(Penalty(1.0, 1.0), primal=(1.0, 0.0), dual=(0.01, 1.0), settled=False))
+    Penalty(inputs=2.0, outputs=0.5)
+    """
+
+    def __init__(
+        self, rho: float | tuple[float, float] | None = None, factor: float = 2.0, ratio: float = 10.0
+    ) -> None:
+        super().__init__(rho)
+        if not (factor > 1 and ratio > 1):
+            raise ValueError("ResidualBalancing needs factor > 1 and ratio > 1.")
+        self.factor, self.ratio = factor, ratio
+
+    def update(self, progress: Progress) -> Penalty:
+        parts = zip(progress.primal, progress.dual, strict=True)
+        return progress.rho.times(
+            *(
+                self.factor
+                if primal > self.ratio * dual
+                else 1 / self.factor
+                if dual > self.ratio * primal
+                else 1.0
+                for primal, dual in parts
+            )
+        )
+
+
+class DescentTest(Fixed):
+    r"""The rule under which Theorem A holds without knowing $L$: $\rho \leftarrow \beta\rho$ where one of
+
+    $$L_\rho(x^+, u^+, \lambda^+) \le L_\rho(x, u, \lambda) - \sigma\rho\lVert u^+ - u\rVert^2, \qquad
+    L_\rho(x^+, u^+, \lambda^+) \ge F(x^+)$$
+
+    fails; never less. For smooth $g$, exact steps and no binding bound in the NN block it increases finitely often.
+
+    >>> rule = DescentTest(1.0)
+    >>> rule.after(Progress(Penalty.both(1.0), (1.0, 0.0), (1.0, 0.0), False, descends=lambda sigma: sigma > 1))
+    Penalty(inputs=2.0, outputs=2.0)
+    """
+
+    def __init__(
+        self, rho: float | tuple[float, float] | None = None, factor: float = 2.0, sigma: float = 0.05
+    ) -> None:
+        super().__init__(rho)
+        if not (factor > 1 and 0 < sigma < 0.5):
+            raise ValueError("DescentTest needs factor > 1 and 0 < sigma < 1/2.")
+        self.factor, self.sigma = factor, sigma
+
+    def update(self, progress: Progress) -> Penalty:
+        return progress.rho if progress.descends(self.sigma) else progress.rho.times(self.factor)
 
 
 class Sweeps:
@@ -49,10 +182,11 @@ class Sweeps:
     found. `low` and `high` are multiples of the problem's own scale.
 
     >>> rule = Sweeps(low=1.0, high=4.0, lengths=(3,))
-    >>> rho = rule.first(scale=0.5); rho
+    >>> rho = rule.first(scale=Penalty(0.5, 5.0)); rho.inputs
     0.5
-    >>> [rho := rule.after(rho, 1.0, 1.0, False) for _ in range(3)]
-    [1.0, 2.0, None]
+    >>> progress = Progress(rho, primal=(1.0, 0.0), dual=(1.0, 0.0), settled=False)
+    >>> rule.after(progress).inputs, rule.after(progress).outputs, rule.after(progress)
+    (1.0, 20.0, None)
     """
 
     def __init__(
@@ -63,23 +197,43 @@ class Sweeps:
             raise ValueError("Sweeps needs lengths of at least two iterations each, and high >= low.")
         self.lengths = tuple(lengths)
 
-    def first(self, scale: float) -> float:
-        self._schedule = [
-            scale * self.low * np.geomspace(1.0, self.high / self.low, length) for length in self.lengths
-        ]
+    def first(self, scale: Penalty) -> Penalty:
+        self._scale = scale
+        self._schedule = [self.low * np.geomspace(1.0, self.high / self.low, n) for n in self.lengths]
         self._sweep, self._at = 0, 0
-        return float(self._schedule[0][0])
+        return scale.times(float(self._schedule[0][0]))
 
-    def after(self, rho: float, primal: float, dual: float, settled: bool) -> float | None:
+    def after(self, progress: Progress) -> Penalty | None:
         self._at += 1
-        if settled or self._at == len(self._schedule[self._sweep]):
+        if progress.settled or self._at == len(self._schedule[self._sweep]):
             self._sweep, self._at = self._sweep + 1, 0
             if self._sweep == len(self._schedule):
                 return None
-        return float(self._schedule[self._sweep][self._at])
+        return self._scale.times(float(self._schedule[self._sweep][self._at]))
 
     def __repr__(self) -> str:
         return f"Sweeps(low={self.low:g}, high={self.high:g}, lengths={self.lengths})"
+
+
+def as_rule(penalty: Any) -> PenaltyRule:
+    """A rule as it is; a number or a pair as `Fixed`."""
+    if isinstance(penalty, (Real, tuple)):
+        return Fixed(penalty)  # type: ignore[arg-type]
+    if isinstance(penalty, type) or not hasattr(penalty, "after"):
+        raise TypeError(
+            f"penalty must be a number, a pair (inputs, outputs) or a rule such as Sweeps(), not {penalty!r}."
+        )
+    rule: PenaltyRule = penalty
+    return rule
+
+
+def pair(rho: Any) -> Penalty:
+    """A number or a pair of numbers as a `Penalty`, or a ValueError."""
+    if isinstance(rho, tuple):
+        if len(rho) != 2:
+            raise ValueError(f"rho={rho!r} must be a number or a pair (inputs, outputs).")
+        return Penalty(positive(rho[0], "rho of the inputs"), positive(rho[1], "rho of the outputs"))
+    return Penalty.both(positive(rho, "rho"))
 
 
 def positive(value: float, name: str) -> float:
@@ -87,24 +241,3 @@ def positive(value: float, name: str) -> float:
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be positive and finite, not {value}.")
     return float(value)
-
-
-def penalty_scale(split: PaperSplit, u: np.ndarray, seed: int, samples: int = 8) -> float:
-    r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g) / $ half-width of the box.
-
-    On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a quarter
-    of the rms slope of $F$. Slopes are taken at the start; on integers, and where the start is flat, at random points
-    of the box too.
-    """
-    low, high = split.box
-    integer = split.compiled.snapshot.integer[split.coupled]
-    slopes = split.gradient(u)[None]
-    if integer.any() or np.abs(slopes).max() < 1e-6:
-        rng = np.random.default_rng(seed)
-        points = low + (high - low) * rng.random((samples, u.size))
-        slopes = np.vstack([slopes, *(split.gradient(p)[None] for p in points)])
-    if integer.any():
-        scale = 0.25 * np.sqrt(np.mean((slopes + split.cost[split.coupled])[:, integer] ** 2))
-    else:
-        scale = 4.0 * np.sqrt(np.mean(slopes**2)) / float(np.mean(high - low) / 2)
-    return float(scale) if scale > 1e-12 else 1.0

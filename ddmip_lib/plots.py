@@ -1,6 +1,6 @@
-"""The book's figures, in one style: colour-blind safe, on white, told apart by markers and dashes as well as colour.
+"""The book's figures: one function for each kind of result, all in one style (`use_style`).
 
-Every function draws into a new figure, or into axes that are handed in, and returns the axes.
+Every function draws into axes that are handed in, or into a new figure, and returns the axes.
 """
 
 from __future__ import annotations
@@ -10,79 +10,151 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from cycler import cycler
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 
 from .compiled import Compiled
 from .data.tables import WATER_FEATURES
+from .diagrams import draw_split, draw_workflow
+from .figure_style import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE, RED, use_style
 from .problem import NeuralMIP
-from .solution import Solution
+from .solution import History, Solution
 
-BLUE, RED, GREEN, PINK, ORANGE, INK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#333333"
-PALE_BLUE, PALE_RED, PALE = "#E3F0F8", "#FBE9DF", "#F4F4F4"
-COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, INK)
-DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-MARKERS = ("o", "s", "^", "D", "v", "P")
-
-STYLE: dict[str, Any] = {
-    "figure.figsize": (6.2, 3.4),
-    "figure.dpi": 160,
-    "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
-    "savefig.facecolor": "white",
-    "axes.facecolor": "white",
-    "axes.edgecolor": INK,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=DASHES) + cycler(marker=MARKERS),
-    "font.size": 10.5,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "text.color": INK,
-    "lines.markersize": 5,
-}
+__all__ = ["draw_split", "draw_workflow", "incumbent_times", "landscape", "plot_history", "plot_incumbents",
+           "plot_iterates", "plot_landscape", "plot_multipliers", "plot_objective", "plot_penalty", "plot_residuals",
+           "plot_treatment", "use_style"]  # fmt: skip
 
 
-def use_style() -> None:
-    """Set matplotlib to the book's style; the first cell of a chapter calls it.
+def _iterations(run: Solution | History) -> History:
+    history = run.history if isinstance(run, Solution) else run
+    if not len(history):
+        who = f"this solution ({run.method})" if isinstance(run, Solution) else "this history"
+        raise ValueError(f"{who} has no iterations to plot: use plot_incumbents.")
+    return history
 
-    >>> use_style()
-    >>> plt.rcParams["figure.facecolor"]
-    'white'
-    """
-    plt.rcParams.update(STYLE)  # type: ignore[arg-type]
+
+def _axes(ax: Axes | None, **options: Any) -> Axes:
+    return plt.subplots(**options)[1] if ax is None else ax
+
+
+def _legend_below(ax: Axes, ncols: int, drop: float = 0.2) -> None:
+    """A legend under the axes, where it covers no line."""
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -drop), ncols=ncols)
+
+
+def _over_iterations(ax: Axes, ylabel: str) -> Axes:
+    ax.set(xlabel="iteration", ylabel=ylabel)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax
+
+
+def _log_lines(ax: Axes, history: History, lines: Sequence[tuple[str, str, str, str]], ylabel: str) -> Axes:
+    """Columns of a history on a log scale; entries that are not positive leave a gap."""
+    for column, label, colour, dashes in lines:
+        values = history[column]
+        shown = np.where(values > 0, values, np.nan)
+        ax.semilogy(history["k"], shown, color=colour, linestyle=dashes, marker="", label=label)
+    _legend_below(ax, 3)
+    return _over_iterations(ax, ylabel)
+
+
+def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
+    """Verified objective of every iterate (points; none where infeasible) and the best so far (steps)."""
+    history, ax = _iterations(run), _axes(ax)
+    k = history["k"]
+    ax.plot(k, history["objective"], color=ORANGE, marker="o", markersize=3, linestyle="none",
+            label="this iterate, verified")  # fmt: skip
+    ax.step(k, history["incumbent"], where="post", color=BLUE, linestyle="-", marker="", label="best so far")
+    _legend_below(ax, 2)
+    return _over_iterations(ax, "objective")
+
+
+def plot_residuals(run: Solution | History, ax: Axes | None = None) -> Axes:
+    r"""Primal residual $\lVert u-x\rVert_\infty$ and dual residual $\rho\lVert u-u'\rVert_\infty$, log scale."""
+    lines = (
+        ("primal_residual", "primal residual", RED, "-"),
+        ("dual_residual", "dual residual", GREEN, "--"),
+    )
+    return _log_lines(_axes(ax), _iterations(run), lines, "residuals")
+
+
+def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
+    r"""Penalty $\rho$ of each iteration, log scale, and that of coupled outputs where there are any."""
+    history, lines = _iterations(run), [("rho", "penalty ρ", INK, ":")]
+    if "rho_outputs" in history.columns and np.isfinite(history["rho_outputs"]).any():
+        lines.append(("rho_outputs", "penalty ρ of outputs", ORANGE, "-."))
+    return _log_lines(_axes(ax), history, lines, "penalty")
 
 
 def plot_history(solution: Solution) -> tuple[Axes, Axes]:
-    r"""Objective above; residuals $\lVert u-x\rVert_\infty$, $\rho\lVert u-u'\rVert_\infty$ and $\rho$ below."""
-    history = solution.history
-    if not len(history):
-        raise ValueError(f"this solution ({solution.method}) has no iterations to plot: use plot_incumbents.")
+    """Objective above; residuals and penalty below."""
+    _iterations(solution)
     _, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(6.2, 4.6), height_ratios=(3, 2))
-    k = history["k"]
-    above.plot(k, history["objective"], color=ORANGE, marker="o", markersize=3, linestyle="none",
-               label="this iterate, verified")  # fmt: skip
-    above.step(
-        k, history["incumbent"], where="post", color=BLUE, linestyle="-", marker="", label="best so far"
-    )
-    above.set_ylabel("objective")
+    plot_objective(solution, above).set_xlabel("")
     above.legend(loc="best")
-    rows = (("primal_residual", "primal residual", RED, "-"), ("dual_residual", "dual residual", GREEN, "--"),
-            ("rho", "penalty ρ", INK, ":"))  # fmt: skip
-    for column, label, colour, dashes in rows:
-        values = history[column]
-        below.semilogy(
-            k, np.where(values > 0, values, np.nan), color=colour, linestyle=dashes, marker="", label=label
-        )
-    below.set(xlabel="iteration", ylabel="residuals, penalty")
-    below.legend(loc="upper center", bbox_to_anchor=(0.5, -0.32), ncols=3)
-    below.xaxis.set_major_locator(MaxNLocator(integer=True))
+    plot_residuals(solution, below)
+    plot_penalty(solution, below).set_ylabel("residuals, penalty")
+    _legend_below(below, 2 if len(below.get_lines()) > 3 else 3, 0.32)
     return above, below
+
+
+def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> Axes:
+    r"""Multipliers $\lambda^k_i$, an array (iterations, coordinates): those that end largest as lines, the range of
+    the others as a pale band.
+    """
+    values, ax = np.asarray(lams, dtype=float), _axes(ax)
+    if values.ndim != 2 or not values.size:
+        raise ValueError(f"lams has shape {values.shape}: pass one row for each iteration (see Trace).")
+    k = np.arange(1, len(values) + 1)
+    order = np.argsort(-np.abs(values[-1]), kind="stable")
+    shown, rest = order[:highlight], values[:, order[highlight:]]
+    if rest.size:
+        ax.fill_between(k, rest.min(axis=1), rest.max(axis=1), facecolor=PALE, edgecolor="#999999", linewidth=0.8,
+                        label=f"the other {rest.shape[1]}")  # fmt: skip
+    for number, i in enumerate(shown):
+        style = number % len(COLOURS)
+        ax.plot(k, values[:, i], color=COLOURS[style], linestyle=DASHES[style], marker=MARKERS[style],
+                markevery=(0.05 * number, 0.2), label=f"$\\lambda_{{{i + 1}}}$")  # fmt: skip
+    ax.axhline(0, color=INK, linewidth=0.8, linestyle="-", marker="")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return _over_iterations(ax, "multiplier")
+
+
+def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
+    """Iterates of a small problem: $x^k$ as squares and the path of $u^k$, over the iterations with one coordinate
+    each, in the plane with two; there the number at a square counts its visits.
+    """
+    x, u = (np.asarray(points, dtype=float) for points in (xs, us))
+    if x.ndim != 2 or x.shape != u.shape or not len(x) or x.shape[1] > 2:
+        raise ValueError(
+            f"xs and us have shapes {x.shape} and {u.shape}: need the same (iterations, 1 or 2)."
+        )
+    ax = _axes(ax, figsize=(6.2, 3.4) if x.shape[1] == 1 else (5.4, 4.6))
+    square: dict[str, Any] = {"marker": "s", "markersize": 9, "markerfacecolor": "none", "markeredgecolor": RED,
+                              "markeredgewidth": 1.6, "linestyle": "none", "label": "$x^k$"}  # fmt: skip
+    path: dict[str, Any] = {"color": INK, "linestyle": "-", "linewidth": 1.1, "marker": "o", "markersize": 4,
+                            "markerfacecolor": "white", "label": "$u^k$"}  # fmt: skip
+    if x.shape[1] == 1:
+        k = np.arange(1, len(x) + 1)
+        ax.plot(k, x[:, 0], **square | {"markersize": 6, "markeredgewidth": 1.2})
+        ax.plot(k, u[:, 0], **path)
+        ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
+        _legend_below(ax, 2)
+        return _over_iterations(ax, "value")
+    seen, visits = np.unique(x.round(6), axis=0, return_counts=True)
+    ax.plot(*u.T, **path, clip_on=False, zorder=7)
+    ax.plot(*u[-1], marker="*", markersize=13, color=INK, markeredgecolor="white", linestyle="none",
+            label="last $u$", clip_on=False, zorder=9)  # fmt: skip
+    ax.plot(*seen.T, **square, clip_on=False, zorder=8)
+    for point, count in zip(seen, visits, strict=True):
+        ax.annotate(f"{count}", point, xytext=(7, 7), textcoords="offset points", fontsize=9, color=INK,
+                    annotation_clip=False, zorder=8,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
+    ax.set(xlabel="$x_1$, $u_1$", ylabel="$x_2$, $u_2$", aspect="equal")
+    _legend_below(ax, 3, 0.14)
+    return ax
 
 
 def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
@@ -105,8 +177,7 @@ def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
 
 def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -> Axes:
     """Verified objective against seconds, one line for each solver; a mark ends each line where the run ended."""
-    if ax is None:
-        _, ax = plt.subplots()
+    ax = _axes(ax)
     for number, (label, solution) in enumerate(solutions.items()):
         seconds, values = incumbent_times(solution)
         if not np.isfinite(values).any():
@@ -120,7 +191,7 @@ def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -
             ax.annotate(f"bound of {label}", (0.99, solution.bound), xycoords=("axes fraction", "data"), ha="right",
                         va="top", fontsize=9, color=INK, xytext=(0, -2), textcoords="offset points")  # fmt: skip
     ax.set(xlabel="seconds", ylabel="verified objective", xlim=(0, None))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    _legend_below(ax, 2)
     return ax
 
 
@@ -135,8 +206,7 @@ def plot_treatment(
         raise ValueError("plot_treatment needs a problem with a start point and a solution with a point.")
     moved = solution.inputs[0] - problem.start[0]
     limit = problem.predictors[0].inputs[0, 0].getUbOriginal() - problem.start[0][0, 0]
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.2, 3.9))
+    ax = _axes(ax, figsize=(6.2, 3.9))
     ax.set_yticks(range(len(names)), names)
     for sign, colour, label in ((1, BLUE, "raised"), (-1, ORANGE, "lowered")):
         share = np.where(sign * moved > 1e-6, moved, 0.0)
@@ -156,7 +226,7 @@ def plot_treatment(
     ax.set(xlabel="standard deviations, all samples together", xlim=(-1.2 * limit, 1.2 * limit))
     ax.grid(axis="y", visible=False)
     ax.invert_yaxis()
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=3)
+    _legend_below(ax, 3, 0.17)
     return ax
 
 
@@ -180,8 +250,7 @@ def plot_landscape(
     problem: NeuralMIP, marks: Mapping[str, Any] | None = None, ax: Axes | None = None
 ) -> Axes:
     """Height map of the objective over the unit square, its four integer points with values, and `marks`."""
-    if ax is None:
-        _, ax = plt.subplots(figsize=(5.4, 4.6))
+    ax = _axes(ax, figsize=(5.4, 4.6))
     side = np.linspace(0, 1, 81)
     grid = np.stack(np.meshgrid(side, side), axis=-1)
     heights = landscape(problem, grid.reshape(-1, 2)).reshape(81, 81)
@@ -201,71 +270,7 @@ def plot_landscape(
         ax.plot(*np.asarray(point, dtype=float), MARKERS[number + 1], color=COLOURS[number + 1], markersize=8,
                 markeredgecolor="white", label=label, linestyle="none", clip_on=False, zorder=7)  # fmt: skip
     if marks:
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+        _legend_below(ax, 2, 0.14)
     ax.set(xlabel="$x_1$", ylabel="$x_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.grid(visible=False)
-    return ax
-
-
-def _canvas(width: float, height: float) -> Axes:
-    """Axes without frame whose unit is a tenth of an inch, so that boxes keep their shape."""
-    _, ax = plt.subplots(figsize=(width, height))
-    ax.set(xlim=(0, 10 * width), ylim=(0, 10 * height), aspect="equal")
-    ax.set_axis_off()
-    return ax
-
-
-def _box(ax: Axes, x: float, y: float, width: float, height: float, title: str, text: str = "",
-         edge: str = INK, fill: str = PALE) -> None:  # fmt: skip
-    """A rounded box with its lower left corner at (x, y)."""
-    ax.add_patch(FancyBboxPatch((x + 0.6, y + 0.6), width - 1.2, height - 1.2, boxstyle="round,pad=0.6",
-                                facecolor=fill, edgecolor=edge, linewidth=1.6))  # fmt: skip
-    middle, top = x + width / 2, y + height / 2 if not text else y + height - 2.6
-    ax.text(middle, top, title, ha="center", va="center", fontsize=10.5, fontweight="bold", color=INK)
-    ax.text(middle, y + (height - 2.6) / 2, text, ha="center", va="center", fontsize=10, linespacing=1.35)
-
-
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], label: str = "",
-           at: tuple[float, float] | None = None, dashed: bool = False, bend: float = 0.0) -> None:  # fmt: skip
-    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, linewidth=1.6, color=INK,
-                                 linestyle="--" if dashed else "-", shrinkA=1, shrinkB=1,
-                                 connectionstyle=f"arc3,rad={bend}"))  # fmt: skip
-    if label:
-        x, y = at or ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 1)
-        ax.text(x, y, label, ha="center", va="center", fontsize=9.5, color=INK)
-
-
-def draw_workflow() -> Axes:
-    """From data and rules to a checked decision: training, model, solver, verification."""
-    ax = _canvas(5.8, 4.6)
-    _box(ax, 1, 34.5, 24, 10.5, "Data", "what was observed:\ninputs and outcomes", BLUE, PALE_BLUE)
-    _box(ax, 33, 34.5, 24, 10.5, "Rules", "costs, budgets, limits,\nyes/no choices", RED, PALE_RED)
-    _box(ax, 1, 18.5, 24, 10.5, "Network", "$y = f(x)$, trained,\nthen frozen", BLUE, PALE_BLUE)
-    _box(ax, 33, 18.5, 24, 10.5, "Neural MIP", "rows, integers,\nand $y = f(x)$", RED, PALE_RED)
-    _box(ax, 33, 2.5, 24, 10.5, "Solver", "exact model,\nor decomposition")
-    _box(ax, 1, 2.5, 24, 10.5, "Verified decision", "$f$ evaluated again,\nevery row checked")
-    _arrow(ax, (13, 34.5), (13, 29), "train", (17, 31.8))
-    _arrow(ax, (45, 34.5), (45, 29), "model", (49.3, 31.8))
-    _arrow(ax, (25, 23.8), (33, 23.8), "embed", (29, 25.3))
-    _arrow(ax, (45, 18.5), (45, 13), "solve", (48.9, 15.8))
-    _arrow(ax, (33, 7.8), (25, 7.8), "$x$", (29, 9.3))
-    _arrow(ax, (13, 18.5), (13, 13), "check", (17.2, 15.8), dashed=True)
-    return ax
-
-
-def draw_split() -> Axes:
-    """One iteration of Algorithm 1: MIP block, NN block, multiplier, and the check of every iterate."""
-    ax = _canvas(5.8, 4.4)
-    mip = "rows, integers\nmoves $x$, keeps $u$\nMIP or QP solver"
-    nn = "the network itself\nmoves $u$, keeps $x$\ngradient steps"
-    _box(ax, 1, 26, 22, 16.5, "1  MIP block", mip, RED, PALE_RED)
-    _box(ax, 35, 26, 22, 16.5, "2  NN block", nn, BLUE, PALE_BLUE)
-    _box(ax, 18, 11.5, 22, 9, "3  Multiplier", r"$\lambda \leftarrow \lambda + \rho\,(u - x)$")
-    _box(ax, 1, 1, 56, 6, "every $x$ is checked by the true network; the best one is kept")
-    _arrow(ax, (23, 38), (35, 38), "$x$", (29, 39.6))
-    _arrow(ax, (35, 31), (23, 31), "$u$", (29, 32.6))
-    _arrow(ax, (46, 26), (40, 17), "$u - x$", (47.5, 20.8), bend=-0.25)
-    _arrow(ax, (18, 17), (12, 26), r"$\lambda,\ \rho$", (10.8, 20.8), bend=-0.25)
-    _arrow(ax, (33, 20.5), (40, 26), r"$\lambda,\ \rho$", (33.6, 24.3), bend=0.15)
-    _arrow(ax, (5.5, 26), (5.5, 7), dashed=True)
     return ax

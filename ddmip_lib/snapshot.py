@@ -132,6 +132,14 @@ def set_time_limit(model: Model, seconds: float) -> None:
     model.setParam("limits/time", float(min(max(seconds, 0.0), 1e20)))
 
 
+def has_point(model: Model, seconds: float = 60.0) -> bool:
+    """Whether a model may have a feasible point: only SCIP's proof says no. The model is used up."""
+    model.setObjective(0.0)
+    set_time_limit(model, seconds)
+    model.optimize()
+    return bool(model.getStatus() != "infeasible")
+
+
 def matrix_of(variables: Any) -> MatrixVariable:
     """A list of variables as one vector that PySCIPOpt handles at once."""
     return np.array(variables, dtype=object).view(MatrixVariable)

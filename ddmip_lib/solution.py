@@ -35,6 +35,8 @@ class Iteration:
     dual_residual: float
     r"""$\rho \lVert u^k - u^{k-1} \rVert_\infty$"""
     rho: float
+    rho_outputs: float
+    """The penalty of coupled outputs (NaN where there are none)."""
     lagrangian: float
     r"""$L_\rho(x^k, u^k, \lambda^k)$, of the problem written as a minimisation. It is not a bound."""
     seconds_mip: float

@@ -2,67 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 
-from ..errors import ProblemError
-from ..split import PaperSplit
+from .nn import NNSubproblem
 
 MAX_CURVATURE = 100.0
 """Largest curvature believed without having seen it along a step of some length, in units of rho."""
 NOISE = 1e-12
-
-
-@dataclass(frozen=True)
-class NNSubproblem:
-    r"""$\min_u\ \varphi(u) = g(u) + \lambda^\top (u - x) + \tfrac{\rho}{2} \lVert u - x \rVert^2$ over the box."""
-
-    split: PaperSplit
-    x: torch.Tensor
-    lam: torch.Tensor
-    rho: float
-    deadline: float = float("inf")
-
-    def values(self, u: torch.Tensor) -> torch.Tensor:
-        """The objective's independent parts, one for each group of the split."""
-        r = u - self.x
-        return self.split.g_by_group(u) + self.split.sum_by_group((self.lam + 0.5 * self.rho * r) * r)
-
-    def project(self, u: torch.Tensor) -> torch.Tensor:
-        """Projection on the box of the coupled variables."""
-        lower, upper = self.split.box_tensors
-        return torch.clamp(u, lower, upper)
-
-    def values_and_gradient(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Parts of the objective and its gradient; only g goes through autograd."""
-        with torch.enable_grad():
-            u = u.detach().requires_grad_(True)
-            g = self.split.g_by_group(u)
-            (slope,) = torch.autograd.grad(g.sum(), u)
-        with torch.no_grad():
-            r = u - self.x
-            values = g + self.split.sum_by_group((self.lam + 0.5 * self.rho * r) * r)
-            slope = slope + self.lam + self.rho * r
-        if not (torch.isfinite(values).all() and torch.isfinite(slope).all()):
-            raise ProblemError(
-                "the network's value or gradient is NaN or infinite inside the box of its inputs: "
-                "tighten their bounds, or use a network that is finite there."
-            )
-        return values, slope
-
-    @property
-    def out_of_time(self) -> bool:
-        return time.perf_counter() >= self.deadline
-
-
-class NNBlock(Protocol):
-    """What Algorithm 1 needs of an NN block; each run works on its own copy, which may carry what it learns."""
-
-    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -114,7 +63,7 @@ class PGD:
         u = u.clone().requires_grad_(True)
         optimiser = torch.optim.Adam([u], lr=self.learning_rate)
         for _ in range(self.steps):
-            _, u.grad = sub.values_and_gradient(u)
+            u.grad = sub.gradient(u)
             optimiser.step()
             with torch.no_grad():
                 u.copy_(sub.project(u))
@@ -138,8 +87,8 @@ class PGD:
                 values = torch.where(failed, before.values, values)
             best = torch.where((values < least)[group], u, best)
             least = torch.minimum(values, least)
-            step = sub.project(u - slope / (sub.rho + self._curvature)[group]) - u
-            slack = 0.5 * (sub.rho + self._curvature) * split.sum_by_group(step * step)
+            step = sub.project(u - slope / (sub.rho.inputs + self._curvature)[group]) - u
+            slack = 0.5 * (sub.rho.inputs + self._curvature) * split.sum_by_group(step * step)
             before = Move(u, values, slope, drop=-split.sum_by_group(slope * step) - slack)
             u = u + step
             if step.abs().max().item() <= self.tolerance or sub.out_of_time:
@@ -156,15 +105,18 @@ class PGD:
         lower, upper = split.box_tensors
         length = torch.zeros(split.n_groups, dtype=torch.float64)
         length = length.scatter_reduce(0, split.group, step.abs() / (upper - lower), "amax")
-        bend = split.sum_by_group((slope - before.slope) * step) / split.sum_by_group(step * step) - sub.rho
+        bend = (
+            split.sum_by_group((slope - before.slope) * step) / split.sum_by_group(step * step)
+            - sub.rho.inputs
+        )
         self._bend = torch.where(length > 0.01, torch.maximum(self._bend, bend), self._bend)
-        cap = self._bend.clamp(min=MAX_CURVATURE * sub.rho)
+        cap = self._bend.clamp(min=MAX_CURVATURE * sub.rho.inputs)
         # a group at the cap sits at a kink, where no step passes however short: let it step across
         noise = NOISE * values.abs().clamp(min=1.0)
         failed = (values > before.values - before.drop + noise) & (self._curvature < cap)
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
         relaxed = torch.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)
-        longer = torch.clamp(2 * self._curvature, min=0.1 * sub.rho)
+        longer = torch.clamp(2 * self._curvature, min=0.1 * sub.rho.inputs)
         self._curvature = torch.minimum(torch.where(failed, longer, relaxed), cap)
         return failed
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition
-from ddmip_lib.decomposition import Run
 from ddmip_lib.penalty import Fixed
+from ddmip_lib.trace import Trace
 from tests.unit.instances import Built, build
 
 WIDE = 25
@@ -83,21 +83,6 @@ def smooth(kind: str, p: int, seed: int) -> Smooth:
     # |tanh''| <= 4 / (3 sqrt 3)
     bound = 4 / (3 * np.sqrt(3)) * np.linalg.norm(w.T * np.abs(v) @ w, 2)
     return Smooth(Ridge(nn.Tanh(), w, b, v), bound, bound)
-
-
-@dataclass
-class Trace:
-    """States after each iteration."""
-
-    x: list[np.ndarray] = field(default_factory=list)
-    u: list[np.ndarray] = field(default_factory=list)
-    lam: list[np.ndarray] = field(default_factory=list)
-
-    def __call__(self, run: Run) -> None:
-        assert run.x is not None
-        self.x.append(run.x[run.split.coupled])
-        self.u.append(run.u.copy())
-        self.lam.append(run.lam.copy())
 
 
 def restricted(net: nn.Module, p: int, low: int, high: int, cost: np.ndarray | None = None) -> Built:

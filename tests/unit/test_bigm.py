@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from ddmip_lib import BigM, NeuralMIP
-from ddmip_lib.bigm import larger_helps
+from ddmip_lib.classes import larger_helps
 from ddmip_lib.compiled import Compiled
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.predictors import lstm, mlp

@@ -121,7 +121,7 @@ class TestHistory:
         for column in History.columns:
             assert h[column].shape == (len(h),)
         np.testing.assert_array_equal(h["k"], np.arange(1, len(h) + 1))
-        for column in set(History.columns) - {"objective", "incumbent"}:
+        for column in set(History.columns) - {"objective", "incumbent", "rho_outputs"}:
             assert np.isfinite(h[column]).all()
         assert h[-1].incumbent == solution.objective
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition, NeuralMIP
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.penalty import Fixed, Sweeps
+from ddmip_lib.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
 from ddmip_lib.problems import water_potability
 from tests.unit.instances import build, relu_net
 
@@ -211,14 +211,14 @@ class TestPaperSplitDoesNotExist:
         z = built.model.addVar("stray", ub=1.0)
         built.model.addCons(built.y[0, 0] + z <= 1)
         with pytest.raises(ProblemError, match="variable stray shares a constraint with a network output"):
-            DualDecomposition().solve(built.problem)
+            DualDecomposition(split="paper").solve(built.problem)
 
     def test_indicator_of_a_class(self) -> None:
         built = build(relu_net(2), 2, output="classification")
         z = built.model.addVar("z", ub=1.0)
         built.model.addConsIndicator(z <= 0.5, binvar=built.y[0, 0])
         with pytest.raises(ProblemError, match="indicator"):
-            DualDecomposition().solve(built.problem)
+            DualDecomposition(split="paper").solve(built.problem)
 
     def test_fixed_variable_beside_an_output_is_a_constant(self) -> None:
         built = build(relu_net(2), 2, vtype="B")
@@ -239,6 +239,13 @@ class TestPaperSplitDoesNotExist:
         lambda: Sweeps(low=2.0, high=1.0),
         lambda: Sweeps(lengths=()),
         lambda: Sweeps(lengths=(1,)),
+        lambda: DualDecomposition(penalty=(1.0, 0.0)),
+        lambda: DualDecomposition(penalty=(1.0, 1.0, 1.0)),
+        lambda: DualDecomposition(split="dual"),
+        lambda: DualDecomposition(multiplier_bound=0.0),
+        lambda: IncreaseOnStagnation(factor=1.0),
+        lambda: ResidualBalancing(ratio=0.5),
+        lambda: DescentTest(sigma=0.5),
         lambda: DualDecomposition(max_iterations=0),
         lambda: DualDecomposition(primal_tolerance=0.0),
         lambda: DualDecomposition(dual_tolerance=-1.0),

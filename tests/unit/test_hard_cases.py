@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP
+from ddmip_lib.blocks.nn import NNSubproblem
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.penalty import Penalty
 
 
 class Function(nn.Module):
@@ -167,9 +169,10 @@ def test_a_row_on_two_outputs_of_one_sample_belongs_to_that_sample():
     assert split.n_groups == 2
     u = torch.ones(6, dtype=torch.float64)
     u[3:] = 0.0
-    before = split.g_by_group(u)
+    sub = NNSubproblem(split, np.zeros(6), np.zeros(6), Penalty.both(1.0))
+    before = sub.values(u)
     split.tightening = split.tightening + 100.0  # the row of the first sample now costs
-    changed = split.g_by_group(u) != before
+    changed = sub.values(u) != before
     assert changed.tolist() == [bool(g == split.group[0]) for g in range(2)]
 
 
@@ -180,5 +183,5 @@ def test_two_runs_of_one_solver_do_not_share_state():
     for _ in range(5):
         solver.step(first)
     solver.step(second)
-    assert second.rho == pytest.approx(first.history["rho"][1])
+    assert second.rho.inputs == pytest.approx(first.history["rho"][1])
     np.testing.assert_allclose(second.history["lagrangian"], first.history["lagrangian"][:1])

@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
 from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.solution import History
+from ddmip_lib.trace import Trace
 
 
 @pytest.fixture(autouse=True)
@@ -58,9 +61,114 @@ def test_history_shows_objective_residuals_and_penalty(water: tuple[NeuralMIP, S
     assert len(set(looks(below))) == len(below.get_lines()) == 3
 
 
+PIECES = {
+    plots.plot_objective: ("objective", "incumbent"),
+    plots.plot_residuals: ("primal_residual", "dual_residual"),
+    plots.plot_penalty: ("rho",),
+}
+
+
+@pytest.mark.parametrize("draw", PIECES, ids=lambda draw: draw.__name__)
+def test_pieces_show_their_columns(draw: Callable[..., Axes], water: tuple[NeuralMIP, Solution]) -> None:
+    """Of a solution or of its history, in new axes or in those handed in, with the legend below the data."""
+    history = water[1].history
+    _, given = plt.subplots()
+    for ax in (draw(water[1]), draw(history, given)):
+        assert len(ax.get_lines()) == len(PIECES[draw]) == len(set(looks(ax)))
+        for line, column in zip(ax.get_lines(), PIECES[draw], strict=True):
+            expected = history[column]
+            if ax.get_yscale() == "log":
+                expected = np.where(expected > 0, expected, np.nan)
+            np.testing.assert_array_equal(line.get_xdata(), history["k"])
+            np.testing.assert_array_equal(line.get_ydata(), expected)
+        figure = ax.get_figure()
+        assert figure is not None
+        figure.canvas.draw()
+        assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0
+    assert ax is given
+
+
+class TwoPenalties(History):
+    """A history with the penalty of coupled outputs beside the other."""
+
+    columns = (*(c for c in History.columns if c != "rho_outputs"), "rho_outputs")
+    second: float
+
+    def __getitem__(self, key: int | str) -> object:
+        if key == "rho_outputs":
+            return np.full(len(self), self.second)
+        return super().__getitem__(key)
+
+
+@pytest.mark.parametrize(("second", "lines"), [(0.5, 2), (np.nan, 1)])
+def test_penalty_of_outputs_only_where_there_is_one(
+    second: float, lines: int, water: tuple[NeuralMIP, Solution]
+) -> None:
+    history = TwoPenalties(water[1].history.iterations)
+    history.second = second
+    ax = plots.plot_penalty(history)
+    assert len(ax.get_lines()) == lines == len(set(looks(ax)))
+    if lines == 2:
+        assert set(ax.get_lines()[1].get_ydata()) == {0.5}
+
+
 def test_history_of_a_run_without_iterations_is_refused(exact: Solution) -> None:
-    with pytest.raises(ValueError, match="plot_incumbents"):
-        plots.plot_history(exact)
+    for draw in (plots.plot_history, *PIECES):
+        with pytest.raises(ValueError, match="plot_incumbents"):
+            draw(exact)
+
+
+def test_largest_multipliers_as_lines_the_rest_as_a_band() -> None:
+    lams = np.random.default_rng(0).normal(size=(12, 9))
+    lams[-1] = [0.1, -5, 0.2, 4, 0.3, -3, 0, 2, 0.5]
+    ax = plots.plot_multipliers(lams)
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["the other 5", "$\\lambda_{2}$", "$\\lambda_{4}$", "$\\lambda_{6}$", "$\\lambda_{8}$"]
+    lines = [line for line in ax.get_lines() if line.get_label() in labels]
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], lams[:, [1, 3, 5, 7]].T)
+    assert len({look[0] for look in looks(ax)}) >= 4
+    rest = lams[:, [0, 2, 4, 6, 8]]
+    (band,) = (c for c in ax.collections if isinstance(c, PolyCollection))
+    corners = band.get_paths()[0].vertices
+    for k in range(12):
+        heights = corners[corners[:, 0] == k + 1, 1]
+        assert (heights.min(), heights.max()) == (rest[k].min(), rest[k].max())
+
+
+def test_few_multipliers_need_no_band() -> None:
+    assert not plots.plot_multipliers([[1.0, 2.0], [2.0, 3.0]]).collections
+    with pytest.raises(ValueError, match="Trace"):
+        plots.plot_multipliers([1.0, 2.0])
+
+
+def test_iterates_in_the_plane_over_a_landscape() -> None:
+    trace = Trace()
+    solution = DualDecomposition(penalty=1.0, callback=trace).solve(hand_sized(), time_limit=20)
+    assert len(trace.x) == len(trace.u) == len(trace.lam) == len(solution.history) > 3
+    ground = plots.plot_landscape(hand_sized())
+    assert plots.plot_iterates(trace.x, trace.u, ax=ground) is ground
+    shown = {line.get_label(): np.asarray(line.get_xydata()) for line in ground.get_lines()}
+    np.testing.assert_array_equal(shown["$u^k$"], trace.u)
+    np.testing.assert_array_equal(shown["last $u$"], [trace.u[-1]])
+    np.testing.assert_array_equal(shown["$x^k$"], np.unique(trace.x, axis=0))
+    counts = [note.get_text() for note in ground.texts][-len(shown["$x^k$"]) :]
+    assert sum(map(int, counts)) == len(trace.x)
+
+
+def test_iterates_on_a_line_over_the_iterations() -> None:
+    ax = plots.plot_iterates([[0], [1], [1]], [[0.2], [0.6], [0.9]])
+    squares, path = ax.get_lines()
+    np.testing.assert_array_equal(squares.get_xydata(), [[1, 0], [2, 1], [3, 1]])
+    np.testing.assert_array_equal(path.get_xydata(), [[1, 0.2], [2, 0.6], [3, 0.9]])
+    assert squares.get_marker() != path.get_marker()
+
+
+@pytest.mark.parametrize(
+    ("xs", "us"), [([[0, 0, 0]], [[0, 0, 0]]), ([[0]], [[0, 1]]), ([0, 1], [0, 1]), ([], [])], ids=str
+)
+def test_iterates_of_other_shapes_are_refused(xs: list[object], us: list[object]) -> None:
+    with pytest.raises(ValueError, match="1 or 2"):
+        plots.plot_iterates(xs, us)
 
 
 def test_incumbents_end_at_the_objective_and_look_different(exact: Solution) -> None:

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from ddmip_lib import DualDecomposition
-from ddmip_lib.blocks.pgd import NNSubproblem
+from ddmip_lib.blocks.nn import NNSubproblem
+from ddmip_lib.penalty import Penalty
 from tests.unit.instances import Built, build, lattice
 from tests.unit.smooth import WIDE, Cosine, Quadratic, Trace, exact, restricted, smooth
 
@@ -40,7 +41,7 @@ class TestIdentities:
         square = 0.5 * rho * ((r + run.lam / rho) ** 2).sum() - (run.lam**2).sum() / (2 * rho)
         assert run.lagrangian() == pytest.approx(cost @ x + g + square, rel=1e-10)
         # I3: above the minimiser of the u-step, phi grows by D_g + rho/2 |.|^2
-        sub = NNSubproblem(run.split, torch.tensor(x), torch.tensor(before), rho)
+        sub = NNSubproblem(run.split, x, before, Penalty.both(rho))
         low, slope = sub.values_and_gradient(torch.tensor(run.u))
         assert slope.abs().max() < 1e-9 * max(1.0, rho)
         point = run.u + rng.normal(size=p)

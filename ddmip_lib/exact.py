@@ -1,0 +1,75 @@
+"""What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyscipopt import SCIP_EVENTTYPE, Model
+from tqdm.auto import tqdm
+
+from .errors import ProblemError
+from .incumbent import Incumbent
+from .snapshot import set_time_limit, solution_values
+from .solution import Solution
+
+
+def optimise(
+    model: Model,
+    variables: Any,
+    incumbent: Incumbent,
+    deadline: float,
+    method: str,
+    progress: bool,
+    feastol: float,
+) -> None:
+    """Solve, verifying every incumbent on the way; `variables` are those of the user's model."""
+    model.setParam("numerics/feastol", feastol)
+    model.setParam("numerics/dualfeastol", min(feastol, 1e-7))
+    with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
+
+        def on_incumbent(scip: Model, _: Any) -> None:
+            incumbent.consider(solution_values(scip, variables))
+            best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
+            bar.update(1)
+            bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
+
+        model.attachEventHandlerCallback(
+            on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents"
+        )
+        set_time_limit(model, deadline - time.perf_counter())
+        model.optimize()
+    if model.getNSols():
+        incumbent.consider(solution_values(model, variables))
+
+
+def exact_solution(
+    method: str,
+    incumbent: Incumbent,
+    scip_status: str,
+    bound: float | None,
+    details: dict[str, Any],
+    restricted: bool = False,
+) -> Solution:
+    """SCIP's answer after verification; a `restricted` model (a margin) cannot prove the problem infeasible."""
+    best, seconds = incumbent.objective, time.perf_counter() - incumbent.began
+    if scip_status in ("unbounded", "inforunbd") and best is None:
+        raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
+    status = {"timelimit": "time_limit"}.get(scip_status, scip_status)
+    if status not in ("optimal", "infeasible", "time_limit"):
+        status = "stopped"
+    if bound is not None and not abs(bound) < 1e20:
+        bound = None
+    if best is None:
+        if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
+            status = "no_solution_found"
+        known = None if restricted or status == "infeasible" else bound
+        return Solution(status, method, bound=known, seconds=seconds, details=details)
+    gap = 0.0 if bound is None else incumbent.compiled.snapshot.sign * (best - bound)
+    slack = 1e-5 * max(1.0, abs(best))
+    if gap < -slack:  # a logit inside the margin beat the model's bound
+        bound = None
+    if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
+        status = "stopped"
+    details = details | {"incumbents": incumbent.found}
+    return Solution(status, method, bound=bound, **incumbent.point(), seconds=seconds, details=details)

@@ -1,0 +1,134 @@
+r"""The graph split: the MIP block has its own copy $y$ of the outputs; $u = x$ and $f(u) = y$ couple the blocks.
+
+It exists for every neural MIP, also where outputs share rows with other variables. The MIP block is the user's model
+without $y = f(x)$; the NN block has no objective of its own and is confined to the graph of $f$. A classifier's logit
+becomes a variable $o$ of the MIP block, $y = 1 \Rightarrow o \ge$ margin, and $o$ is what is coupled. No convergence
+theorem covers this split. The range of each output, within which the MIP block may dream, is taken from the network.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from pyscipopt import Model
+
+from .classes import MARGIN, tie_class
+from .compiled import Compiled, InputMap
+from .onoff import find_onoff
+from .penalty import Penalty, PenaltyRule, Sweeps
+from .predictor import Predictor
+from .snapshot import Snapshot, copy_model, read_model
+from .split import Split
+
+if TYPE_CHECKING:
+    from .blocks.mip import MIPBlock
+    from .incumbent import Incumbent
+
+FEW, SAMPLES = 64, 128
+"""A row whose inputs take at most so many values is tabulated; others are sampled so often."""
+
+
+class GraphSplit(Split):
+    """Inputs and outputs are coupled; every row stays in the MIP block."""
+
+    name = "graph"
+
+    def __init__(self, compiled: Compiled, start: list[np.ndarray] | None = None) -> None:
+        super().__init__(compiled, start)
+        self._model, positions = self._extend()
+        self.snapshot = read_model(self._model)
+        self.coupled = np.concatenate([self.inputs, positions])
+        self.owned = np.ones(self.snapshot.n_variables, dtype=bool)
+        self.mip_rows = np.ones(len(self.snapshot.row_names), dtype=bool)
+        users = np.arange(len(self.mip_rows)) < len(compiled.snapshot.row_names)
+        compiled.onoff = find_onoff(self.snapshot, self.output_positions, users)
+        self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
+
+    def _extend(self) -> tuple[Model, np.ndarray]:
+        """The user's model with output ranges and logits; positions of the coupled outputs in it."""
+        model = copy_model(self.compiled.model)
+        variables = model.getVars()
+        added, positions = len(variables), []
+        for predictor, where in zip(self.compiled.predictors, self.compiled.maps, strict=True):
+            low, high = reach(predictor, where, self.compiled.snapshot)
+            for cell, at in np.ndenumerate(where.output):
+                if predictor.kind == "classification":
+                    tie_class(
+                        model,
+                        variables[at],
+                        self.compiled,
+                        int(at),
+                        float(low[cell]),
+                        float(high[cell]),
+                        MARGIN,
+                    )
+                    positions.append(added)
+                    added += 1
+                    continue
+                y = variables[at]
+                lower, upper = max(y.getLbOriginal(), low[cell]), min(y.getUbOriginal(), high[cell])
+                if lower <= upper:  # else the user's bounds lie outside what was seen: leave them
+                    model.chgVarLb(y, float(lower))
+                    model.chgVarUb(y, float(upper))
+                positions.append(int(at))
+        return model, np.array(positions)
+
+    def block_model(self, seed: int = 0) -> Model:
+        """A SCIP copy of the user's model with output ranges and logits."""
+        return copy_model(self._model, seed)
+
+    def copies(self, u: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
+
+    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int) -> Penalty:
+        r"""Penalties at which the whole gain in sight would pay for moving every copy across its range,
+        $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the outputs, and a quarter of that over the inputs: a flip
+        must cost less than it gains.
+
+        $\Delta$ is what the MIP block, free to choose any output in range, would gain over the start.
+        """
+        tiny = np.full(self.coupled.size, 1e-9 * float(np.abs(self.cost).max(initial=0.0)) or 1e-9)
+        dream = mip.solve(np.zeros(self.coupled.size), self.copies(self.start), tiny)
+        best = 0.0 if dream.values is None else float(self.cost @ dream.values)
+        now = incumbent.objective
+        offset = self.snapshot.sign * self.snapshot.offset
+        gain = 0.0 if now is None else self.snapshot.sign * now - offset - best
+        if gain <= 1e-9 * max(1.0, abs(best)):
+            gain = max(0.1 * abs(best), float(np.abs(self.cost).max(initial=0.0)), 1e-12)
+        width = (self.snapshot.upper - self.snapshot.lower)[self.coupled]
+        squares = np.split(np.where(np.isfinite(width), width, 1.0) ** 2, [self.inputs.size])
+        inputs, outputs = (gain / max(float(part.sum()), 1e-12) for part in squares)
+        return Penalty(0.25 * inputs, outputs)
+
+    def default_rule(self) -> PenaltyRule:
+        """Shorter sweeps than elsewhere: an x-step is a MIP, and good points come early."""
+        return Sweeps(high=16.0, lengths=(15, 25, 25))
+
+
+def reach(predictor: Predictor, where: InputMap, s: Snapshot) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest outputs of each row: exact where its inputs take few values, else sampled and widened."""
+    lower = np.where(where.index >= 0, s.lower[where.index], where.constant)
+    upper = np.where(where.index >= 0, s.upper[where.index], where.constant)
+    whole = np.where(where.index >= 0, s.integer[where.index], True)
+    few = whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all()
+    if few:
+        tables = [
+            predictor.raw(np.array(list(itertools.product(*map(_integers, low, high)))))
+            for low, high in zip(lower, upper, strict=True)
+        ]
+        return np.array([t.min(axis=0) for t in tables]), np.array([t.max(axis=0) for t in tables])
+    rng = np.random.default_rng(0)
+    points = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
+    raw = predictor.raw(points.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
+    low, high = raw.min(axis=0), raw.max(axis=0)
+    return low - 0.5 * (high - low), high + 0.5 * (high - low)
+
+
+def _integers(low: float, high: float) -> np.ndarray:
+    """The integers from low to high; a constant stands for itself."""
+    return np.array([low]) if low == high else np.arange(np.ceil(low), np.floor(high) + 1)

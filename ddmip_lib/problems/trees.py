@@ -1,0 +1,106 @@
+"""Tree Planting: which species to plant where, and which soils to sterilise, for the most surviving trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from pyscipopt import Model
+from torch import nn
+
+from ..data import Dataset, light_range, load_trees
+from ..errors import ProblemError
+from ..problem import NeuralMIP
+
+
+def tree_planting(
+    grid: int = 6,
+    nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None,
+    seed: int = 42,
+    beta: int | None = None,
+    data: Mapping[str, Dataset] | None = None,
+) -> NeuralMIP:
+    r"""Maximise the expected number of surviving trees on `grid` x `grid` sites, one tree at each:
+
+    $$\max \sum_{ik} s'_{ik} \quad\text{s.t.}\quad \sum_i s'_{ik} \ge \gamma_k,\quad s'_{ik} \le p_{ik},\quad
+    s'_{ik} \le s_{ik},\quad \sum_k p_{ik} = 1,\quad \sum_{ik} c_k p_{ik} \le B,\quad
+    \sum_i z_i \le \beta,\quad s_{ik} = \max(0, f_k(w_i, z_i)),$$
+
+    with $p_{ik}$ (plant species $k$ at site $i$) and $z_i$ (sterilise its soil) binary and $0 \le s' \le 1$: a
+    planted tree counts $\min(\max(f_k, 0), 1)$. `nets` holds one network for each species in the order of
+    `load_trees`, or by its name: seven raw features, the last one $z_i$, to one survival. `seed` draws the sites
+    $w$, costs $c$, targets $\gamma$ and the sterilising budget $\beta$ (8 to 12, unless `beta` sets it).
+
+    >>> from ddmip_lib.predictors import mlp
+    >>> tree_planting(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
+    NeuralMIP tree planting (2 x 2, seed=42)
+      maximise, 52 variables (20 integer), 42 rows
+      predictor 0  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
+      predictor 1  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
+      predictor 2  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
+      predictor 3  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
+    """
+    if grid < 1:
+        raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")
+    if beta is not None and beta < 0:
+        raise ProblemError(f"beta={beta} must not be negative: it is how many sites may be sterilised.")
+    data = load_trees() if data is None else data
+    ordered = _in_order(nets, list(data))
+    n, kinds = grid * grid, len(ordered)
+    # RandomState, whose stream numpy guarantees for ever; the order of the draws defines the instance
+    draw = np.random.RandomState(seed)
+    drawn_beta = int(draw.randint(8, 13))
+    cost, gamma = draw.uniform(25, 45, kinds), draw.uniform(n / 80, n / 60, kinds)
+    light_low, light_high = light_range(data)
+    sites = np.zeros((n, 7))  # light, low, med, high, myco, soil myco, sterilised
+    for i, site in enumerate(sites):
+        site[0] = light_high - (i // grid) / grid * (light_high - light_low)
+        site[1 + draw.randint(3)] = 1.0
+        site[4], site[5] = draw.randint(2) == 0, draw.randint(2) == 0
+
+    model = Model("tree planting")
+    z = model.addMatrixVar((n,), vtype="B", name="z")
+    p = model.addMatrixVar((n, kinds), vtype="B", name="p")
+    s = model.addMatrixVar((n, kinds), name="s")
+    counted = model.addMatrixVar((n, kinds), ub=1.0, name="s'")
+    model.addMatrixCons(counted.sum(axis=0) >= gamma, name="target")
+    model.addMatrixCons(counted <= p, name="planted")
+    model.addMatrixCons(counted - s <= 0, name="survives")  # holds without p too: s >= 0
+    model.addMatrixCons(p.sum(axis=1) == 1, name="one tree")
+    model.addCons((p * cost).sum() <= 1.2 * n * float(np.median(cost)), name="planting budget")
+    model.addCons(z.sum() <= (drawn_beta if beta is None else beta), name="sterilising budget")
+    model.setObjective(counted.sum(), "maximize")
+
+    problem = NeuralMIP(model, name=f"tree planting ({grid} x {grid}, seed={seed})")
+    inputs = sites.astype(object)
+    inputs[:, 6] = z
+    for k, net in enumerate(ordered):
+        # below zero a survival counts as none: without the ReLU, the rows would forbid planting there
+        clipped = nn.Sequential(net, nn.ReLU())
+        clipped.training = clipped[1].training = False  # eval() would also change the caller's network
+        problem.add_predictor(clipped, inputs, s[:, [k]])
+    problem.set_start(*[sites] * kinds)
+    return problem
+
+
+def _in_order(
+    nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None, species: list[str]
+) -> list[nn.Module]:
+    """The networks in the order of `species`, or an error that says how to get them."""
+    remedy = "train one on each of load_trees() with predictors.train, or read stored ones with load_npz."
+    if nets is None:
+        raise ProblemError(
+            f"tree_planting needs a survival network for each of {', '.join(species)}: {remedy}"
+        )
+    if isinstance(nets, Mapping):
+        if set(nets) != set(species):
+            raise ProblemError(
+                f"nets names {', '.join(nets)}, the species are {', '.join(species)}: {remedy}"
+            )
+        nets = [nets[name] for name in species]
+    if isinstance(nets, nn.Module) or len(nets) != len(species):
+        raise ProblemError(f"nets must hold {len(species)} networks, for {', '.join(species)}: {remedy}")
+    for name, net in zip(species, nets, strict=True):
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"the network of {name} must be a torch.nn.Module, not {type(net).__name__}.")
+    return list(nets)
