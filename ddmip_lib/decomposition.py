@@ -268,7 +268,7 @@ class DualDecomposition:
         the iterate satisfies them. Without a dual tolerance the primal residual alone decides, as in the paper."""
         if primal >= self.primal_tolerance:
             return False
-        if run.split.learnt.size and not (run.last is not None and run.last.feasible):
+        if len(run.split.rows_b) and not (run.last is not None and run.last.feasible):
             return False
         if self.dual_tolerance is None:
             return True
@@ -280,15 +280,14 @@ class DualDecomposition:
         An NN block that could not move makes both residuals vanish; that is no convergence.
         """
         assert run.sub is not None
-        u = torch.tensor(run.u)
-        ahead = run.sub.project(u - run.sub.gradient(u) / run.rho.inputs)
-        return float((ahead - u).abs().max()) < 10 * self.primal_tolerance
+        ahead = run.sub.project(run.u - run.sub.gradient(run.u) / run.rho.inputs)
+        return float(np.abs(ahead - run.u).max()) < 10 * self.primal_tolerance
 
     def _repeats(self, run: Run) -> bool:
         """Whether this state was there before with the same penalty, to a tenth of what the residual test allows."""
         if not self.detect_cycles:
             return False
-        state = np.concatenate([run.w, run.u, run.lam, run.split.learnt])
+        state = np.concatenate([run.w, run.u, run.lam, run.split.tightening.numpy()])
         dual = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
         quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), dual)
         rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
-from scipy.optimize import Bounds, LinearConstraint, milp
 from tqdm.auto import tqdm
 
 from .compiled import Compiled
 from .errors import ProblemError
 from .incumbent import Incumbent
 from .problem import NeuralMIP, check_call
-from .snapshot import Snapshot
+from .snapshot import copy_model, has_point
 from .solution import Solution
-from .verification import TOLERANCE, relative_violation
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -35,7 +32,7 @@ class SingleStepGradient:
     \eta_t = \eta\,(1 + \delta t)^{-1/2},$$
 
     with $p$ the violations of all rows and output bounds, $\mu$ = `penalty`, $\eta$ = `learning_rate`,
-    $\delta$ = `decay` and `steps` steps. It proves no bound. The steps start at the problem's start, else at the
+    $\delta$ = `decay` and `steps` steps. It proves no bound. The inputs start at the problem's start, all else at the
     point of the box nearest 0. `optimiser` is ``"gradient"`` (the printed step) or ``"adam"`` (the paper's text);
     None takes the first as printed and the second when repaired: plain steps diverge once
     $\eta_t\mu\lVert A\rVert^2 > 1$, with the paper's figures as soon as a row adds up a few variables.
@@ -45,8 +42,9 @@ class SingleStepGradient:
     ``claimed_values``, and ``claimed_feasible``: whether the claimed point passes verification); the objective of
     the solution is verified, or there is none.
 
-    ``repaired=True`` rounds every iterate, repairs it without branching (see `Repair`), verifies it, and compares
-    by the true objective. The start competes too.
+    ``repaired=True`` moves every rounded $v^t$ to the rows (`Relaxation.repair`), verifies it, and compares by the
+    true objective; variables that enter no network but cost something or meet outputs in a row are solved for again,
+    as for an iterate of Algorithm 1. The start competes too.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> SingleStepGradient().solve(hand_sized()).objective
@@ -62,13 +60,13 @@ class SingleStepGradient:
         penalty: float = 50.0,
         optimiser: str | None = None,
     ) -> None:
-        if int(steps) != steps or steps < 1:
-            raise ValueError(f"steps={steps} must be a positive integer.")
-        if not (0 < learning_rate < np.inf and 0 <= decay < np.inf and 0 < penalty < np.inf):
+        positive = 0 < learning_rate < np.inf and 0 < penalty < np.inf and 0 <= decay < np.inf
+        if int(steps) != steps or steps < 1 or not positive:
             raise ValueError(
-                f"learning_rate={learning_rate} and penalty={penalty} must be positive, decay={decay} not negative."
+                f"steps={steps} must be a positive integer, learning_rate={learning_rate} and penalty={penalty} "
+                f"positive, decay={decay} not negative."
             )
-        optimiser = ("adam" if repaired else "gradient") if optimiser is None else optimiser
+        optimiser = optimiser or ("adam" if repaired else "gradient")
         if optimiser not in OPTIMISERS:
             raise ValueError(f"optimiser={optimiser!r} is unknown; choose 'gradient' or 'adam'.")
         self.repaired, self.steps, self.optimiser = repaired, int(steps), optimiser
@@ -80,219 +78,119 @@ class SingleStepGradient:
     ) -> Solution:
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         began = time.perf_counter()
+        deadline = began + time_limit
         check_call(problem, time_limit, seed)
         compiled = Compiled(problem.model, problem.predictors)
-        s = compiled.snapshot
-        if s.others:
-            raise ProblemError(
-                f"{s.others[0].kind} constraint {s.others[0].name} is no linear row, so it has no penalty here: "
-                "write it as rows (an indicator by a big-M row), or use BigM."
-            )
-        incumbent = Incumbent(compiled, began)
-        if time_limit <= 0:
-            return Solution("time_limit", self.method, seconds=time.perf_counter() - began)
-        relaxation, repair = Relaxation(compiled), Repair(compiled)
-        v = torch.tensor(self._start(compiled, problem.start, time_limit, incumbent), requires_grad=True)
-        optimiser = OPTIMISERS[self.optimiser]([v], lr=self.learning_rate)
-        claim: tuple[float, np.ndarray] | None = None
-        steps, violation, stopped = 0, np.inf, "iteration_limit"
-        with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
-            while steps < self.steps:
-                if self.repaired:
-                    repair.consider(v.detach().numpy(), incumbent)
-                if time.perf_counter() >= began + time_limit:
-                    stopped = "time_limit"
-                    break
-                steps += 1
-                loss, violation = relaxation.loss(v, self.penalty)
-                v.grad = relaxation.gradient(loss, v)
-                optimiser.param_groups[0]["lr"] = self.learning_rate * (1 + self.decay * steps) ** -0.5
-                optimiser.step()
-                with torch.no_grad():
-                    v.copy_(torch.clamp(v, *relaxation.box))
-                    linear = float(relaxation.own_cost @ v)
-                if violation <= ZERO and (claim is None or linear < claim[0]):
-                    claim = linear, v.detach().numpy().copy()
-                bar.update(1)
-                best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
-                bar.set_postfix(incumbent=best, violation=f"{violation:.1e}")
-        details: dict[str, Any] = {"steps": steps, "violation": violation}
+        s, relaxation, incumbent = compiled.snapshot, Relaxation(compiled), Incumbent(compiled, began)
         if self.repaired:
-            repair.consider(v.detach().numpy(), incumbent)
-        elif claim is not None:
-            check = incumbent.consider(claim[1])
-            details |= {
-                "claimed_objective": s.sign * claim[0] + s.offset,
-                "claimed_feasible": check.feasible,
-                "claimed_values": compiled.with_outputs(claim[1]),
-            }
-        if incumbent.values is None and stopped != "time_limit":
-            stopped = "infeasible" if rows_are_empty(s) else "no_solution_found"
-        return Solution(
-            stopped,
-            self.method,
-            **incumbent.point(),
-            seconds=time.perf_counter() - began,
-            details=details | {"incumbents": incumbent.found},
-        )
-
-    def _start(
-        self,
-        compiled: Compiled,
-        inputs: list[np.ndarray] | None,
-        time_limit: float,
-        incumbent: Incumbent,
-    ) -> np.ndarray:
-        """The start with its own inputs, fractional ones too, and the rest completed; else the box's point near 0."""
-        s = compiled.snapshot
-        values = np.clip(np.zeros(s.n_variables), s.lower, s.upper)
-        if inputs is None:
-            return values
-        completed = compiled.complete(inputs, seconds=min(10.0, 0.2 * time_limit))
-        if completed is not None:
-            values = completed.copy()
-            if self.repaired:
-                incumbent.consider(completed)
-        for m, x in zip(compiled.maps, inputs, strict=True):
-            values[m.index[m.index >= 0]] = x[m.index >= 0]
-        return np.clip(values, s.lower, s.upper)
+            incumbent.consider_start(problem.start, time_limit)
+        v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
+        optimiser = OPTIMISERS[self.optimiser]([v], lr=self.learning_rate)
+        best, claimed, t, p = np.inf, None, 0, np.inf
+        with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
+            while t < self.steps and time.perf_counter() < deadline:
+                t += 1
+                # forward: p, at the point before the step
+                _, v.grad, p = relaxation.loss(v, self.penalty)
+                # backward: the step, and the projection on the box
+                optimiser.param_groups[0]["lr"] = self.learning_rate * (1 + self.decay * t) ** -0.5
+                optimiser.step()
+                point = np.clip(v.detach().numpy(), s.lower, s.upper, out=v.detach().numpy())
+                if self.repaired and relaxation.settles:
+                    seconds = min(10.0, deadline - time.perf_counter())
+                    incumbent.consider_inputs(relaxation.repair(point), seconds)
+                elif self.repaired:
+                    incumbent.consider(relaxation.repair(point))
+                elif p <= ZERO and relaxation.own_cost @ point < best:
+                    best, claimed = relaxation.own_cost @ point, compiled.rounded(point)
+                bar.update(1)
+                bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
+        details: dict[str, Any] = {"steps": t, "violation": p, "incumbents": incumbent.found}
+        if claimed is not None:
+            details["claimed_objective"] = s.sign * best + s.offset
+            details["claimed_values"] = compiled.with_outputs(claimed)
+            details["claimed_feasible"] = incumbent.consider(claimed).feasible
+        status = "iteration_limit" if t == self.steps else "time_limit"
+        if incumbent.values is None and t == self.steps:
+            may_exist = has_point(copy_model(problem.model), deadline - time.perf_counter())
+            status = "no_solution_found" if may_exist else "infeasible"
+        seconds = time.perf_counter() - began
+        return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
 
 
 class Relaxation:
-    """The model in torch: every variable relaxed to its interval, outputs computed, rows as violations."""
+    """Every variable relaxed to its interval, outputs computed, rows as violations; and the way back to the rows."""
 
     def __init__(self, compiled: Compiled) -> None:
-        s = compiled.snapshot
-        self.predictors = compiled.predictors
-        self.places = [
-            (torch.tensor(m.index), torch.tensor(m.constant), torch.tensor(m.output.ravel()))
-            for m in compiled.maps
-        ]
-        outputs = np.flatnonzero(compiled.is_output)
-        self.box = torch.tensor(s.lower), torch.tensor(s.upper)
-        self.cost = torch.tensor(s.sign * s.cost)
-        self.own_cost = torch.tensor(np.where(compiled.is_output, 0.0, s.sign * s.cost))
-        self.is_class = torch.tensor(compiled.is_output & s.integer)
-        # bounds of outputs are rows like any other: no step can project on them
-        rows = sp.vstack([s.rows, sp.identity(s.n_variables, format="csr")[outputs]]).tocoo()
-        index = torch.tensor(np.vstack([rows.row, rows.col]))
-        self.rows = torch.sparse_coo_tensor(
-            index, torch.tensor(rows.data), rows.shape, check_invariants=True
-        ).coalesce()
-        self.lower = torch.tensor(np.concatenate([s.row_lower, s.lower[outputs]]))
-        self.upper = torch.tensor(np.concatenate([s.row_upper, s.upper[outputs]]))
-
-    def loss(self, v: torch.Tensor, penalty: float) -> tuple[torch.Tensor, float]:
-        """The penalised objective, and the largest violation with true classes in place of sigmoids."""
-        full = v
-        for predictor, (index, constant, output) in zip(self.predictors, self.places, strict=True):
-            raw = predictor.net(torch.where(index >= 0, v[index], constant))
-            if not raw.requires_grad:
-                raise ProblemError(
-                    "no gradient flows from the network's outputs to its inputs: remove detach() or no_grad() "
-                    "from its forward()."
-                )
-            y = torch.sigmoid(raw) if predictor.kind == "classification" else raw
-            full = full.index_copy(0, output, y.reshape(-1))
-        loss = self.cost @ full + penalty * self._violations(full).square().sum()
-        with torch.no_grad():
-            true = torch.where(self.is_class, (full > 0.5).double(), full)
-            return loss, float(self._violations(true).max())
-
-    def _violations(self, full: torch.Tensor) -> torch.Tensor:
-        left = self.rows @ full
-        return torch.relu(self.lower - left) + torch.relu(left - self.upper)
-
-    def gradient(self, loss: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        (slope,) = torch.autograd.grad(loss, v)
-        if not (torch.isfinite(loss) and torch.isfinite(slope).all()):
+        s, self.compiled, outputs = compiled.snapshot, compiled, compiled.is_output
+        if s.others:
             raise ProblemError(
-                "the network's value or gradient is NaN or infinite inside the box of its inputs: "
-                "tighten their bounds, or use a network that is finite there."
+                f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows, or use BigM."
             )
-        return slope
-
-
-class Repair:
-    r"""From a relaxed vector $v$ to points that satisfy the rows, without branching: integers are rounded, then
-
-    1. the continuous variables move to the nearest point of the rows without outputs (a QP);
-    2. where variables that enter no network cost something or share rows with outputs, these alone take their best
-       values given inputs, integers and the network's outputs (an LP).
-    """
-
-    def __init__(self, compiled: Compiled) -> None:
-        s, self.compiled = compiled.snapshot, compiled
-        on_outputs = np.asarray(abs(s.rows[:, compiled.is_output]).sum(axis=1)).ravel() > 0
-        free = ~compiled.is_output & ~s.integer & (s.lower < s.upper)
-        side = free.copy()
+        self.cost, self.own_cost = s.sign * s.cost, np.where(outputs, 0.0, s.sign * s.cost)
+        # bounds of outputs are rows like any other: no step can project on them
+        self.rows = sp.vstack([s.rows, sp.identity(s.n_variables, format="csr")[outputs]]).tocsr()
+        self.lower = np.concatenate([s.row_lower, s.lower[outputs]])
+        self.upper = np.concatenate([s.row_upper, s.upper[outputs]])
+        # what the repair moves, and by which rows
+        on_outputs = abs(s.rows) @ outputs > 0
+        self.free = ~outputs & ~s.integer & (s.lower < s.upper)
+        movable = ~on_outputs & (abs(s.rows) @ self.free > 0)
+        self.equal = movable & (s.row_lower == s.row_upper)
+        self.between = movable & ~self.equal
+        side = ~outputs
         for m in compiled.maps:
             side[m.index[m.index >= 0]] = False
-        self.nearest = Mover(s, free, ~on_outputs)
-        needed = bool(s.cost[side].any()) or bool(s.rows[on_outputs][:, side].nnz)
-        self.best = Mover(s, side, np.ones(on_outputs.size, dtype=bool)) if needed else None
+        self.settles = bool(s.cost[side].any()) or s.rows[on_outputs][:, side].nnz > 0
 
-    def consider(self, v: np.ndarray, incumbent: Incumbent) -> None:
-        """Let the points made of `v` compete."""
-        for values in self._points(v):
-            incumbent.consider(values)
+    def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
+        """The given network inputs, fractional ones too; all else at the point of the box nearest 0."""
+        s = self.compiled.snapshot
+        values = np.zeros(s.n_variables)
+        for m, x in zip(self.compiled.maps, inputs or (), strict=False):
+            values[m.index[m.index >= 0]] = x[m.index >= 0]
+        return np.clip(values, s.lower, s.upper)
 
-    def _points(self, v: np.ndarray) -> Iterator[np.ndarray]:
-        values = self.nearest(self.compiled.with_outputs(v))
-        if values is None:
-            return
-        yield values
-        if self.best is not None:
-            values = self.best(self.compiled.with_outputs(values), self.compiled.snapshot.sign)
-            if values is not None:
-                yield values
+    def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
+        """The penalised objective, its gradient, and the largest violation with true classes instead of sigmoids."""
+        outputs = v
+        for predictor, m in zip(self.compiled.predictors, self.compiled.maps, strict=True):
+            index = torch.tensor(m.index)
+            raw = predictor.net(torch.where(index >= 0, v[index], torch.tensor(m.constant)))
+            if not raw.requires_grad:
+                raise ProblemError(
+                    "no gradient reaches the network's inputs: remove detach() or no_grad() from its forward()."
+                )
+            y = torch.sigmoid(raw) if predictor.kind == "classification" else raw
+            outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
+        full = outputs.detach().numpy()
+        p = self._excess(full)
+        by_full = torch.tensor(self.cost + 2 * penalty * (self.rows.T @ p))
+        (slope,) = torch.autograd.grad(outputs, v, by_full)
+        if not (np.isfinite(full).all() and slope.isfinite().all()):
+            raise ProblemError(
+                "the network's value or gradient is NaN or infinite in the box of its inputs: tighten their bounds."
+            )
+        true = np.where(self.compiled.is_output & self.compiled.snapshot.integer, full > 0.5, full)
+        return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
 
+    def _excess(self, full: np.ndarray) -> np.ndarray:
+        """By how much each row is above (positive) or below its sides."""
+        left = self.rows @ full
+        return left - np.clip(left, self.lower, self.upper)
 
-class Mover:
-    """Moves the variables in `free` to satisfy `rows`, all others fixed, by PIQP."""
-
-    def __init__(self, s: Snapshot, free: np.ndarray, rows: np.ndarray) -> None:
-        self.free, self.cost, self.bounds = free, s.cost[free], (s.lower[free], s.upper[free])
-        self.rest, own = s.rows[rows][:, ~free], s.rows[rows][:, free].tocsr()
-        self.lower, self.upper = s.row_lower[rows], s.row_upper[rows]
-        self.still = np.diff(own.indptr) == 0
-        self.equal = ~self.still & (self.lower == self.upper)
-        self.between = ~self.still & ~self.equal
-        self.equalities, self.inequalities = own[self.equal].tocsc(), own[self.between].tocsc()
-
-    def __call__(self, values: np.ndarray, sign: float = 0.0) -> np.ndarray | None:
-        """The nearest such point, or with `sign` the one of least `sign` times the cost; None where there is none."""
-        shift = self.rest @ values[~self.free]
-        gap = relative_violation(shift[self.still], self.lower[self.still], self.upper[self.still])
-        if gap.max(initial=0.0) > TOLERANCE:
-            return None
-        if not self.free.any():
+    def repair(self, v: np.ndarray) -> np.ndarray:
+        """Integers rounded, then continuous variables moved to the nearest point of the rows without outputs (a QP);
+        where there is no such point nothing moves."""
+        s, free, values = self.compiled.snapshot, self.free, self.compiled.rounded(v)
+        if not free.any():
             return values
-        lower, upper, size = self.lower - shift, self.upper - shift, len(self.cost)
-        curvature = sp.csc_matrix((size, size)) if sign else sp.identity(size, format="csc")
-        cost = sign * self.cost if sign else -values[self.free]
-        equal, between = upper[self.equal], (lower[self.between], upper[self.between])
-        solver = piqp.SparseSolver()
-        solver.setup(curvature, cost, self.equalities, equal, self.inequalities, *between, *self.bounds)
-        if solver.solve() != piqp.PIQP_SOLVED:
-            return None
-        moved = values.copy()
-        moved[self.free] = np.clip(solver.result.x, *self.bounds)
-        return moved
-
-
-def rows_are_empty(s: Snapshot) -> bool:
-    """Whether the LP relaxation of all rows, outputs taken as free variables, is proved to have no point.
-
-    >>> from pyscipopt import Model
-    >>> from ddmip_lib.snapshot import read_model
-    >>> m = Model()
-    >>> x = m.addVar("x", ub=1)
-    >>> _ = m.addCons(2 * x >= 3)
-    >>> rows_are_empty(read_model(m))
-    True
-    """
-    if not s.rows.shape[0]:
-        return bool((s.lower > s.upper).any())
-    rows = LinearConstraint(s.rows, s.row_lower, s.row_upper)
-    return milp(np.zeros(s.n_variables), bounds=Bounds(s.lower, s.upper), constraints=rows).status == 2
+        rows, shift = s.rows[:, free], s.rows @ np.where(free, 0.0, values)
+        low, high, box = s.row_lower - shift, s.row_upper - shift, (s.lower[free], s.upper[free])
+        equalities = rows[self.equal].tocsc(), high[self.equal]
+        inequalities = rows[self.between].tocsc(), low[self.between], high[self.between]
+        solver, weights = piqp.SparseSolver(), sp.identity(free.sum(), format="csc")
+        solver.setup(weights, -values[free], *equalities, *inequalities, *box)
+        if solver.solve() == piqp.PIQP_SOLVED:
+            values[free] = np.clip(solver.result.x, *box)
+        return values

@@ -23,7 +23,7 @@ from .compiled import Compiled
 from .errors import ProblemError
 from .penalty import Penalty
 from .snapshot import copy_model
-from .split import Split, slope_of
+from .split import Split, vjp
 
 if TYPE_CHECKING:
     from .blocks.mip import MIPBlock
@@ -52,7 +52,7 @@ class PaperSplit(Split):
         self._require_separable(on_outputs)
         self.owned = ~compiled.is_output
         self.mip_rows = ~on_outputs
-        self._weights = torch.tensor(s.sign * s.cost[self.output_positions])
+        self.cost_of_outputs: torch.Tensor = torch.tensor(s.sign * s.cost[self.output_positions])
         self._prepare_rows(np.flatnonzero(on_outputs))
         self.temperature = self._default_temperature() if temperature is None else temperature
         self.hinge_weight = self._hinge_weight()
@@ -89,6 +89,7 @@ class PaperSplit(Split):
         none = sp.csr_matrix((outputs.size, self.inputs.size))
         pairs = zip(self.compiled.predictors, self.compiled.maps, strict=True)
         bounded = np.concatenate([np.full(m.output.size, p.kind == "regression") for p, m in pairs])
+        self._class = None if bounded.all() else torch.tensor(~bounded)
         pieces = [
             (a_u, a_y, upper),
             (-a_u, -a_y, -lower),
@@ -99,7 +100,7 @@ class PaperSplit(Split):
         keep = np.isfinite(side)
         rows_u = sp.vstack([a for a, _, _ in pieces]).tocsr()[keep]
         rows_y = sp.vstack([a for _, a, _ in pieces]).tocsr()[keep]
-        self._rows_u, self._rows_y, self._rows_b = _sparse(rows_u), _sparse(rows_y), torch.tensor(side[keep])
+        self.rows_u, self.rows_y, self.rows_b = _sparse(rows_u), _sparse(rows_y), torch.tensor(side[keep])
         self._find_groups(rows_u, rows_y)
         self.tightening = torch.zeros(int(keep.sum()), dtype=torch.float64)
         fixed = s.lower[outputs] == s.upper[outputs]
@@ -107,28 +108,21 @@ class PaperSplit(Split):
         self._row_margin = torch.tensor(np.where(equal, 0.0, ROW_MARGIN))
         self.row_has_interior = torch.tensor(~equal)
 
-    def outputs(self, u: torch.Tensor) -> torch.Tensor:
-        r"""$\hat y(u)$, all outputs of all predictors in one vector."""
-        parts = []
-        for predictor, gather in zip(self.compiled.predictors, self.gathers, strict=True):
-            raw = predictor.net(gather(u))
-            if predictor.kind == "classification":
-                raw = torch.sigmoid(raw / self.temperature)
-            parts.append(raw.reshape(-1))
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
+        r"""$\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
+        if self._class is None:
+            return raw
+        soft = torch.sigmoid(raw / self.temperature)
+        return soft if self._class.all() else torch.where(self._class, soft, raw)
 
-    def own_terms(self, y: torch.Tensor) -> torch.Tensor:
-        return self._weights * y
-
-    def rows(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return self._rows_u @ u + self._rows_y @ y - self._rows_b if len(self._rows_b) else y[:0]
-
-    def hinge_terms(self, h: torch.Tensor) -> torch.Tensor:
-        return 0.5 * self.hinge_weight * torch.relu(h + self.tightening) ** 2 if len(h) else h
+    def surrogate_slope(self, y: torch.Tensor) -> torch.Tensor | float:
+        if self._class is None:
+            return 1.0
+        return torch.where(self._class, y * (1.0 - y) / self.temperature, 1.0)
 
     def tighten(self, x: np.ndarray) -> None:
         """Move the tightening of each row on outputs by what the true network leaves of it at x."""
-        if not len(self._rows_b):
+        if not len(self.rows_b):
             return
         point = torch.tensor(x)
         outputs = [
@@ -137,10 +131,6 @@ class PaperSplit(Split):
         ]
         left = self.rows(point, torch.tensor(np.concatenate(outputs)))
         self.tightening = torch.relu(self.tightening + left + self._row_margin)
-
-    @property
-    def learnt(self) -> np.ndarray:
-        return self.tightening.numpy()
 
     def block_model(self, seed: int = 0) -> Model:
         """A SCIP copy of the user's model without the constraints on outputs."""
@@ -174,7 +164,7 @@ class PaperSplit(Split):
     @torch.enable_grad()
     def _hinge_weight(self, samples: int = 16) -> float:
         """A weight with which a typical violation of a row pulls ten times as hard as the objective does."""
-        if not len(self._rows_b):
+        if not len(self.rows_b):
             return 1.0
         low, high = self.box
         rng = np.random.default_rng(0)
@@ -182,10 +172,10 @@ class PaperSplit(Split):
         for _ in range(samples):
             u = torch.tensor(low + (high - low) * rng.random(low.size), requires_grad=True)
             y = self.outputs(u)
-            left = self._rows_u @ u + self._rows_y @ y
+            left = self.rows_u @ u + self.rows_y @ y
             rows.append(left.detach())
-            slopes.append(slope_of(left.sum(), u, keep=True))
-            pulls.append(slope_of(self.own_terms(y).sum(), u) + torch.tensor(self.cost[self.inputs]))
+            slopes.append(vjp(left.sum(), u))
+            pulls.append(vjp(self.cost_of_outputs @ y, u) + torch.tensor(self.cost[self.inputs]))
         spread = torch.stack(rows).std(dim=0).pow(2).mean().sqrt().item()
         slope = torch.stack(slopes).pow(2).mean().sqrt().item()
         pull = torch.stack(pulls).pow(2).mean().sqrt().item()

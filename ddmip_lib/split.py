@@ -82,35 +82,51 @@ class Split:
 
     # the NN block's side
 
-    def outputs(self, u: torch.Tensor) -> torch.Tensor:
-        """All outputs of all networks in one vector, as this split sees them."""
+    def raw(self, u: torch.Tensor) -> torch.Tensor:
+        """What all networks say at u, in one vector."""
         parts = [p.net(g(u)).reshape(-1) for p, g in zip(self.compiled.predictors, self.gathers, strict=True)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def own_terms(self, y: torch.Tensor) -> torch.Tensor | None:
-        """What each output costs in the NN block (None: nothing)."""
-        return None
+    def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
+        """The outputs as this split sees them, entry by entry."""
+        return raw
+
+    def surrogate_slope(self, y: torch.Tensor) -> torch.Tensor | float:
+        """Derivative of `surrogate` where it is y."""
+        return 1.0
+
+    def outputs(self, u: torch.Tensor) -> torch.Tensor:
+        """All outputs of all networks in one vector, as this split sees them."""
+        return self.surrogate(self.raw(u))
+
+    cost_of_outputs: torch.Tensor | None = None
+    """Cost of each output in the NN block (None: outputs are coupled instead)."""
+    rows_u: torch.Tensor
+    rows_y: torch.Tensor
+    rows_b: torch.Tensor = torch.zeros(0, dtype=torch.float64)
+    """Rows rows_u u + rows_y y <= rows_b that the NN block must satisfy (none here)."""
+    tightening: torch.Tensor = torch.zeros(0, dtype=torch.float64)
+    hinge_weight = 1.0
 
     def rows(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """Rows that the NN block must satisfy, as h <= 0."""
-        return y[:0]
+        """The NN block's rows, as h <= 0."""
+        return self.rows_u @ u + self.rows_y @ y - self.rows_b if len(self.rows_b) else self.rows_b
 
     def hinge_terms(self, h: torch.Tensor) -> torch.Tensor:
         """A squared-hinge penalty for each row."""
-        return h
+        return 0.5 * self.hinge_weight * torch.relu(h + self.tightening) ** 2
 
     def g(self, u: torch.Tensor) -> torch.Tensor:
         """The NN block's own objective, rows included, as a differentiable scalar."""
         y = self.outputs(u)
-        terms = self.own_terms(y)
-        value = y.new_zeros(()) if terms is None else terms.sum()
-        return value + self.hinge_terms(self.rows(u, y)).sum()
+        value = y.new_zeros(()) if self.cost_of_outputs is None else self.cost_of_outputs @ y
+        return value + self.hinge_terms(self.rows(u, y)).sum() if len(self.rows_b) else value
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """Gradient of g, through the network; weight gradients are never computed."""
         with torch.enable_grad():
             point = torch.tensor(u, requires_grad=True)
-            return slope_of(self.g(point), point).numpy()
+            return vjp(self.g(point), point).numpy()
 
     def copies(self, u: np.ndarray) -> np.ndarray:
         r"""The NN block's copies $\kappa(u)$ of the coupled quantities."""
@@ -118,11 +134,6 @@ class Split:
 
     def tighten(self, x: np.ndarray) -> None:
         """Learn from the MIP block's point how far rows on outputs must be tightened (where there are any)."""
-
-    @property
-    def learnt(self) -> np.ndarray:
-        """What `tighten` has learnt: part of the state of a run."""
-        return np.zeros(0)
 
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
         """Number the independent parts of u: inputs that meet in no network row and in no row of the NN block."""
@@ -148,6 +159,7 @@ class Split:
         self.output_group = torch.tensor(label[self.inputs.size + network_row])
         self.row_group = torch.tensor(label[self.inputs.size + emits.shape[1] :])
         self.row_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
+        self.group_index, self.output_group_index = self.group.numpy(), self.output_group.numpy()
 
     def sum_by_group(self, values: torch.Tensor, group: torch.Tensor | None = None) -> torch.Tensor:
         """Sums of `values` over the groups (of the coordinates of u, unless `group` says otherwise)."""
@@ -207,10 +219,10 @@ class Split:
         return np.clip(values[self.inputs], low, high)
 
 
-def slope_of(value: torch.Tensor, u: torch.Tensor, keep: bool = False) -> torch.Tensor:
-    """Gradient of a scalar with respect to u, or an error that names the remedy."""
+def vjp(outputs: torch.Tensor, u: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
+    """Gradient of weights'outputs (of a scalar, without weights) in u, or an error that names the remedy."""
     try:
-        return torch.autograd.grad(value, u, retain_graph=keep)[0]
+        return torch.autograd.grad(outputs, u, weights, retain_graph=outputs.ndim == 0)[0]
     except RuntimeError as error:
         raise ProblemError(
             f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "

@@ -18,7 +18,10 @@ CENTRED, PASSING = 0.1, 10.0
 """A point is near enough to the path when its Newton decrement is this share of the gap mu sum(kappa)."""
 FORCING = 0.1
 """Conjugate gradients stop when they have reduced the residual by this factor."""
-HALVINGS = 20
+HALVINGS = 4
+POWER=1.5
+JUMP=torch.tensor(True)
+PROMISE=False
 NOISE = 1e-14
 
 
@@ -234,7 +237,8 @@ class LogBarrier:
             live = live & ~(centred & (mu <= end))
             if not live.any() or sub.out_of_time:
                 break
-            mu = torch.where(centred, (self.shrink * mu).clamp(min=end), mu)
+            lower = torch.minimum(self.shrink * mu, mu**POWER).clamp(min=end)
+            mu = torch.where(centred, torch.where(stuck & JUMP, end, lower), mu)
             slope = at.gradient(mu)
             d, residual = newton_direction(at, slope, mu, live, self.cg_steps)
             promise = -f.total(slope * d)
@@ -249,7 +253,7 @@ class LogBarrier:
                 else path
             )
             off = f.total(((dual - path).abs() > 0.5 * path).double())
-            left = torch.where((length == 1) & (off == 0), torch.maximum(promise, residual), torch.inf)
+            left = torch.where((length == 1) & (off == 0), torch.maximum(promise, residual) if PROMISE else residual, torch.inf)
             at = new
             if callback is not None:
                 callback(at.u.detach().numpy(), mu.numpy())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from .nn import NNSubproblem
 
@@ -18,10 +17,10 @@ NOISE = 1e-12
 class Move:
     """A gradient step that waits for its test: where it began and the decrease that it promised, by group."""
 
-    u: torch.Tensor
-    values: torch.Tensor
-    slope: torch.Tensor
-    drop: torch.Tensor
+    u: np.ndarray
+    values: np.ndarray
+    slope: np.ndarray
+    drop: np.ndarray
 
 
 class PGD:
@@ -51,73 +50,72 @@ class PGD:
         self.method = method
         self.learning_rate = learning_rate
         self.tolerance = tolerance
-        self._curvature = torch.zeros(0)
+        self._curvature = np.zeros(0)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Approximate minimiser of `sub`, started at `u`."""
-        start = sub.project(torch.tensor(u))
-        end = self._adam(sub, start) if self.method == "adam" else self._gradient(sub, start)
-        return end.numpy()
+        start = sub.project(u)
+        return self._adam(sub, start) if self.method == "adam" else self._gradient(sub, start)
 
-    def _adam(self, sub: NNSubproblem, u: torch.Tensor) -> torch.Tensor:
-        u = u.clone().requires_grad_(True)
-        optimiser = torch.optim.Adam([u], lr=self.learning_rate)
-        for _ in range(self.steps):
-            u.grad = sub.gradient(u)
-            optimiser.step()
-            with torch.no_grad():
-                u.copy_(sub.project(u))
+    def _adam(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+        """Adam with its usual constants; torch's own costs as much as a small network's passes."""
+        mean, square = np.zeros_like(u), np.zeros_like(u)
+        for t in range(1, self.steps + 1):
+            slope = sub.gradient(u)
+            mean = 0.9 * mean + 0.1 * slope
+            square = 0.999 * square + 0.001 * slope * slope
+            size = np.sqrt(square / (1 - 0.999**t)) + 1e-8
+            u = sub.project(u - self.learning_rate * mean / (1 - 0.9**t) / size)
             if sub.out_of_time:
                 break
-        return u.detach()
+        return u
 
-    def _gradient(self, sub: NNSubproblem, u: torch.Tensor) -> torch.Tensor:
-        split, group = sub.split, sub.split.group
-        if len(self._curvature) != split.n_groups:
-            self._curvature = torch.zeros(split.n_groups, dtype=torch.float64)
-            self._bend = torch.zeros(split.n_groups, dtype=torch.float64)
-        best, least = u, torch.full((split.n_groups,), float("inf"), dtype=torch.float64)
+    def _gradient(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+        group, rho = sub.split.group_index, sub.rho.inputs
+        if len(self._curvature) != sub.n_groups:
+            self._curvature, self._bend = np.zeros(sub.n_groups), np.zeros(sub.n_groups)
+        best, least = u, np.full(sub.n_groups, np.inf)
         before: Move | None = None
-        for _ in range(self.steps):
+        for k in range(self.steps + 1):
             values, slope = sub.values_and_gradient(u)
-            if before is not None:  # groups whose last step failed the test go back and take a shorter one
+            if before is not None and k < self.steps:
+                # groups whose last step failed the test go back and take a shorter one
                 failed = self._learn(sub, before, u, values, slope)
-                u = torch.where(failed[group], before.u, u)
-                slope = torch.where(failed[group], before.slope, slope)
-                values = torch.where(failed, before.values, values)
-            best = torch.where((values < least)[group], u, best)
-            least = torch.minimum(values, least)
-            step = sub.project(u - slope / (sub.rho.inputs + self._curvature)[group]) - u
-            slack = 0.5 * (sub.rho.inputs + self._curvature) * split.sum_by_group(step * step)
-            before = Move(u, values, slope, drop=-split.sum_by_group(slope * step) - slack)
-            u = u + step
-            if step.abs().max().item() <= self.tolerance or sub.out_of_time:
+                if failed.any():
+                    back = failed[group]
+                    u, slope = np.where(back, before.u, u), np.where(back, before.slope, slope)
+                    values = np.where(failed, before.values, values)
+            better = values <= least
+            best, least = np.where(better[group], u, best), np.minimum(values, least)
+            if k == self.steps or sub.out_of_time:
                 break
-        with torch.no_grad():
-            return torch.where((sub.values(u) <= least)[group], u, best)
+            step = sub.project(u - slope / (rho + self._curvature)[group]) - u
+            if np.abs(step).max() <= self.tolerance:
+                break
+            slack = 0.5 * (rho + self._curvature) * sub.group_sums(step * step)
+            before = Move(u, values, slope, drop=-sub.group_sums(slope * step) - slack)
+            u = u + step
+        return best
 
     def _learn(
-        self, sub: NNSubproblem, before: Move, u: torch.Tensor, values: torch.Tensor, slope: torch.Tensor
-    ) -> torch.Tensor:
+        self, sub: NNSubproblem, before: Move, u: np.ndarray, values: np.ndarray, slope: np.ndarray
+    ) -> np.ndarray:
         """Update L of each group from what its step promised and reached; tell which groups failed the test."""
-        split, step = sub.split, u - before.u
+        step, rho = u - before.u, sub.rho.inputs
         # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
-        lower, upper = split.box_tensors
-        length = torch.zeros(split.n_groups, dtype=torch.float64)
-        length = length.scatter_reduce(0, split.group, step.abs() / (upper - lower), "amax")
-        bend = (
-            split.sum_by_group((slope - before.slope) * step) / split.sum_by_group(step * step)
-            - sub.rho.inputs
-        )
-        self._bend = torch.where(length > 0.01, torch.maximum(self._bend, bend), self._bend)
-        cap = self._bend.clamp(min=MAX_CURVATURE * sub.rho.inputs)
+        lower, upper = sub.split.box
+        moved = sub.group_sums(np.abs(step) > 0.01 * (upper - lower)) > 0
+        square = sub.group_sums(step * step)
+        bend = sub.group_sums((slope - before.slope) * step) / np.where(moved, square, 1.0) - rho
+        self._bend = np.where(moved, np.maximum(self._bend, bend), self._bend)
+        cap = np.maximum(self._bend, MAX_CURVATURE * rho)
         # a group at the cap sits at a kink, where no step passes however short: let it step across
-        noise = NOISE * values.abs().clamp(min=1.0)
+        noise = NOISE * np.maximum(np.abs(values), 1.0)
         failed = (values > before.values - before.drop + noise) & (self._curvature < cap)
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
-        relaxed = torch.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)
-        longer = torch.clamp(2 * self._curvature, min=0.1 * sub.rho.inputs)
-        self._curvature = torch.minimum(torch.where(failed, longer, relaxed), cap)
+        relaxed = np.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)
+        longer = np.maximum(2 * self._curvature, 0.1 * rho)
+        self._curvature = np.minimum(np.where(failed, longer, relaxed), cap)
         return failed
 
     def __repr__(self) -> str:
