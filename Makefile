@@ -1,7 +1,7 @@
 # Works with GNU make 3.81 (macOS) and later. Variables: PYTHON, DDMIP_TORCH_INDEX (see tools/setup_env.sh).
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full test test-long lab bench lint lock clean distclean
+.PHONY: help setup book book-full test test-long lab bench lint coverage mutations lock clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +26,18 @@ lab: setup ## open JupyterLab on the chapters
 	@$(PY) -m jupyterlab --notebook-dir=book
 
 bench: setup ## run the benchmarks
-	@$(PY) -m ddmip_lib.bench
+	@$(PY) -m tools.bench
 
 lint: setup ## ruff (notebooks included) and mypy
 	@$(PY) -m tools.run_tests --only lint
+
+coverage: setup ## which lines of the library the unit tests run; fails under 90 %
+	@rm -rf _build/coverage && mkdir -p _build/coverage
+	@$(PY) -m coverage run -m pytest -q -m "not long" -n 2 tests/unit
+	@$(PY) -m coverage combine -q && $(PY) -m coverage report
+
+mutations: setup ## break the library on purpose, one formula at a time; a test must notice
+	@$(PY) tests/mutations.py
 
 lock: setup ## rewrite requirements.lock from pyproject.toml (needs uv)
 	@$(PY) -m tools.lock

@@ -214,7 +214,7 @@ class DualDecomposition:
         # the iterate, judged by the true network
         run.last = self._judge(run)
         primal, dual = run.split.by_part(r), run.split.by_part(rho * (run.copies - before.copies))
-        run.history.append(self._record(run, max(primal), max(dual), clock))
+        run.history.append(self._record(run, max(primal), max(dual), clock, block.seconds))
         # the penalty of the next iteration
         if time.perf_counter() >= run.deadline:  # a block that was cut short says nothing about convergence
             run.stopped = "time_limit"
@@ -297,7 +297,7 @@ class DualDecomposition:
         run.seen.add(key)
         return False
 
-    def _record(self, run: Run, primal: float, dual: float, clock: list[float]) -> Iteration:
+    def _record(self, run: Run, primal: float, dual: float, clock: list[float], solver: float) -> Iteration:
         assert run.last is not None
         return Iteration(
             k=run.k,
@@ -309,6 +309,7 @@ class DualDecomposition:
             rho_outputs=run.rho.outputs if run.coupled_outputs else np.nan,
             lagrangian=run.lagrangian(),
             seconds_mip=clock[1] - clock[0],
+            seconds_solver=solver,
             seconds_nn=clock[2] - clock[1],
             seconds=time.perf_counter() - run.began,
         )
@@ -329,7 +330,7 @@ class DualDecomposition:
             history=run.history,
             seconds=time.perf_counter() - run.began,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
-            details={"split": run.split.name},
+            details={"split": run.split.name, "points_tried": len(run.incumbent.seen) or run.k},
         )
 
 

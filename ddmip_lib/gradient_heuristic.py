@@ -85,6 +85,7 @@ class SingleStepGradient:
         if self.repaired:
             incumbent.consider_start(problem.start, time_limit)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
+        point = v.detach().numpy()  # v itself: the same memory
         optimiser = OPTIMISERS[self.optimiser]([v], lr=self.learning_rate)
         best, claimed, t, p = np.inf, None, 0, np.inf
         with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
@@ -95,7 +96,7 @@ class SingleStepGradient:
                 # backward: the step, and the projection on the box
                 optimiser.param_groups[0]["lr"] = self.learning_rate * (1 + self.decay * t) ** -0.5
                 optimiser.step()
-                point = np.clip(v.detach().numpy(), s.lower, s.upper, out=v.detach().numpy())
+                np.clip(point, s.lower, s.upper, out=point)
                 if self.repaired and relaxation.settles:
                     seconds = min(10.0, deadline - time.perf_counter())
                     incumbent.consider_inputs(relaxation.repair(point), seconds)
@@ -105,9 +106,9 @@ class SingleStepGradient:
                     best, claimed = relaxation.own_cost @ point, compiled.rounded(point)
                 bar.update(1)
                 bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
-        details: dict[str, Any] = {"steps": t, "violation": p, "incumbents": incumbent.found}
+        details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
-            details["claimed_objective"] = s.sign * best + s.offset
+            details["claimed_objective"] = float(s.sign * best + s.offset)
             details["claimed_values"] = compiled.with_outputs(claimed)
             details["claimed_feasible"] = incumbent.consider(claimed).feasible
         status = "iteration_limit" if t == self.steps else "time_limit"
@@ -139,8 +140,7 @@ class Relaxation:
         self.equal = movable & (s.row_lower == s.row_upper)
         self.between = movable & ~self.equal
         side = ~outputs
-        for m in compiled.maps:
-            side[m.index[m.index >= 0]] = False
+        side[np.concatenate([m.index[m.index >= 0] for m in compiled.maps])] = False
         self.settles = bool(s.cost[side].any()) or s.rows[on_outputs][:, side].nnz > 0
 
     def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
@@ -155,8 +155,8 @@ class Relaxation:
         """The penalised objective, its gradient, and the largest violation with true classes instead of sigmoids."""
         outputs = v
         for predictor, m in zip(self.compiled.predictors, self.compiled.maps, strict=True):
-            index = torch.tensor(m.index)
-            raw = predictor.net(torch.where(index >= 0, v[index], torch.tensor(m.constant)))
+            x = torch.where(torch.tensor(m.index >= 0), v[m.index], torch.tensor(m.constant))
+            raw = predictor.net(x)
             if not raw.requires_grad:
                 raise ProblemError(
                     "no gradient reaches the network's inputs: remove detach() or no_grad() from its forward()."
@@ -165,11 +165,10 @@ class Relaxation:
             outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
         full = outputs.detach().numpy()
         p = self._excess(full)
-        by_full = torch.tensor(self.cost + 2 * penalty * (self.rows.T @ p))
-        (slope,) = torch.autograd.grad(outputs, v, by_full)
+        (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
         if not (np.isfinite(full).all() and slope.isfinite().all()):
             raise ProblemError(
-                "the network's value or gradient is NaN or infinite in the box of its inputs: tighten their bounds."
+                "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."
             )
         true = np.where(self.compiled.is_output & self.compiled.snapshot.integer, full > 0.5, full)
         return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
@@ -183,7 +182,7 @@ class Relaxation:
         """Integers rounded, then continuous variables moved to the nearest point of the rows without outputs (a QP);
         where there is no such point nothing moves."""
         s, free, values = self.compiled.snapshot, self.free, self.compiled.rounded(v)
-        if not free.any():
+        if not (self.equal | self.between).any():
             return values
         rows, shift = s.rows[:, free], s.rows @ np.where(free, 0.0, values)
         low, high, box = s.row_lower - shift, s.row_upper - shift, (s.lower[free], s.upper[free])

@@ -40,6 +40,8 @@ class Iteration:
     lagrangian: float
     r"""$L_\rho(x^k, u^k, \lambda^k)$, of the problem written as a minimisation. It is not a bound."""
     seconds_mip: float
+    seconds_solver: float
+    """Of these, seconds inside SCIP or PIQP."""
     seconds_nn: float
     seconds: float
     """Seconds since `solve` was called."""

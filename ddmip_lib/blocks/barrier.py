@@ -14,14 +14,12 @@ from .nn import NNSubproblem
 
 KEEP = 0.005
 """Share of each slack that a step leaves: the rest is the fraction to the boundary."""
-CENTRED, PASSING = 0.1, 10.0
+CENTRED, PASSING = 1e-3, 10.0
 """A point is near enough to the path when its Newton decrement is this share of the gap mu sum(kappa)."""
 FORCING = 0.1
 """Conjugate gradients stop when they have reduced the residual by this factor."""
-HALVINGS = 4
-POWER=1.5
-JUMP=torch.tensor(True)
-PROMISE=False
+TRIES, CUT = 4, 0.2
+"""Step lengths tried, and by what factor each is shorter: ReLU kinks would refuse any number of them."""
 NOISE = 1e-14
 
 
@@ -150,7 +148,7 @@ class LogBarrier:
         mu: float = 1e-2,
         mu_final: float = 1e-12,
         shrink: float = 0.1,
-        steps: int = 60,
+        steps: int = 20,
         cg_steps: int = 50,
         primal_dual: bool = True,
         callback: Callable[[np.ndarray, np.ndarray], None] | None = None,
@@ -213,7 +211,7 @@ class LogBarrier:
         mu = farthest.square().clamp(self._end, self.mu)
         known = self._dual if len(self._dual) == len(f.kappa) else torch.zeros_like(f.kappa)
         dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
-        at, self._dual = self._follow(sub, at, mu, dual, self._end, callback=self.callback)
+        at, self._dual = self._follow(sub, at, mu, dual, self._end, self.steps, callback=self.callback)
         return at.u.detach()
 
     def _follow(
@@ -223,13 +221,15 @@ class LogBarrier:
         mu: Tensor,
         dual: Tensor,
         end: float,
+        steps: int,
         live: Tensor | None = None,
         callback: Callable[[np.ndarray, np.ndarray], None] | None = None,
     ) -> tuple[Point, Tensor]:
         """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own pace."""
         f, stuck = at.f, torch.zeros(at.f.n_groups, dtype=torch.bool)
         live, left = ~stuck if live is None else live, torch.full_like(mu, torch.inf)
-        for _ in range(self.steps):
+        longest = torch.ones_like(mu)
+        for _ in range(steps):
             at.differentiate(dual)
             decrement = f.total(at.gradient(mu) ** 2 / (f.convexity + mu[f.group] * at.box_bend))
             near = torch.where(mu > end, PASSING, CENTRED) * mu * f.gap
@@ -237,12 +237,13 @@ class LogBarrier:
             live = live & ~(centred & (mu <= end))
             if not live.any() or sub.out_of_time:
                 break
-            lower = torch.minimum(self.shrink * mu, mu**POWER).clamp(min=end)
-            mu = torch.where(centred, torch.where(stuck & JUMP, end, lower), mu)
+            # a group that no step improves sits at a kink: it has one more try, at the end of the path
+            lower = torch.minimum(self.shrink * mu, mu**1.5 if self.primal_dual else mu).clamp(min=end)
+            mu = torch.where(centred, torch.where(stuck, end, lower), mu)
             slope = at.gradient(mu)
             d, residual = newton_direction(at, slope, mu, live, self.cg_steps)
-            promise = -f.total(slope * d)
-            new, length = self._search(at, d, promise, mu)
+            new, length = self._search(at, d, -f.total(slope * d), mu, longest)
+            longest = torch.where(length > 0, (length / CUT).clamp(max=1.0), 1.0)
             stuck = length == 0
             sides, target = length[f.side_group], f.kappa * mu[f.side_group]
             path = target / new.slack
@@ -253,25 +254,27 @@ class LogBarrier:
                 else path
             )
             off = f.total(((dual - path).abs() > 0.5 * path).double())
-            left = torch.where((length == 1) & (off == 0), torch.maximum(promise, residual) if PROMISE else residual, torch.inf)
+            left = torch.where((length == 1) & (off == 0), residual, torch.inf)
             at = new
             if callback is not None:
                 callback(at.u.detach().numpy(), mu.numpy())
         return at, dual
 
-    def _search(self, at: Point, d: Tensor, promise: Tensor, mu: Tensor) -> tuple[Point, Tensor]:
+    def _search(
+        self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor
+    ) -> tuple[Point, Tensor]:
         """The longest of the tried steps that keeps a share of all slacks and satisfies Armijo's rule, by group."""
         f = at.f
         ratio = (1 - KEEP) * at.slack[: 2 * len(d)] / torch.cat([-d, d]).clamp(min=1e-300)
-        length = ratio.new_ones(f.n_groups).scatter_reduce(0, f.side_group[: len(ratio)], ratio, "amin")
+        length = longest.scatter_reduce(0, f.side_group[: len(ratio)], ratio, "amin")
         before = at.phi - mu * at.logs + NOISE * (at.phi.abs() + f.gap)
-        for halving in range(HALVINGS + 1):
+        for attempt in range(TRIES + 1):
             new = Point(f, at.u.detach() + length[f.group] * d)
             lost = f.total((new.slack < 0.99 * KEEP * at.slack).double())
             ok = (lost == 0) & (new.phi - mu * new.logs <= before - 1e-4 * length * promise)
             if ok.all():
                 break
-            length = torch.where(ok, length, 0.5 * length if halving < HALVINGS - 1 else 0.0)
+            length = torch.where(ok, length, CUT * length if attempt < TRIES - 1 else 0.0)
         return new, length
 
     def _phase_one(self, sub: NNSubproblem, u: Tensor) -> tuple[Tensor, Tensor]:
@@ -304,7 +307,9 @@ class LogBarrier:
             groups = (torch.cat([sub.group, torch.arange(sub.n_groups)]), group, sub.n_groups)
             kappa = torch.cat([torch.ones(2 * (p + len(t)), dtype=u.dtype), rows.to(u.dtype)])
             at = Point(Inside(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t]))
-            at, _ = self._follow(sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, todo)
+            at, _ = self._follow(
+                sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, 5 * self.steps, todo
+            )
             end = at.u.detach()[:p]
             found = todo & (worst(sub.parts(end)[1]) < 0)
             u, outside = torch.where(found[sub.group], end, u), outside & ~found

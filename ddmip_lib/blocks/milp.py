@@ -23,8 +23,8 @@ MAX_CUTS = 1000
 """Largest range of a coupled integer variable: its square takes one cut for each unit of range."""
 TANGENTS = 9
 """Tangent points over the range of an on/off variable."""
-GAP, NODES = 1e-4, 50
-"""An x-step ends at this relative gap, or after so many nodes with a point in hand."""
+GAP, NODES, CUT_ROUNDS = 1e-4, 10, 5
+"""An x-step ends at this relative gap, or after so many nodes; its root gets so many rounds of cuts."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class BlockResult:
 
     values: np.ndarray | None
     status: str
+    seconds: float = 0.0
+    """Seconds inside the solver."""
 
 
 def square_cuts(lower: int, upper: int) -> list[tuple[float, float]]:
@@ -72,6 +74,7 @@ class MILPBlock:
         self.model.setPresolve(SCIP_PARAMSETTING.FAST)
         self.model.setParam("limits/gap", GAP)
         self.model.setParam("limits/nodes", NODES)
+        self.model.setParam("separating/maxroundsroot", CUT_ROUNDS)
         self.solved_before = False
 
     def _square(self, x: Any) -> Any:
@@ -132,6 +135,7 @@ class MILPBlock:
             objective = objective + (self.squares * (0.5 * rho[np.concatenate([self.squared, on])])).sum()
         self.model.setObjective(objective, "minimize")
         set_time_limit(self.model, remaining)
+        began = time.perf_counter()
         self.model.optimize()
         if self.model.getNSols() == 0 and self.model.getStatus() == "nodelimit":
             self.model.setParam("limits/nodes", -1)
@@ -144,9 +148,10 @@ class MILPBlock:
             # the objective is bounded (see require_bounded), so "infeasible or unbounded" means infeasible
             proved = self.model.getStatus() in ("infeasible", "inforunbd")
             return BlockResult(None, "infeasible" if proved else "time_limit")
+        seconds = time.perf_counter() - began
         values = solution_values(self.model, self.variables)
         values = np.where(self.split.snapshot.integer, np.round(values), values)
-        return BlockResult(self._switch_back(values, free), "solved")
+        return BlockResult(self._switch_back(values, free), "solved", seconds)
 
     def _free(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray) -> np.ndarray:
         """Minimisers of the on/off variables' own terms over their bounds."""

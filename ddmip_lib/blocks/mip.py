@@ -7,6 +7,7 @@ Parts of the block that hold no integer variable and share no row with one are a
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 import numpy as np
@@ -55,18 +56,20 @@ class QPBlock:
         diagonal = np.zeros(self.kept.size)
         diagonal[self.slots] = rho[self.mine]
         # a fresh solver each time: PIQP's update() of an existing one was seen to end in its iteration limit
-        solver = piqp.SparseSolver()
+        quadratic = sp.csc_matrix(sp.diags(diagonal, format="csc"))
+        began, solver = time.perf_counter(), piqp.SparseSolver()
         a, b = self.equalities
         g, low, high = self.inequalities
-        solver.setup(sp.csc_matrix(sp.diags(diagonal, format="csc")), cost, a, b, g, low, high, *self.bounds)
+        solver.setup(quadratic, cost, a, b, g, low, high, *self.bounds)
         status = solver.solve()
+        seconds = time.perf_counter() - began
         x = np.clip(solver.result.x, *self.bounds)
         if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
             # an interior-point method's word is no proof of infeasibility
             return BlockResult(None, "stopped" if has_point(self.split.block_model()) else "infeasible")
         values = np.zeros(self.split.snapshot.n_variables)
         values[self.kept] = x
-        return BlockResult(values, "solved")
+        return BlockResult(values, "solved", seconds)
 
     def _violation(self, x: np.ndarray) -> float:
         a, b = self.equalities
@@ -91,7 +94,8 @@ class JointBlock:
         integer = self.milp.solve(lam, copies, rho, deadline)
         if integer.values is None:
             return integer
-        return BlockResult(np.where(self.qp.mask, continuous.values, integer.values), "solved")
+        values = np.where(self.qp.mask, continuous.values, integer.values)
+        return BlockResult(values, "solved", continuous.seconds + integer.seconds)
 
 
 def mip_block(split: Split, seed: int = 0) -> MIPBlock:

@@ -1,0 +1,302 @@
+"""Does a test fail when the library is wrong? Each mutation breaks one formula in a copy of the library.
+
+    python tests/mutations.py [--list] [--only NAME]
+
+The tests named with a mutation must pass on the library as it is and fail, by an assertion, on the mutated copy.
+The working tree is never touched. Exit code 1 where a mutation survives or breaks more than a formula.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COPIED = ("ddmip_lib", "tests", "data", "pyproject.toml")
+# an installed package must not stand in for the copy: whoever runs the tests says what was imported
+CONFTEST = "from pathlib import Path\nimport ddmip_lib\nPath('imported').write_text(ddmip_lib.__file__)\n"
+GUARDS = "tests/unit/test_guards.py::"
+THEORY = "tests/unit/test_theory.py::TestIdentities::"
+STEP = GUARDS + "TestMultiplierStep::test_adds_the_penalty_of_both_steps_times_the_residual_and_nothing_else"
+ORDER = GUARDS + "TestMultiplierStep::test_each_block_takes_the_latest_point_of_the_other"
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Replace `snippet`, which must occur once in `file`, by `replacement`; one of `tests` must notice."""
+
+    name: str
+    file: str
+    snippet: str
+    replacement: str
+    tests: tuple[str, ...]
+
+
+MUTATIONS = [
+    Mutation(
+        "multiplier-sign",
+        "decomposition.py",
+        "run.lam + rho * r,",
+        "run.lam - rho * r,",
+        (THEORY + "test_all", STEP),
+    ),
+    Mutation(
+        "u-step-with-the-old-x",
+        "decomposition.py",
+        "NNSubproblem(run.split, run.w, run.lam,",
+        "NNSubproblem(run.split, (run if before.x is None else before).w, run.lam,",
+        (ORDER,),
+    ),
+    Mutation(
+        "u-step-before-the-x-step",
+        "decomposition.py",
+        "block = run.mip.solve(run.lam, run.copies, rho, run.deadline)",
+        "block = run.mip.solve(run.lam, run.copies if run.x is None else run.split.copies(run.nn.minimise("
+        "NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline), run.u)), rho, run.deadline)",
+        (ORDER,),
+    ),
+    Mutation(
+        "multiplier-before-u",
+        "decomposition.py",
+        "r = run.copies - run.w\n        run.lam",
+        "r = before.copies - run.w\n        run.lam",
+        (STEP, ORDER),
+    ),
+    Mutation(
+        "multiplier-rescaled-with-rho",
+        "decomposition.py",
+        "run.rho = following",
+        "run.lam, run.rho = run.lam * following.inputs / run.rho.inputs, following",
+        (STEP,),
+    ),
+    Mutation(
+        "penalty-of-outputs-ignored",
+        "split.py",
+        "np.full(self.coupled.size, rho.outputs)",
+        "np.full(self.coupled.size, rho.inputs)",
+        (STEP,),
+    ),
+    Mutation(
+        "penalty-of-outputs-ignored-in-the-nn-block",
+        "blocks/nn.py",
+        "return self.lam_y + self.rho.outputs * (y - self.y)",
+        "return self.lam_y + self.rho.inputs * (y - self.y)",
+        (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
+    ),
+    Mutation(
+        "groups-mixed-up",
+        "split.py",
+        ".index_add(0, where, values)",
+        ".index_add(0, where.flip(0), values)",
+        (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
+    ),
+    Mutation(
+        "no-projection-on-the-box",
+        "blocks/nn.py",
+        "return project_box(u, *self.split.box)",
+        "return u",
+        (GUARDS + "TestNNSubproblem::test_every_iterate_stays_in_the_box",),
+    ),
+    Mutation(
+        "budget-met-by-scaling",
+        "blocks/projections.py",
+        "return np.maximum(v - theta, 0.0)",
+        "return positive * budget / positive.sum()",
+        ("tests/unit/test_projections.py::TestCappedSum",),
+    ),
+    Mutation(
+        "tightening-sign",
+        "paper_split.py",
+        "self.tightening + left +",
+        "self.tightening - left +",
+        (
+            GUARDS
+            + "TestNNSubproblem::test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room",
+        ),
+    ),
+    Mutation(
+        "budget-row-dropped",
+        "problems/water.py",
+        "b[:, j].sum() <= budget",
+        "b[:-1, j].sum() <= budget",
+        (GUARDS + "test_every_budget_of_water_binds",),
+    ),
+    Mutation(
+        "margin-ignored",
+        "classes.py",
+        "below + (margin - below) * y",
+        "below + (0.0 - below) * y",
+        (GUARDS + "TestGraphSplitBlock::test_a_class_needs_a_logit_with_margin",),
+    ),
+    Mutation(
+        "class-zero-not-tied",
+        "classes.py",
+        "if not larger_helps(compiled, at):",
+        "if False:",
+        ("tests/unit/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
+    ),
+    Mutation(
+        "incumbent-not-verified",
+        "incumbent.py",
+        "if check.feasible and ",
+        "if ",
+        (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
+    ),
+    Mutation(
+        "worse-is-better",
+        "snapshot.py",
+        "self.sign * (new - old) <",
+        "self.sign * (old - new) <",
+        (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
+    ),
+    Mutation(
+        "completion-ignores-outputs",
+        "compiled.py",
+        "        fixed |= self.is_output\n",
+        "",
+        (GUARDS + "TestCompletion",),
+    ),
+    Mutation(
+        "tangents-too-low",
+        "blocks/milp.py",
+        "z - 2.0 * a * sigma + a**2 * b >= 0",
+        "z - 2.0 * a * sigma + 2.0 * a**2 * b >= 0",
+        (GUARDS + "TestGraphSplitBlock::test_x_step_agrees_with_enumeration_up_to_its_tangents",),
+    ),
+    Mutation(
+        "on-off-row-without-its-switch",
+        "onoff.py",
+        "on=side - a_b,",
+        "on=side,",
+        (GUARDS + "TestCompletion", GUARDS + "TestGraphSplitBlock"),
+    ),
+    Mutation(
+        "square-cut-missing",
+        "blocks/milp.py",
+        "for k in range(lower, upper)]",
+        "for k in range(lower, upper - 1)]",
+        ("tests/unit/test_mip_block.py::TestSquareCuts", "tests/unit/test_mip_block.py::TestMILPBlock"),
+    ),
+    Mutation(
+        "table-swapped",
+        "enumeration.py",
+        "[values[1, 0] - inputs[0], inputs[0] - values[0, 0]]",
+        "[inputs[0] - values[0, 0], values[1, 0] - inputs[0]]",
+        ("tests/unit/test_enumeration.py::test_one_binary_input_needs_no_further_variable",),
+    ),
+    Mutation(
+        "descent-test-decreases",
+        "penalty.py",
+        "progress.descends(self.sigma) else progress.rho.times(self.factor)",
+        "progress.descends(self.sigma) else progress.rho.times(1 / self.factor)",
+        (GUARDS + "TestPenaltyRules::test_descent_test_only_increases_and_ends_above_need",),
+    ),
+    Mutation(
+        "no-fraction-to-the-boundary",
+        "blocks/barrier.py",
+        "ratio = (1 - KEEP) * at.slack",
+        "ratio = 1e9 * at.slack",
+        (GUARDS + "test_barrier_steps_keep_a_share_of_every_slack",),
+    ),
+    Mutation(
+        "dual-test-left-out",
+        "decomposition.py",
+        "return dual < self.dual_tolerance and self._stationary(run)",
+        "return True",
+        ("tests/unit/test_theory.py::TestStoppingRule",),
+    ),
+]
+
+
+def mutate(text: str, mutation: Mutation) -> str:
+    """The text with the snippet replaced, or an end to the script that says what to do."""
+    if text.count(mutation.snippet) != 1:
+        what = "not found" if mutation.snippet not in text else "not unique"
+        sys.exit(f"{mutation.name}: snippet {what} in ddmip_lib/{mutation.file}: update tests/mutations.py")
+    return text.replace(mutation.snippet, mutation.replacement)
+
+
+def run_tests(copy: Path, tests: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run tests inside the copy, and make sure that they imported the library from there."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-rfE",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        *options,
+        *tests,
+    ]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy), "COLUMNS": "400"}
+    (copy / "imported").unlink(missing_ok=True)
+    result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    expected = copy / "ddmip_lib" / "__init__.py"
+    imported = (copy / "imported").read_text() if (copy / "imported").exists() else "nothing"
+    if imported != str(expected):
+        sys.exit(f"the tests imported {imported}, not {expected}:\n{result.stdout}{result.stderr}")
+    return result
+
+
+def verdict(result: subprocess.CompletedProcess[str]) -> tuple[bool, str]:
+    """Whether a test failed by an assertion, and which; an error of another kind is no catch."""
+    found = re.search(r"^(FAILED|ERROR) (\S+)(?: - (.*))?$", result.stdout, re.MULTILINE)
+    if result.returncode == 0:
+        return False, "SURVIVED"
+    if result.returncode != 1 or found is None:
+        return False, f"pytest ended with {result.returncode}: {result.stdout[-300:]}{result.stderr[-300:]}"
+    kind, test, reason = found.groups()
+    asserted = kind == "FAILED" and re.match(r"assert|AssertionError|Failed: DID NOT RAISE", reason or "")
+    where = test.rpartition("/")[2]
+    return bool(asserted), where if asserted else f"no assertion: {where}: {reason}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Break the library on purpose; a test must notice.")
+    parser.add_argument("--only", choices=[m.name for m in MUTATIONS], metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="name the mutations and stop")
+    arguments = parser.parse_args()
+    chosen = [m for m in MUTATIONS if arguments.only in (None, m.name)]
+    mutants = [mutate((ROOT / "ddmip_lib" / m.file).read_text(), m) for m in chosen]
+    if arguments.list:
+        print("\n".join(f"{m.name:<44} {m.file}" for m in chosen))
+        return 0
+    began, missed = time.perf_counter(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder).resolve()
+        for name in COPIED:
+            source, target = ROOT / name, copy / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, target)
+        (copy / "conftest.py").write_text(CONFTEST)
+        sound = run_tests(copy, sorted({test for m in chosen for test in m.tests}))
+        if sound.returncode != 0:
+            print(sound.stdout + sound.stderr)
+            sys.exit("the tests fail on the library as it is: mend that first")
+        print(f"unmutated: {sound.stdout.strip().splitlines()[-1]}, imported from the copy", flush=True)
+        for mutation, mutant in zip(chosen, mutants, strict=True):
+            file = copy / "ddmip_lib" / mutation.file
+            original = file.read_text()
+            file.write_text(mutant)
+            caught, why = verdict(run_tests(copy, list(mutation.tests), "-x"))
+            file.write_text(original)
+            missed += not caught
+            print(f"{'caught' if caught else 'MISSED'}  {mutation.name:<44} {why}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} caught in {time.perf_counter() - began:.0f} s")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

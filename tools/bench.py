@@ -1,0 +1,129 @@
+"""What one outer iteration of Algorithm 1 costs: `make bench` prints and stores one table.
+
+For each network and number of samples, the milliseconds of an iteration: in the MIP block (and of these inside PIQP
+or SCIP), in the NN block, and the bare cost of the network passes that the iteration made, counted and run again on
+their own. What is left after solver and passes is the library's overhead. All figures come from one run on one
+machine: compare them with each other only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ddmip_lib import PGD, DualDecomposition, LogBarrier, __version__
+from ddmip_lib.data import load_water, source_line
+from ddmip_lib.predictors import mlp
+from ddmip_lib.problems import water_potability
+
+SIZES = (25, 50, 100, 200, 400)
+NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
+BLOCKS: dict[str, Callable[[], Any]] = {"gradient": PGD, "adam": lambda: PGD(method="adam"), "barrier": LogBarrier}
+COLUMNS = ("block", "net", "n", "iteration_ms", "mip_ms", "solver_ms", "nn_ms", "passes_ms", "overhead_ms")
+
+
+class Counted(nn.Module):
+    """A network that counts its passes, with and without a gradient to follow."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net, self.calls = net, {True: 0, False: 0}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls[torch.is_grad_enabled()] += 1
+        return self.net(x)
+
+
+def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int = 10) -> dict[str, Any]:
+    """Median milliseconds of an iteration with rho = 10, after one iteration of warm-up."""
+    problem = water_potability(n=n, net=Counted(mlp(depth, width, 9, seed=0)).eval(), seed=42)
+    solver = DualDecomposition(nn_block=BLOCKS[block](), penalty=10.0)
+    run = solver.start(problem, seed=42)
+    net = run.split.compiled.predictors[0].net
+    assert isinstance(net, Counted)
+    if any(p.requires_grad for p in net.parameters()):
+        raise RuntimeError("the weights of the network would get gradients")
+    solver.step(run)
+    net.calls.update({True: 0, False: 0})
+    total = []
+    for _ in range(iterations):
+        begin = time.perf_counter()
+        solver.step(run)
+        total.append(time.perf_counter() - begin)
+    columns = {name: 1e3 * float(np.median(run.history[f"seconds_{name}"][1:])) for name in ("mip", "solver", "nn")}
+    x = torch.tensor(problem.predictors[0].raw(np.zeros((1, 9))).repeat(9, axis=1).repeat(n, axis=0))
+    passes = 1e3 * _bare(net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()})
+    iteration = 1e3 * float(np.median(total))
+    return {
+        "block": block, "net": f"{depth}x{width}", "n": n, "iteration_ms": iteration, "mip_ms": columns["mip"],
+        "solver_ms": columns["solver"], "nn_ms": columns["nn"], "passes_ms": passes,
+        "overhead_ms": iteration - columns["solver"] - passes,
+    }  # fmt: skip
+
+
+def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: int = 5) -> float:
+    """Seconds of so many passes: forward and back to the inputs where a gradient is followed, forward alone elsewhere."""
+    u, ones = x.clone().requires_grad_(True), torch.ones(len(x), 1, dtype=x.dtype)
+
+    def back() -> None:
+        torch.autograd.grad(net(u), u, ones)
+
+    def forward() -> None:
+        with torch.no_grad():
+            net(x)
+
+    seconds = 0.0
+    for run, count in ((back, calls[True]), (forward, calls[False])):
+        measured = []
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            for _ in range(10):
+                run()
+            measured.append((time.perf_counter() - begin) / 10)
+        seconds += count * float(np.median(measured))
+    return seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Cost of one outer iteration of Algorithm 1.")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--blocks", nargs="+", choices=list(BLOCKS), default=list(BLOCKS))
+    parser.add_argument("--output", type=Path, default=Path("_build/bench.json"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    load_water()
+    print(source_line())
+    print(" ".join(f"{name:>12}" for name in COLUMNS))
+    rows = []
+    for block in arguments.blocks:
+        for depth, width in NETS:
+            for n in arguments.sizes:
+                row = iteration_cost(block, depth, width, n)
+                rows.append(row)
+                cells = (f"{row[c]:.2f}" if isinstance(row[c], float) else str(row[c]) for c in COLUMNS)
+                print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
+    record = {
+        "library": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "date": time.strftime("%Y-%m-%d"),
+        "data": source_line(),
+        "rows": rows,
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(record, indent=1))
+    print(f"stored in {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()
