@@ -97,7 +97,8 @@ class DualDecomposition:
     paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
     `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: half the median size of the logits at
     the start), `multiplier_bound` (a safeguard: multipliers are clipped to this size), `callback(run)` after each
-    iteration (a true result stops the run).
+    iteration (a true result stops the run), `device` and `dtype` of the networks inside the NN block (points are
+    verified on the CPU in double precision all the same).
 
     >>> from ddmip_lib.problems import hand_sized
     >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
@@ -117,6 +118,8 @@ class DualDecomposition:
         temperature: float | None = None,
         multiplier_bound: float | None = None,
         callback: Callable[[Run], Any] | None = None,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float64,
     ) -> None:
         if int(max_iterations) != max_iterations or max_iterations < 1:
             raise ValueError(f"max_iterations={max_iterations} must be a positive integer.")
@@ -136,6 +139,11 @@ class DualDecomposition:
             np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
         )
         self.callback = callback
+        self.device, self.dtype = torch.device(device), dtype
+        if not dtype.is_floating_point:
+            raise ValueError(f"dtype={dtype} must be a floating-point type such as torch.float32.")
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device={str(device)!r}: this torch finds no CUDA device; use device='cpu'.")
         self.method = "dual decomposition"
 
     @classmethod
@@ -163,6 +171,7 @@ class DualDecomposition:
         began = time.perf_counter()
         check_call(problem, time_limit, seed)
         split = self._split(Compiled(problem.model, problem.predictors), problem.start)
+        split.place(self.device, self.dtype)
         mip, incumbent = mip_block(split, seed), Incumbent(split.compiled, began)
         incumbent.consider_start(problem.start, time_limit)
         penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)

@@ -8,6 +8,8 @@ $\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -40,6 +42,16 @@ class Gather:
         if self.plain:
             return u.view(self.index.shape).clone()  # a network may work in place
         return torch.where(self.free, u[self.index], self.fixed)
+
+
+class Elsewhere:
+    """A copy of a network on another device or in another precision, between double-precision vectors on the CPU."""
+
+    def __init__(self, net: torch.nn.Module, device: torch.device | str, dtype: torch.dtype) -> None:
+        self.net, self.device, self.dtype = copy.deepcopy(net).to(device, dtype), device, dtype
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.net(x.to(self.device, self.dtype)).to("cpu", torch.float64)
 
 
 class Split:
@@ -77,6 +89,7 @@ class Split:
             )
             for m in compiled.maps
         ]
+        self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [p.net for p in compiled.predictors]
         self.output_positions = np.concatenate([m.output.ravel() for m in compiled.maps])
         self.start = self._start(start)
 
@@ -84,8 +97,14 @@ class Split:
 
     def raw(self, u: torch.Tensor) -> torch.Tensor:
         """What all networks say at u, in one vector."""
-        parts = [p.net(g(u)).reshape(-1) for p, g in zip(self.compiled.predictors, self.gathers, strict=True)]
+        parts = [net(gather(u)).reshape(-1) for net, gather in zip(self.nets, self.gathers, strict=True)]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
+        """Evaluate the networks of the NN block elsewhere, or in another precision; verification stays as it is."""
+        if (torch.device(device).type, dtype) != ("cpu", torch.float64):
+            self.nets = [Elsewhere(p.net, device, dtype) for p in self.compiled.predictors]
+            self.noise = max(self.noise, 100 * torch.finfo(dtype).eps)
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         """The outputs as this split sees them, entry by entry."""
@@ -107,6 +126,8 @@ class Split:
     """Rows rows_u u + rows_y y <= rows_b that the NN block must satisfy (none here)."""
     tightening: torch.Tensor = torch.zeros(0, dtype=torch.float64)
     hinge_weight = 1.0
+    noise = 1e-12
+    """Relative size of the rounding errors in the NN block's values."""
 
     def rows(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The NN block's rows, as h <= 0."""

@@ -10,7 +10,6 @@ from .nn import NNSubproblem
 
 MAX_CURVATURE = 100.0
 """Largest curvature believed without having seen it along a step of some length, in units of rho."""
-NOISE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ class PGD:
         self._bend = np.where(moved, np.maximum(self._bend, bend), self._bend)
         cap = np.maximum(self._bend, MAX_CURVATURE * rho)
         # a group at the cap sits at a kink, where no step passes however short: let it step across
-        noise = NOISE * np.maximum(np.abs(values), 1.0)
+        noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
         failed = (values > before.values - before.drop + noise) & (self._curvature < cap)
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
         relaxed = np.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)

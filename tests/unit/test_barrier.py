@@ -22,7 +22,9 @@ class Subproblem:
 
     out_of_time = False
 
-    def __init__(self, terms, lower, upper, rows=None, x=0.0, rho=1.0, group=None, row_group=None, interior=None):
+    def __init__(
+        self, terms, lower, upper, rows=None, x=0.0, rho=1.0, group=None, row_group=None, interior=None
+    ):
         self.terms, self.rows = terms, rows or (lambda u: u[:0])
         self.lower, self.upper = torch.tensor(lower), torch.tensor(upper)
         p, m = len(lower), len(self.rows(self.lower))
@@ -155,7 +157,9 @@ def test_phase_one_finds_the_inside_of_a_nonconvex_set():
     u = block.minimise(sub, np.array([-0.2, 0.1]))
     assert block.phase_one == "ok"
     assert (rows(torch.tensor(u)) < 0).all()
-    assert sub.phi(u) == pytest.approx(0.5 * (1 + 0.09 - 0.6 * np.sqrt(0.75)), abs=1e-4)  # at (1/2, sqrt(3)/2)
+    assert sub.phi(u) == pytest.approx(
+        0.5 * (1 + 0.09 - 0.6 * np.sqrt(0.75)), abs=1e-4
+    )  # at (1/2, sqrt(3)/2)
 
 
 def test_an_empty_set_is_reported_and_handled_by_the_hinge():
@@ -169,12 +173,18 @@ def test_an_empty_set_is_reported_and_handled_by_the_hinge():
 
 def test_equalities_have_no_inside_and_take_the_hinge():
     sub = Subproblem(
-        nothing, [-1.0], [1.0], lambda u: torch.cat([u - 0.5, 0.5 - u, u - 0.9]), interior=[False, False, True]
+        nothing,
+        [-1.0],
+        [1.0],
+        lambda u: torch.cat([u - 0.5, 0.5 - u, u - 0.9]),
+        interior=[False, False, True],
     )
     block = fixed(1e-10)
     assert block.minimise(sub, np.array([0.0]))[0] == pytest.approx(0.5, abs=1e-3)
     assert block.phase_one == "ok"
-    only = Subproblem(nothing, [-1.0], [1.0], lambda u: torch.cat([u - 0.5, 0.5 - u]), interior=[False, False])
+    only = Subproblem(
+        nothing, [-1.0], [1.0], lambda u: torch.cat([u - 0.5, 0.5 - u]), interior=[False, False]
+    )
     assert block.minimise(only, np.array([0.0]))[0] == pytest.approx(0.5, abs=1e-3)
     assert block.phase_one == "no rows"
 
@@ -316,7 +326,9 @@ def test_rows_on_outputs_are_kept_strictly():
     for y in built.y.flat:
         built.model.addCons(y >= 0.2)
     points = []
-    solver = DualDecomposition(nn_block=LogBarrier(), penalty=5.0, callback=lambda run: points.append(run.u.copy()))
+    solver = DualDecomposition(
+        nn_block=LogBarrier(), penalty=5.0, callback=lambda run: points.append(run.u.copy())
+    )
     solution = solver.solve(built.problem, time_limit=20)
     reference = DualDecomposition(penalty=5.0).solve(built.problem, time_limit=20)
     assert solution.objective == pytest.approx(reference.objective, abs=1e-2)

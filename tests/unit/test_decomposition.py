@@ -280,3 +280,29 @@ def test_last_iterate_is_reported_apart() -> None:
         else:
             assert solution.objective_last == last
             assert instance.sign * (solution.objective - last) <= 1e-9
+
+
+class TestPrecision:
+    def test_single_precision_steps_give_verified_points(self) -> None:
+        problem = water_potability(n=6, net=mlp(2, 8, 9, seed=1), seed=42)
+        double, single = (
+            DualDecomposition(penalty=1.0, max_iterations=20, dtype=dtype).solve(problem, seed=1)
+            for dtype in (torch.float64, torch.float32)
+        )
+        assert problem.verify(single).feasible
+        first = [s.history["primal_residual"][0] for s in (double, single)]
+        assert first[0] == pytest.approx(first[1], rel=1e-4)
+        assert first[0] != first[1]  # it did compute in another precision
+
+    def test_bad_device_or_type(self) -> None:
+        with pytest.raises(ValueError, match="floating-point"):
+            DualDecomposition(dtype=torch.int64)
+        if not torch.cuda.is_available():
+            with pytest.raises(ValueError, match="no CUDA device"):
+                DualDecomposition(device="cuda")
+
+    @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    def test_cuda(self) -> None:
+        problem = water_potability(n=6, net=mlp(2, 8, 9, seed=1), seed=42)
+        solution = DualDecomposition(penalty=1.0, max_iterations=20, device="cuda").solve(problem, seed=1)
+        assert problem.verify(solution).feasible
