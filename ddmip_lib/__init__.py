@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from .bigm import BigM
+from .blocks.barrier import LogBarrier
 from .blocks.pgd import PGD
 from .decomposition import DualDecomposition
 from .enumeration import Enumeration
@@ -17,6 +18,7 @@ __all__ = [
     "BigM",
     "DualDecomposition",
     "Enumeration",
+    "LogBarrier",
     "NeuralMIP",
     "SingleStepGradient",
     "Solution",

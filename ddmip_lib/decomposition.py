@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from .blocks.barrier import LogBarrier
 from .blocks.mip import MIPBlock, mip_block
 from .blocks.nn import NNBlock, NNSubproblem
 from .blocks.pgd import PGD
@@ -148,9 +149,14 @@ class DualDecomposition:
 
     @classmethod
     def paper(cls, nn_block: str = "pgd") -> DualDecomposition:
-        """The paper's settings: rho = 10 fixed, 25 steps of a fresh Adam (or its barrier), primal test alone, 50
-        iterations. Its time limit of 300 s is an argument of `solve`."""
-        blocks = {"pgd": PGD(steps=25, method="adam", learning_rate=0.01)}
+        """The paper's settings: rho = 10 fixed, primal test alone, 50 iterations; in the NN block 25 steps of a fresh
+        Adam ("pgd"), a damped Newton barrier ("barrier"), or what the paper's set-up calls the barrier variant,
+        L-BFGS-B ("lbfgsb"). Its time limit of 300 s is an argument of `solve`."""
+        blocks: dict[str, NNBlock] = {
+            "pgd": PGD(steps=25, method="adam", learning_rate=0.01),
+            "barrier": LogBarrier.paper(),
+            "lbfgsb": LogBarrier.paper("lbfgsb"),
+        }
         if nn_block not in blocks:
             raise ValueError(
                 f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}."

@@ -14,11 +14,12 @@ from .nn import NNSubproblem
 
 KEEP = 0.005
 """Share of each slack that a step leaves: the rest is the fraction to the boundary."""
-CENTRED, PASSING = 1e-3, 10.0
+CENTRED, PASSING = 1e-2, 10.0
 """A point is near enough to the path when its Newton decrement is this share of the gap mu sum(kappa)."""
 FORCING = 0.1
 """Conjugate gradients stop when they have reduced the residual by this factor."""
 TRIES, CUT = 4, 0.2
+SHORT = 0.0
 """Step lengths tried, and by what factor each is shorter: ReLU kinks would refuse any number of them."""
 NOISE = 1e-14
 
@@ -148,7 +149,7 @@ class LogBarrier:
         mu: float = 1e-2,
         mu_final: float = 1e-12,
         shrink: float = 0.1,
-        steps: int = 20,
+        steps: int = 10,
         cg_steps: int = 50,
         primal_dual: bool = True,
         callback: Callable[[np.ndarray, np.ndarray], None] | None = None,
@@ -205,11 +206,12 @@ class LogBarrier:
 
     def _newton(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
         at = Point(f, u)
-        ahead = torch.clamp(u - grad(at.values.sum(), at.u, twice=False) / f.convexity, f.lower, f.upper)
+        known = self._dual if len(self._dual) == len(f.kappa) else torch.zeros_like(f.kappa)
+        slope = grad(at.values.sum() + known[2 * len(u) :] @ at.h, at.u, twice=False)
+        ahead = torch.clamp(u - slope / f.convexity, f.lower, f.upper)
         step = (ahead - u).abs() / (f.upper - f.lower)
         farthest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
         mu = farthest.square().clamp(self._end, self.mu)
-        known = self._dual if len(self._dual) == len(f.kappa) else torch.zeros_like(f.kappa)
         dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
         at, self._dual = self._follow(sub, at, mu, dual, self._end, self.steps, callback=self.callback)
         return at.u.detach()
@@ -227,13 +229,15 @@ class LogBarrier:
     ) -> tuple[Point, Tensor]:
         """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own pace."""
         f, stuck = at.f, torch.zeros(at.f.n_groups, dtype=torch.bool)
-        live, left = ~stuck if live is None else live, torch.full_like(mu, torch.inf)
+        live = ~stuck if live is None else live
+        left = residual = torch.full_like(mu, torch.inf)
         longest = torch.ones_like(mu)
         for _ in range(steps):
             at.differentiate(dual)
             decrement = f.total(at.gradient(mu) ** 2 / (f.convexity + mu[f.group] * at.box_bend))
-            near = torch.where(mu > end, PASSING, CENTRED) * mu * f.gap
-            centred = stuck | (decrement <= CENTRED * mu * f.gap) | (left <= near)
+            enough = mu * f.gap
+            centred = stuck | (torch.minimum(decrement, left) <= CENTRED * enough)
+            centred = centred | ((residual <= PASSING * enough) & (mu > end))
             live = live & ~(centred & (mu <= end))
             if not live.any() or sub.out_of_time:
                 break
@@ -242,9 +246,10 @@ class LogBarrier:
             mu = torch.where(centred, torch.where(stuck, end, lower), mu)
             slope = at.gradient(mu)
             d, residual = newton_direction(at, slope, mu, live, self.cg_steps)
-            new, length = self._search(at, d, -f.total(slope * d), mu, longest)
-            longest = torch.where(length > 0, (length / CUT).clamp(max=1.0), 1.0)
+            promise = -f.total(slope * d)
+            new, length = self._search(at, d, promise, mu, longest)
             stuck = length == 0
+            longest = torch.where(stuck, 1.0, (length / CUT).clamp(max=1.0))
             sides, target = length[f.side_group], f.kappa * mu[f.side_group]
             path = target / new.slack
             estimate = dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
@@ -254,7 +259,9 @@ class LogBarrier:
                 else path
             )
             off = f.total(((dual - path).abs() > 0.5 * path).double())
-            left = torch.where((length == 1) & (off == 0), residual, torch.inf)
+            # what a full step leaves of the gradient, and a bound for what it left of the model
+            residual = torch.where((length == 1) & (off == 0), residual, torch.inf)
+            left = torch.maximum(promise, residual)
             at = new
             if callback is not None:
                 callback(at.u.detach().numpy(), mu.numpy())

@@ -7,7 +7,8 @@ import pyscipopt
 import pytest
 import torch
 
-from ddmip_lib import PGD, BigM, DualDecomposition, NeuralMIP
+from ddmip_lib import PGD, BigM, DualDecomposition, Enumeration, LogBarrier, NeuralMIP, SingleStepGradient
+from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 
@@ -15,6 +16,11 @@ SOLVERS = {
     "dual decomposition": lambda: DualDecomposition(),
     "gradient steps": lambda: DualDecomposition(nn_block=PGD(method="gradient")),
     "paper": lambda: DualDecomposition.paper(),
+    "graph split": lambda: DualDecomposition(split="graph"),
+    "barrier": lambda: DualDecomposition(nn_block=LogBarrier()),
+    "paper, barrier": lambda: DualDecomposition.paper("barrier"),
+    "single step gradient": lambda: SingleStepGradient(),
+    "enumeration": lambda: Enumeration(),
     "big-m": lambda: BigM("bigm"),
     "sos1": lambda: BigM("sos"),
 }
@@ -113,6 +119,10 @@ def test_infeasible_rows_give_a_status(solver, vtype):
     m.setObjective(y[0, 0])
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 3, 2), x, y)
+    if vtype == "C" and isinstance(solver, Enumeration):
+        with pytest.raises(ProblemError, match="integer"):
+            solver.solve(problem)
+        return
     solution = solver.solve(problem, time_limit=20)
     assert solution.status == "infeasible"
     assert not solution.found
@@ -135,6 +145,10 @@ def test_contradictory_rows_on_outputs_give_a_status(solver):
 def test_water_is_never_worse_than_leaving_it_alone(solver):
     problem = water_potability(n=8, net=mlp(2, 8, 9, seed=1), seed=42)
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
+    if isinstance(solver, Enumeration):
+        with pytest.raises(ProblemError, match="integer"):
+            solver.solve(problem)
+        return
     solution = solver.solve(problem, time_limit=3, seed=42)
     assert solution.objective >= untreated
     assert problem.verify(solution).feasible

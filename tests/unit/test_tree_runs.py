@@ -44,7 +44,7 @@ def without_and_best_of_random(problem, tries: int, seed: int) -> tuple[float, f
     objectives = []
     for _ in range(tries):
         soils = np.zeros(n)
-        soils[rng.choice(n, budget, replace=False)] = 1.0
+        soils[rng.choice(n, min(budget, n), replace=False)] = 1.0
         objectives.append(s.objective(compiled.complete(at(problem, soils))))
     return s.objective(compiled.complete(at(problem, np.zeros(n)))), max(objectives)
 
