@@ -58,9 +58,7 @@ class BigM:
         self.feastol = feastol
         self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
 
-    def solve(
-        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
-    ) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Build the exact model and let SCIP work on it until the time limit."""
         began = time.perf_counter()
         check_call(problem, time_limit, seed)
@@ -86,17 +84,10 @@ class BigM:
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
         restricted = classes and self.margin > 0
-        return exact_solution(
-            self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted
-        )
+        return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted)
 
     def _embed(
-        self,
-        model: Model,
-        variables: list[Any],
-        compiled: Compiled,
-        flat: list[list[nn.Module]],
-        deadline: float,
+        self, model: Model, variables: list[Any], compiled: Compiled, flat: list[list[nn.Module]], deadline: float
     ) -> bool:
         """Write every network into `model`, a few samples at a time; False where the time ran out."""
         cells = zip(compiled.predictors, compiled.maps, flat, strict=True)

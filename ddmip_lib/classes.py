@@ -13,9 +13,7 @@ MARGIN = 1e-3
 """Smallest logit that a model may call class 1: without one, solver tolerances call samples potable that are not."""
 
 
-def tie_class(
-    model: Model, y: Any, compiled: Compiled, at: int, low: float, high: float, margin: float
-) -> Any:
+def tie_class(model: Model, y: Any, compiled: Compiled, at: int, low: float, high: float, margin: float) -> Any:
     r"""A logit $o \in [l, u]$ with $y = 1 \Rightarrow o \ge$ margin and, unless a larger y only helps,
     $y = 0 \Rightarrow o \le 0$."""
     below, above = min(low, 0.0), max(high, margin)

@@ -12,15 +12,7 @@ from pyscipopt import Model, quicksum
 from .errors import ProblemError
 from .onoff import OnOff, OnOffRow
 from .predictor import Predictor, is_variable
-from .snapshot import (
-    ROW_HANDLERS,
-    Snapshot,
-    copy_model,
-    matrix_of,
-    read_model,
-    set_time_limit,
-    solution_values,
-)
+from .snapshot import ROW_HANDLERS, Snapshot, copy_model, matrix_of, read_model, set_time_limit, solution_values
 from .verification import TOLERANCE, Verification, relative_violation
 
 
@@ -83,9 +75,7 @@ class Compiled:
         """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
         s = self.snapshot
         if values.shape != (s.n_variables,):
-            raise ProblemError(
-                f"a point has {s.n_variables} values, one for each variable; got {values.shape}."
-            )
+            raise ProblemError(f"a point has {s.n_variables} values, one for each variable; got {values.shape}.")
         known = np.isfinite(values) | self.is_output
         if not known.all():
             raise ProblemError(f"the point has no finite value for {s.names[int(np.argmin(known))]}.")

@@ -136,9 +136,7 @@ class DualDecomposition:
         self.dual_tolerance = None if dual_tolerance is None else positive(dual_tolerance, "dual_tolerance")
         self.detect_cycles = detect_cycles
         self.temperature = None if temperature is None else positive(temperature, "temperature")
-        self.multiplier_bound = (
-            np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
-        )
+        self.multiplier_bound = np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
         self.callback = callback
         self.device, self.dtype = torch.device(device), dtype
         if not dtype.is_floating_point:
@@ -158,9 +156,7 @@ class DualDecomposition:
             "lbfgsb": LogBarrier.paper("lbfgsb"),
         }
         if nn_block not in blocks:
-            raise ValueError(
-                f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}."
-            )
+            raise ValueError(f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}.")
         solver = cls(
             nn_block=blocks[nn_block],
             penalty=Fixed(10.0),
@@ -236,18 +232,14 @@ class DualDecomposition:
             return run
         converged = self._converged(run, max(primal), max(dual))
         settled = converged or (max(*primal, *dual) > 1e-8 and self._repeats(run))
-        following = run.penalty.after(
-            Progress(run.rho, primal, dual, settled, partial(_descends, before, run))
-        )
+        following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(_descends, before, run)))
         if following is None:
             run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:
             run.rho = following
         return run
 
-    def solve(
-        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
-    ) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Run Algorithm 1 and return the best verified point."""
         run = self.start(problem, time_limit, seed)
         with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:

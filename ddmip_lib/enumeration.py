@@ -56,9 +56,7 @@ class Enumeration:
             raise ValueError(f"max_values={max_values} must be at least 1.")
         self.max_values = max_values
 
-    def solve(
-        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
-    ) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Tabulate the networks and let SCIP work on the MILP until the time limit."""
         began = time.perf_counter()
         check_call(problem, time_limit, seed)

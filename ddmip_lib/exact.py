@@ -15,13 +15,7 @@ from .solution import Solution
 
 
 def optimise(
-    model: Model,
-    variables: Any,
-    incumbent: Incumbent,
-    deadline: float,
-    method: str,
-    progress: bool,
-    feastol: float,
+    model: Model, variables: Any, incumbent: Incumbent, deadline: float, method: str, progress: bool, feastol: float
 ) -> None:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model."""
     model.setParam("numerics/feastol", feastol)
@@ -34,9 +28,7 @@ def optimise(
             bar.update(1)
             bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
 
-        model.attachEventHandlerCallback(
-            on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents"
-        )
+        model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
         set_time_limit(model, deadline - time.perf_counter())
         model.optimize()
     if model.getNSols():

@@ -73,9 +73,7 @@ class SingleStepGradient:
         self.learning_rate, self.decay, self.penalty = learning_rate, decay, penalty
         self.method = f"single-step gradient, {'repaired' if repaired else 'as printed'}"
 
-    def solve(
-        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
-    ) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         began = time.perf_counter()
         deadline = began + time_limit

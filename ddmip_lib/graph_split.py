@@ -57,15 +57,7 @@ class GraphSplit(Split):
             low, high = reach(predictor, where, self.compiled.snapshot)
             for cell, at in np.ndenumerate(where.output):
                 if predictor.kind == "classification":
-                    tie_class(
-                        model,
-                        variables[at],
-                        self.compiled,
-                        int(at),
-                        float(low[cell]),
-                        float(high[cell]),
-                        MARGIN,
-                    )
+                    tie_class(model, variables[at], self.compiled, int(at), float(low[cell]), float(high[cell]), MARGIN)
                     positions.append(added)
                     added += 1
                     continue

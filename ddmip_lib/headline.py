@@ -56,8 +56,7 @@ def _as_text(entries: list[tuple[str, str, int | float]]) -> str:
 
 def _as_html(entries: list[tuple[str, str, int | float]]) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(label)}</th><td>{_format(value)}</td></tr>'
-        for _, label, value in entries
+        f'<tr><th scope="row">{escape(label)}</th><td>{_format(value)}</td></tr>' for _, label, value in entries
     )
     return f'<table class="headline"><caption>What we measured</caption><tbody>{rows}</tbody></table>'
 

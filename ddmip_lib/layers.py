@@ -42,9 +42,7 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
         raise UnsupportedNetworkError("the network has no Linear layer, so there is nothing to embed.")
     probe = torch.tensor(np.random.default_rng(0).standard_normal((4, n_in)))
     with torch.no_grad():
-        same = torch.allclose(
-            nn.Sequential(*layers)(probe), copy.deepcopy(net).double()(probe), rtol=1e-9, atol=1e-9
-        )
+        same = torch.allclose(nn.Sequential(*layers)(probe), copy.deepcopy(net).double()(probe), rtol=1e-9, atol=1e-9)
     if not same:
         raise UnsupportedNetworkError(
             f"{type(net).__name__} does more in forward() than its layers say: use DualDecomposition instead."
@@ -52,9 +50,7 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
     return layers
 
 
-def interval_bounds(
-    layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def interval_bounds(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     r"""Bounds of a flat network over boxes, row by row, by interval arithmetic.
 
     A layer $Wx + b$ maps $[l, u]$ to $W^+ l + W^- u + b$ and $W^+ u + W^- l + b$; activations are monotone.
@@ -69,10 +65,7 @@ def interval_bounds(
         for layer in layers:
             if isinstance(layer, nn.Linear):
                 plus, minus = layer.weight.clamp(min=0), layer.weight.clamp(max=0)
-                low, high = (
-                    low @ plus.T + high @ minus.T + layer.bias,
-                    high @ plus.T + low @ minus.T + layer.bias,
-                )
+                low, high = (low @ plus.T + high @ minus.T + layer.bias, high @ plus.T + low @ minus.T + layer.bias)
             else:
                 low, high = layer(low), layer(high)
     return low.numpy(), high.numpy()
@@ -95,9 +88,7 @@ def _fold(linear: nn.Module, norm: nn.BatchNorm1d) -> nn.Linear:
     """The Linear layer that equals `norm` (in eval mode) after `linear`."""
     assert isinstance(linear, nn.Linear)
     if norm.running_mean is None or norm.running_var is None:
-        raise UnsupportedNetworkError(
-            "BatchNorm1d without running statistics depends on the batch: track them."
-        )
+        raise UnsupportedNetworkError("BatchNorm1d without running statistics depends on the batch: track them.")
     folded = _with_bias(linear)
     scale = (norm.running_var.double() + norm.eps).rsqrt()
     shift = -norm.running_mean.double() * scale

@@ -59,18 +59,14 @@ def find_onoff(s: Snapshot, candidates: np.ndarray, own_rows: np.ndarray) -> lis
         if not mine.size or v in elsewhere or taken.intersection(mine):
             continue
         members = [dict(zip(*_entries(rows, r), strict=True)) for r in mine]
-        common = set.intersection(
-            *({i for i in m if binary[i]}.union(*(zeroed[t] for t in m)) for m in members)
-        )
+        common = set.intersection(*({i for i in m if binary[i]}.union(*(zeroed[t] for t in m)) for m in members))
         for b in sorted(common):
             zero = {t for m in members for t in m if b in zeroed[t]}
             sides = zip(members, s.row_lower[mine], s.row_upper[mine], strict=True)
             shaped = [_on_off_rows(s, m, v, b, zero, lower, upper) for m, lower, upper in sides]
             if all(shape is not None for shape in shaped):
                 found.append(
-                    OnOff(
-                        int(v), b, tuple(row for shape in shaped for row in shape or ()), tuple(mine.tolist())
-                    )
+                    OnOff(int(v), b, tuple(row for shape in shaped for row in shape or ()), tuple(mine.tolist()))
                 )
                 taken.update(mine)
                 break
@@ -82,9 +78,7 @@ def _entries(rows: sp.csr_matrix, r: int) -> tuple[list[int], list[float]]:
     return rows.indices[span].tolist(), rows.data[span].tolist()
 
 
-def _zeroed(
-    s: Snapshot, rows: sp.csr_matrix, binary: np.ndarray, own_rows: np.ndarray
-) -> defaultdict[int, set[int]]:
+def _zeroed(s: Snapshot, rows: sp.csr_matrix, binary: np.ndarray, own_rows: np.ndarray) -> defaultdict[int, set[int]]:
     """For each t >= 0 the binaries b that a row t <= U b lets make it zero."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for r in np.flatnonzero(own_rows & (np.diff(rows.indptr) == 2)).tolist():

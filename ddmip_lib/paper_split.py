@@ -41,10 +41,7 @@ class PaperSplit(Split):
     name = "paper"
 
     def __init__(
-        self,
-        compiled: Compiled,
-        start: list[np.ndarray] | None = None,
-        temperature: float | None = None,
+        self, compiled: Compiled, start: list[np.ndarray] | None = None, temperature: float | None = None
     ) -> None:
         super().__init__(compiled, start)
         s = self.snapshot
@@ -66,11 +63,7 @@ class PaperSplit(Split):
         others = [c for c in s.others if compiled.is_output[list(c.variables)].any()]
         stray = used[~allowed[used]]
         if stray.size or others:
-            what = (
-                f"variable {s.names[stray[0]]}"
-                if stray.size
-                else f"{others[0].kind} constraint {others[0].name}"
-            )
+            what = f"variable {s.names[stray[0]]}" if stray.size else f"{others[0].kind} constraint {others[0].name}"
             raise NotSeparable(
                 f"{what} shares a constraint with a network output, so the paper split does not exist for this "
                 'problem: the NN block owns outputs and network inputs only. Use split="graph" (the default where '

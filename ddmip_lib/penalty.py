@@ -138,11 +138,7 @@ class ResidualBalancing(Fixed):
         parts = zip(progress.primal, progress.dual, strict=True)
         return progress.rho.times(
             *(
-                self.factor
-                if primal > self.ratio * dual
-                else 1 / self.factor
-                if dual > self.ratio * primal
-                else 1.0
+                self.factor if primal > self.ratio * dual else 1 / self.factor if dual > self.ratio * primal else 1.0
                 for primal, dual in parts
             )
         )
@@ -189,9 +185,7 @@ class Sweeps:
     (1.0, 20.0, None)
     """
 
-    def __init__(
-        self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)
-    ) -> None:
+    def __init__(self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)) -> None:
         self.low, self.high = positive(low, "low"), positive(high, "high")
         if not lengths or min(lengths) < 2 or high < low:
             raise ValueError("Sweeps needs lengths of at least two iterations each, and high >= low.")

@@ -71,10 +71,7 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
 
 def plot_residuals(run: Solution | History, ax: Axes | None = None) -> Axes:
     r"""Primal residual $\lVert u-x\rVert_\infty$ and dual residual $\rho\lVert u-u'\rVert_\infty$, log scale."""
-    lines = (
-        ("primal_residual", "primal residual", RED, "-"),
-        ("dual_residual", "dual residual", GREEN, "--"),
-    )
+    lines = (("primal_residual", "primal residual", RED, "-"), ("dual_residual", "dual residual", GREEN, "--"))
     return _log_lines(_axes(ax), _iterations(run), lines, "residuals")
 
 
@@ -126,9 +123,7 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
     """
     x, u = (np.asarray(points, dtype=float) for points in (xs, us))
     if x.ndim != 2 or x.shape != u.shape or not len(x) or x.shape[1] > 2:
-        raise ValueError(
-            f"xs and us have shapes {x.shape} and {u.shape}: need the same (iterations, 1 or 2)."
-        )
+        raise ValueError(f"xs and us have shapes {x.shape} and {u.shape}: need the same (iterations, 1 or 2).")
     ax = _axes(ax, figsize=(6.2, 3.4) if x.shape[1] == 1 else (5.4, 4.6))
     square: dict[str, Any] = {"marker": "s", "markersize": 9, "markerfacecolor": "none", "markeredgecolor": RED,
                               "markeredgewidth": 1.6, "linestyle": "none", "label": "$x^k$"}  # fmt: skip
@@ -219,9 +214,7 @@ def plot_treatment(
         for j, (total, samples) in enumerate(zip(share.sum(axis=0), used.sum(axis=0), strict=True)):
             ax.annotate(str(samples), (total, j), ha="left" if sign > 0 else "right", va="center", fontsize=9,
                         xytext=(3 * sign, 0), textcoords="offset points")  # fmt: skip
-        ax.axvline(
-            sign * limit, color=INK, linestyle="--", linewidth=1.2, label="budget" if sign < 0 else None
-        )
+        ax.axvline(sign * limit, color=INK, linestyle="--", linewidth=1.2, label="budget" if sign < 0 else None)
     ax.axvline(0, color=INK, linewidth=0.8, linestyle="-")
     ax.set(xlabel="standard deviations, all samples together", xlim=(-1.2 * limit, 1.2 * limit))
     ax.grid(axis="y", visible=False)
@@ -246,9 +239,7 @@ def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
     return np.array([compiled.snapshot.objective(v) for v in values])
 
 
-def plot_landscape(
-    problem: NeuralMIP, marks: Mapping[str, Any] | None = None, ax: Axes | None = None
-) -> Axes:
+def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None, ax: Axes | None = None) -> Axes:
     """Height map of the objective over the unit square, its four integer points with values, and `marks`."""
     ax = _axes(ax, figsize=(5.4, 4.6))
     side = np.linspace(0, 1, 81)
@@ -260,9 +251,7 @@ def plot_landscape(
     ax.clabel(lines, fontsize=8, colors=INK, fmt="%g")
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
     for corner, value in zip(corners, landscape(problem, corners), strict=True):
-        ax.plot(
-            *corner, marker="o", markersize=13, color="white", markeredgecolor=INK, clip_on=False, zorder=5
-        )
+        ax.plot(*corner, marker="o", markersize=13, color="white", markeredgecolor=INK, clip_on=False, zorder=5)
         ax.annotate(f"{value:g}", corner, xytext=(15 - 30 * corner[0], 0), textcoords="offset points", va="center",
                     ha="right" if corner[0] else "left", fontsize=11, fontweight="bold", zorder=6,
                     bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip

@@ -56,9 +56,7 @@ def as_grid(entries: Any, what: str) -> np.ndarray:
     if grid.ndim == 1:
         grid = grid.reshape(1, -1)
     if grid.ndim != 2:
-        raise ProblemError(
-            f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions."
-        )
+        raise ProblemError(f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions.")
     if grid.size == 0:
         raise ProblemError(f"{what} is empty: a predictor needs at least one row and one column.")
     return grid

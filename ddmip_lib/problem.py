@@ -48,9 +48,7 @@ class NeuralMIP:
         self.start: list[np.ndarray] | None = None
         """Inputs of each predictor from which solvers start (see `set_start`)."""
 
-    def add_predictor(
-        self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression"
-    ) -> Predictor:
+    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression") -> Predictor:
         """Add the constraint outputs = net(inputs), row by row.
 
         `inputs` is (n, p): variables with finite bounds, or plain numbers; `outputs` is (n, q), variables.
@@ -87,9 +85,7 @@ class NeuralMIP:
         arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in inputs]
         expected = [p.inputs.shape for p in self.predictors]
         if [a.shape for a in arrays] != expected:
-            raise ProblemError(
-                f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}."
-            )
+            raise ProblemError(f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}.")
         if not all(np.isfinite(a).all() for a in arrays):
             raise ProblemError("the start contains NaN or infinity.")
         self.start = arrays
@@ -110,17 +106,11 @@ class NeuralMIP:
         for entry in x.flat:
             if not is_variable(entry):
                 if not isinstance(entry, Real) or not np.isfinite(float(entry)):
-                    raise ProblemError(
-                        f"input {entry!r} is neither a variable of the model nor a finite number."
-                    )
+                    raise ProblemError(f"input {entry!r} is neither a variable of the model nor a finite number.")
             elif entry.ptr() not in own:
-                raise ProblemError(
-                    f"input variable {entry.name} belongs to another model: use this model's own."
-                )
+                raise ProblemError(f"input variable {entry.name} belongs to another model: use this model's own.")
             elif entry.ptr() in taken:
-                raise ProblemError(
-                    f"{entry.name} is an output of a network already: chain the two in one module."
-                )
+                raise ProblemError(f"{entry.name} is an output of a network already: chain the two in one module.")
             elif entry.getLbOriginal() <= -infinity or entry.getUbOriginal() >= infinity:
                 raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
         seen: set[int] = set()
@@ -128,9 +118,7 @@ class NeuralMIP:
             if not is_variable(entry) or entry.ptr() not in own:
                 raise ProblemError(f"output {entry} must be a variable of this model.")
             if entry.ptr() in taken | seen:
-                raise ProblemError(
-                    f"output variable {entry.name} is used twice: one variable for each output."
-                )
+                raise ProblemError(f"output variable {entry.name} is used twice: one variable for each output.")
             if entry.ptr() in fed:
                 raise ProblemError(f"{entry.name} is an input of a network too: chain the two in one module.")
             if output == "classification" and entry.vtype() != "BINARY":
@@ -156,9 +144,7 @@ class NeuralMIP:
 def check_call(problem: NeuralMIP, time_limit: float, seed: int) -> None:
     """Refuse what no solver can work with, before any work."""
     if not isinstance(problem, NeuralMIP):
-        raise TypeError(
-            f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model)."
-        )
+        raise TypeError(f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
     if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
         raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
     if not isinstance(seed, Integral) or int(seed) < 0:

@@ -129,8 +129,7 @@ class Solution:
         lines = [
             f"Solution by {self.method}",
             f"  status      {self.status}",
-            f"  objective   {number(self.objective)}"
-            + ("  (verified by the true network)" if self.found else ""),
+            f"  objective   {number(self.objective)}" + ("  (verified by the true network)" if self.found else ""),
             f"  bound       {number(self.bound)}",
             f"  seconds     {self.seconds:.2f}",
         ]
@@ -138,7 +137,5 @@ class Solution:
             lines.append(f"  iterations  {len(self.history)}")
         for key, value in self.details.items():
             if isinstance(value, (int, float, str)):
-                lines.append(
-                    f"  {key:<11} {value:.4g}" if isinstance(value, float) else f"  {key:<11} {value}"
-                )
+                lines.append(f"  {key:<11} {value:.4g}" if isinstance(value, float) else f"  {key:<11} {value}")
         return "\n".join(lines)

@@ -27,9 +27,7 @@ class Verification:
     @property
     def feasible(self) -> bool:
         """Whether every check holds within the tolerance."""
-        violation = max(
-            self.row_violation, self.bound_violation, self.integrality_violation, self.output_error
-        )
+        violation = max(self.row_violation, self.bound_violation, self.integrality_violation, self.output_error)
         return violation <= self.tolerance and self.wrong_classes == 0 and not self.other_violations
 
     @classmethod

@@ -2,7 +2,7 @@ r"""The NN block by a logarithmic barrier: Newton's method strictly inside the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -86,12 +86,9 @@ class Point:
 
     def hessian_times(self, v: Tensor, mu: Tensor) -> Tensor:
         """Hessian of the barrier function times v, by one backward pass through the graph of the gradient."""
-        pairs = [(self.slope, v), (self.row_pull, mu[self.f.group] * v)]
-        graphs = [(g, w) for g, w in pairs if g.requires_grad]
-        product = self.box_curvature * v
-        if not graphs:  # piecewise linear
-            return product
-        return product + grad([g for g, _ in graphs], self.u, [w for _, w in graphs], twice=False)
+        along = (self.slope * v).sum() + (self.row_pull * (mu[self.f.group] * v)).sum()
+        product = self.box_curvature * v  # all there is where phi and h are piecewise linear
+        return product + grad(along, self.u, twice=False) if along.requires_grad else product
 
 
 def newton_direction(at: Point, slope: Tensor, mu: Tensor, live: Tensor, steps: int) -> tuple[Tensor, Tensor]:
@@ -253,11 +250,7 @@ class LogBarrier:
             sides, target = length[f.side_group], f.kappa * mu[f.side_group]
             path = target / new.slack
             estimate = dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
-            dual = (
-                torch.maximum(estimate, KEEP * dual).clamp(1e-8 * path, 1e8 * path)
-                if self.primal_dual
-                else path
-            )
+            dual = torch.maximum(estimate, KEEP * dual).clamp(1e-8 * path, 1e8 * path) if self.primal_dual else path
             off = f.total(((dual - path).abs() > 0.5 * path).double())
             # what a full step leaves of the gradient, and a bound for what it left of the model
             residual = torch.where((length == 1) & (off == 0), residual, torch.inf)
@@ -267,9 +260,7 @@ class LogBarrier:
                 callback(at.u.detach().numpy(), mu.numpy())
         return at, dual
 
-    def _search(
-        self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor
-    ) -> tuple[Point, Tensor]:
+    def _search(self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor) -> tuple[Point, Tensor]:
         """The longest of the tried steps that keeps a share of all slacks and satisfies Armijo's rule, by group."""
         f = at.f
         ratio = (1 - KEEP) * at.slack[: 2 * len(d)] / torch.cat([-d, d]).clamp(min=1e-300)
@@ -300,9 +291,7 @@ class LogBarrier:
             v = torch.where(todo[sub.group], interior(guess, sub, 1e-2), u).requires_grad_(True)
             h = sub.parts(v)[1]
             # h in units of what it changes by over a part of the box
-            reach = grad(torch.relu(torch.where(rows, h, 0.0)).sum(), v, twice=False) * (
-                sub.upper - sub.lower
-            )
+            reach = grad(torch.relu(torch.where(rows, h, 0.0)).sum(), v, twice=False) * (sub.upper - sub.lower)
             unit = torch.maximum(worst(h), 0.1 * sub.sum_by_group(reach.abs()))
             unit = torch.where(todo & (unit > 0), unit, 1.0)
 
@@ -314,9 +303,7 @@ class LogBarrier:
             groups = (torch.cat([sub.group, torch.arange(sub.n_groups)]), group, sub.n_groups)
             kappa = torch.cat([torch.ones(2 * (p + len(t)), dtype=u.dtype), rows.to(u.dtype)])
             at = Point(Inside(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t]))
-            at, _ = self._follow(
-                sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, 5 * self.steps, todo
-            )
+            at, _ = self._follow(sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, 5 * self.steps, todo)
             end = at.u.detach()[:p]
             found = todo & (worst(sub.parts(end)[1]) < 0)
             u, outside = torch.where(found[sub.group], end, u), outside & ~found
@@ -341,9 +328,7 @@ class LogBarrier:
         bounds = np.stack([f.lower.numpy(), f.upper.numpy()], axis=1)
         options = {"maxiter": self.steps, "ftol": 1e-15, "gtol": 1e-9}
         for _ in range(self.steps):
-            result = minimize(
-                value_and_slope, u.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options
-            )
+            result = minimize(value_and_slope, u.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
             end = torch.tensor(result.x)
             left = torch.where(barred, -f.parts(end)[1].detach(), 1.0)
             lost = sub.sum_by_group((left <= 0).to(u.dtype), group) > 0
@@ -360,18 +345,14 @@ class LogBarrier:
 
 def interior(u: Tensor, sub: NNSubproblem, share: float) -> Tensor:
     """u moved inside the box by a share of its width (and by more than rounding)."""
-    room = torch.maximum(
-        share * (sub.upper - sub.lower), 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs())
-    )
+    room = torch.maximum(share * (sub.upper - sub.lower), 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs()))
     return torch.clamp(u, sub.lower + room, sub.upper - room)
 
 
-def grad(
-    of: Tensor | Sequence[Tensor], u: Tensor, along: Sequence[Tensor] | None = None, twice: bool = True
-) -> Tensor:
-    """Gradient with respect to u (weighted sum `along` for several terms), with a graph of its own if `twice`."""
+def grad(of: Tensor, u: Tensor, twice: bool = True) -> Tensor:
+    """Gradient of a scalar with respect to u, with a graph of its own if `twice`."""
     try:
-        (slope,) = torch.autograd.grad(of, u, along, retain_graph=True, create_graph=twice, allow_unused=True)
+        (slope,) = torch.autograd.grad(of, u, retain_graph=True, create_graph=twice, allow_unused=True)
     except RuntimeError as error:
         raise ProblemError(
             f"the network cannot be differentiated twice ({error}). Newton's method needs that: use PGD() or "

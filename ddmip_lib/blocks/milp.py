@@ -113,9 +113,7 @@ class MILPBlock:
             self.model.addCons(z - 2.0 * a * sigma + a**2 * b >= 0)
         return z
 
-    def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
-    ) -> BlockResult:
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
         """One x-step, to a small gap or to the deadline (then with the best point found)."""
         remaining = deadline - time.perf_counter()
         if remaining <= 0:

@@ -25,9 +25,7 @@ from .milp import BlockResult, MILPBlock
 class MIPBlock(Protocol):
     """What Algorithm 1 needs of a MIP block."""
 
-    def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
-    ) -> BlockResult: ...
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult: ...
 
 
 class QPBlock:
@@ -47,9 +45,7 @@ class QPBlock:
         self.inequalities = (rows[~equal].tocsc(), lower[~equal], upper[~equal])
         self.bounds = (s.lower[self.kept], s.upper[self.kept])
 
-    def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
-    ) -> BlockResult:
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
         """One x-step; `deadline` is not needed here, a QP takes milliseconds."""
         cost = self.split.cost[self.kept].copy()
         cost[self.slots] -= (lam + rho * copies)[self.mine]
@@ -84,9 +80,7 @@ class JointBlock:
     def __init__(self, qp: QPBlock, milp: MILPBlock) -> None:
         self.qp, self.milp = qp, milp
 
-    def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
-    ) -> BlockResult:
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
         """One x-step of both parts."""
         continuous = self.qp.solve(lam, copies, rho, deadline)
         if continuous.values is None:

@@ -25,9 +25,7 @@ class NNSubproblem:
     `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one back through the
     networks; `parts` and `hinge` are for methods that differentiate twice."""
 
-    def __init__(
-        self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf
-    ) -> None:
+    def __init__(self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf) -> None:
         n = split.inputs.size
         self.split, self.rho, self.deadline = split, rho, deadline
         self._x, self._lam = w[:n], lam[:n]

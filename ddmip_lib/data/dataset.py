@@ -87,9 +87,7 @@ def draw_nonpotable(data: Dataset, n: int, seed: int) -> np.ndarray:
     """
     candidates = np.flatnonzero(data.labels == 0)
     if not 1 <= n <= len(candidates):
-        raise ValueError(
-            f"n = {n}: {data.name!r} has {len(candidates)} label-0 rows; choose n from 1 to that"
-        )
+        raise ValueError(f"n = {n}: {data.name!r} has {len(candidates)} label-0 rows; choose n from 1 to that")
     # RandomState, whose stream numpy guarantees for ever: stored instances must stay reproducible
     return np.random.RandomState(seed).permutation(candidates)[:n]
 

@@ -63,9 +63,7 @@ def _number(record: dict[str, str], column: str, name: str, row: int) -> float:
 
 def _level(record: dict[str, str], column: str, levels: tuple[str, ...], name: str, row: int) -> str:
     if record[column] not in levels:
-        raise DataError(
-            f"{_where(name, row)}, column {column!r}: {record[column]!r} is none of {', '.join(levels)}"
-        )
+        raise DataError(f"{_where(name, row)}, column {column!r}: {record[column]!r} is none of {', '.join(levels)}")
     return record[column]
 
 

@@ -95,9 +95,7 @@ def save_npz(net: nn.Module, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, np.ndarray] = {}
     for number, layer in enumerate(linear):
         arrays[f"W{number}"] = layer.weight.detach().cpu().numpy()
-        arrays[f"b{number}"] = (
-            np.zeros(layer.out_features) if layer.bias is None else layer.bias.detach().cpu().numpy()
-        )
+        arrays[f"b{number}"] = np.zeros(layer.out_features) if layer.bias is None else layer.bias.detach().cpu().numpy()
     if all((array.astype(np.float32) == array).all() for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     arrays.update({name: net.__dict__[name] for name in ("mean", "std") if name in net.__dict__})

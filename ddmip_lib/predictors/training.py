@@ -45,9 +45,7 @@ def _check(net: nn.Module, data: Dataset, **sizes: float) -> None:
     if sizes["learning_rate"] <= 0 or sizes["weight_decay"] < 0:
         raise ValueError("learning_rate must be positive and weight_decay non-negative")
     if not 0 < sizes["test_share"] < 1 or int((1 - sizes["test_share"]) * len(data.features)) < 2:
-        raise ValueError(
-            f"test_share = {sizes['test_share']}: pass a share in (0, 1) that leaves training rows"
-        )
+        raise ValueError(f"test_share = {sizes['test_share']}: pass a share in (0, 1) that leaves training rows")
 
 
 def _check_shape(net: nn.Module, x: Tensor) -> None:

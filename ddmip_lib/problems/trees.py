@@ -83,20 +83,14 @@ def tree_planting(
     return problem
 
 
-def _in_order(
-    nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None, species: list[str]
-) -> list[nn.Module]:
+def _in_order(nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None, species: list[str]) -> list[nn.Module]:
     """The networks in the order of `species`, or an error that says how to get them."""
     remedy = "train one on each of load_trees() with predictors.train, or read stored ones with load_npz."
     if nets is None:
-        raise ProblemError(
-            f"tree_planting needs a survival network for each of {', '.join(species)}: {remedy}"
-        )
+        raise ProblemError(f"tree_planting needs a survival network for each of {', '.join(species)}: {remedy}")
     if isinstance(nets, Mapping):
         if set(nets) != set(species):
-            raise ProblemError(
-                f"nets names {', '.join(nets)}, the species are {', '.join(species)}: {remedy}"
-            )
+            raise ProblemError(f"nets names {', '.join(nets)}, the species are {', '.join(species)}: {remedy}")
         nets = [nets[name] for name in species]
     if isinstance(nets, nn.Module) or len(nets) != len(species):
         raise ProblemError(f"nets must hold {len(species)} networks, for {', '.join(species)}: {remedy}")

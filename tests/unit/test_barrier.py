@@ -1,5 +1,6 @@
 """The log-barrier block on problems with known answers, and as a swap for PGD."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,7 +27,7 @@ class Subproblem:
         self, terms, lower, upper, rows=None, x=0.0, rho=1.0, group=None, row_group=None, interior=None
     ):
         self.terms, self.rows = terms, rows or (lambda u: u[:0])
-        self.lower, self.upper = torch.tensor(lower), torch.tensor(upper)
+        self.lower, self.upper = (torch.tensor(side, dtype=torch.float64) for side in (lower, upper))
         p, m = len(lower), len(self.rows(self.lower))
         self.x = torch.zeros(p, dtype=torch.float64) + torch.as_tensor(x)
         self.rho = SimpleNamespace(inputs=rho, outputs=rho)
@@ -94,7 +95,7 @@ def test_every_newton_step_is_strictly_feasible(seed):
     block = fixed(1e-10, callback=lambda u, mu: path.append((u.copy(), mu[0])))
     block.minimise(sub, np.zeros(len(sub.lower)))
     assert len(path) >= 5
-    assert all(b <= a for (_, a), (_, b) in zip(path, path[1:], strict=False))
+    assert all(b <= a for (_, a), (_, b) in itertools.pairwise(path))
     for u, _ in path:
         point = torch.tensor(u)
         assert (point > sub.lower).all()
@@ -230,7 +231,7 @@ def test_units_of_the_objective_do_not_matter():
         np.testing.assert_allclose(u, v, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_lbfgsb_agrees_on_convex_problems(seed):
     sub, best = polytope(seed)
     start = np.zeros(len(best))
@@ -332,7 +333,9 @@ def test_rows_on_outputs_are_kept_strictly():
         built.model.addCons(y <= 0.18)
     built.model.setObjective((built.x * np.array([0.9, -0.6])).sum())
     inside = []
-    solver = DualDecomposition(LogBarrier(), 2.0, callback=lambda run: inside.append(run.u.copy()))
+    solver = DualDecomposition(
+        LogBarrier(), 2.0, max_iterations=40, callback=lambda run: inside.append(run.u.copy())
+    )
     solution = solver.solve(built.problem, time_limit=20)
     assert solution.objective == pytest.approx(-3 * 0.6 * np.hypot(0.9, 0.6), abs=1e-3)
     assert all((np.sum(u.reshape(3, 2) ** 2, axis=1) < 0.36).all() for u in inside)

@@ -53,7 +53,7 @@ class TestIdentities:
         np.testing.assert_allclose(run.lam, -gradient, atol=1e-8)
 
     def test_order_of_the_updates_is_douglas_rachford(self) -> None:
-        """With s = u - lam/rho: x+ = P_X(2u - s - c/rho), s+ = s + x+ - u. Any other order breaks it."""
+        """With s = u - lam/rho: x+ = P_X(2u - s - c/rho), s+ = s + x+ - u."""
         cost, rho = np.array([0.4, -0.7]), 2.3
         s = smooth("quadratic", 2, 5)
         solver = exact(rho)
