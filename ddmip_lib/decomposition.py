@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -15,67 +14,20 @@ import torch
 from tqdm.auto import tqdm
 
 from .blocks.barrier import LogBarrier
-from .blocks.mip import MIPBlock, mip_block
+from .blocks.mip import mip_block
 from .blocks.nn import NNBlock, NNSubproblem
 from .blocks.pgd import PGD
 from .compiled import Compiled
 from .graph_split import GraphSplit
 from .incumbent import Incumbent
 from .paper_split import NotSeparable, PaperSplit
-from .penalty import Fixed, Penalty, PenaltyRule, Progress, as_rule, positive
+from .penalty import Fixed, PenaltyRule, Progress, as_rule, positive
 from .problem import NeuralMIP, check_call
+from .run import Run
 from .snapshot import copy_model, has_point
-from .solution import History, Iteration, Solution
+from .solution import Iteration, Solution
 from .split import Split
 from .verification import Verification
-
-
-@dataclass
-class Run:
-    """The state of Algorithm 1 between two iterations."""
-
-    split: Split
-    mip: MIPBlock
-    nn: NNBlock
-    penalty: PenaltyRule
-    incumbent: Incumbent
-    u: np.ndarray
-    copies: np.ndarray
-    r"""$\kappa(u)$: u itself, with the networks' outputs behind it where these are coupled."""
-    lam: np.ndarray
-    rho: Penalty
-    deadline: float
-    began: float
-    x: np.ndarray | None = None
-    """The MIP block's variables, in the order of `split.snapshot`."""
-    sub: NNSubproblem | None = None
-    k: int = 0
-    last: Verification | None = None
-    history: History = field(default_factory=History)
-    seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
-    stopped: str | None = None
-
-    @property
-    def w(self) -> np.ndarray:
-        """The coupled part of x."""
-        assert self.x is not None
-        return self.x[self.split.coupled]
-
-    @property
-    def coupled_outputs(self) -> int:
-        """How many outputs are coupled beside the inputs."""
-        return self.split.coupled.size - self.split.inputs.size
-
-    def lagrangian(self, rho: Penalty | None = None) -> float:
-        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
-        r = self.copies - self.w
-        proximal = 0.5 * (self.split.weights(rho or self.rho) * r) @ r
-        return self.objective_at(self.u) + float(self.lam @ r + proximal)
-
-    def objective_at(self, u: np.ndarray) -> float:
-        """c'x + g(u): at u = x the function that the split minimises."""
-        with torch.no_grad():
-            return float(self.split.cost @ self.x + self.split.g(torch.tensor(u)).item())
 
 
 class DualDecomposition:
@@ -232,7 +184,7 @@ class DualDecomposition:
             return run
         converged = self._converged(run, max(primal), max(dual))
         settled = converged or (max(*primal, *dual) > 1e-8 and self._repeats(run))
-        following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(_descends, before, run)))
+        following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(run.descends_from, before)))
         if following is None:
             run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:
@@ -339,14 +291,3 @@ class DualDecomposition:
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
             details={"split": run.split.name, "points_tried": len(run.incumbent.seen) or run.k},
         )
-
-
-def _descends(before: Run, run: Run, sigma: float) -> bool:
-    """The two inequalities of `DescentTest`, up to rounding; true before there is anything to compare."""
-    if before.k == 0:
-        return True
-    old, new = before.lagrangian(run.rho), run.lagrangian()
-    moved = float(((run.u - before.u) ** 2).sum())
-    noise = 1e-9 * max(1.0, abs(old), abs(new))
-    at_x = run.objective_at(run.w[: run.split.inputs.size])
-    return new <= old - sigma * run.rho.inputs * moved + noise and new >= at_x - noise

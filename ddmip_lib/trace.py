@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .decomposition import Run
+from .run import Run
 
 
 @dataclass

@@ -27,7 +27,11 @@ from ddmip_lib.problems import water_potability
 
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
-BLOCKS: dict[str, Callable[[], Any]] = {"gradient": PGD, "adam": lambda: PGD(method="adam"), "barrier": LogBarrier}
+BLOCKS: dict[str, Callable[[], Any]] = {
+    "gradient": PGD,
+    "adam": lambda: PGD(method="adam"),
+    "barrier": LogBarrier,
+}
 COLUMNS = ("block", "net", "n", "iteration_ms", "mip_ms", "solver_ms", "nn_ms", "passes_ms", "overhead_ms")
 
 
@@ -59,9 +63,13 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
         begin = time.perf_counter()
         solver.step(run)
         total.append(time.perf_counter() - begin)
-    columns = {name: 1e3 * float(np.median(run.history[f"seconds_{name}"][1:])) for name in ("mip", "solver", "nn")}
+    columns = {
+        name: 1e3 * float(np.median(run.history[f"seconds_{name}"][1:])) for name in ("mip", "solver", "nn")
+    }
     x = torch.tensor(problem.predictors[0].raw(np.zeros((1, 9))).repeat(9, axis=1).repeat(n, axis=0))
-    passes = 1e3 * _bare(net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()})
+    passes = 1e3 * _bare(
+        net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()}
+    )
     iteration = 1e3 * float(np.median(total))
     return {
         "block": block, "net": f"{depth}x{width}", "n": n, "iteration_ms": iteration, "mip_ms": columns["mip"],
@@ -71,7 +79,7 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
 
 
 def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: int = 5) -> float:
-    """Seconds of so many passes: forward and back to the inputs where a gradient is followed, forward alone elsewhere."""
+    """Seconds of so many passes: forward and back where a gradient is followed, forward alone elsewhere."""
     u, ones = x.clone().requires_grad_(True), torch.ones(len(x), 1, dtype=x.dtype)
 
     def back() -> None:

@@ -26,7 +26,9 @@ def test_memory_does_not_grow_with_the_iterations(benchmark: str) -> None:
     if benchmark == "water":
         problem = water_potability(n=20, net=mlp(2, 16, 9, seed=0), seed=42)
     else:
-        problem = tree_planting(grid=2, nets=[load_npz(p) for p in sorted(NETWORKS.glob("tree_2x16_*"))], beta=2)
+        problem = tree_planting(
+            grid=2, nets=[load_npz(p) for p in sorted(NETWORKS.glob("tree_2x16_*"))], beta=2
+        )
     seen = {}
 
     def watch(run) -> None:

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition
-from ddmip_lib.decomposition import Run
 from ddmip_lib.penalty import Fixed, Sweeps
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from ddmip_lib.run import Run
 from ddmip_lib.solution import History, Solution
 from tests.unit.instances import Built, build, relu_net, tiny
 

@@ -1,4 +1,4 @@
-"""Swapping the NN block changes one argument. The paper claims identical objectives and times within a factor of two."""
+"""Swapping the NN block changes one argument. The paper claims identical objectives, and times within a factor two."""
 
 from pathlib import Path
 
