@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from pyscipopt import Model
+from scipy.special import expit
 
 from .compiled import Compiled
 from .errors import ProblemError
@@ -49,7 +50,7 @@ class PaperSplit(Split):
         self._require_separable(on_outputs)
         self.owned = ~compiled.is_output
         self.mip_rows = ~on_outputs
-        self.cost_of_outputs: torch.Tensor = torch.tensor(s.sign * s.cost[self.output_positions])
+        self.cost_of_outputs: np.ndarray = s.sign * s.cost[self.output_positions]
         self._prepare_rows(np.flatnonzero(on_outputs))
         self.temperature = self._default_temperature() if temperature is None else temperature
         self.hinge_weight = self._hinge_weight()
@@ -82,7 +83,7 @@ class PaperSplit(Split):
         none = sp.csr_matrix((outputs.size, self.inputs.size))
         pairs = zip(self.compiled.predictors, self.compiled.maps, strict=True)
         bounded = np.concatenate([np.full(m.output.size, p.kind == "regression") for p, m in pairs])
-        self._class = None if bounded.all() else torch.tensor(~bounded)
+        self._class, self._some, self._all = ~bounded, not bounded.all(), not bounded.any()
         pieces = [
             (a_u, a_y, upper),
             (-a_u, -a_y, -lower),
@@ -103,15 +104,18 @@ class PaperSplit(Split):
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         r"""$\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
-        if self._class is None:
+        if not self._some:
             return raw
-        soft = torch.sigmoid(raw / self.temperature)
-        return soft if self._class.all() else torch.where(self._class, soft, raw)
+        return torch.where(torch.from_numpy(self._class), torch.sigmoid(raw / self.temperature), raw)
 
-    def surrogate_slope(self, y: torch.Tensor) -> torch.Tensor | float:
-        if self._class is None:
-            return 1.0
-        return torch.where(self._class, y * (1.0 - y) / self.temperature, 1.0)
+    def surrogate_and_slope(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        if not self._some:
+            return raw, 1.0
+        soft = expit(raw / self.temperature)
+        slope = soft * (1.0 - soft) / self.temperature
+        if self._all:
+            return soft, slope
+        return np.where(self._class, soft, raw), np.where(self._class, slope, 1.0)
 
     def tighten(self, x: np.ndarray) -> None:
         """Move the tightening of each row on outputs by what the true network leaves of it at x."""
@@ -167,8 +171,8 @@ class PaperSplit(Split):
             y = self.outputs(u)
             left = self.rows_u @ u + self.rows_y @ y
             rows.append(left.detach())
-            slopes.append(vjp(left.sum(), u))
-            pulls.append(vjp(self.cost_of_outputs @ y, u) + torch.tensor(self.cost[self.inputs]))
+            slopes.append(vjp([left.sum()], u))
+            pulls.append(vjp([torch.from_numpy(self.cost_of_outputs) @ y], u) + torch.tensor(self.cost[self.inputs]))
         spread = torch.stack(rows).std(dim=0).pow(2).mean().sqrt().item()
         slope = torch.stack(slopes).pow(2).mean().sqrt().item()
         pull = torch.stack(pulls).pow(2).mean().sqrt().item()

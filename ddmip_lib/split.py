@@ -32,15 +32,22 @@ if TYPE_CHECKING:
 class Gather:
     """The input matrix of one network as a function of u; a plain reshape where u is just that matrix."""
 
-    def __init__(self, index: np.ndarray, fixed: np.ndarray, n_inputs: int) -> None:
+    def __init__(self, net: torch.nn.Module, index: np.ndarray, fixed: np.ndarray, n_inputs: int) -> None:
         self.free = torch.tensor(index >= 0)
         self.index = torch.tensor(np.maximum(index, 0))
         self.fixed = torch.tensor(fixed)
         self.plain = index.size == n_inputs and bool((index.ravel() == np.arange(n_inputs)).all())
+        probe = self.fixed.clone()
+        before = probe._version
+        with torch.no_grad():
+            net(probe)
+        self.in_place = probe._version != before
+        """Whether the network writes on its own input."""
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
         if self.plain:
-            return u.view(self.index.shape).clone()  # a network may work in place
+            x = u if u.shape == self.index.shape else u.view(self.index.shape)
+            return x.clone() if self.in_place else x
         return torch.where(self.free, u[self.index], self.fixed)
 
 
@@ -83,22 +90,24 @@ class Split:
         slot[self.inputs] = np.arange(self.inputs.size)
         self.gathers = [
             Gather(
+                p.net,
                 np.where(m.index >= 0, slot[m.index], -1),
                 np.where(m.index >= 0, s.lower[m.index], m.constant),
                 self.inputs.size,
             )
-            for m in compiled.maps
+            for p, m in zip(compiled.predictors, compiled.maps, strict=True)
         ]
+        self.short = 0.01 * (self.box[1] - self.box[0])
+        """Steps in u below this are short."""
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [p.net for p in compiled.predictors]
         self.output_positions = np.concatenate([m.output.ravel() for m in compiled.maps])
         self.start = self._start(start)
 
     # the NN block's side
 
-    def raw(self, u: torch.Tensor) -> torch.Tensor:
-        """What all networks say at u, in one vector."""
-        parts = [net(gather(u)).reshape(-1) for net, gather in zip(self.nets, self.gathers, strict=True)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+    def raws(self, u: torch.Tensor) -> list[torch.Tensor]:
+        """What each network says at u."""
+        return [net(gather(u)) for net, gather in zip(self.nets, self.gathers, strict=True)]
 
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
         """Evaluate the networks of the NN block elsewhere, or in another precision; verification stays as it is."""
@@ -110,15 +119,15 @@ class Split:
         """The outputs as this split sees them, entry by entry."""
         return raw
 
-    def surrogate_slope(self, y: torch.Tensor) -> torch.Tensor | float:
-        """Derivative of `surrogate` where it is y."""
-        return 1.0
+    def surrogate_and_slope(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """The same for arrays, and its derivative."""
+        return raw, 1.0
 
     def outputs(self, u: torch.Tensor) -> torch.Tensor:
         """All outputs of all networks in one vector, as this split sees them."""
-        return self.surrogate(self.raw(u))
+        return self.surrogate(torch.cat([raw.reshape(-1) for raw in self.raws(u)]))
 
-    cost_of_outputs: torch.Tensor | None = None
+    cost_of_outputs: np.ndarray | None = None
     """Cost of each output in the NN block (None: outputs are coupled instead)."""
     rows_u: torch.Tensor
     rows_y: torch.Tensor
@@ -140,14 +149,14 @@ class Split:
     def g(self, u: torch.Tensor) -> torch.Tensor:
         """The NN block's own objective, rows included, as a differentiable scalar."""
         y = self.outputs(u)
-        value = y.new_zeros(()) if self.cost_of_outputs is None else self.cost_of_outputs @ y
+        value = y.new_zeros(()) if self.cost_of_outputs is None else torch.from_numpy(self.cost_of_outputs) @ y
         return value + self.hinge_terms(self.rows(u, y)).sum() if len(self.rows_b) else value
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """Gradient of g, through the network; weight gradients are never computed."""
         with torch.enable_grad():
             point = torch.tensor(u, requires_grad=True)
-            return vjp(self.g(point), point).numpy()
+            return vjp([self.g(point)], point).numpy()
 
     def copies(self, u: np.ndarray) -> np.ndarray:
         r"""The NN block's copies $\kappa(u)$ of the coupled quantities."""
@@ -240,10 +249,16 @@ class Split:
         return np.clip(values[self.inputs], low, high)
 
 
-def vjp(outputs: torch.Tensor, u: torch.Tensor, weights: torch.Tensor | None = None) -> torch.Tensor:
-    """Gradient of weights'outputs (of a scalar, without weights) in u, or an error that names the remedy."""
+def vjp(outputs: list[torch.Tensor], u: torch.Tensor, weights: np.ndarray | None = None) -> torch.Tensor:
+    """Gradient in u of weights'outputs, or of one scalar; where there is none, an error that names the remedy."""
+    along: list[torch.Tensor] = []
+    at = 0
+    for y in outputs if weights is not None else ():
+        assert weights is not None
+        along.append(torch.from_numpy(weights[at : at + y.numel()]).view_as(y))
+        at += y.numel()
     try:
-        return torch.autograd.grad(outputs, u, weights, retain_graph=outputs.ndim == 0)[0]
+        return torch.autograd.grad(outputs, u, along or None, retain_graph=not along)[0]
     except RuntimeError as error:
         raise ProblemError(
             f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "

@@ -9,113 +9,16 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from ..errors import ProblemError
-from .nn import NNSubproblem
+from .interior import CENTRED, Inside, Point, grad, newton_direction
+from .nn import NNSubproblem, finite
 
 KEEP = 0.005
 """Share of each slack that a step leaves: the rest is the fraction to the boundary."""
-CENTRED, PASSING = 1e-2, 10.0
-"""A point is near enough to the path when its Newton decrement is this share of the gap mu sum(kappa)."""
-FORCING = 0.1
-"""Conjugate gradients stop when they have reduced the residual by this factor."""
+PASSING = 10.0
+"""What may be left to gain on the way along the path, in units of the gap mu sum(kappa)."""
 TRIES, CUT = 4, 0.2
-SHORT = 0.0
-"""Step lengths tried, and by what factor each is shorter: ReLU kinks would refuse any number of them."""
+"""Step lengths tried, and by what factor each is shorter: a kink of the network would refuse any number of them."""
 NOISE = 1e-14
-
-
-class Inside:
-    r"""$\min\ \varphi(u)$ over $l < u < r$ and $h_j(u) < 0$ for the rows in `barred`; all of it falls into groups.
-
-    `parts(u)` gives phi by group and h; `kappa` weighs the logarithms of the lower sides, the upper sides, the rows;
-    `convexity` is a curvature that phi has by design, for the preconditioner.
-    """
-
-    def __init__(
-        self,
-        parts: Callable[[Tensor], tuple[Tensor, Tensor]],
-        box: tuple[Tensor, Tensor],
-        groups: tuple[Tensor, Tensor, int],
-        barred: Tensor,
-        kappa: Tensor,
-        convexity: float,
-    ) -> None:
-        self.parts, self.barred, self.kappa, self.convexity = parts, barred, kappa, convexity
-        self.lower, self.upper = box
-        self.group, row_group, self.n_groups = groups
-        self.side_group = torch.cat([self.group, self.group, row_group])
-        self.gap = self.total(kappa)
-
-    def total(self, values: Tensor) -> Tensor:
-        """Sums by group, of coordinates or of sides."""
-        group = self.group if len(values) == len(self.group) else self.side_group
-        return values.new_zeros(self.n_groups).index_add(0, group, values)
-
-
-class Point:
-    """A point u with phi, h and the slacks there; `differentiate` adds what Newton's method needs."""
-
-    def __init__(self, f: Inside, u: Tensor) -> None:
-        self.f = f
-        with torch.enable_grad():
-            self.u = u.detach().requires_grad_(True)
-            self.values, self.h = f.parts(self.u)
-        self.phi = finite(self.values.detach())
-        rows = torch.where(f.barred, -finite(self.h.detach()), 1.0)
-        self.slack = torch.cat([u - f.lower, f.upper - u, rows])
-        self.logs = f.total(f.kappa * torch.log(self.slack))  # outside: NaN, which no test accepts
-
-    def differentiate(self, dual: Tensor) -> None:
-        r"""Graphs of $\nabla\varphi$ and of $\sum_j (\kappa_j / s_j) \nabla h_j$, whose derivatives along v make up
-        $Hv$; the curvature of side j is $z_j / s_j$, with the dual estimate $z_j$ for the path's $\mu\kappa_j/s_j$."""
-        p, weight, curvature = len(self.u), self.f.kappa / self.slack, dual / self.slack
-        self.box_pull = weight[p : 2 * p] - weight[:p]
-        self.box_bend = (weight / self.slack)[: 2 * p].view(2, p).sum(0)
-        self.box_curvature = curvature[:p] + curvature[p : 2 * p]
-        total, self.row_pull = self.values.sum(), torch.zeros_like(self.box_pull)
-        with torch.enable_grad():
-            if len(self.h):
-                total = total + 0.5 * (curvature[2 * p :] * (self.h - self.h.detach()) ** 2).sum()
-                self.row_pull = grad((weight[2 * p :] * self.h).sum(), self.u)
-            self.slope = grad(total, self.u)
-        finite(self.slope.detach() + self.row_pull.detach())
-
-    def gradient(self, mu: Tensor) -> Tensor:
-        """Gradient of the barrier function."""
-        return self.slope.detach() + mu[self.f.group] * (self.row_pull.detach() + self.box_pull)
-
-    def hessian_times(self, v: Tensor, mu: Tensor) -> Tensor:
-        """Hessian of the barrier function times v, by one backward pass through the graph of the gradient."""
-        along = (self.slope * v).sum() + (self.row_pull * (mu[self.f.group] * v)).sum()
-        product = self.box_curvature * v  # all there is where phi and h are piecewise linear
-        return product + grad(along, self.u, twice=False) if along.requires_grad else product
-
-
-def newton_direction(at: Point, slope: Tensor, mu: Tensor, live: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-    """Preconditioned conjugate gradients on H d = -slope, all groups at once, each with its own step lengths.
-
-    A group that meets negative curvature keeps what it has so far, or else takes steepest descent.
-    """
-    f, inverse = at.f, 1 / (at.f.convexity + at.box_curvature)
-    d, r = torch.zeros_like(slope), torch.where(live[f.group], -slope, 0.0)
-    p = inverse * r
-    size = f.total(r * p)
-    goal = torch.minimum(FORCING**2 * size, 0.5 * CENTRED * mu * f.gap).clamp(min=1e-12 * size)
-    for k in range(steps):
-        hp = at.hessian_times(p, mu)
-        bend = f.total(p * hp)
-        concave = live & (bend <= 1e-12 * f.total(p * p / inverse))
-        if k == 0:
-            d = torch.where(concave[f.group], p, d)
-        live = live & ~concave
-        length = torch.where(live, size / bend, 0.0)[f.group]
-        d, r, before = d + length * p, r - length * hp, size
-        size = f.total(r * r * inverse)
-        live = live & (size > goal)
-        if not live.any():
-            break
-        p = torch.where(live[f.group], inverse * r + (size / before)[f.group] * p, 0.0)
-    return d, size
 
 
 class LogBarrier:
@@ -126,12 +29,14 @@ class LogBarrier:
     row. On a convex problem $\varphi(u_\mu) - \varphi^\star \le \mu \sum_j \kappa_j$, hence
     $\lVert u_\mu - u^\star \rVert^2 \le 2 \mu \sum_j \kappa_j / \rho$.
 
-    A call starts with $\mu$ as large as the step ahead asks for, at most `mu`, and multiplies it by `shrink` whenever
-    a group of inputs is near its minimiser. The first call ends at $\sqrt{\mu \mu_{final}}$, each later one `shrink`
-    times lower, down to `mu_final`: with the same final $\mu$ for ever u would not reach an x on the boundary.
-    Steps keep 0.5 % of every slack, then satisfy Armijo's rule. Rows without a strictly feasible start get one by
-    phase I (min t subject to h <= t); where that fails, and for equalities, the squared hinge of `PGD` stands in, and
-    `phase_one` says so ("ok", "failed" or "no rows").
+    A call starts with $\mu$ as large as the step ahead asks for, at most `mu`, and multiplies it by `shrink` (or takes
+    $\mu^{1.5}$ if that is less) whenever a group of inputs is near its minimiser. The first call ends at
+    $\sqrt{\mu \mu_{final}}$, each later one `shrink` times lower, down to `mu_final`: with the same final $\mu$ for
+    ever u would not reach an x on the boundary. Steps keep 0.5 % of every slack, then satisfy Armijo's rule. Their
+    Hessian has $z_j / s_j$ for the curvature of a side, with dual estimates $z_j$ kept from call to call, or, without
+    `primal_dual`, $\mu\kappa_j / s_j^2$. Rows without a strictly feasible start get one by phase I (min t subject to
+    h <= t); where that fails, and for equalities, the squared hinge of `PGD` stands in, and `phase_one` says so ("ok",
+    "failed" or "no rows").
 
     ``method="lbfgsb"`` hands box and gradient to SciPy's L-BFGS-B, with the barrier for the rows alone.
     `callback(u, mu)` is called after each Newton step, with one mu for each group.
@@ -165,13 +70,18 @@ class LogBarrier:
         self._end = float(np.sqrt(mu * mu_final))
         self._dual, self._failed = torch.zeros(0), torch.zeros(0, dtype=torch.bool)
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows on outputs are kept by the barrier, with multipliers that no hinge has."""
+        return self.phase_one == "ok"
+
     @classmethod
     def paper(cls, method: str = "newton") -> LogBarrier:
         """The paper's block: damped Newton steps of five CG steps each, mu <- 0.1 mu, the same mu in every call.
 
-        It names no values of mu; these end where the barrier moves u by the paper's tolerance of 1e-4.
-        """
-        block = cls(method, mu=1e-2, mu_final=1e-8, shrink=0.1, cg_steps=5, primal_dual=False)
+        The paper names no values of mu; these end where the barrier moves u by its tolerance of 1e-4. As many steps
+        as Adam takes."""
+        block = cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False)
         block._end = block.mu_final
         return block
 
@@ -210,31 +120,24 @@ class LogBarrier:
         farthest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
         mu = farthest.square().clamp(self._end, self.mu)
         dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
-        at, self._dual = self._follow(sub, at, mu, dual, self._end, self.steps, callback=self.callback)
+        at, dual = self._follow(sub, at, mu, dual, self._end)
+        self._dual = dual if self.primal_dual else self._dual
         return at.u.detach()
 
     def _follow(
-        self,
-        sub: NNSubproblem,
-        at: Point,
-        mu: Tensor,
-        dual: Tensor,
-        end: float,
-        steps: int,
-        live: Tensor | None = None,
-        callback: Callable[[np.ndarray, np.ndarray], None] | None = None,
+        self, sub: NNSubproblem, at: Point, mu: Tensor, dual: Tensor, end: float, live: Tensor | None = None
     ) -> tuple[Point, Tensor]:
         """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own pace."""
         f, stuck = at.f, torch.zeros(at.f.n_groups, dtype=torch.bool)
+        steps, callback = (self.steps, self.callback) if live is None else (5 * self.steps, None)  # else phase I
         live = ~stuck if live is None else live
         left = residual = torch.full_like(mu, torch.inf)
         longest = torch.ones_like(mu)
         for _ in range(steps):
             at.differentiate(dual)
             decrement = f.total(at.gradient(mu) ** 2 / (f.convexity + mu[f.group] * at.box_bend))
-            enough = mu * f.gap
-            centred = stuck | (torch.minimum(decrement, left) <= CENTRED * enough)
-            centred = centred | ((residual <= PASSING * enough) & (mu > end))
+            centred = stuck | (torch.minimum(decrement, left) <= CENTRED * mu * f.gap)
+            centred = centred | ((residual <= PASSING * mu * f.gap) & (mu > end))
             live = live & ~(centred & (mu <= end))
             if not live.any() or sub.out_of_time:
                 break
@@ -249,10 +152,13 @@ class LogBarrier:
             longest = torch.where(stuck, 1.0, (length / CUT).clamp(max=1.0))
             sides, target = length[f.side_group], f.kappa * mu[f.side_group]
             path = target / new.slack
-            estimate = dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
-            dual = torch.maximum(estimate, KEEP * dual).clamp(1e-8 * path, 1e8 * path) if self.primal_dual else path
+            if self.primal_dual:
+                estimate = dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
+                dual = torch.maximum(estimate, KEEP * dual).clamp(1e-8 * path, 1e8 * path)
+            else:
+                dual = path
             off = f.total(((dual - path).abs() > 0.5 * path).double())
-            # what a full step leaves of the gradient, and a bound for what it left of the model
+            # a full step whose duals fit the path leaves what CG left; its own promise bounds what the model missed
             residual = torch.where((length == 1) & (off == 0), residual, torch.inf)
             left = torch.maximum(promise, residual)
             at = new
@@ -303,7 +209,7 @@ class LogBarrier:
             groups = (torch.cat([sub.group, torch.arange(sub.n_groups)]), group, sub.n_groups)
             kappa = torch.cat([torch.ones(2 * (p + len(t)), dtype=u.dtype), rows.to(u.dtype)])
             at = Point(Inside(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t]))
-            at, _ = self._follow(sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, 5 * self.steps, todo)
+            at, _ = self._follow(sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, todo)
             end = at.u.detach()[:p]
             found = todo & (worst(sub.parts(end)[1]) < 0)
             u, outside = torch.where(found[sub.group], end, u), outside & ~found
@@ -347,25 +253,3 @@ def interior(u: Tensor, sub: NNSubproblem, share: float) -> Tensor:
     """u moved inside the box by a share of its width (and by more than rounding)."""
     room = torch.maximum(share * (sub.upper - sub.lower), 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs()))
     return torch.clamp(u, sub.lower + room, sub.upper - room)
-
-
-def grad(of: Tensor, u: Tensor, twice: bool = True) -> Tensor:
-    """Gradient of a scalar with respect to u, with a graph of its own if `twice`."""
-    try:
-        (slope,) = torch.autograd.grad(of, u, retain_graph=True, create_graph=twice, allow_unused=True)
-    except RuntimeError as error:
-        raise ProblemError(
-            f"the network cannot be differentiated twice ({error}). Newton's method needs that: use PGD() or "
-            'LogBarrier(method="lbfgsb").'
-        ) from error
-    return torch.zeros_like(u) if slope is None else slope
-
-
-def finite(values: Tensor) -> Tensor:
-    """The same values, or an error that names the remedy."""
-    if not torch.isfinite(values).all():
-        raise ProblemError(
-            "the network's value or gradient is NaN or infinite inside the box of its inputs: "
-            "tighten their bounds, or use a network that is finite there."
-        )
-    return values

@@ -7,8 +7,9 @@ with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,9 +29,8 @@ class NNSubproblem:
     def __init__(self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf) -> None:
         n = split.inputs.size
         self.split, self.rho, self.deadline = split, rho, deadline
-        self._x, self._lam = w[:n], lam[:n]
+        self._x, self._lam, self._y, self._lam_y = w[:n], lam[:n], w[n:], lam[n:]
         self.x, self.lam = torch.from_numpy(self._x), torch.from_numpy(self._lam)
-        self.y, self.lam_y = torch.from_numpy(w[n:]), torch.from_numpy(lam[n:])
         self.lower, self.upper = split.box_tensors
         self.group, self.n_groups, self.sum_by_group = split.group, split.n_groups, split.sum_by_group
         self.row_group, self.row_has_interior = split.row_group, split.row_has_interior
@@ -38,14 +38,9 @@ class NNSubproblem:
     def _network_terms(self, y: torch.Tensor) -> torch.Tensor:
         """What each output adds to the objective: its cost, or its coupling."""
         if self.split.cost_of_outputs is not None:
-            return self.split.cost_of_outputs * y
-        r = y - self.y
-        return (self.lam_y + 0.5 * self.rho.outputs * r) * r
-
-    def _network_slope(self, y: torch.Tensor) -> torch.Tensor:
-        if self.split.cost_of_outputs is not None:
-            return self.split.cost_of_outputs
-        return self.lam_y + self.rho.outputs * (y - self.y)
+            return torch.from_numpy(self.split.cost_of_outputs) * y
+        r = y - torch.from_numpy(self._y)
+        return (torch.from_numpy(self._lam_y) + 0.5 * self.rho.outputs * r) * r
 
     def parts(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The objective without rows, one value for each group, and the rows h(u) <= 0; differentiable."""
@@ -62,37 +57,45 @@ class NNSubproblem:
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The objective with rows by hinge, one value for each group, and its gradient."""
         y, h, slope = self._differentiate(u)
-        r = u - self._x
-        values = np.bincount(self.split.output_group_index, self._network_terms(y).numpy(), self.n_groups)
+        split, r = self.split, u - self._x
+        if split.cost_of_outputs is not None:
+            terms = split.cost_of_outputs * y
+        else:
+            off = y - self._y
+            terms = (self._lam_y + 0.5 * self.rho.outputs * off) * off
+        values = np.bincount(split.output_group_index, terms, self.n_groups)
         values += self.group_sums((self._lam + 0.5 * self.rho.inputs * r) * r)
-        return (values + self.hinge(h).numpy() if len(h) else values), slope
+        if h.size:
+            values += self.hinge(torch.from_numpy(h)).numpy()
+        return finite(values), slope
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """The gradient alone."""
         return self._differentiate(u)[2]
 
-    def _differentiate(self, u: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Outputs, rows and gradient at u. The chain rule stops at the networks: one vector-Jacobian product."""
-        split, point = self.split, torch.from_numpy(u).requires_grad_(True)
+        split, point = self.split, torch.from_numpy(u)
+        if split.gathers[0].plain:  # u is the input matrix of the first network: one node less in the graph
+            point = point.view(split.gathers[0].index.shape)
+        point.requires_grad_(True)
         with torch.enable_grad():
-            raw = split.raw(point)
-        with torch.no_grad():
-            y = split.surrogate(raw.detach())
-            h, slope_y = split.rows(point, y), self._network_slope(y)
-            if len(h):
-                pull = split.hinge_weight * torch.relu(h + split.tightening)
-                slope_y = slope_y + split.rows_y.T @ pull
-            slope = vjp(raw, point, slope_y * split.surrogate_slope(y)).numpy()
-            slope = slope + self._lam + self.rho.inputs * (u - self._x)
-            if len(h):
-                slope += (split.rows_u.T @ pull).numpy()
-        # one sum finds any NaN or infinity, in the outputs as well: they enter through slope_y or raw
-        if not np.isfinite(slope.sum() + y.sum().item()):
-            raise ProblemError(
-                "the network's value or gradient is NaN or infinite inside the box of its inputs: "
-                "tighten their bounds, or use a network that is finite there."
-            )
-        return y, h, slope
+            raws = split.raws(point)
+        parts = [raw.detach().numpy().ravel() for raw in raws]
+        y, bend = split.surrogate_and_slope(parts[0] if len(parts) == 1 else np.concatenate(parts))
+        slope = self._lam + self.rho.inputs * (u - self._x)
+        if split.cost_of_outputs is not None:
+            slope_y = split.cost_of_outputs
+        else:
+            slope_y = self._lam_y + self.rho.outputs * (y - self._y)
+        h = split.rows_b.numpy()
+        if h.size:
+            h = split.rows(torch.from_numpy(u), torch.from_numpy(y)).numpy()
+            pull = torch.from_numpy(split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0))
+            slope_y = slope_y + (split.rows_y.T @ pull).numpy()
+            slope += (split.rows_u.T @ pull).numpy()
+        slope += vjp(raws, point, slope_y * bend).numpy().ravel()
+        return y, h, finite(slope)
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums of an array over the groups of the coordinates."""
@@ -105,6 +108,19 @@ class NNSubproblem:
     @property
     def out_of_time(self) -> bool:
         return time.perf_counter() >= self.deadline
+
+
+Values = TypeVar("Values", np.ndarray, torch.Tensor)
+
+
+def finite(values: Values) -> Values:
+    """The same values, or an error that names the remedy; one sum finds any NaN or infinity."""
+    if not math.isfinite(values.sum()):
+        raise ProblemError(
+            "the network's value or gradient is NaN or infinite inside the box of its inputs: "
+            "tighten their bounds, or use a network that is finite there."
+        )
+    return values
 
 
 class NNBlock(Protocol):

@@ -14,11 +14,13 @@ MAX_CURVATURE = 100.0
 
 @dataclass(frozen=True)
 class Move:
-    """A gradient step that waits for its test: where it began and the decrease that it promised, by group."""
+    """A gradient step that waits for its test: where it began and, by group, the decrease that it promised."""
 
     u: np.ndarray
+    step: np.ndarray
     values: np.ndarray
     slope: np.ndarray
+    square: np.ndarray
     drop: np.ndarray
 
 
@@ -37,7 +39,7 @@ class PGD:
     """
 
     def __init__(
-        self, steps: int = 25, method: str = "gradient", learning_rate: float = 0.01, tolerance: float = 1e-10
+        self, steps: int = 15, method: str = "gradient", learning_rate: float = 0.01, tolerance: float = 1e-7
     ) -> None:
         if method not in ("gradient", "adam"):
             raise ValueError(f"method={method!r} is unknown; choose 'gradient' or 'adam'.")
@@ -73,48 +75,54 @@ class PGD:
         group, rho = sub.split.group_index, sub.rho.inputs
         if len(self._curvature) != sub.n_groups:
             self._curvature, self._bend = np.zeros(sub.n_groups), np.zeros(sub.n_groups)
+        self._curvature = np.minimum(self._curvature, self._cap(rho))
         best, least = u, np.full(sub.n_groups, np.inf)
         before: Move | None = None
         for k in range(self.steps + 1):
             values, slope = sub.values_and_gradient(u)
             if before is not None and k < self.steps:
-                # groups whose last step failed the test go back and take a shorter one
-                failed = self._learn(sub, before, u, values, slope)
-                if failed.any():
+                failed = self._learn(sub, before, values, slope)
+                if failed.any():  # these groups go back and take a shorter step
                     back = failed[group]
                     u, slope = np.where(back, before.u, u), np.where(back, before.slope, slope)
                     values = np.where(failed, before.values, values)
-            better = values <= least
-            best, least = np.where(better[group], u, best), np.minimum(values, least)
+            best = np.where((values <= least)[group], u, best)
+            least = np.minimum(values, least)
             if k == self.steps or sub.out_of_time:
                 break
-            step = sub.project(u - slope / (rho + self._curvature)[group]) - u
+            modulus = rho + self._curvature
+            step = sub.project(u - slope / modulus[group]) - u
             if np.abs(step).max() <= self.tolerance:
                 break
-            slack = 0.5 * (rho + self._curvature) * sub.group_sums(step * step)
-            before = Move(u, values, slope, drop=-sub.group_sums(slope * step) - slack)
+            square = sub.group_sums(step * step)
+            before = Move(u, step, values, slope, square, -sub.group_sums(slope * step) - 0.5 * modulus * square)
             u = u + step
         return best
 
-    def _learn(
-        self, sub: NNSubproblem, before: Move, u: np.ndarray, values: np.ndarray, slope: np.ndarray
-    ) -> np.ndarray:
+    def _cap(self, rho: float) -> np.ndarray:
+        """The largest curvature that is believed in each group."""
+        return np.maximum(self._bend, MAX_CURVATURE * rho)
+
+    def _learn(self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """Update L of each group from what its step promised and reached; tell which groups failed the test."""
-        step, rho = u - before.u, sub.rho.inputs
+        rho = sub.rho.inputs
         # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
-        lower, upper = sub.split.box
-        moved = sub.group_sums(np.abs(step) > 0.01 * (upper - lower)) > 0
-        square = sub.group_sums(step * step)
-        bend = sub.group_sums((slope - before.slope) * step) / np.where(moved, square, 1.0) - rho
-        self._bend = np.where(moved, np.maximum(self._bend, bend), self._bend)
-        cap = np.maximum(self._bend, MAX_CURVATURE * rho)
-        # a group at the cap sits at a kink, where no step passes however short: let it step across
+        long = np.abs(before.step) > sub.split.short
+        if long.any():
+            moved = sub.group_sums(long) > 0
+            bend = sub.group_sums((slope - before.slope) * before.step) / np.where(moved, before.square, 1.0) - rho
+            self._bend = np.where(moved, np.maximum(self._bend, bend), self._bend)
         noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
-        failed = (values > before.values - before.drop + noise) & (self._curvature < cap)
+        failed = values > before.values - before.drop + noise
+        curvature = self._curvature
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
-        relaxed = np.where(before.drop > 1e3 * noise, 0.9 * self._curvature, self._curvature)
-        longer = np.maximum(2 * self._curvature, 0.1 * rho)
-        self._curvature = np.minimum(np.where(failed, longer, relaxed), cap)
+        self._curvature = np.where(before.drop > 1e3 * noise, 0.9 * curvature, curvature)
+        if failed.any():
+            # a group at the cap sits at a kink, where no step passes however short: let it step across
+            cap = self._cap(rho)
+            failed &= curvature < cap
+            longer = np.minimum(np.maximum(2 * curvature, 0.1 * rho), cap)
+            self._curvature = np.where(failed, longer, self._curvature)
         return failed
 
     def __repr__(self) -> str:

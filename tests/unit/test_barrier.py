@@ -166,7 +166,7 @@ def test_phase_one_finds_the_inside_of_a_nonconvex_set():
 def test_an_empty_set_is_reported_and_handled_by_the_hinge():
     sub = Subproblem(nothing, [-1.0], [1.0], lambda u: torch.cat([u + 0.5, 0.5 - u]), x=[0.2])
     block = fixed(1e-10)
-    u = block.minimise(sub, np.array([0.0]))
+    u = block.minimise(sub, np.array([0.7]))
     assert block.phase_one == "failed"
     assert u[0] == pytest.approx(0.2 / 2001, abs=1e-4)  # the rows pull with 1000 (u + 1/2) - 1000 (1/2 - u)
     np.testing.assert_allclose(block.minimise(sub, u), u, atol=1e-6)
@@ -339,3 +339,25 @@ def test_rows_on_outputs_are_kept_strictly():
     solution = solver.solve(built.problem, time_limit=20)
     assert solution.objective == pytest.approx(-3 * 0.6 * np.hypot(0.9, 0.6), abs=1e-3)
     assert all((np.sum(u.reshape(3, 2) ** 2, axis=1) < 0.36).all() for u in inside)
+
+
+class Square(nn.Module):
+    """|x|^2, through a parameter so that its type can be read off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("one", torch.ones(1, dtype=torch.float64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.one * (x**2).sum(1, keepdim=True)
+
+
+def test_a_run_with_rows_held_by_the_barrier_ends_as_converged() -> None:
+    """min -x1 - x2 on the unit disc: the row is active, and its multiplier lives in the block."""
+    built = build(Square(), 2, low=-2.0, high=2.0, cost=np.array([-1.0, -1.0]))
+    built.model.addCons(built.y[0, 0] <= 1.0)
+    built.model.setObjective(-built.x.sum(), "minimize")
+    solution = DualDecomposition(LogBarrier(steps=30), penalty=1.0, max_iterations=300).solve(built.problem)
+    assert solution.status == "converged"
+    assert solution.objective == pytest.approx(-np.sqrt(2), abs=1e-3)
+    assert built.problem.verify(solution).feasible

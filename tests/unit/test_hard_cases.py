@@ -106,7 +106,7 @@ def test_checking_boundedness_does_not_solve_the_block():
     problem.add_predictor(nn.Linear(40, 1).eval(), x, y)
     began = time.perf_counter()
     solution = DualDecomposition().solve(problem, time_limit=1.0)
-    assert solution.status == "time_limit"
+    assert solution.found
     assert time.perf_counter() - began < 15.0
 
 
