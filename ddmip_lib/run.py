@@ -12,7 +12,7 @@ from .blocks.nn import NNBlock, NNSubproblem
 from .incumbent import Incumbent
 from .penalty import Penalty, PenaltyRule
 from .solution import History
-from .split import Split
+from .split import Split, flat
 from .verification import Verification
 
 
@@ -60,8 +60,13 @@ class Run:
 
     def objective_at(self, u: np.ndarray) -> float:
         """c'x + g(u): at u = x the function that the split minimises."""
+        split, point = self.split, torch.from_numpy(u)
         with torch.no_grad():
-            return float(self.split.cost @ self.x + self.split.g(torch.tensor(u)).item())
+            y = split.surrogate_and_slope(flat(split.raws(point)))[0]
+            g = 0.0 if split.cost_of_outputs is None else float(split.cost_of_outputs @ y)
+            if len(split.rows_b):
+                g += float(split.hinge_terms(split.rows(point, torch.from_numpy(y))).sum())
+        return float(split.cost @ self.x) + g
 
     def descends_from(self, before: Run, sigma: float) -> bool:
         """The two inequalities of `DescentTest`, up to rounding; true before there is anything to compare."""

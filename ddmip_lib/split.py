@@ -249,6 +249,12 @@ class Split:
         return np.clip(values[self.inputs], low, high)
 
 
+def flat(raws: list[torch.Tensor]) -> np.ndarray:
+    """The networks' values as one array, without their graph."""
+    parts = [raw.detach().numpy().ravel() for raw in raws]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def vjp(outputs: list[torch.Tensor], u: torch.Tensor, weights: np.ndarray | None = None) -> torch.Tensor:
     """Gradient in u of weights'outputs, or of one scalar; where there is none, an error that names the remedy."""
     along: list[torch.Tensor] = []

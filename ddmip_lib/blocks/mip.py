@@ -52,7 +52,8 @@ class QPBlock:
         diagonal = np.zeros(self.kept.size)
         diagonal[self.slots] = rho[self.mine]
         # a fresh solver each time: PIQP's update() of an existing one was seen to end in its iteration limit
-        quadratic = sp.csc_matrix(sp.diags(diagonal, format="csc"))
+        each = np.arange(self.kept.size + 1, dtype=np.int32)
+        quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape=2 * (self.kept.size,))
         began, solver = time.perf_counter(), piqp.SparseSolver()
         a, b = self.equalities
         g, low, high = self.inequalities

@@ -16,8 +16,7 @@ import torch
 
 from ..errors import ProblemError
 from ..penalty import Penalty
-from ..split import Split, vjp
-from .projections import project_box
+from ..split import Split, flat, vjp
 
 
 class NNSubproblem:
@@ -56,34 +55,35 @@ class NNSubproblem:
 
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The objective with rows by hinge, one value for each group, and its gradient."""
-        y, h, slope = self._differentiate(u)
-        split, r = self.split, u - self._x
+        y, h, slope, coupling = self._differentiate(u)
+        split = self.split
         if split.cost_of_outputs is not None:
             terms = split.cost_of_outputs * y
         else:
             off = y - self._y
             terms = (self._lam_y + 0.5 * self.rho.outputs * off) * off
         values = np.bincount(split.output_group_index, terms, self.n_groups)
-        values += self.group_sums((self._lam + 0.5 * self.rho.inputs * r) * r)
+        values += self.group_sums(coupling)
         if h.size:
             values += self.hinge(torch.from_numpy(h)).numpy()
-        return finite(values), slope
+        return values, slope
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
         """The gradient alone."""
         return self._differentiate(u)[2]
 
-    def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Outputs, rows and gradient at u. The chain rule stops at the networks: one vector-Jacobian product."""
+    def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one vector-Jacobian product."""
         split, point = self.split, torch.from_numpy(u)
         if split.gathers[0].plain:  # u is the input matrix of the first network: one node less in the graph
             point = point.view(split.gathers[0].index.shape)
         point.requires_grad_(True)
         with torch.enable_grad():
             raws = split.raws(point)
-        parts = [raw.detach().numpy().ravel() for raw in raws]
-        y, bend = split.surrogate_and_slope(parts[0] if len(parts) == 1 else np.concatenate(parts))
-        slope = self._lam + self.rho.inputs * (u - self._x)
+        y, bend = split.surrogate_and_slope(flat(raws))
+        r = u - self._x
+        slope = self._lam + self.rho.inputs * r
+        coupling = 0.5 * (self._lam + slope) * r
         if split.cost_of_outputs is not None:
             slope_y = split.cost_of_outputs
         else:
@@ -95,7 +95,8 @@ class NNSubproblem:
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
             slope += (split.rows_u.T @ pull).numpy()
         slope += vjp(raws, point, slope_y * bend).numpy().ravel()
-        return y, h, finite(slope)
+        finite(y)
+        return y, h, finite(slope), coupling
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums of an array over the groups of the coordinates."""
@@ -103,7 +104,7 @@ class NNSubproblem:
 
     def project(self, u: np.ndarray) -> np.ndarray:
         """Projection on the box of the coupled variables."""
-        return project_box(u, *self.split.box)
+        return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])
 
     @property
     def out_of_time(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,12 @@ MAX_CURVATURE = 100.0
 """Largest curvature believed without having seen it along a step of some length, in units of rho."""
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """A gradient step that waits for its test: where it began and, by group, the decrease that it promised."""
 
     u: np.ndarray
     step: np.ndarray
+    size: np.ndarray
     values: np.ndarray
     slope: np.ndarray
     square: np.ndarray
@@ -39,7 +39,7 @@ class PGD:
     """
 
     def __init__(
-        self, steps: int = 15, method: str = "gradient", learning_rate: float = 0.01, tolerance: float = 1e-7
+        self, steps: int = 20, method: str = "gradient", learning_rate: float = 0.01, tolerance: float = 1e-7
     ) -> None:
         if method not in ("gradient", "adam"):
             raise ValueError(f"method={method!r} is unknown; choose 'gradient' or 'adam'.")
@@ -82,20 +82,25 @@ class PGD:
             values, slope = sub.values_and_gradient(u)
             if before is not None and k < self.steps:
                 failed = self._learn(sub, before, values, slope)
-                if failed.any():  # these groups go back and take a shorter step
+                if failed is not None:  # these groups go back and take a shorter step
                     back = failed[group]
                     u, slope = np.where(back, before.u, u), np.where(back, before.slope, slope)
                     values = np.where(failed, before.values, values)
-            best = np.where((values <= least)[group], u, best)
-            least = np.minimum(values, least)
+            worse = values > least
+            if worse.any():
+                best, least = np.where(worse[group], best, u), np.minimum(values, least)
+            else:
+                best, least = u, values
             if k == self.steps or sub.out_of_time:
                 break
             modulus = rho + self._curvature
             step = sub.project(u - slope / modulus[group]) - u
-            if np.abs(step).max() <= self.tolerance:
+            size = np.abs(step)
+            if size.max() <= self.tolerance:
                 break
             square = sub.group_sums(step * step)
-            before = Move(u, step, values, slope, square, -sub.group_sums(slope * step) - 0.5 * modulus * square)
+            drop = -sub.group_sums(slope * step) - 0.5 * modulus * square
+            before = Move(u, step, size, values, slope, square, drop)
             u = u + step
         return best
 
@@ -103,11 +108,11 @@ class PGD:
         """The largest curvature that is believed in each group."""
         return np.maximum(self._bend, MAX_CURVATURE * rho)
 
-    def _learn(self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        """Update L of each group from what its step promised and reached; tell which groups failed the test."""
+    def _learn(self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """Update L of each group from what its step promised and reached; tell which groups failed, if any."""
         rho = sub.rho.inputs
         # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
-        long = np.abs(before.step) > sub.split.short
+        long = before.size > sub.split.short
         if long.any():
             moved = sub.group_sums(long) > 0
             bend = sub.group_sums((slope - before.slope) * before.step) / np.where(moved, before.square, 1.0) - rho
@@ -117,12 +122,13 @@ class PGD:
         curvature = self._curvature
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
         self._curvature = np.where(before.drop > 1e3 * noise, 0.9 * curvature, curvature)
-        if failed.any():
-            # a group at the cap sits at a kink, where no step passes however short: let it step across
-            cap = self._cap(rho)
-            failed &= curvature < cap
-            longer = np.minimum(np.maximum(2 * curvature, 0.1 * rho), cap)
-            self._curvature = np.where(failed, longer, self._curvature)
+        if not failed.any():
+            return None
+        # a group at the cap sits at a kink, where no step passes however short: let it step across
+        cap = self._cap(rho)
+        failed &= curvature < cap
+        longer = np.minimum(np.maximum(2 * curvature, 0.1 * rho), cap)
+        self._curvature = np.where(failed, longer, self._curvature)
         return failed
 
     def __repr__(self) -> str:

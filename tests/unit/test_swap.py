@@ -38,7 +38,7 @@ def test_either_block_solves_either_benchmark(build, record_property) -> None:
         "objective, barrier": barrier.objective,
         "seconds of the NN block, barrier / PGD": seconds[1] / seconds[0],
     }.items():
-        record_property(name, value)
+        record_property(name, float(value))
         print(f"{build.__name__}: {name} {value:.4g}")
     # not identical, but near: both improve on doing nothing, and differ by less than a fifth of the improvement
     assert min(gradient.objective, barrier.objective) > nothing
