@@ -140,7 +140,8 @@ class PaperSplit(Split):
         return model
 
     def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int) -> Penalty:
-        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g) / $ half-width of the box.
+        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g)$ over the half-width
+        of the box.
 
         On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a
         quarter of the rms slope of $F$. Slopes are taken at the start; on integers, and where the start is flat, at
