@@ -87,8 +87,8 @@ MUTATIONS = [
     Mutation(
         "penalty-of-outputs-ignored-in-the-nn-block",
         "blocks/nn.py",
-        "return self.lam_y + self.rho.outputs * (y - self.y)",
-        "return self.lam_y + self.rho.inputs * (y - self.y)",
+        "slope_y = self._lam_y + self.rho.outputs * (y - self._y)",
+        "slope_y = self._lam_y + self.rho.inputs * (y - self._y)",
         (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
     ),
     Mutation(
@@ -101,7 +101,7 @@ MUTATIONS = [
     Mutation(
         "no-projection-on-the-box",
         "blocks/nn.py",
-        "return project_box(u, *self.split.box)",
+        "return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])",
         "return u",
         (GUARDS + "TestNNSubproblem::test_every_iterate_stays_in_the_box",),
     ),

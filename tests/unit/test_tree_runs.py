@@ -98,3 +98,19 @@ def test_the_papers_penalty_never_leaves_bare_soil() -> None:
     none, _ = without_and_best_of_random(problem, 1, 0)
     assert solution.objective == pytest.approx(none, abs=1e-6)
     assert solution.objective_last == pytest.approx(none, abs=1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", ["pgd", "barrier"])
+def test_the_papers_settings_on_every_instance(block: str) -> None:
+    """They end where they began, at bare soil, with either block: nothing is closed."""
+    for size in ("2x16", "8x32"):
+        for seed in SEEDS:
+            problem = reference(size, seed)
+            solution = DualDecomposition.paper(block).solve(problem, time_limit=15, seed=seed)
+            none, _ = without_and_best_of_random(problem, 1, seed)
+            print(
+                f"paper, {block} {size} {seed}: {solution.objective:.4f} (bare soil {none:.4f}), {solution.status}"
+            )
+            assert problem.verify(solution).feasible
+            assert solution.objective == pytest.approx(none, abs=1e-6)
