@@ -267,7 +267,7 @@ class DualDecomposition:
             primal_residual=primal,
             dual_residual=dual,
             rho=run.rho.inputs,
-            rho_outputs=run.rho.outputs if run.coupled_outputs else np.nan,
+            rho_outputs=np.nan if run.split.name == "paper" else run.rho.outputs,
             lagrangian=run.lagrangian(),
             seconds_mip=clock[1] - clock[0],
             seconds_solver=solver,

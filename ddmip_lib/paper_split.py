@@ -172,7 +172,7 @@ class PaperSplit(Split):
             y = self.outputs(u)
             left = self.rows_u @ u + self.rows_y @ y
             rows.append(left.detach())
-            slopes.append(vjp([left.sum()], u))
+            slopes.append(vjp([left.sum()], u, keep=True))
             pulls.append(vjp([torch.from_numpy(self.cost_of_outputs) @ y], u) + torch.tensor(self.cost[self.inputs]))
         spread = torch.stack(rows).std(dim=0).pow(2).mean().sqrt().item()
         slope = torch.stack(slopes).pow(2).mean().sqrt().item()

@@ -47,11 +47,6 @@ class Run:
         assert self.x is not None
         return self.x[self.split.coupled]
 
-    @property
-    def coupled_outputs(self) -> int:
-        """How many outputs are coupled beside the inputs."""
-        return self.split.coupled.size - self.split.inputs.size
-
     def lagrangian(self, rho: Penalty | None = None) -> float:
         """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
         r = self.copies - self.w

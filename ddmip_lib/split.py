@@ -255,16 +255,16 @@ def flat(raws: list[torch.Tensor]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def vjp(outputs: list[torch.Tensor], u: torch.Tensor, weights: np.ndarray | None = None) -> torch.Tensor:
+def vjp(
+    outputs: list[torch.Tensor], u: torch.Tensor, weights: np.ndarray | None = None, keep: bool = False
+) -> torch.Tensor:
     """Gradient in u of weights'outputs, or of one scalar; where there is none, an error that names the remedy."""
-    along: list[torch.Tensor] = []
-    at = 0
-    for y in outputs if weights is not None else ():
-        assert weights is not None
-        along.append(torch.from_numpy(weights[at : at + y.numel()]).view_as(y))
+    flat_weights, at, along = np.ones(1) if weights is None else weights, 0, []
+    for y in outputs:
+        along.append(torch.from_numpy(flat_weights[at : at + y.numel()]).view_as(y))
         at += y.numel()
     try:
-        return torch.autograd.grad(outputs, u, along or None, retain_graph=not along)[0]
+        return torch.autograd.grad(outputs, u, along, retain_graph=keep)[0]
     except RuntimeError as error:
         raise ProblemError(
             f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "
