@@ -291,5 +291,5 @@ class DualDecomposition:
             history=run.history,
             seconds=time.perf_counter() - run.began,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
-            details={"split": run.split.name, "points_tried": len(run.incumbent.seen) or run.k},
+            details={"split": run.split.name} | ({"points": len(run.incumbent.seen)} if run.incumbent.seen else {}),
         )

@@ -58,7 +58,7 @@ def closed(problem, solver, seed: int) -> tuple[float, float, float]:
     optimum = Enumeration().solve(problem, time_limit=60)
     assert optimum.status == "optimal"
     assert solution.objective <= optimum.objective + 1e-6
-    none, chance = without_and_best_of_random(problem, solution.details["points_tried"], seed)
+    none, chance = without_and_best_of_random(problem, solution.details["points"], seed)
     gap = optimum.objective - none
     return (solution.objective - none) / gap, (chance - none) / gap, solution.seconds
 
