@@ -15,9 +15,8 @@ from .compiled import Compiled, InputMap
 from .exact import exact_solution, optimise
 from .incumbent import Incumbent
 from .layers import flat_layers, interval_bounds
-from .predictor import Predictor
 from .problem import NeuralMIP, check_call
-from .snapshot import copy_model, matrix_of, set_time_limit, solution_values
+from .snapshot import copy_model, fix, matrix_of, set_time_limit, solution_values
 from .solution import Solution
 
 FORMULATIONS = ("bigm", "sos")
@@ -90,12 +89,10 @@ class BigM:
         self, model: Model, variables: list[Any], compiled: Compiled, flat: list[list[nn.Module]], deadline: float
     ) -> bool:
         """Write every network into `model`, a few samples at a time; False where the time ran out."""
-        cells = zip(compiled.predictors, compiled.maps, flat, strict=True)
-        for number, (predictor, where, layers) in enumerate(cells):
-            inputs, lower, upper = self._input_variables(model, variables, compiled, where)
-            low, high = interval_bounds(layers, lower, upper)
-            outputs = np.array([[variables[at] for at in row] for row in where.output], dtype=object)
-            targets = self._targets(model, compiled, predictor, where, outputs, low, high)
+        for number, (where, layers) in enumerate(zip(compiled.maps, flat, strict=True)):
+            inputs = self._input_variables(model, variables, where)
+            ranges = interval_bounds(layers, where.at(compiled.snapshot.lower), where.at(compiled.snapshot.upper))
+            targets = self._targets(model, compiled, number, variables, ranges)
             units = sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
             rows = max(1, UNITS_PER_CHUNK // units)
             for first in range(0, len(inputs), rows):
@@ -113,38 +110,25 @@ class BigM:
                 )
         return True
 
-    def _input_variables(
-        self, model: Model, variables: list[Any], compiled: Compiled, where: InputMap
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Input matrix with a fixed variable for every plain number, and its bounds."""
-        s = compiled.snapshot
+    def _input_variables(self, model: Model, variables: list[Any], where: InputMap) -> np.ndarray:
+        """Input matrix with a fixed variable for every plain number."""
         grid = np.empty(where.index.shape, dtype=object)
-        lower, upper = where.constant.copy(), where.constant.copy()
         for cell, at in np.ndenumerate(where.index):
-            if at >= 0:
-                grid[cell], lower[cell], upper[cell] = variables[at], s.lower[at], s.upper[at]
-            else:
-                grid[cell] = model.addVar(lb=float(where.constant[cell]), ub=float(where.constant[cell]))
-        return grid, lower, upper
+            value = float(where.constant[cell])
+            grid[cell] = variables[at] if at >= 0 else model.addVar(lb=value, ub=value)
+        return grid
 
     def _targets(
-        self,
-        model: Model,
-        compiled: Compiled,
-        predictor: Predictor,
-        where: InputMap,
-        outputs: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
+        self, model: Model, compiled: Compiled, number: int, variables: list[Any], ends: tuple[np.ndarray, np.ndarray]
     ) -> np.ndarray:
-        """The variables that the network's last layer feeds: the outputs, or logits tied to the classes."""
-        if predictor.kind == "regression":
-            return outputs
-        logits = np.empty(outputs.shape, dtype=object)
-        for cell, y in np.ndenumerate(outputs):
-            at, bounds = int(where.output[cell]), (float(low[cell]), float(high[cell]))
-            logits[cell] = tie_class(model, y, compiled, at, *bounds, self.margin)
-        return logits
+        """The variables that the last layer of a network feeds: its outputs, or logits tied to its classes."""
+        targets = np.array(variables, dtype=object)[compiled.maps[number].output]
+        if compiled.predictors[number].kind == "regression":
+            return targets
+        for cell, at in np.ndenumerate(compiled.maps[number].output):
+            low, high = (float(end[cell]) for end in ends)
+            targets[cell] = tie_class(model, variables[at], compiled, int(at), low, high, self.margin)
+        return targets
 
     def _give_start(self, model: Model, variables: list[Any], incumbent: Incumbent, deadline: float) -> None:
         """Hand the start point to SCIP: its hidden units follow from the inputs in a copy with these fixed."""
@@ -152,12 +136,10 @@ class BigM:
             return
         twin = copy_model(model)
         inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.compiled.maps]))
-        own = twin.getVars()
-        place = {v.ptr(): i for i, v in enumerate(model.getVars())}
-        for at in inputs:
-            twin_variable = own[place[variables[at].ptr()]]
-            twin.chgVarLb(twin_variable, incumbent.values[at])
-            twin.chgVarUb(twin_variable, incumbent.values[at])
+        own, place = twin.getVars(), {v.ptr(): i for i, v in enumerate(model.getVars())}
+        fixed = np.full(len(own), np.nan)
+        fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
+        fix(twin, own, fixed)
         set_time_limit(twin, deadline - time.perf_counter())
         twin.setParam("limits/solutions", 1)
         twin.optimize()

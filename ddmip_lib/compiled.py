@@ -12,7 +12,7 @@ from pyscipopt import Model, quicksum
 from .errors import ProblemError
 from .onoff import OnOff, OnOffRow
 from .predictor import Predictor, is_variable
-from .snapshot import ROW_HANDLERS, Snapshot, copy_model, matrix_of, read_model, set_time_limit, solution_values
+from .snapshot import ROW_HANDLERS, Snapshot, copy_model, fix, matrix_of, read_model, set_time_limit, solution_values
 from .verification import TOLERANCE, Verification, relative_violation
 
 
@@ -23,6 +23,10 @@ class InputMap:
     index: np.ndarray
     constant: np.ndarray
     output: np.ndarray
+
+    def at(self, values: np.ndarray) -> np.ndarray:
+        """The input matrix at a full assignment."""
+        return np.where(self.index >= 0, values[self.index], self.constant)
 
 
 class Compiled:
@@ -58,7 +62,7 @@ class Compiled:
 
     def inputs(self, values: np.ndarray) -> list[np.ndarray]:
         """Input matrices of the predictors at a full assignment."""
-        return [np.where(m.index >= 0, values[m.index], m.constant) for m in self.maps]
+        return [m.at(values) for m in self.maps]
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
         """The same assignment with every integer variable at an integer."""
@@ -121,17 +125,18 @@ class Compiled:
     @cached_property
     def _checker(self) -> tuple[Model, Any]:
         model = copy_model(self.model)
+        model.setObjective(0.0)
         return model, model.getVars()
 
     def _check_others(self, values: np.ndarray) -> tuple[str, ...]:
-        """Constraints that are no rows: SCIP checks the point in a copy, all of them together."""
+        """Constraints that are no rows: SCIP judges a copy in which every variable is fixed, all of them together."""
         if not self.snapshot.others:
             return ()
         model, variables = self._checker
-        solution = model.createSol()
-        for variable, value in zip(variables, values, strict=True):
-            model.setSolVal(solution, variable, float(value))
-        if model.checkSol(solution, original=True):
+        model.freeTransform()
+        fix(model, variables, values)
+        model.optimize()
+        if model.getNSols():
             return ()
         return tuple(f"{c.kind} {c.name}" for c in self.snapshot.others)
 
@@ -150,9 +155,7 @@ class Compiled:
         if not fixed.all():
             model, variables, switched = self._completer
             model.freeTransform()
-            for at in np.flatnonzero(fixed):
-                model.chgVarLb(variables[at], values[at])
-                model.chgVarUb(variables[at], values[at])
+            fix(model, variables, np.where(fixed, values, np.nan))
             for y, b, row, constraint in switched:
                 model.chgCoefLinear(constraint, variables[b], row.sigma * values[y] - row.on + row.off)
             set_time_limit(model, seconds)

@@ -21,7 +21,7 @@ from .compiled import Compiled
 from .graph_split import GraphSplit
 from .incumbent import Incumbent
 from .paper_split import NotSeparable, PaperSplit
-from .penalty import Fixed, PenaltyRule, Progress, as_rule, positive
+from .penalty import DescentTest, Fixed, PenaltyRule, Progress, as_rule, positive
 from .problem import NeuralMIP, check_call
 from .run import Run
 from .snapshot import copy_model, has_point
@@ -41,8 +41,9 @@ class DualDecomposition:
 
     $$\lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
 
-    It settles when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the tolerances,
-    or when a state repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
+    An x-step with integers stops at a small gap, no worse than the point before. The run settles when
+    $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the tolerances, or when a state
+    repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
     It proves no bound.
 
     Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or a rule; default:
@@ -126,19 +127,22 @@ class DualDecomposition:
         check_call(problem, time_limit, seed)
         split = self._split(Compiled(problem.model, problem.predictors), problem.start)
         split.place(self.device, self.dtype)
-        mip, incumbent = mip_block(split, seed), Incumbent(split.compiled, began)
+        mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
         incumbent.consider_start(problem.start, time_limit)
         penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)
+        watch = getattr(self.nn_block, "callback", None)
+        if isinstance(penalty, DescentTest) and split.name != "paper":
+            raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
         return Run(
             split=split,
             mip=mip,
-            nn=copy.deepcopy(self.nn_block),
+            nn=copy.deepcopy(self.nn_block, {id(watch): watch}),  # the run's own, but for what the user watches with
             penalty=penalty,
             incumbent=incumbent,
             u=split.start,
             copies=copies,
             lam=np.zeros_like(copies),
-            rho=penalty.first(split.scale(mip, incumbent, seed)),
+            rho=penalty.first(split.scale(mip, incumbent, seed, began + time_limit)),
             deadline=began + time_limit,
             began=began,
         )
@@ -183,7 +187,7 @@ class DualDecomposition:
             run.stopped = "time_limit"
             return run
         converged = self._converged(run, max(primal), max(dual))
-        settled = converged or (max(*primal, *dual) > 1e-8 and self._repeats(run))
+        settled = converged or (max(*primal, *dual) > 0.1 * self.primal_tolerance and self._repeats(run))
         following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(run.descends_from, before)))
         if following is None:
             run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
@@ -223,11 +227,12 @@ class DualDecomposition:
         return run.incumbent.consider_inputs(values, seconds=min(10.0, run.deadline - time.perf_counter()))
 
     def _converged(self, run: Run, primal: float, dual: float) -> bool:
-        """Both residuals are small, u is stationary for its block and, where rows on outputs are still being learnt,
-        the iterate satisfies them. Without a dual tolerance the primal residual alone decides, as in the paper."""
+        """Both residuals are small, u is stationary for its block and, where there are rows on outputs, the iterate
+        satisfies them. Without a dual tolerance the primal residual alone decides, as in the paper."""
         if primal >= self.primal_tolerance:
             return False
-        if len(run.split.rows_b) and not (run.last is not None and run.last.feasible):
+        on_outputs = len(run.split.rows_b) > 0 or run.split.name == "graph"
+        if on_outputs and not (run.last is not None and run.last.feasible):
             return False
         if self.dual_tolerance is None:
             return True
@@ -278,12 +283,18 @@ class DualDecomposition:
     def _solution(self, run: Run) -> Solution:
         assert run.stopped is not None
         compiled, stopped = run.split.compiled, run.stopped
-        if stopped == "infeasible" and run.split.name == "graph" and has_point(copy_model(compiled.model)):
+        seconds = min(60.0, run.deadline - time.perf_counter())
+        if stopped == "infeasible" and run.split.name == "graph" and has_point(copy_model(compiled.model), seconds):
             stopped = "stopped"  # the ranges of the outputs are no proof
         if run.incumbent.values is None:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:
             status = "stopped" if stopped == "infeasible" else stopped
+        details: dict[str, Any] = {"split": run.split.name}
+        if run.incumbent.seen:
+            details["points"] = len(run.incumbent.seen)
+        if getattr(run.nn, "phase_one", None) == "failed":
+            details["phase_one"] = "failed"  # the barrier left its rows to the hinge
         return Solution(
             status=status,
             method=self.method,
@@ -291,5 +302,5 @@ class DualDecomposition:
             history=run.history,
             seconds=time.perf_counter() - run.began,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
-            details={"split": run.split.name} | ({"points": len(run.incumbent.seen)} if run.incumbent.seen else {}),
+            details=details,
         )

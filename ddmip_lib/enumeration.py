@@ -18,6 +18,7 @@ from .predictor import Predictor
 from .problem import NeuralMIP, check_call
 from .snapshot import Snapshot, copy_model, matrix_of
 from .solution import Solution
+from .verification import TOLERANCE
 
 FEASTOL = 1e-9
 """So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
@@ -69,17 +70,21 @@ class Enumeration:
         if any(not len(values) for rows in tables for _, values in rows):  # no integer between the bounds
             return exact_solution(self.method, incumbent, "infeasible", None, details)
         incumbent.consider_start(problem.start, time_limit)
-        model = copy_model(problem.model, seed)
-        variables = model.getVars()
-        choices: dict[Key, list[Any]] = {}
-        for cells in zip(compiled.predictors, compiled.maps, tables, strict=True):
-            if time.perf_counter() >= began + time_limit:
-                return exact_solution(self.method, incumbent, "timelimit", None, details)
-            details["evaluations"] += _tabulate(model, variables, compiled.snapshot, choices, *cells)
-        details["build_seconds"] = time.perf_counter() - began
         deadline = began + time_limit
-        optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, FEASTOL)
-        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
+        for feastol in (FEASTOL, TOLERANCE):  # what only the strict tolerance forbids is not infeasible
+            model = copy_model(problem.model, seed)
+            variables = model.getVars()
+            choices: dict[Key, list[Any]] = {}
+            details["evaluations"] = 0
+            for cells in zip(compiled.predictors, compiled.maps, tables, strict=True):
+                if time.perf_counter() >= deadline:
+                    return exact_solution(self.method, incumbent, "timelimit", None, details)
+                details["evaluations"] += _tabulate(model, variables, compiled.snapshot, choices, *cells)
+            details["build_seconds"] = time.perf_counter() - began
+            optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, feastol)
+            details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
+            if model.getStatus() != "infeasible":
+                break
         return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details)
 
     def _table(self, s: Snapshot, row: np.ndarray) -> tuple[Key, np.ndarray]:
@@ -112,8 +117,7 @@ def _tabulate(
     tables: list[tuple[Key, np.ndarray]],
 ) -> int:
     """Write y = f(x) for every row of one predictor; the number of network evaluations."""
-    known = np.where(where.index >= 0, s.lower[where.index], where.constant)
-    points = np.repeat(known, [len(values) for _, values in tables], axis=0)
+    points = np.repeat(where.at(s.lower), [len(values) for _, values in tables], axis=0)
     ends = np.cumsum([len(values) for _, values in tables])
     for row, (key, values), end in zip(where.index, tables, ends, strict=True):
         for at, column in zip(key, values.T, strict=True):

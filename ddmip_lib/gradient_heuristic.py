@@ -127,6 +127,9 @@ class Relaxation:
                 f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows, or use BigM."
             )
         self.cost, self.own_cost = s.sign * s.cost, np.where(outputs, 0.0, s.sign * s.cost)
+        self.is_class = np.zeros(s.n_variables, dtype=bool)
+        for predictor, m in zip(compiled.predictors, compiled.maps, strict=True):
+            self.is_class[m.output] = predictor.kind == "classification"
         # bounds of outputs are rows like any other: no step can project on them
         self.rows = sp.vstack([s.rows, sp.identity(s.n_variables, format="csr")[outputs]]).tocsr()
         self.lower = np.concatenate([s.row_lower, s.lower[outputs]])
@@ -168,7 +171,7 @@ class Relaxation:
             raise ProblemError(
                 "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."
             )
-        true = np.where(self.compiled.is_output & self.compiled.snapshot.integer, full > 0.5, full)
+        true = np.where(self.is_class, full > 0.5, full)
         return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
 
     def _excess(self, full: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ theorem covers this split. The range of each output, within which the MIP block 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +18,8 @@ from pyscipopt import Model
 
 from .classes import MARGIN, tie_class
 from .compiled import Compiled, InputMap
+from .errors import UnsupportedNetworkError
+from .layers import flat_layers, interval_bounds
 from .onoff import find_onoff
 from .penalty import Penalty, PenaltyRule, Sweeps
 from .predictor import Predictor
@@ -45,27 +47,31 @@ class GraphSplit(Split):
         self.owned = np.ones(self.snapshot.n_variables, dtype=bool)
         self.mip_rows = np.ones(len(self.snapshot.row_names), dtype=bool)
         users = np.arange(len(self.mip_rows)) < len(compiled.snapshot.row_names)
-        compiled.onoff = find_onoff(self.snapshot, self.output_positions, users)
+        if self._sound:  # completion must not trust ranges that were only sampled
+            compiled.onoff = find_onoff(self.snapshot, self.output_positions, users)
         self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
 
     def _extend(self) -> tuple[Model, np.ndarray]:
         """The user's model with output ranges and logits; positions of the coupled outputs in it."""
         model = copy_model(self.compiled.model)
         variables = model.getVars()
-        added, positions = len(variables), []
+        added, positions, self._widths, self._sound = len(variables), [], [], True
         for predictor, where in zip(self.compiled.predictors, self.compiled.maps, strict=True):
-            low, high = reach(predictor, where, self.compiled.snapshot)
+            found = reach(predictor, where, self.compiled.snapshot)
+            self._widths.append(found.width.ravel())
+            self._sound = self._sound and found.sound
             for cell, at in np.ndenumerate(where.output):
+                low, high = float(found.low[cell]), float(found.high[cell])
                 if predictor.kind == "classification":
-                    tie_class(model, variables[at], self.compiled, int(at), float(low[cell]), float(high[cell]), MARGIN)
+                    tie_class(model, variables[at], self.compiled, int(at), low, high, MARGIN)
                     positions.append(added)
                     added += 1
                     continue
                 y = variables[at]
-                lower, upper = max(y.getLbOriginal(), low[cell]), min(y.getUbOriginal(), high[cell])
+                lower, upper = max(y.getLbOriginal(), low), min(y.getUbOriginal(), high)
                 if lower <= upper:  # else the user's bounds lie outside what was seen: leave them
-                    model.chgVarLb(y, float(lower))
-                    model.chgVarUb(y, float(upper))
+                    model.chgVarLb(y, lower)
+                    model.chgVarUb(y, upper)
                 positions.append(int(at))
         return model, np.array(positions)
 
@@ -77,7 +83,7 @@ class GraphSplit(Split):
         with torch.no_grad():
             return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
 
-    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int) -> Penalty:
+    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
         r"""Penalties at which the whole gain in sight would pay for moving every copy across its range,
         $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the outputs, and a quarter of that over the inputs: a flip
         must cost less than it gains.
@@ -85,42 +91,53 @@ class GraphSplit(Split):
         $\Delta$ is what the MIP block, free to choose any output in range, would gain over the start.
         """
         tiny = np.full(self.coupled.size, 1e-9 * float(np.abs(self.cost).max(initial=0.0)) or 1e-9)
-        dream = mip.solve(np.zeros(self.coupled.size), self.copies(self.start), tiny)
+        dream = mip.solve(np.zeros(self.coupled.size), self.copies(self.start), tiny, deadline)
         best = 0.0 if dream.values is None else float(self.cost @ dream.values)
         now = incumbent.objective
         offset = self.snapshot.sign * self.snapshot.offset
         gain = 0.0 if now is None else self.snapshot.sign * now - offset - best
         if gain <= 1e-9 * max(1.0, abs(best)):
             gain = max(0.1 * abs(best), float(np.abs(self.cost).max(initial=0.0)), 1e-12)
-        width = (self.snapshot.upper - self.snapshot.lower)[self.coupled]
-        squares = np.split(np.where(np.isfinite(width), width, 1.0) ** 2, [self.inputs.size])
-        inputs, outputs = (gain / max(float(part.sum()), 1e-12) for part in squares)
-        return Penalty(0.25 * inputs, outputs)
+        wide = [self.box[1] - self.box[0], np.concatenate(self._widths)]
+        inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
+        return Penalty(0.25 * inputs, outputs if np.any(wide[1] > 1e-9) else inputs)
 
     def default_rule(self) -> PenaltyRule:
         """Shorter sweeps than elsewhere: an x-step is a MIP, and good points come early."""
         return Sweeps(high=16.0, lengths=(15, 25, 25))
 
 
-def reach(predictor: Predictor, where: InputMap, s: Snapshot) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest outputs of each row: exact where its inputs take few values, else sampled and widened."""
-    lower = np.where(where.index >= 0, s.lower[where.index], where.constant)
-    upper = np.where(where.index >= 0, s.upper[where.index], where.constant)
-    whole = np.where(where.index >= 0, s.integer[where.index], True)
-    few = whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all()
-    if few:
-        tables = [
-            predictor.raw(np.array(list(itertools.product(*map(_integers, low, high)))))
-            for low, high in zip(lower, upper, strict=True)
-        ]
-        return np.array([t.min(axis=0) for t in tables]), np.array([t.max(axis=0) for t in tables])
+class Reach(NamedTuple):
+    """Ranges of a network's outputs, row by row; `width` is what was seen, at random points unless inputs are few."""
+
+    low: np.ndarray
+    high: np.ndarray
+    width: np.ndarray
+    sound: bool
+
+
+def reach(predictor: Predictor, where: InputMap, s: Snapshot) -> Reach:
+    """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it; else a guess, five
+    times as wide as what random points show."""
+    lower, upper = where.at(s.lower), where.at(s.upper)
+    whole = (where.at(s.integer) > 0) | (lower == upper)
+    if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
+        points = [np.array(list(itertools.product(*map(_integers, *ends)))) for ends in zip(lower, upper, strict=True)]
+        if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
+            tables = [predictor.raw(table) for table in points]
+            low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
+            return Reach(low, high, high - low, True)
     rng = np.random.default_rng(0)
-    points = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
-    raw = predictor.raw(points.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
+    sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
+    raw = predictor.raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
     low, high = raw.min(axis=0), raw.max(axis=0)
-    return low - 0.5 * (high - low), high + 0.5 * (high - low)
+    width = high - low
+    try:
+        return Reach(*interval_bounds(flat_layers(predictor.net, lower.shape[1]), lower, upper), width, True)
+    except UnsupportedNetworkError:
+        return Reach(low - 2 * width, high + 2 * width, width, False)
 
 
 def _integers(low: float, high: float) -> np.ndarray:
     """The integers from low to high; a constant stands for itself."""
-    return np.array([low]) if low == high else np.arange(np.ceil(low), np.floor(high) + 1)
+    return np.array([low]) if low == high else np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)

@@ -139,8 +139,8 @@ class PaperSplit(Split):
                 model.delCons(constraint)
         return model
 
-    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int) -> Penalty:
-        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla g)$ over the half-width
+    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
+        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla F)$ over the half-width
         of the box.
 
         On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a
@@ -153,10 +153,11 @@ class PaperSplit(Split):
         if integer.any() or np.abs(slopes).max() < 1e-6:
             points = low + (high - low) * np.random.default_rng(seed).random((8, low.size))
             slopes = np.vstack([slopes, *(self.gradient(p)[None] for p in points)])
+        pull = slopes + self.cost[self.inputs]
         if integer.any():
-            scale = 0.25 * np.sqrt(np.mean((slopes + self.cost[self.inputs])[:, integer] ** 2))
+            scale = 0.25 * np.sqrt(np.mean(pull[:, integer] ** 2))
         else:
-            scale = 4.0 * np.sqrt(np.mean(slopes**2)) / float(np.mean(high - low) / 2)
+            scale = 4.0 * np.sqrt(np.mean(pull**2)) / float(np.mean(high - low) / 2)
         return Penalty.both(float(scale) if scale > 1e-12 else 1.0)
 
     @torch.enable_grad()

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+Rho = float | tuple[float, float] | None
+"""A penalty as users write it: one number, a pair (inputs, outputs), or None for the problem's own scale."""
+
 
 class Penalty(NamedTuple):
     """The penalties of the coupled inputs and of the coupled outputs."""
@@ -61,7 +64,7 @@ class Fixed:
     Penalty(inputs=0.1, outputs=5.0)
     """
 
-    def __init__(self, rho: float | tuple[float, float] | None = None) -> None:
+    def __init__(self, rho: Rho = None) -> None:
         self.rho = None if rho is None else pair(rho)
 
     def first(self, scale: Penalty) -> Penalty:
@@ -80,7 +83,8 @@ class Fixed:
 
 class IncreaseOnStagnation(Fixed):
     r"""The paper's rule: $\rho \leftarrow \beta\rho$ where the residual $\lVert u - x\rVert_\infty$ has not fallen
-    below `reduction` times its best for `patience` iterations. It always ends in agreement, by freezing.
+    below `reduction` times its best for `patience` iterations, inputs and outputs together. It always ends in
+    agreement, by freezing.
 
     >>> rule = IncreaseOnStagnation(1.0, factor=2.0, patience=2)
     >>> rho = rule.first(scale=Penalty.both(1.0))
@@ -90,13 +94,7 @@ class IncreaseOnStagnation(Fixed):
     4.0
     """
 
-    def __init__(
-        self,
-        rho: float | tuple[float, float] | None = None,
-        factor: float = 2.0,
-        patience: int = 5,
-        reduction: float = 0.9,
-    ) -> None:
+    def __init__(self, rho: Rho = None, factor: float = 2.0, patience: int = 5, reduction: float = 0.9) -> None:
         super().__init__(rho)
         if not (factor > 1 and patience >= 1 and 0 < reduction <= 1):
             raise ValueError("IncreaseOnStagnation needs factor > 1, patience >= 1 and 0 < reduction <= 1.")
@@ -126,9 +124,7 @@ class ResidualBalancing(Fixed):
     Penalty(inputs=2.0, outputs=0.5)
     """
 
-    def __init__(
-        self, rho: float | tuple[float, float] | None = None, factor: float = 2.0, ratio: float = 10.0
-    ) -> None:
+    def __init__(self, rho: Rho = None, factor: float = 2.0, ratio: float = 10.0) -> None:
         super().__init__(rho)
         if not (factor > 1 and ratio > 1):
             raise ValueError("ResidualBalancing needs factor > 1 and ratio > 1.")
@@ -151,15 +147,14 @@ class DescentTest(Fixed):
     L_\rho(x^+, u^+, \lambda^+) \ge F(x^+)$$
 
     fails; never less. For smooth $g$, exact steps and no binding bound in the NN block it increases finitely often.
+    The theorem, and this rule, are for the paper's split.
 
     >>> rule = DescentTest(1.0)
     >>> rule.after(Progress(Penalty.both(1.0), (1.0, 0.0), (1.0, 0.0), False, descends=lambda sigma: sigma > 1))
     Penalty(inputs=2.0, outputs=2.0)
     """
 
-    def __init__(
-        self, rho: float | tuple[float, float] | None = None, factor: float = 2.0, sigma: float = 0.05
-    ) -> None:
+    def __init__(self, rho: Rho = None, factor: float = 2.0, sigma: float = 0.05) -> None:
         super().__init__(rho)
         if not (factor > 1 and 0 < sigma < 0.5):
             raise ValueError("DescentTest needs factor > 1 and 0 < sigma < 1/2.")
@@ -215,7 +210,7 @@ def as_rule(penalty: Any) -> PenaltyRule:
         return Fixed(penalty)  # type: ignore[arg-type]
     if isinstance(penalty, type) or not hasattr(penalty, "after"):
         raise TypeError(
-            f"penalty must be a number, a pair (inputs, outputs) or a rule such as Sweeps(), not {penalty!r}."
+            f"penalty must be a number, a tuple (inputs, outputs) or a rule such as Sweeps(), not {penalty!r}."
         )
     rule: PenaltyRule = penalty
     return rule
@@ -232,6 +227,6 @@ def pair(rho: Any) -> Penalty:
 
 def positive(value: float, name: str) -> float:
     """`value` as a float, or a ValueError that names it."""
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite, not {value}.")
+    if not isinstance(value, Real) or isinstance(value, bool) or not (np.isfinite(float(value)) and value > 0):
+        raise ValueError(f"{name} must be a positive, finite number, not {value!r}.")
     return float(value)

@@ -140,6 +140,13 @@ def has_point(model: Model, seconds: float = 60.0) -> bool:
     return bool(model.getStatus() != "infeasible")
 
 
+def fix(model: Model, variables: Any, values: np.ndarray) -> None:
+    """Fix each variable whose value is a number."""
+    for at in np.flatnonzero(~np.isnan(values)):
+        model.chgVarLb(variables[at], values[at])
+        model.chgVarUb(variables[at], values[at])
+
+
 def matrix_of(variables: Any) -> MatrixVariable:
     """A list of variables as one vector that PySCIPOpt handles at once."""
     return np.array(variables, dtype=object).view(MatrixVariable)

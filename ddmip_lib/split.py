@@ -229,7 +229,7 @@ class Split:
         n = self.inputs.size
         return float(np.abs(values[:n]).max()), float(np.abs(values[n:]).max(initial=0.0))
 
-    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int) -> Penalty:
+    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
         """A penalty of the size that this problem asks for, whatever the units of its objective."""
         raise NotImplementedError
 

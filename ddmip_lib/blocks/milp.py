@@ -144,8 +144,8 @@ class MILPBlock:
             self.model.setParam("limits/nodes", NODES)
         if self.model.getNSols() == 0:
             # the objective is bounded (see require_bounded), so "infeasible or unbounded" means infeasible
-            proved = self.model.getStatus() in ("infeasible", "inforunbd")
-            return BlockResult(None, "infeasible" if proved else "time_limit")
+            statuses = {"infeasible": "infeasible", "inforunbd": "infeasible", "timelimit": "time_limit"}
+            return BlockResult(None, statuses.get(self.model.getStatus(), "stopped"))
         seconds = time.perf_counter() - began
         values = solution_values(self.model, self.variables)
         values = np.where(self.split.snapshot.integer, np.round(values), values)

@@ -46,7 +46,7 @@ class QPBlock:
         self.bounds = (s.lower[self.kept], s.upper[self.kept])
 
     def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
-        """One x-step; `deadline` is not needed here, a QP takes milliseconds."""
+        """One x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility alone."""
         cost = self.split.cost[self.kept].copy()
         cost[self.slots] -= (lam + rho * copies)[self.mine]
         diagonal = np.zeros(self.kept.size)
@@ -63,7 +63,8 @@ class QPBlock:
         x = np.clip(solver.result.x, *self.bounds)
         if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
             # an interior-point method's word is no proof of infeasibility
-            return BlockResult(None, "stopped" if has_point(self.split.block_model()) else "infeasible")
+            seconds = min(60.0, deadline - time.perf_counter())
+            return BlockResult(None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible")
         values = np.zeros(self.split.snapshot.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
@@ -93,9 +94,9 @@ class JointBlock:
         return BlockResult(values, "solved", continuous.seconds + integer.seconds)
 
 
-def mip_block(split: Split, seed: int = 0) -> MIPBlock:
+def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
     """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
-    require_bounded(split)
+    require_bounded(split, min(10.0, deadline - time.perf_counter()))
     s = split.snapshot
     links = abs(s.rows[split.mip_rows])
     grouped = [links, *(_joining(c.variables, s.n_variables) for c in s.others)]
@@ -114,7 +115,7 @@ def _joining(members: tuple[int, ...], n: int) -> sp.csr_matrix:
     return sp.csr_matrix((np.ones(len(members)), (np.zeros(len(members), int), members)), shape=(1, n))
 
 
-def require_bounded(split: Split) -> None:
+def require_bounded(split: Split, seconds: float = 10.0) -> None:
     """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs always has one."""
     s = split.snapshot
     cost = split.cost.copy()
@@ -127,7 +128,7 @@ def require_bounded(split: Split) -> None:
     # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without telling which
     model.setParam("presolving/maxrounds", 0)
     model.setParam("limits/nodes", 1)
-    set_time_limit(model, 10.0)
+    set_time_limit(model, seconds)
     model.optimize()
     if model.getStatus() in ("unbounded", "inforunbd"):
         name = s.names[int(np.argmax(endless))]

@@ -56,13 +56,8 @@ class NNSubproblem:
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The objective with rows by hinge, one value for each group, and its gradient."""
         y, h, slope, coupling = self._differentiate(u)
-        split = self.split
-        if split.cost_of_outputs is not None:
-            terms = split.cost_of_outputs * y
-        else:
-            off = y - self._y
-            terms = (self._lam_y + 0.5 * self.rho.outputs * off) * off
-        values = np.bincount(split.output_group_index, terms, self.n_groups)
+        terms = self._network_terms(torch.from_numpy(y)).numpy()
+        values = np.bincount(self.split.output_group_index, terms, self.n_groups)
         values += self.group_sums(coupling)
         if h.size:
             values += self.hinge(torch.from_numpy(h)).numpy()
@@ -75,7 +70,7 @@ class NNSubproblem:
     def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one vector-Jacobian product."""
         split, point = self.split, torch.from_numpy(u)
-        if split.gathers[0].plain:  # u is the input matrix of the first network: one node less in the graph
+        if len(split.gathers) == 1 and split.gathers[0].plain:  # u is the input matrix: one node less in the graph
             point = point.view(split.gathers[0].index.shape)
         point.requires_grad_(True)
         with torch.enable_grad():

@@ -57,18 +57,8 @@ def _check_shape(net: nn.Module, x: Tensor) -> None:
         raise ValueError(f"the network maps two rows to shape {shape}: train needs (2, 1), so use n_out=1")
 
 
-def _fit(
-    net: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    loss: nn.Module,
-    order: torch.Generator,
-    bar: Any,
-    learning_rate: float,
-    weight_decay: float,
-    batch_size: int,
-    patience: int | None,
-) -> int:
+def _fit(net: nn.Module, x: Tensor, y: Tensor, loss: nn.Module, order: torch.Generator, bar: Any, learning_rate: float,
+         weight_decay: float, batch_size: int, patience: int | None) -> int:  # fmt: skip
     """Adam on shuffled batches; returns the epochs run. With `patience`, keeps the best epoch's weights."""
     held_out = max(1, round(VALIDATION_SHARE * len(x))) if patience else 0
     rows = len(x) - held_out

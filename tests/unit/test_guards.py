@@ -252,7 +252,8 @@ class TestGraphSplitBlock:
     def test_output_ranges_hold_what_the_network_says(self) -> None:
         problem, net = planting()
         compiled = Compiled(problem.model, problem.predictors)
-        low, high = reach(problem.predictors[0], compiled.maps[0], compiled.snapshot)
+        low, high, _, sound = reach(problem.predictors[0], compiled.maps[0], compiled.snapshot)
+        assert sound
         x = np.repeat(problem.start[0][None], 2, axis=0)
         x[1, :, 0] = 1.0
         with torch.no_grad():
@@ -260,7 +261,7 @@ class TestGraphSplitBlock:
         np.testing.assert_allclose((low, high), (both.min(axis=0), both.max(axis=0)), atol=1e-12)
         continuous = build(relu_net(3), 3, n=2, low=-1.0).problem
         compiled = Compiled(continuous.model, continuous.predictors)
-        low, high = reach(continuous.predictors[0], compiled.maps[0], compiled.snapshot)
+        low, high, _, _ = reach(continuous.predictors[0], compiled.maps[0], compiled.snapshot)
         y = continuous.predictors[0].raw(np.random.default_rng(9).uniform(-1, 1, (2000, 3)))
         assert (low < y.min()).all()
         assert (high > y.max()).all()
