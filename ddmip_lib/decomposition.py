@@ -189,6 +189,8 @@ class DualDecomposition:
         converged = self._converged(run, max(primal), max(dual))
         settled = converged or (max(*primal, *dual) > 0.1 * self.primal_tolerance and self._repeats(run))
         following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(run.descends_from, before)))
+        if following is None and not settled and run.split.name == "graph" and run.incumbent.values is None:
+            following = run.rho  # nothing found yet: the last penalty may still bring the blocks together
         if following is None:
             run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:

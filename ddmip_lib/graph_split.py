@@ -85,8 +85,8 @@ class GraphSplit(Split):
 
     def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
         r"""Penalties at which the whole gain in sight would pay for moving every copy across its range,
-        $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the outputs, and a quarter of that over the inputs: a flip
-        must cost less than it gains.
+        $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over the outputs; half of each, or
+        where inputs are integer a quarter of the first alone: a flip must cost less than it gains.
 
         $\Delta$ is what the MIP block, free to choose any output in range, would gain over the start.
         """
@@ -100,7 +100,9 @@ class GraphSplit(Split):
             gain = max(0.1 * abs(best), float(np.abs(self.cost).max(initial=0.0)), 1e-12)
         wide = [self.box[1] - self.box[0], np.concatenate(self._widths)]
         inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
-        return Penalty(0.25 * inputs, outputs if np.any(wide[1] > 1e-9) else inputs)
+        flips = self.snapshot.integer[self.inputs].any()
+        factors = (0.25, 1.0) if flips else (0.5, 0.5)
+        return Penalty(inputs, outputs if np.any(wide[1] > 1e-9) else inputs).times(*factors)
 
     def default_rule(self) -> PenaltyRule:
         """Shorter sweeps than elsewhere: an x-step is a MIP, and good points come early."""

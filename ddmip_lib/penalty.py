@@ -194,10 +194,11 @@ class Sweeps:
 
     def after(self, progress: Progress) -> Penalty | None:
         self._at += 1
-        if progress.settled or self._at == len(self._schedule[self._sweep]):
+        done = len(self._schedule)
+        if self._sweep < done and (progress.settled or self._at == len(self._schedule[self._sweep])):
             self._sweep, self._at = self._sweep + 1, 0
-            if self._sweep == len(self._schedule):
-                return None
+        if self._sweep == done:
+            return None
         return self._scale.times(float(self._schedule[self._sweep][self._at]))
 
     def __repr__(self) -> str:
