@@ -69,13 +69,14 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
     passes = 1e3 * _bare(
         net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()}
     )
-    if block == "barrier":  # it differentiates twice as well: its bare cost is not a number of passes
-        passes = float("nan")
     iteration = 1e3 * float(np.mean(total))
+    countable = (
+        block != "barrier"
+    )  # which differentiates twice as well: its bare cost is not a number of passes
     return {
         "block": block, "net": f"{depth}x{width}", "n": n, "iteration_ms": iteration, "mip_ms": columns["mip"],
-        "solver_ms": columns["solver"], "nn_ms": columns["nn"], "passes_ms": passes,
-        "overhead_ms": iteration - columns["solver"] - passes,
+        "solver_ms": columns["solver"], "nn_ms": columns["nn"], "passes_ms": passes if countable else None,
+        "overhead_ms": iteration - columns["solver"] - passes if countable else None,
     }  # fmt: skip
 
 
@@ -130,7 +131,10 @@ def main() -> None:
             for n in arguments.sizes:
                 row = iteration_cost(block, depth, width, n)
                 rows.append(row)
-                cells = (f"{row[c]:.2f}" if isinstance(row[c], float) else str(row[c]) for c in COLUMNS)
+                cells = (
+                    f"{row[c]:.2f}" if isinstance(row[c], float) else "-" if row[c] is None else str(row[c])
+                    for c in COLUMNS
+                )
                 print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
     record = {
         "library": __version__,
