@@ -132,8 +132,7 @@ def main() -> None:
                 row = iteration_cost(block, depth, width, n)
                 rows.append(row)
                 cells = (
-                    f"{row[c]:.2f}" if isinstance(row[c], float) else "-" if row[c] is None else str(row[c])
-                    for c in COLUMNS
+                    "-" if v is None else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()
                 )
                 print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
     record = {
