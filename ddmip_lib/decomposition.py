@@ -127,12 +127,12 @@ class DualDecomposition:
         check_call(problem, time_limit, seed)
         split = self._split(Compiled(problem.model, problem.predictors), problem.start)
         split.place(self.device, self.dtype)
-        mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
-        incumbent.consider_start(problem.start, time_limit)
         penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)
-        watch = getattr(self.nn_block, "callback", None)
         if isinstance(penalty, DescentTest) and split.name != "paper":
             raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
+        mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
+        incumbent.consider_start(problem.start, time_limit)
+        watch = getattr(self.nn_block, "callback", None)
         return Run(
             split=split,
             mip=mip,

@@ -9,6 +9,7 @@ import torch
 
 from ddmip_lib import BigM, DualDecomposition, LogBarrier, NeuralMIP
 from ddmip_lib.enumeration import Enumeration
+from ddmip_lib.penalty import DescentTest
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized
 
@@ -143,3 +144,21 @@ def test_the_barriers_callback_is_the_users_own() -> None:
     block = LogBarrier(callback=recorder.see)
     DualDecomposition(nn_block=block, penalty=1.0, max_iterations=5).solve(hand_sized())
     assert recorder.calls > 0
+
+
+def test_the_descent_test_is_refused_where_its_theorem_does_not_reach() -> None:
+    with pytest.raises(ValueError, match="paper's split"):
+        DualDecomposition(penalty=DescentTest(), split="graph").solve(hand_sized())
+
+
+def test_a_failed_phase_one_is_told() -> None:
+    """y <= -1 where the network is never below 0: the barrier has no start, and says so."""
+    m = pyscipopt.Model()
+    x, y = m.addMatrixVar((1, 2), lb=0, ub=1), m.addMatrixVar((1, 1), lb=None)
+    m.addCons(y[0, 0] <= -1)
+    m.setObjective(x.sum())
+    problem = NeuralMIP(m)
+    problem.add_predictor(adder(2), x, y)
+    solution = DualDecomposition(nn_block=LogBarrier(), penalty=1.0, max_iterations=5).solve(problem)
+    assert not solution.found
+    assert solution.details["phase_one"] == "failed"
