@@ -84,7 +84,7 @@ def test_one_binary_input_needs_no_further_variable(kind, sense):
     assert solution.status == "optimal"
 
 
-@pytest.mark.parametrize(("grid", "seed"), [(3, 1), (4, 5)])
+@pytest.mark.parametrize(("grid", "seed"), [(3, 1), (4, 5), *((6, seed) for seed in SEEDS)])
 def test_tree_planting_equals_the_exact_model(grid, seed):
     problem = tree_planting(grid=grid, nets=reference(), seed=seed, beta=None if grid == 6 else grid)
     exact = BigM(feastol=1e-9).solve(problem, time_limit=120)
@@ -92,12 +92,6 @@ def test_tree_planting_equals_the_exact_model(grid, seed):
     assert (solution.status, exact.status) == ("optimal", "optimal")
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6)
     assert solution.bound == pytest.approx(solution.objective, abs=1e-6)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", SEEDS)
-def test_all_seeds_of_tree_planting_equal_the_exact_model(seed):
-    test_tree_planting_equals_the_exact_model(6, seed)
 
 
 def test_networks_without_an_exact_model_are_welcome():

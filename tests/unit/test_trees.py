@@ -173,11 +173,6 @@ def optima_hold(size, seed):
         assert (with_z.objective, without.objective) == pytest.approx(OPTIMA[size, seed], abs=1e-5)
 
 
-def test_optimum_of_a_reference_instance():
-    optima_hold("8x32", 123)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(("size", "seed"), list(OPTIMA))
 def test_optima_of_the_reference_instances(size, seed):
     optima_hold(size, seed)
