@@ -110,14 +110,8 @@ class DualDecomposition:
         }
         if nn_block not in blocks:
             raise ValueError(f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}.")
-        solver = cls(
-            nn_block=blocks[nn_block],
-            penalty=Fixed(10.0),
-            max_iterations=50,
-            dual_tolerance=None,
-            detect_cycles=False,
-            temperature=1.0,
-        )
+        chosen, rho = blocks[nn_block], Fixed(10.0)
+        solver = cls(chosen, rho, max_iterations=50, dual_tolerance=None, detect_cycles=False, temperature=1.0)
         solver.method = "dual decomposition, the paper's settings"
         return solver
 

@@ -9,6 +9,7 @@ theorem covers this split. The range of each output, within which the MIP block 
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -93,15 +94,17 @@ class GraphSplit(Split):
         tiny = np.full(self.coupled.size, 1e-9 * float(np.abs(self.cost).max(initial=0.0)) or 1e-9)
         dream = mip.solve(np.zeros(self.coupled.size), self.copies(self.start), tiny, deadline)
         best = 0.0 if dream.values is None else float(self.cost @ dream.values)
-        now = incumbent.objective
-        offset = self.snapshot.sign * self.snapshot.offset
-        gain = 0.0 if now is None else self.snapshot.sign * now - offset - best
+        if incumbent.objective is None and time.perf_counter() < deadline:  # no start was given: ours may do
+            values = np.clip(0.0, self.compiled.snapshot.lower, self.compiled.snapshot.upper)
+            values[self.inputs] = self.start
+            incumbent.consider_inputs(values, min(10.0, deadline - time.perf_counter()))
+        now, s = incumbent.objective, self.snapshot
+        gain = 0.0 if now is None else s.sign * (now - s.offset) - best
         if gain <= 1e-9 * max(1.0, abs(best)):
             gain = max(0.1 * abs(best), float(np.abs(self.cost).max(initial=0.0)), 1e-12)
         wide = [self.box[1] - self.box[0], np.concatenate(self._widths)]
         inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
-        flips = self.snapshot.integer[self.inputs].any()
-        factors = (0.25, 1.0) if flips else (0.5, 0.5)
+        factors = (0.25, 1.0) if s.integer[self.inputs].any() else (0.5, 0.5)
         return Penalty(inputs, outputs if np.any(wide[1] > 1e-9) else inputs).times(*factors)
 
     def default_rule(self) -> PenaltyRule:

@@ -88,7 +88,7 @@ class MILPBlock:
             return z
         if high - low > MAX_CUTS:
             raise ProblemError(
-                f"integer variable {x.name} ranges over {high - low:.0f} values and enters a network; the library "
+                f"integer variable {x.name} ranges over {high - low:.0f} values and meets a network; the library "
                 f"represents its square by cuts for ranges up to {MAX_CUTS}. Tighten its bounds, or make it continuous."
             )
         for slope, intercept in square_cuts(int(np.ceil(low)), int(np.floor(high))):

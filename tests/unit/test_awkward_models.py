@@ -162,3 +162,16 @@ def test_a_failed_phase_one_is_told() -> None:
     solution = DualDecomposition(nn_block=LogBarrier(), penalty=1.0, max_iterations=5).solve(problem)
     assert not solution.found
     assert solution.details["phase_one"] == "failed"
+
+
+@pytest.mark.parametrize("vtype", ["I", "C"])
+def test_the_default_penalty_needs_no_start(vtype: str) -> None:
+    """2t + x1 + x2 with t >= 30 - f(x): 60 at zero, 30 where x1 + x2 = 30."""
+    m = pyscipopt.Model()
+    x, y = m.addMatrixVar((1, 2), vtype="I", lb=0, ub=40), m.addMatrixVar((1, 1), vtype=vtype, lb=None)
+    t = m.addVar(lb=0, ub=1e5)
+    m.addCons(t >= 30 - y[0, 0])
+    m.setObjective(2 * t + x.sum())
+    problem = NeuralMIP(m)
+    problem.add_predictor(adder(2), x, y)
+    assert DualDecomposition().solve(problem, time_limit=20).objective == pytest.approx(30, abs=1.5)
