@@ -1,4 +1,4 @@
-"""A Sphinx extension for the API page: docstrings are text with formulas, not reStructuredText.
+"""A Sphinx extension for the API page: docstrings are text with formulas, and each name says where it is taught.
 
 Formulas stand between dollar signs as in the chapters, single backquotes mean code, and an indented block is
 shown as it stands. What reStructuredText would read as markup elsewhere (``|u - x|``, ``rho*``, ``lam_``) is
@@ -8,9 +8,14 @@ escaped, so a docstring cannot break the build, and authors need not think about
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 API_PAGE = "book/api"
+TAUGHT = Path(__file__).resolve().parent.parent / "book" / "taught.yml"
 VERBATIM = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`[^`]+?`|\$[^$]+?\$)", re.DOTALL)
 ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.) ")
 
@@ -83,8 +88,29 @@ def as_rst(lines: list[str]) -> list[str]:
     return out
 
 
+@cache
+def teachers() -> dict[str, str]:
+    """The page that teaches each name, from book/taught.yml."""
+    pages = yaml.safe_load(TAUGHT.read_text())
+    return {name: page for page, names in pages.items() for name in names}
+
+
+def taught_line(page: str) -> str:
+    """A sentence that links to the page.
+
+    >>> taught_line("04_split")
+    'Taught in :doc:`Chapter 4 </book/04_split>`.'
+    """
+    number = page.split("_")[0]
+    label = f"Chapter {int(number)}" if number.isdigit() else f"the {page.replace('_', ' ')}"
+    return f"Taught in :doc:`{label} </book/{page}>`."
+
+
 def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = as_rst(lines)
+    page = teachers().get(name.rsplit(".", 1)[-1]) if what in ("class", "exception", "function") else None
+    if page:
+        lines += ["", taught_line(page), ""]
 
 
 def type_without_page(app: Any, env: Any, node: Any, content: Any) -> Any:

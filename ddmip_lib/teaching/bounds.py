@@ -1,0 +1,139 @@
+r"""Sound bounds on every unit of a ReLU network over a box, by intervals and by CROWN, and the exact model they give.
+
+Networks are flat lists of layers (`ddmip_lib.layers.flat_layers`); boxes are rows: `lower` and `upper` are (n, p).
+`Bounds` holds one pair $(M^-, M^+)$ of arrays (n, units) for each Linear layer; the last pair bounds the outputs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pyscipopt import Model, quicksum
+from torch import nn
+
+from ..layers import interval_bounds
+
+Bounds = list[tuple[np.ndarray, np.ndarray]]
+
+
+def weights(layers: list[nn.Module]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Matrix and bias of every Linear layer of a flat ReLU network.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> weights(list(hand_sized_net()))[0][1]
+    array([-0.5,  1.5, -0.5])
+    """
+    linear, between = layers[::2], layers[1::2]
+    if len(layers) % 2 == 0 or not all(isinstance(layer, nn.ReLU) for layer in between):
+        raise ValueError("CROWN is written here for Linear, ReLU, Linear, ... alone: see flat_layers.")
+    return [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in linear]  # type: ignore[union-attr, operator]
+
+
+def interval_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray) -> Bounds:
+    """Interval bounds of every Linear layer's values.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> low, high = interval_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[0]
+    >>> low[0].tolist(), high[0].tolist()
+    ([-2.5, -0.5, -0.5], [0.5, 3.5, 1.5])
+    """
+    ends = [i + 1 for i, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
+    return [interval_bounds(layers[:end], lower, upper) for end in ends]
+
+
+def relu_lines(low: np.ndarray, high: np.ndarray, slope: float | None = None) -> tuple[np.ndarray, ...]:
+    r"""Lines with $\alpha a \le (a)_+ \le \sigma a + \tau$ on $[M^-, M^+]$: $\alpha$, $\sigma$, $\tau$.
+
+    Units that cannot switch get their own line, others the chord above and, below, slope 1 or 0, whichever leaves
+    the smaller area, or `slope`.
+
+    >>> relu_lines(np.array([-1.0, -3.0, 1.0]), np.array([3.0, 1.0, 2.0]))
+    (array([1., 0., 1.]), array([0.75, 0.25, 1.  ]), array([0.75, 0.75, 0.  ]))
+    """
+    on, switches = low >= 0, (low < 0) & (high > 0)
+    chord = np.divide(high, high - low, out=on.astype(float), where=switches)
+    below = high > -low if slope is None else np.full(low.shape, slope)
+    return np.where(switches, below, on).astype(float), chord, np.where(switches, -chord * low, 0.0)
+
+
+def crown_layers(
+    layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None
+) -> Bounds:
+    r"""CROWN bounds of every Linear layer's values, each cut with one interval step from the layer before.
+
+    A value $\Lambda z + \kappa$ is followed back to the input: each ReLU is replaced by the line of `relu_lines` on
+    the side that the sign of $\Lambda$ asks for, and what reaches the input is minimised over the box.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> low, high = crown_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[-1]
+    >>> low.item(), high.item()
+    (-3.0, 3.5)
+    """
+    parts, found, lines = weights(layers), Bounds(), list[tuple[np.ndarray, ...]]()
+    inner = lower, upper
+    for i, (theta, beta) in enumerate(parts):
+        ends = []
+        for sign in (1.0, -1.0):
+            coef = np.broadcast_to(sign * theta, (len(lower), *theta.shape))
+            const = np.broadcast_to(sign * beta, coef.shape[:2])
+            step = const + _least(coef, *inner)
+            for (matrix, bias), (below, chord, shift) in zip(parts[:i][::-1], lines[::-1], strict=True):
+                const = const + np.einsum("nkh,nh->nk", np.minimum(coef, 0), shift)
+                coef = np.where(coef > 0, coef * below[:, None], coef * chord[:, None])
+                const, coef = const + coef @ bias, coef @ matrix
+            ends.append(sign * np.maximum(const + _least(coef, lower, upper), step))
+        found.append((ends[0], ends[1]))
+        lines.append(relu_lines(*found[-1], slope))
+        inner = np.maximum(ends[0], 0), np.maximum(ends[1], 0)
+    return found
+
+
+def _least(coef: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The smallest values of linear forms over boxes."""
+    return np.einsum("nkp,np->nk", np.maximum(coef, 0), low) + np.einsum("nkp,np->nk", np.minimum(coef, 0), high)
+
+
+def ambiguous(bounds: Bounds) -> np.ndarray:
+    """How many units of each hidden layer can be on and off, over all boxes.
+
+    >>> ambiguous([(np.array([[-1.0, 1.0]]), np.array([[2.0, 2.0]])), (np.zeros((1, 1)), np.ones((1, 1)))])
+    array([1])
+    """
+    return np.array([int(((low < 0) & (high > 0)).sum()) for low, high in bounds[:-1]])
+
+
+def embed(model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed: bool = False) -> list[Any]:
+    r"""Write one network on the variables `x` into `model` by Big-M rows with these bounds (row 0); its outputs.
+
+    A unit that cannot switch costs no binary: off, it is 0; on, it equals its input. With `relaxed` the switches lie
+    anywhere in $[0, 1]$.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> model, net = Model(), list(hand_sized_net())
+    >>> x = [model.addVar(vtype="B") for _ in range(2)]
+    >>> outputs = embed(model, x, net, interval_layers(net, np.zeros((1, 2)), np.ones((1, 2))))
+    >>> len(outputs), model.getNBinVars()
+    (1, 5)
+    """
+    values = list(x)
+    for i, (theta, beta) in enumerate(weights(layers)):
+        lows, highs = (end[0] for end in bounds[i])
+        sums = [
+            quicksum(float(c) * v for c, v in zip(row, values, strict=True)) + float(b)
+            for row, b in zip(theta, beta, strict=True)
+        ]
+        hidden = i + 1 < len(bounds)
+        values = []
+        for a, low, high in zip(sums, map(float, lows), map(float, highs), strict=True):
+            switches = hidden and low < 0 < high
+            z = model.addVar(lb=max(low, 0.0) if hidden else low, ub=max(high, 0.0) if hidden else high)
+            values.append(z)
+            if switches:
+                on = model.addVar(vtype="C" if relaxed else "B", ub=1.0)
+                model.addCons(z >= a)
+                model.addCons(z <= a - low * (1 - on))
+                model.addCons(z <= high * on)
+            elif not hidden or low >= 0:
+                model.addCons(z == a)
+    return values

@@ -1,0 +1,100 @@
+"""What makes a chapter teachable: goals, graded exercises, claims with verdicts, theorems with tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from tools.notebooks import ROOT, chapters
+
+CHAPTERS = [path for path in chapters() if path.stem[:2].isdigit()]
+chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+RULES = yaml.safe_load((ROOT / "tests" / "headline.yml").read_text())
+GRADES = ("easy", "medium", "hard", "project")
+VERDICTS = ("holds", "holds with changes", "fails", "not shown", "new")
+PARTS = {"I": range(1, 4), "II": range(4, 9), "III": range(9, 11)}
+# The paper's claims that belong to the chapters so far; 30 (the gradient heuristic) belongs to the experiments.
+CLAIMS = {*(str(i) for i in range(1, 36) if i != 30), "x4"}
+CLAIM = re.compile(
+    r"```\{admonition\} Claim (\w+)\. ([^\n]+)\n:class: claim\n:name: claim-(\w+)\n(.*?)```", re.DOTALL
+)
+STATEMENT = re.compile(r"\{prf:(theorem|lemma|proposition|corollary)\}[^\n]*\n:label: (\S+)")
+TESTED = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
+
+
+@cache
+def text(path: Path) -> str:
+    return "\n\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown")
+
+
+@cache
+def test_names(file: Path) -> frozenset[str]:
+    """``test_name`` and ``TestClass::test_name`` of a test file."""
+    names = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names.update(f"{node.name}::{sub.name}" for sub in node.body if isinstance(sub, ast.FunctionDef))
+    return frozenset(names)
+
+
+@chapter
+def test_chapter_says_what_it_teaches_and_takes(path: Path) -> None:
+    first = nbformat.read(path, 4).cells[0].source
+    assert first.startswith("# ")
+    for word in ("**You will learn**", "**You need**", "**Running time**"):
+        assert word in first
+
+
+@chapter
+def test_exercises_are_graded(path: Path) -> None:
+    titles = re.findall(r"\{exercise-start\} ([^\n]+)", text(path))
+    assert 2 <= len(titles) <= 4
+    assert [title for title in titles if not re.search(rf" \(({'|'.join(GRADES)})\)$", title)] == []
+    grades = [GRADES.index(title.rsplit("(", 1)[1][:-1]) for title in titles]
+    assert grades == sorted(grades), "from easy to hard"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_a_project(part: str) -> None:
+    texts = [text(path) for path in CHAPTERS if int(path.stem[:2]) in PARTS[part]]
+    assert any("(project)" in words for words in texts)
+
+
+def test_every_claim_is_examined_once() -> None:
+    found = [match[0].lower() for path in CHAPTERS for match in CLAIM.findall(text(path))]
+    assert sorted(found) == sorted(CLAIMS)
+
+
+@chapter
+def test_claims_have_a_verdict_and_a_checked_number(path: Path) -> None:
+    assert len(CLAIM.findall(text(path))) == len(re.findall(r"^:class: claim$", text(path), re.MULTILINE))
+    for number, _, name, box in CLAIM.findall(text(path)):
+        assert number.lower() == name
+        said = dict(re.findall(r"\*\*(In the paper|Verdict|Instead|Checked by)\*\*: (.+)", box))
+        assert set(said) >= {"In the paper", "Verdict", "Checked by"}, f"claim {number}"
+        assert said["Verdict"].rstrip(".") in VERDICTS, f"claim {number}"
+        assert "Instead" in said or said["Verdict"].rstrip(".") in ("holds", "new"), f"claim {number}"
+        keys = re.findall(r"`(\w+)`", said["Checked by"])
+        assert keys, f"claim {number}"
+        assert set(keys) <= set(RULES[path.stem]), f"claim {number}: not among the headline numbers"
+
+
+@chapter
+def test_every_test_that_is_named_exists(path: Path) -> None:
+    for file, name in TESTED.findall(text(path)):
+        assert name in test_names(ROOT / file), f"{file} has no {name}"
+
+
+def test_every_statement_on_convergence_is_tied_to_a_test() -> None:
+    (path,) = [path for path in CHAPTERS if path.stem.startswith("09")]
+    parts = re.split(STATEMENT.pattern, text(path))
+    untied = [parts[i + 1] for i in range(1, len(parts), 3) if not TESTED.search(parts[i + 2])]
+    assert not untied
