@@ -61,10 +61,13 @@ class EqualityQP:
         return self.rows @ np.linalg.solve(self.hessian, self.rows.T)
 
 
-def gradient_path(matrix: np.ndarray, vector: np.ndarray, start: Any, tolerance: float = 1e-8) -> np.ndarray:
+def gradient_path(
+    matrix: np.ndarray, vector: np.ndarray, start: Any, tolerance: float = 1e-8, limit: int = 500_000
+) -> np.ndarray:
     r"""Gradient descent for $\tfrac12 x^\top H x - h^\top x$ with the best fixed step, one row per iterate.
 
-    The step is $2 / (\lambda_{\min} + \lambda_{\max})$; it stops where the gradient norm is at most ``tolerance``.
+    The step is $2 / (\lambda_{\min} + \lambda_{\max})$; it stops where the gradient norm is at most ``tolerance``,
+    which rounding can prevent if the matrix is badly conditioned: then ``limit`` steps are an error.
 
     >>> len(gradient_path(np.diag([1.0, 3.0]), np.zeros(2), [1.0, 1.0], tolerance=0.01)) - 1
     9
@@ -74,6 +77,8 @@ def gradient_path(matrix: np.ndarray, vector: np.ndarray, start: Any, tolerance:
     path = [np.asarray(start, dtype=float)]
     gradient = matrix @ path[0] - vector
     while gradient @ gradient > tolerance**2:
+        if len(path) > limit:
+            raise ValueError(f"no gradient below {tolerance:g} in {limit} steps. To fix this, raise the tolerance.")
         path.append(path[-1] - step * gradient)
         gradient = matrix @ path[-1] - vector
     return np.array(path)
@@ -91,7 +96,7 @@ def count_cg(matrix: np.ndarray, vector: np.ndarray, start: Any = None, rtol: fl
 
 
 def best_price(costs: Any, residuals: Any) -> tuple[float, np.ndarray]:
-    r"""$\max_\lambda \min_j\ \text{cost}_j + \lambda^\top r_j$ over listed points, by a linear program, and its $\lambda$.
+    r"""$\max_\lambda \min_j\ \text{cost}_j + \lambda^\top r_j$ over listed points (an LP), and its $\lambda$.
 
     With costs that contain an augmenting term this is the best bound that prices give on these points.
 

@@ -47,9 +47,18 @@ def plot_level_panels(
         ax.contour(first, second, heights, levels, colors=INK, linewidths=0.7, alpha=0.5, linestyles="-")
         ax.plot(first, total - first, color=GREEN, linestyle="--", marker="", label="constraint")
         if paths and title in paths:
-            ax.plot(*paths[title].T, color=BLUE, linestyle="-", linewidth=0.9, marker=".", label="gradient steps")
-        for (label, point), marker, colour in zip(marks[title].items(), "s^D", (RED, ORANGE, INK), strict=False):
-            ax.plot(*np.asarray(point, dtype=float), marker, color=colour, markersize=9, markeredgecolor="white",
+            ax.plot(
+                *paths[title].T,
+                color=BLUE,
+                linestyle="-",
+                linewidth=0.8,
+                marker=".",
+                markersize=4,
+                label="gradient steps",
+            )
+        looks = (("s", RED, 9), ("^", ORANGE, 6))
+        for (label, point), (marker, colour, size) in zip(marks[title].items(), looks, strict=False):
+            ax.plot(*np.asarray(point, dtype=float), marker, color=colour, markersize=size, markeredgecolor="white",
                     linestyle="none", label=label, zorder=5)  # fmt: skip
         ax.set(title=title, xlabel="$x_1$", xlim=box[:2], ylim=box[2:], aspect="equal")
         ax.grid(visible=False)
@@ -73,13 +82,13 @@ def plot_shifted_penalty(
     for number, price in enumerate(prices):
         curve = cost(x) + price * (x - target) + rho / 2 * (x - target) ** 2
         low = int(curve.argmin())
-        ax.plot(x, curve, color=COLOURS[number], linestyle=DASHES[number], marker="", label=f"price {price:g}")
+        ax.plot(x, curve, color=COLOURS[number], linestyle=DASHES[number], marker="", label=f"price {price:.3g}")
         ax.plot(x[low], curve[low], MARKERS[number], color=COLOURS[number], markersize=8, markeredgecolor="white")
     ax.axvline(target, color=GREEN, linewidth=1.2, linestyle="-", marker="")
-    ax.annotate("constraint", (target, 0.97), xycoords=("data", "axes fraction"), xytext=(-5, 0),
-                textcoords="offset points", ha="right", va="top", color=GREEN)  # fmt: skip
+    ax.annotate("constraint", (target, 0.04), xycoords=("data", "axes fraction"), xytext=(-5, 0),
+                textcoords="offset points", ha="right", va="bottom", color=GREEN)  # fmt: skip
     floor = float(cost(x).min())
-    ax.set(xlabel="$x$", ylabel="value", ylim=(floor - 0.3, floor + 3.2))
+    ax.set(xlabel="$x$", ylabel="value", ylim=(floor - 0.2, floor + 2.4))
     _legend_under(figure, ax, 2)
     return ax
 
@@ -92,7 +101,7 @@ def plot_supports(panels: Mapping[str, tuple[Callable[..., Any], Mapping[str, Ca
     'convex'
     """
     figure, axes = _panels(len(panels), 3.3)
-    t = np.linspace(-0.9, 0.9, 601)
+    t = np.linspace(-0.7, 0.7, 601)
     style = {"line": (BLUE, "--", "o"), "parabola": (RED, "-.", "s"), "wedge": (GREEN, ":", "^")}
     for ax, (title, (value, supports)) in zip(axes, panels.items(), strict=True):
         curve = value(t)
@@ -101,7 +110,7 @@ def plot_supports(panels: Mapping[str, tuple[Callable[..., Any], Mapping[str, Ca
             colour, dashes, marker = style[label]
             ax.plot(t, support(t), color=colour, linestyle=dashes, marker=marker, markevery=[300], label=label)
         room = np.ptp(curve)
-        ax.set(title=title, xlabel="violation $t$", ylim=(curve.min() - 0.45 * room, curve.max() + 0.1 * room))
+        ax.set(title=title, xlabel="violation $t$", ylim=(curve.min() - 0.25 * room, curve.max() + 0.1 * room))
     entries = {}
     for ax in axes:
         entries.update({label: handle for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)})

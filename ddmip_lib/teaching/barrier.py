@@ -17,7 +17,7 @@ def soft_hand_sized(sharpness: float = 10.0) -> nn.Sequential:
     -3.0
     """
     first, _, last = hand_sized_net()
-    return nn.Sequential(first, nn.Softplus(beta=sharpness), last)  # type: ignore[arg-type]
+    return nn.Sequential(first, nn.Softplus(beta=sharpness), last)
 
 
 def two_dips(u: Tensor) -> Tensor:
@@ -63,9 +63,7 @@ def polytope_barrier(
     return float(value), rho * (u - z) + mu * a.T @ (1 / slack), bend
 
 
-def central_point(
-    a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: float, u: np.ndarray
-) -> np.ndarray:
+def central_point(a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: float, u: np.ndarray) -> np.ndarray:
     r"""The minimiser $u_\mu$ of `polytope_barrier`, by damped Newton steps from a strictly feasible $u$.
 
     >>> central_point(np.eye(1), np.zeros(1), np.zeros(1), 2.0, 0.5, -np.ones(1)).round(6)  # -sqrt(mu / rho)

@@ -6,10 +6,11 @@ Networks are flat lists of layers (`ddmip_lib.layers.flat_layers`); boxes are ro
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, NamedTuple
 
 import numpy as np
-from pyscipopt import Model, quicksum
+from pyscipopt import SCIP_PARAMSETTING, Model, quicksum
 from torch import nn
 
 from ..layers import interval_bounds
@@ -18,7 +19,7 @@ Bounds = list[tuple[np.ndarray, np.ndarray]]
 
 
 def weights(layers: list[nn.Module]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Matrix and bias of every Linear layer of a flat ReLU network.
+    r"""Matrix $\Theta_i$ and bias $\beta_i$ of every Linear layer of a flat ReLU network.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> weights(list(hand_sized_net()))[0][1]
@@ -27,7 +28,7 @@ def weights(layers: list[nn.Module]) -> list[tuple[np.ndarray, np.ndarray]]:
     linear, between = layers[::2], layers[1::2]
     if len(layers) % 2 == 0 or not all(isinstance(layer, nn.ReLU) for layer in between):
         raise ValueError("CROWN is written here for Linear, ReLU, Linear, ... alone: see flat_layers.")
-    return [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in linear]  # type: ignore[union-attr, operator]
+    return [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in linear]  # type: ignore[operator]
 
 
 def interval_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray) -> Bounds:
@@ -57,9 +58,7 @@ def relu_lines(low: np.ndarray, high: np.ndarray, slope: float | None = None) ->
     return np.where(switches, below, on).astype(float), chord, np.where(switches, -chord * low, 0.0)
 
 
-def crown_layers(
-    layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None
-) -> Bounds:
+def crown_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None) -> Bounds:
     r"""CROWN bounds of every Linear layer's values, each cut with one interval step from the layer before.
 
     A value $\Lambda z + \kappa$ is followed back to the input: each ReLU is replaced by the line of `relu_lines` on
@@ -68,7 +67,7 @@ def crown_layers(
     >>> from ddmip_lib.problems import hand_sized_net
     >>> low, high = crown_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[-1]
     >>> low.item(), high.item()
-    (-3.0, 3.5)
+    (-3.0, 4.25)
     """
     parts, found, lines = weights(layers), Bounds(), list[tuple[np.ndarray, ...]]()
     inner = lower, upper
@@ -137,3 +136,54 @@ def embed(model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed
             elif not hidden or low >= 0:
                 model.addCons(z == a)
     return values
+
+
+class Search(NamedTuple):
+    """What a search found: the best value (nan if none), the proven bound, nodes and seconds."""
+
+    value: float
+    bound: float
+    nodes: int
+    seconds: float
+
+
+def plain_search(model: Model) -> None:
+    """Leave branch and bound alone at work: no presolving, cuts, heuristics or propagation, so that nodes count the
+    quality of the relaxation.
+
+    >>> model = Model()
+    >>> plain_search(model)
+    >>> model.getParam("presolving/maxrounds"), model.getParam("propagating/maxrounds")
+    (0, 0)
+    """
+    model.hideOutput()
+    for switch in (model.setPresolve, model.setSeparating, model.setHeuristics):
+        switch(SCIP_PARAMSETTING.OFF)
+    for name in ("propagating/maxrounds", "propagating/maxroundsroot"):
+        model.setParam(name, 0)
+
+
+def largest_output(
+    layers: list[nn.Module],
+    box: tuple[np.ndarray, np.ndarray],
+    bounds: Bounds,
+    unit: int = 0,
+    sign: float = 1.0,
+    relaxed: bool = False,
+    time_limit: float = 60.0,
+) -> Search:
+    """The largest `sign` times output `unit` over the box of one row, by the exact model and plain branch and bound.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> net, box = list(hand_sized_net()), (np.zeros((1, 2)), np.ones((1, 2)))
+    >>> round(largest_output(net, box, crown_layers(net, *box), sign=-1.0).value, 6)
+    3.0
+    """
+    model, began = Model(), time.perf_counter()
+    plain_search(model)
+    model.setParam("limits/time", time_limit)
+    x = [model.addVar(lb=float(low), ub=float(high)) for low, high in zip(box[0][0], box[1][0], strict=True)]
+    model.setObjective(sign * embed(model, x, layers, bounds, relaxed)[unit], "maximize")
+    model.optimize()
+    value = float(model.getObjVal()) if model.getNSols() else float("nan")
+    return Search(value, float(model.getDualbound()), model.getNTotalNodes(), time.perf_counter() - began)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -50,6 +51,18 @@ def slab(normal: Any, low: Any, high: Any) -> Projection:
     return project
 
 
+def random_slab(rng: np.random.Generator, points: Any, half_width: float) -> Projection:
+    """A `slab` of random direction whose middle passes through one of the points of the plane.
+
+    >>> project = random_slab(np.random.default_rng(0), SQUARE, 0.2)
+    >>> any(np.allclose(project(np.array(point)), point) for point in SQUARE)
+    True
+    """
+    angle, centre = rng.uniform(0, np.pi), np.asarray(points)[rng.integers(len(points))]
+    normal = np.array([np.cos(angle), np.sin(angle)])
+    return slab(normal, normal @ centre - half_width, normal @ centre + half_width)
+
+
 def three_cycle(**about_g: Any) -> Tiny:
     r"""$X = \{0,1\}^2$ and $C = \{1.8 \le 3u_1 - u_2 \le 2.1\}$, of whose points only $(1, 1)$ is in $X$.
 
@@ -88,23 +101,36 @@ def rational_path(points: Any, project: Projection, steps: int) -> list[Exact]:
     return path
 
 
-def kink(points: Any, sign: float, centre: float = 0.0, cost: Any = 0.0) -> Tiny:
-    r"""$g(u) = \pm\lvert u - z \rvert$ in one variable, the smallest ReLU networks: two neurons, slopes $\pm 1$.
+@dataclass(frozen=True)
+class Lipschitz(Tiny):
+    r"""A `Tiny` problem whose $g$ has the Lipschitz constant $G$ = ``steepness``; kinks are allowed."""
 
-    >>> kink([[0]], sign=-1.0).run(rho=10.0, steps=3).u.ravel()
-    array([ 0.1, -0.2,  0.2])
+    steepness: float = 0.0
+
+
+def relu_line(points: Any, weights: Any, bias: Any, outer: Any, cost: Any = 0.0) -> Lipschitz:
+    r"""One input, one ReLU layer: $g(u) = \sum_i v_i\,(w_i u + b_i)_+$, with the global minimiser as NN step.
+
+    Between two kinks $g$ is linear, so each piece has one candidate and the best of them is taken.
+
+    >>> roof = relu_line([[0]], weights=[1, -1], bias=[0, 0], outer=[-1, -1])  # -|u|
+    >>> np.abs(roof.run(rho=10.0, steps=3).u.ravel())
+    array([0.1, 0.2, 0.2])
     """
+    w, b, v = (np.asarray(value, dtype=float) for value in (weights, bias, outer))
+    edges = np.concatenate([[-np.inf], np.unique(-b / w), [np.inf]])
+    middles = np.concatenate([[edges[1] - 1], (edges[1:-2] + edges[2:-1]) / 2, [edges[-2] + 1]])
+    slopes = ((np.outer(middles, w) + b > 0) * w) @ v
 
-    def u_step(v: np.ndarray, rho: float) -> np.ndarray:
-        away = np.where(v >= centre, 1.0, -1.0)
-        if sign < 0:  # the global minimiser lies beyond v, on its own side of the kink
-            return v + away / rho
-        return centre + away * np.maximum(np.abs(v - centre) - 1 / rho, 0.0)
+    def g(u: np.ndarray) -> float:
+        return float(v @ np.maximum(w * u[0] + b, 0.0))
 
-    return Tiny(
-        points,
-        cost,
-        g=lambda u: float(sign * np.abs(u - centre).sum()),
-        gradient=lambda u: sign * np.where(u >= centre, 1.0, -1.0),
-        u_step=u_step,
-    )
+    def u_step(target: np.ndarray, rho: float) -> np.ndarray:
+        candidates = np.clip(target - slopes / rho, edges[:-1], edges[1:])
+        heights = np.maximum(np.outer(candidates, w) + b, 0.0) @ v + rho / 2 * (candidates - target) ** 2
+        return candidates[[heights.argmin()]]
+
+    def gradient(u: np.ndarray) -> np.ndarray:
+        return slopes[[int(np.searchsorted(edges[1:-1], u[0], side="right"))]]
+
+    return Lipschitz(points, cost, g, gradient, u_step, steepness=float(np.abs(slopes).max()))

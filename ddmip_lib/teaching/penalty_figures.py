@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from ..figure_style import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, RED
 from ..penalty import Penalty, PenaltyRule, Progress
@@ -23,7 +23,7 @@ def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> 
     >>> from ddmip_lib.teaching.tiny import quadratic
     >>> path = quadratic([[0], [1]], centre=0.5).run(ruled_by(IncreaseOnStagnation(0.5, patience=2)), 9, u=0.3)
     >>> path.rho[0], path.rho[-1]
-    (np.float64(0.5), np.float64(2.0))
+    (np.float64(0.5), np.float64(1.0))
     """
     own = copy.deepcopy(rule)
 
@@ -64,7 +64,7 @@ def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, A
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.2), width_ratios=(3, 2), sharey=True)
     for number, key in enumerate(shown):
-        u = paths[key].u[:, 0]
+        u = paths[key].u[: max(shown) + 9, 0]
         every = {"markevery": (2 * number, 4)}
         left.plot(np.arange(1, len(u) + 1), u, **_style(number) | every, label=f"first raised after {key}")
     left.set(xlabel="iteration $k$", ylabel="$u^k$ (left), final $x$ (right)")
@@ -98,6 +98,11 @@ def plot_runs(runs: Mapping[str, Any], columns: Mapping[str, str], linear: Seque
             every = {"markevery": (2 * number, 2 * len(runs))}
             ax.plot(np.arange(1, len(values) + 1), values, **_style(number) | every, label=name)
         ax.set_ylabel(label)
+        low, high = ax.get_ylim()
+        if ax.get_yscale() == "log" and high < 100 * low:  # too narrow for powers of ten alone
+            ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            ax.yaxis.set_minor_formatter(NullFormatter())
     axes[-1].set_xlabel("iteration")
     axes[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     handles, labels = axes[0].get_legend_handles_labels()
@@ -121,10 +126,8 @@ def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, 
     lower.axhline(threshold, color=GREEN, linestyle="--", marker="", label="above it, the next $x_1$ is 1")
     lower.set(xlabel="iteration", ylabel="multiplier")
     lower.xaxis.set_major_locator(MaxNLocator(integer=True))
-    for ax in (upper, lower):
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9.5) if ax is upper else ax.legend(
-            loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2, fontsize=9.5
-        )
+    upper.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    lower.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), ncols=2)
     return upper, lower
 
 

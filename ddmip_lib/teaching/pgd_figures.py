@@ -22,7 +22,7 @@ def _legend(ax: Axes, ncols: int, drop: float = 0.17) -> None:
 
 def _plane(ax: Axes, span: Sequence[float], inside: Height) -> tuple[np.ndarray, np.ndarray]:
     """Shade where `inside` is at most 0, with its border; the grid for more."""
-    xs, ys = np.meshgrid(np.linspace(*span[:2], 241), np.linspace(*span[2:], 241))
+    xs, ys = np.meshgrid(np.linspace(span[0], span[1], 241), np.linspace(span[2], span[3], 241))
     level = inside(xs, ys)
     ax.contourf(xs, ys, level, [-1e9, 0], colors=[PALE_BLUE])
     ax.contour(xs, ys, level, [0], colors=[BLUE], linewidths=1.6)
@@ -31,22 +31,22 @@ def _plane(ax: Axes, span: Sequence[float], inside: Height) -> tuple[np.ndarray,
     return xs, ys
 
 
-def plot_paths(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, target: np.ndarray) -> Axes:
+def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, target: np.ndarray) -> Axes:
     """Paths in a half-plane {u : a'u <= b} over circles around the `target`; a mark ends each path.
 
     >>> paths = {"steps": np.array([[0.0, 0.0], [1.0, 0.0]])}
-    >>> len(plot_paths(paths, np.array([1.0, 2.0]), 1.0, np.array([2.0, 2.0])).get_lines())
+    >>> len(plot_descents(paths, np.array([1.0, 2.0]), 1.0, np.array([2.0, 2.0])).get_lines())
     3
     """
     ax = plt.subplots(figsize=(6.2, 4.4))[1]
     xs, ys = _plane(ax, (-0.6, 3.0, -1.0, 2.3), lambda x, y: a[0] * x + a[1] * y - b)
     ax.contour(xs, ys, np.hypot(xs - target[0], ys - target[1]), 8, colors="#bbbbbb", linewidths=0.7)
     for number, (label, path) in enumerate(paths.items()):
-        style = {"color": COLOURS[number], "linestyle": DASHES[number]}
-        ax.plot(*path.T, **style, marker="", linewidth=2.4, zorder=3)
+        style: dict[str, Any] = {"color": COLOURS[number], "linestyle": DASHES[number]}
+        ax.plot(*path.T, **style, marker="", linewidth=4.5 - 2.5 * number, zorder=3)
         ax.plot(*path[-1], marker=MARKERS[number], markersize=10, **style, label=label, zorder=4)
     ax.annotate("allowed", (-0.35, -0.75), fontsize=11)
-    ax.plot(*target, marker="*", markersize=14, color=INK, linestyle="none", label="nearest of all")
+    ax.plot(*target, marker="*", markersize=14, color=INK, linestyle="none", label="aim")
     _legend(ax, 3)
     return ax
 
@@ -69,11 +69,11 @@ def plot_contraction(
     left.plot(etas, bound, color=INK, linestyle="-", marker="", label="bound")
     for number, (label, values) in enumerate(measured.items()):
         left.plot(etas, values, MARKERS[number], color=COLOURS[number], markersize=4.5, label=label, linestyle="none")
-    for number, (label, eta) in enumerate(marks.items()):
+    for label, eta in marks.items():
         left.axvline(eta, color="#888888", linestyle=":", linewidth=1.2)
-        left.annotate(label, (eta, 0.04 + 0.1 * number), fontsize=9, xytext=(3, 0), textcoords="offset points")
+        left.annotate(label, (eta, 1.03), fontsize=9, rotation=90, xytext=(-10, 0), textcoords="offset points")
     left.axhline(1.0, color=RED, linestyle="--", linewidth=1.0)
-    left.set(xlabel=r"step length $\eta$", ylabel="contraction factor", ylim=(0, 1.3))
+    left.set(xlabel=r"step length $\eta$", ylabel="contraction factor", ylim=(0, 1.4), xlim=(-0.012, None))
     for number, (label, (values, factor)) in enumerate(errors.items()):
         t = np.arange(len(values))
         right.semilogy(t, values, MARKERS[number], color=COLOURS[number], label=label, linestyle="none")
@@ -171,7 +171,7 @@ def plot_inner_outer(
     ax = plt.subplots(figsize=(6.2, 4.8))[1]
     xs, ys = _plane(ax, span, inside)
     ax.contour(xs, ys, slope[0][0] * xs + slope[0][1] * ys - slope[1], [0], colors=[RED], linestyles="--")
-    ax.add_patch(plt.Circle(ball[0], ball[1], fill=False, color=GREEN, linestyle="-.", linewidth=1.8))
+    ax.add_patch(plt.Circle((ball[0][0], ball[0][1]), ball[1], fill=False, color=GREEN, linestyle="-.", linewidth=1.8))
     ax.plot(*path.T, color=INK, linestyle="-", linewidth=1.0, marker=".", markersize=7, label="moving balls")
     for number, (label, point) in enumerate(marks.items()):
         ax.plot(*point, MARKERS[number], color=COLOURS[number], markersize=9, label=label, linestyle="none", zorder=4)

@@ -159,6 +159,19 @@ def piecewise(points: Any, knots: Any, slopes: Any, start: float = 0.0, cost: An
         near = max(i - 1, 0)
         return np.array([knot[near] - level[near] / (bend[i] + rho)])
 
-    m = max(0.0, -bend.min())
-    ell = max(np.abs(bend).max(), m)
-    return Smooth(points, cost, g, lambda u: np.array([derivative(u[0])]), u_step, ell=float(ell), m=float(m))
+    ell, m = float(np.abs(bend).max()), max(0.0, -float(bend.min()))
+    return Smooth(points, cost, g, lambda u: np.array([derivative(u[0])]), u_step, ell=ell, m=m)
+
+
+def random_bends(seed: int, m: float, size: int = 6) -> Smooth:
+    r"""A `piecewise` function on $X = \{0, \dots, \text{size}\}$ whose curvature jumps at random between $-m$ and 1.
+
+    >>> random_bends(seed=0, m=0.5).ell
+    1.0
+    """
+    rng = np.random.default_rng(seed)
+    knots = np.sort(rng.uniform(-2, size + 2, 12))
+    slopes = rng.choice([-m, 1.0], 13)
+    slopes[0] = 1.0
+    points = np.arange(size + 1.0)[:, None]
+    return piecewise(points, knots, slopes, start=rng.uniform(-3, 3), cost=rng.uniform(-4, 4))

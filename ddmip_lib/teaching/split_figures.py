@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..figure_style import BLUE, INK, RED
-from ..plots import plot_iterates, plot_landscape
+from ..plots import landscape, plot_iterates
 from ..problem import NeuralMIP
 from ..trace import Trace
 from .tiny import Path
@@ -18,6 +18,8 @@ from .tiny import Path
 def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
     r"""Runs of a problem with two inputs, a panel each: $x^k$ and $u^k$ over the height map of the objective.
 
+    Dark is cheap; bold numbers are the costs of the four corners, small ones count the visits of $x^k$.
+
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.problems import hand_sized
     >>> trace = Trace()
@@ -25,11 +27,20 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
     >>> len(plot_paths(hand_sized(), {"rho = 10": trace})); plt.close()
     1
     """
-    figure, axes = plt.subplots(1, len(traces), figsize=(3.6 * len(traces), 3.9), squeeze=False)
+    figure, axes = plt.subplots(1, len(traces), figsize=(3.6 * len(traces), 4.1), squeeze=False)
+    side = np.linspace(0, 1, 81)
+    square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    heights = landscape(problem, square).reshape(81, 81)
+    corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
     for ax, (title, trace) in zip(axes[0], traces.items(), strict=True):
-        plot_landscape(problem, ax=ax)
+        ax.contourf(side, side, heights, np.arange(heights.min(), heights.max() + 0.25, 0.25), cmap="Blues_r")
         plot_iterates(np.array(trace.x), np.array(trace.u), ax=ax)
-        ax.set(title=title, xlim=(0, 1), ylim=(0, 1))
+        for corner, cost in zip(corners, landscape(problem, corners), strict=True):
+            inwards = (26 - 52 * corner[0], 18 - 36 * corner[1])
+            ax.annotate(f"{cost:g}", corner, xytext=inwards, textcoords="offset points", ha="center", va="center",
+                        fontsize=11, fontweight="bold", bbox={"facecolor": "white", "pad": 2.0})  # fmt: skip
+        ax.set(title=title, xlim=(-0.1, 1.1), ylim=(-0.1, 1.1))
+        ax.grid(visible=False)
         ax.get_legend().remove()
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return list(axes[0])

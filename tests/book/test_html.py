@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 
 from tools import notebooks
@@ -76,6 +77,18 @@ def test_page_shows_what_was_executed(path: Path) -> None:
     box = page.select_one("table.headline")
     assert box is not None
     assert len(box.select("tbody tr")) == len(notebooks.headline(executed)) > 0
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_launch_buttons_lead_somewhere_or_are_left_out(path: Path) -> None:
+    address = yaml.safe_load((notebooks.ROOT / "_config.yml").read_text())["repository"]["url"]
+    page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
+    links = [str(link["href"]) for link in page.select("a[href]")]
+    for service in ("mybinder.org", "colab.research.google.com"):
+        found = [link for link in links if service in link]
+        assert bool(found) == bool(address)
+        assert all(path.name in link and address.split("/")[-1] in link for link in found)
+    assert any(link.endswith(path.name) for link in links), "no download button"
 
 
 def test_index_is_a_proper_page() -> None:

@@ -70,7 +70,9 @@ def test_every_solver_and_figure_is_taught_where_the_api_page_says() -> None:
         assert [name for name in names if not re.search(rf"\b{name}\b", text)] == [], page
     taught = {name for names in pages.values() for name in names}
     central = {*ddmip_lib.__all__, *ddmip_lib.problems.__all__} - {"__version__"}
-    central |= set(re.findall(r"\w+", " ".join(re.findall(r":members: (.*)", (ROOT / "book" / "api.md").read_text()))))
+    central |= set(
+        re.findall(r"\w+", " ".join(re.findall(r":members: (.*)", (ROOT / "book" / "api.md").read_text())))
+    )
     assert central - {"Enumeration"} <= taught
 
 

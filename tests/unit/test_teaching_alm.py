@@ -84,6 +84,11 @@ def test_gradient_steps_are_those_of_the_condition_number(rho: float) -> None:
     assert path[-1] == pytest.approx(PLANE.minimiser(rho), abs=1e-5)
 
 
+def test_a_tolerance_below_rounding_is_an_error_and_no_endless_loop() -> None:
+    with pytest.raises(ValueError, match="raise the tolerance"):
+        gradient_path(*PLANE.penalised(100.0), [0.0, 2.5], tolerance=1e-30, limit=5000)
+
+
 def test_conjugate_gradients_end_after_one_step_for_each_eigenvalue() -> None:
     x, steps = count_cg(np.diag([1.0, 1.0, 5.0, 5.0, 9.0]), np.arange(1.0, 6.0), rtol=1e-12)
     assert steps == 3

@@ -9,7 +9,7 @@ window.moving.figures["algorithm-steps"] = (figure, data) => {
   data.heights.forEach((height, i) => {
     const a = (i % data.side) * step, b = Math.floor(i / data.side) * step;
     shape(map, "rect", {
-      x: at.x(a - step / 2), y: at.y(b + step / 2), width: at.x(step) - at.x(0) + 0.6, height: at.y(0) - at.y(step) + 0.6,
+      x: at.x(a - step / 2), y: at.y(b + step / 2), width: at.x(step) - at.x(0), height: at.y(0) - at.y(step),
       "fill-opacity": (0.55 * (high - height) / (high - low)).toFixed(3),
     });
   });

@@ -32,7 +32,7 @@
       this.says = html(box, "output", { className: "moving-says" });
     }
 
-    say(text) { this.says.textContent = text; }
+    say(text) { this.says.textContent = text.replace(/-(?=\d)/g, "−"); }
 
     slider(label, { min, max, step, value, show = (v) => v.toFixed(2) }, change) {
       const holder = html(this.controls, "label", { className: "moving-slider" });

@@ -15,8 +15,8 @@ window.moving.figures["penalty-multiplier"] = (figure, data) => {
   const line = shape(inside, "path", { class: "line first" });
   const dot = shape(inside, "circle", { r: 6, class: "dot first" });
   shape(frame.drawing, "text", { x: at.x(wanted) + 6, y: at.top + 12, class: "name second" }, "x = ½");
-  shape(frame.drawing, "text", { x: at.x(3.75), y: at.y(0.75), class: "name", "text-anchor": "end" }, "objective");
-  const name = shape(frame.drawing, "text", { class: "name first" }, "augmented Lagrangian");
+  shape(frame.drawing, "text", { x: at.x(3.9), y: at.y(0.3), class: "name", "text-anchor": "end" }, "objective");
+  const name = shape(frame.drawing, "text", { class: "name first", "text-anchor": "middle" }, "lowest point of Lρ");
 
   let rho = 1, lam = 0, steps = 0;
   const best = () => (target - lam + rho * wanted) / (1 + rho);
@@ -26,8 +26,8 @@ window.moving.figures["penalty-multiplier"] = (figure, data) => {
     line.setAttribute("d", curve(at, lagrangian, -1, 4));
     dot.setAttribute("cx", at.x(x));
     dot.setAttribute("cy", at.y(lagrangian(x)));
-    name.setAttribute("x", at.x(-0.95));
-    name.setAttribute("y", at.bottom - 8);
+    name.setAttribute("x", at.x(x));
+    name.setAttribute("y", at.y(lagrangian(x)) + 22);
     const miss = x - wanted;
     frame.say(`${steps ? `After ${steps} multiplier step${steps > 1 ? "s" : ""}: ` : ""}ρ = ${rho.toFixed(1)}, λ = ${lam.toFixed(3)}; the lowest point is x = ${x.toFixed(4)}, ` +
       (Math.abs(miss) < 5e-4 ? "on the constraint." : `off the constraint by ${Math.abs(miss).toFixed(4)}.`));
