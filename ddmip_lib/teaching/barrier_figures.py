@@ -45,13 +45,14 @@ def plot_central_path(
     right.plot(*path.T, color=RED, linestyle="-", marker="o", markersize=4)
     for mu, point in zip(mus, path, strict=True):
         exponent = np.log10(mu)
-        if abs(exponent - round(exponent)) < 1e-9 and -2 <= exponent <= 0:
+        if abs(exponent - round(exponent)) < 1e-9 and -1 <= exponent <= 0:
             right.annotate(
                 rf"$\mu = {mu:g}$", point, xytext=(-5, 5), ha="right", textcoords="offset points", fontsize=9
             )
     right.plot(*x, color=INK, marker="s", markersize=7, linestyle="none", clip_on=False)
     right.annotate("$x$", x, xytext=(7, 5), textcoords="offset points")
     right.plot(*path[-1], color=INK, marker="*", markersize=12, linestyle="none")
+    right.annotate(r"$\mu \to 0$", path[-1], xytext=(2, -16), textcoords="offset points", fontsize=9)
     right.set(
         xlabel="$u_1$", ylabel="$u_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal", title="$C$ (shaded), central path"
     )

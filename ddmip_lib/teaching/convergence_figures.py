@@ -33,23 +33,25 @@ def plot_lines(lines: Mapping[str, Any], ylabel: str, first: int = 1) -> Axes:
 
 
 def plot_descent(path: Path, bound: float) -> np.ndarray:
-    r"""Left: $L_\rho^k$ above $F(x^k)$.  Right: the smallest squared residual below ``bound`` / (k - 1).
+    r"""Left: how far $L_\rho^k$ and $F(x^k)$ are above the last $F(x^k)$.  Right: residuals below ``bound`` / (k - 1).
 
     >>> from ddmip_lib.teaching.tiny import quadratic
     >>> plot_descent(quadratic([[0], [1]], 1.0, 0.4).run(2.0, 8, lam=0.3), 1.0).shape
     (2,)
     """
     _, axes = plt.subplots(1, 2)
-    k = np.arange(1, len(path.rows) + 1)
-    axes[0].plot(k, path.merit, label=r"$L_\rho^k$")
-    axes[0].plot(k, path.total, label="$F(x^k)$", ls="--", marker="s")
-    axes[0].set(xlabel="iteration $k$", ylabel="value")
+    k, last = np.arange(1, len(path.rows) + 1), path.total[-1]
+    for values, label, style in ((path.merit, r"$L_\rho^k$", "-o"), (path.total, "$F(x^k)$", "--s")):
+        seen = values - last > 1e-14
+        axes[0].semilogy(k[seen], (values - last)[seen], style, label=label, ms=4)
+    axes[0].set(xlabel="iteration $k$", ylabel="value minus $F(x^*)$")
     smallest = np.minimum.accumulate(path.residual[1:] ** 2)
-    axes[1].loglog(k[1:], bound / (k[1:] - 1), color=INK, ls=":", marker="", label="bound, falling like $1/k$")
-    axes[1].loglog(k[1:], np.maximum(smallest, 1e-30), color=RED, marker="s", label="measured")
+    seen = smallest > 1e-28
+    axes[1].semilogy(k[1:], bound / (k[1:] - 1), color=INK, ls=":", marker="", label="bound")
+    axes[1].semilogy(k[1:][seen], smallest[seen], color=RED, marker="s", ms=4, label="measured")
     axes[1].set(xlabel="iteration $k$", ylabel=r"smallest $\Vert u-x \Vert^2$ so far")
-    for ax in axes:
-        ax.legend(fontsize=9)
+    axes[0].legend(fontsize=9, loc="lower left")
+    axes[1].legend(fontsize=9, loc="lower left")
     return np.asarray(axes)
 
 
@@ -84,10 +86,10 @@ def plot_window(
     """
     _, ax = plt.subplots()
     ax.semilogx(rhos, counts, label="points that can be limits (left)")
-    ax.set(xlabel=r"penalty $\rho$", ylabel="number of points", ylim=(0, 1.12 * max(counts)))
+    ax.set(xlabel=r"penalty $\rho$", ylabel="number of points", ylim=(0, 1.6 * max(counts)))
     right = ax.twinx()
     right.plot(rhos, worst, color=RED, ls="--", marker="s", label="loss of the worst one (right)")
-    right.set(ylabel=r"$F - F_{\min}$", ylim=(0, 1.12 * max(worst)))
+    right.set(ylabel=r"$F - F_{\min}$", ylim=(0, 1.6 * max(worst)))
     right.grid(visible=False)
     for (label, value), colour, dash in zip(marks.items(), (GREEN, ORANGE), (DASHES[3], DASHES[2]), strict=False):
         ax.axvline(value, color=colour, ls=dash, marker="", label=label)
@@ -136,8 +138,9 @@ def plot_averages(path: Path) -> Axes:
     k = np.arange(1, len(path.rows) + 1)
     mean = np.linalg.norm(np.cumsum(path.u - path.x, axis=0), axis=1) / k
     some = np.unique(np.geomspace(1, len(k), 60).astype(int)) - 1
+    seen = some[mean[some] > 1e-12]  # in a cycle the average is zero now and then
     ax.loglog(k[some], path.residual[some], label=r"$\Vert u^k - x^k \Vert$")
-    ax.loglog(k[some], mean[some], label="norm of the average so far", ls="--", marker="s")
+    ax.loglog(k[seen], mean[seen], label="norm of the average so far", ls="--", marker="s")
     ax.set(xlabel="iteration $k$")
     ax.legend()
     return ax

@@ -8,7 +8,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogFormatter
 
 from ..figure_style import BLUE, COLOURS, DASHES, INK, MARKERS, PALE_BLUE, RED
 
@@ -65,6 +64,7 @@ def plot_nodes(radii: Sequence[float], runs: Mapping[str, Any], ax: Axes | None 
         for r, count, height in zip(radii, units, nodes, strict=True):
             ax.annotate(f"{count:.0f}", (r, height), xytext=shift, textcoords="offset points", ha=side, fontsize=9.5)
     ax.set(xlabel="radius of the box", ylabel="nodes", xlim=(0.85 * min(radii), 1.18 * max(radii)))
+    ax.set_ylim(0.7 * ax.get_ylim()[0], 1.4 * ax.get_ylim()[1])
     ax.set_xticks(list(radii), [f"{r:g}" for r in radii])
     ax.minorticks_off()
     ax.legend(loc="upper left")
@@ -88,7 +88,10 @@ def plot_sweep(sizes: Sequence[int], seconds: Mapping[str, Any], limit: float, a
     ax.axhline(limit, color=INK, linestyle=":", linewidth=1.2)
     ax.annotate("time limit", (sizes[0], limit), xytext=(0, 4), textcoords="offset points", fontsize=9.5)
     ax.set(xlabel="samples $n$", ylabel="seconds", xticks=list(sizes), ylim=(None, 2.2 * limit))
-    for axis_formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
-        axis_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
+    low, high = ax.get_ylim()
+    ticks = [tick for power in range(-2, 5) for tick in (10.0**power, 2 * 10.0**power, 5 * 10.0**power)]
+    shown = [tick for tick in ticks if low <= tick <= high]
+    ax.set_yticks(shown, [f"{tick:g}" for tick in shown])
+    ax.minorticks_off()
     ax.legend(loc="lower right")
     return ax

@@ -9,21 +9,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from pyscipopt import Model
 
-from ..decomposition import DualDecomposition
 from ..figure_style import BLUE, GREEN, INK, PALE_BLUE, RED, use_style
 from ..plots import landscape
 from ..problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT, hand_sized
-from ..trace import Trace
+from .hand_steps import hand_tiny
 
 TARGET, WANTED = 2.0, 0.5
-PENALTIES = (0.5, 1.0, 2.0, 3.0, 3.9, 5.0, 10.0)
+PENALTIES = (0.7, 1.5, 3.0, 5.0, 6.0, 7.0, 8.0, 10.0)
 LOOSENESS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
 
 
 def multiplier_path(rho: float, steps: int = 12, lam: float = 0.0) -> dict[str, list[float]]:
     r"""The method of multipliers on $\min \tfrac12(x - 2)^2$ subject to $x = \tfrac12$.
 
-    $x = (2 - \lambda + \rho/2)/(1 + \rho)$ minimises the augmented Lagrangian; then $\lambda \leftarrow \lambda + \rho(x - \tfrac12)$.
+    First $x = (2 - \lambda + \rho/2)/(1 + \rho)$ minimises the augmented Lagrangian, then
+    $\lambda \leftarrow \lambda + \rho(x - \tfrac12)$.
 
     >>> path = multiplier_path(rho=1.0, steps=3)
     >>> path["x"], path["lam"]
@@ -39,18 +39,18 @@ def multiplier_path(rho: float, steps: int = 12, lam: float = 0.0) -> dict[str, 
 
 
 def stepping(rho: float, iterations: int = 16) -> dict[str, Any]:
-    """Algorithm 1 on the hand-sized example: $x$, $u$, $\\lambda$ and $F(x)$ of every iteration.
+    """Algorithm 1 on the hand-sized example, both blocks exact: $x$, $u$, $\\lambda$ and $F(x)$ of every iteration.
 
     >>> run = stepping(10.0)
     >>> run["status"], run["total"]
-    ('converged', [1.5, 1.5, 1.5])
+    ('converged', [1.5, 1.5])
     """
-    trace, problem = Trace(), hand_sized()
-    solver = DualDecomposition(penalty=rho, max_iterations=iterations, callback=trace)
-    solution = solver.solve(problem, seed=0)
-    x, u, lam = (np.round(rows, 4).tolist() for rows in (trace.x, trace.u, trace.lam))
-    totals = np.round(landscape(problem, np.array(x)), 4).tolist()
-    return {"rho": rho, "x": x, "u": u, "lam": lam, "total": totals, "status": solution.status}
+    path = hand_tiny().run(rho, iterations)
+    still = np.flatnonzero((path.residual < 1e-12) & (np.abs(np.diff(path.lam, axis=0, prepend=np.nan)).max(1) < 1e-12))
+    end = int(still[0]) + 1 if still.size else iterations
+    x, u, lam, total = (np.round(rows[:end], 4).tolist() for rows in (path.x, path.u, path.lam, path.total))
+    status = "converged" if still.size else "cycle"
+    return {"rho": rho, "x": x, "u": u, "lam": lam, "total": total, "status": status}
 
 
 def hand_sized_bounds() -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +129,7 @@ def still_penalty() -> Axes:
     return ax
 
 
-def still_steps(rho: float = 1.0) -> Axes:
+def still_steps(rho: float = 3.0) -> Axes:
     """The stepping figure as a picture: all iterates of one run on the unit square."""
     use_style()
     ax = plt.subplots(figsize=(4.4, 4.0))[1]

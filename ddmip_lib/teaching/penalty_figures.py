@@ -79,8 +79,8 @@ def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, A
 def plot_runs(runs: Mapping[str, Any], columns: Mapping[str, str], linear: Sequence[str] = ()) -> list[Axes]:
     """One panel for each column (name: axis label), one line for each run; a run maps a name to a series.
 
-    Columns named in `linear` have a linear scale, all others a logarithmic one where values that are not positive
-    leave a gap.
+    Columns named in `linear` are counts on a linear scale; all others have a logarithmic one, where values that are
+    not positive leave a gap.
 
     >>> axes = plot_runs({"a": {"rho": [1.0, 2.0]}, "b": {"rho": [3.0]}}, {"rho": "penalty"})
     >>> axes[0].get_yscale(), len(axes[0].get_lines())
@@ -98,6 +98,8 @@ def plot_runs(runs: Mapping[str, Any], columns: Mapping[str, str], linear: Seque
             every = {"markevery": (2 * number, 2 * len(runs))}
             ax.plot(np.arange(1, len(values) + 1), values, **_style(number) | every, label=name)
         ax.set_ylabel(label)
+        if column in linear:
+            ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
         low, high = ax.get_ylim()
         if ax.get_yscale() == "log" and high < 100 * low:  # too narrow for powers of ten alone
             ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

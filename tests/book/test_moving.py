@@ -61,7 +61,7 @@ def test_multiplier_steps_by_keyboard(browser: Browser, address: str) -> None:
 
 
 def test_algorithm_steps_by_keyboard(browser: Browser, address: str) -> None:
-    run = stepping(1.0)
+    run = stepping(3.0)
     with visit(browser, address) as seen:
         page = seen.open(PAGES["algorithm-steps"])
         ready(page, "algorithm-steps")

@@ -106,7 +106,7 @@ def test_two_dips_has_one_local_minimum_above_zero_and_one_below() -> None:
 def test_figures_show_what_they_are_given() -> None:
     path = np.array([[0.6, 0.7], [0.5, 0.6]])
     _, right = barrier_figures.plot_central_path(barrier.soft_hand_sized(), np.zeros(2), path, [1.0, 0.1])
-    assert {text.get_text() for text in right.texts} == {r"$\mu = 1$", r"$\mu = 0.1$", "$x$"}
+    assert {text.get_text() for text in right.texts} == {r"$\mu = 1$", r"$\mu = 0.1$", r"$\mu \to 0$", "$x$"}
     ax = barrier_figures.plot_phase_one(np.array([-0.5, 1.0]), np.array([-1.0, 1.2]))
     assert [len(line.get_xdata()) for line in ax.lines[-2:]] == [1, 1]
     ax = barrier_figures.plot_cg({1: [1.0, 1e-4, 0.0], 2: [1.0, 0.5, 1e-3, 1e-9]})

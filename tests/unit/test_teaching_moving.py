@@ -46,10 +46,10 @@ def test_root_bound_is_a_bound_and_falls_with_looseness() -> None:
 
 
 def test_stepping_multiplies_prices_by_the_disagreement() -> None:
-    run = moving.stepping(2.0)
+    run = moving.stepping(3.0)
     x, u, lam = (np.array(run[name]) for name in ("x", "u", "lam"))
     before = np.vstack([np.zeros(2), lam[:-1]])
-    np.testing.assert_allclose(lam, before + 2.0 * (u - x), atol=1e-3)
+    np.testing.assert_allclose(lam, before + 3.0 * (u - x), atol=1e-3)
     assert min(run["total"]) == hand_sized_optimum()
 
 

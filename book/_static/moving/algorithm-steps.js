@@ -25,7 +25,7 @@ window.moving.figures["algorithm-steps"] = (figure, data) => {
   const uName = shape(frame.drawing, "text", { class: "name first" }, "u");
 
   const pair = (v) => `(${v.map((e) => e.toFixed(2).replace(/\.?0+$/, "")).join(", ")})`;
-  let run = data.runs[1], now = 0;
+  let run = data.runs[2], now = 0;
   // State 0 is the start; then, for every iteration, after the MIP block, after the NN block, after the prices.
   function state() {
     const k = Math.floor((now - 1) / 3), phase = (now - 1) % 3, zero = [0, 0];
@@ -55,7 +55,7 @@ window.moving.figures["algorithm-steps"] = (figure, data) => {
     frame.say(`ρ = ${run.rho}. ${text}`);
   }
   const choice = frame.choice("penalty ρ", data.runs.map((r) => String(r.rho)), (i) => { run = data.runs[i]; now = 0; draw(); });
-  choice.value = "1";
+  choice.value = "2";
   const back = frame.button("back", () => { now -= 1; draw(); });
   const next = frame.button("next", () => { now += 1; draw(); });
   const place = frame.slider("position", { min: 0, max: 1, step: 1, value: 0, show: (v) => String(v) }, (v) => { now = v; draw(); });
