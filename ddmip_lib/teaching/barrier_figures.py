@@ -115,7 +115,13 @@ def plot_drift(paths: Mapping[str, Path], saw: Mapping[str, Path]) -> list[Axes]
         left.loglog(k, np.abs(path.lam[:, 0]), color=COLOURS[number], linestyle=DASHES[number], marker="", label=label)
     left.set(xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="$X = \\{0\\}$")
     left.legend(
-        loc="upper center", bbox_to_anchor=(0.45, -0.2), ncols=3, fontsize=9, columnspacing=0.8, handlelength=1.5
+        loc="upper center",
+        bbox_to_anchor=(0.45, -0.2),
+        ncols=3,
+        fontsize=9,
+        columnspacing=0.7,
+        handlelength=2.2,
+        handletextpad=0.4,
     )
     for number, (label, path) in enumerate(saw.items()):
         k, lam = np.arange(1, len(path.rows) + 1), path.lam[:, 0]
