@@ -72,17 +72,17 @@ def plot_nodes(radii: Sequence[float], runs: Mapping[str, Any], ax: Axes | None 
 
 
 def plot_sweep(sizes: Sequence[int], seconds: Mapping[str, Any], limit: float, ax: Axes | None = None) -> Axes:
-    """Seconds to a proof against the number of samples, log scale; a cross at the limit marks a run without one.
+    """Seconds to a proof against the number of samples, log scale; infinite where none came, a cross at the limit.
 
     >>> plot_sweep([1, 2], {"SOS1": [0.1, 2.0]}, limit=2.0).get_ylabel()
     'seconds'
     """
     ax = plt.subplots()[1] if ax is None else ax
     for number, (label, values) in enumerate(seconds.items()):
+        late = ~np.isfinite(np.asarray(values, dtype=float))
         values = np.minimum(np.asarray(values, dtype=float), limit)
         ax.semilogy(sizes, values, color=COLOURS[number], linestyle=DASHES[number], marker=MARKERS[number],
                     markersize=6, label=label)  # fmt: skip
-        late = values >= limit
         ax.plot(np.asarray(sizes)[late], values[late], color=INK, linestyle="none", marker="x", markersize=12,
                 markeredgewidth=2, label="stopped" if number == len(seconds) - 1 else None)  # fmt: skip
     ax.axhline(limit, color=INK, linestyle=":", linewidth=1.2)
