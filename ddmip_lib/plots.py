@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator
 
 from .compiled import Compiled
 from .data.tables import WATER_FEATURES
@@ -54,6 +54,7 @@ def _log_lines(ax: Axes, history: History, lines: Sequence[tuple[str, str, str, 
         values = history[column]
         shown = np.where(values > 0, values, np.nan)
         ax.semilogy(history["k"], shown, color=colour, linestyle=dashes, marker="", label=label)
+    ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))  # the default labels run into each other
     _legend_below(ax, 3)
     return _over_iterations(ax, ylabel)
 

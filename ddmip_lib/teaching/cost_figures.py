@@ -43,8 +43,8 @@ def plot_shares(names: Sequence[str], mip: Sequence[float], nn: Sequence[float])
     """
     ax = plt.subplots()[1]
     place = np.arange(len(names))
-    ax.bar(place, nn, color=PALE_BLUE, edgecolor=INK, hatch="//", label="NN block")
-    ax.bar(place, mip, bottom=nn, color=RED, edgecolor=INK, label="MIP block")
+    ax.bar(place, nn, bottom=mip, color=PALE_BLUE, edgecolor=INK, hatch="//", label="NN block")
+    ax.bar(place, mip, color=RED, edgecolor=INK, label="MIP block")
     ax.set_xticks(place, names)
     ax.set(xlabel="network", ylabel="milliseconds of an iteration")
     ax.legend(loc="upper left")

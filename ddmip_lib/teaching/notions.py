@@ -50,7 +50,7 @@ def _price(p: int, cuts: list[Cut], worst: Callable[[np.ndarray], list[Cut]], ro
         rows = np.vstack([size, *(np.append(a, 0.0)[None] for a, _ in cuts)])
         sides = np.concatenate([np.zeros(2 * p), [b for _, b in cuts]])
         found = linprog([0.0] * p + [1.0], A_ub=rows, b_ub=sides, bounds=(None, None))
-        if found.x is None:
+        if found.status == 2:  # infeasible; any other failure has no found.x and is loud
             return None
         lam = found.x[:p]
         broken = [(a, b) for a, b in worst(lam) if a @ lam > b + TOLERANCE]

@@ -68,6 +68,6 @@ def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
         ax.plot(k, ask, color=RED, linestyle="--", marker="", label="ask")
         ax.set(title=title, xlabel="iteration", xticks=k[:: max(1, len(k) // 6)], ylim=(0, 1.1 * max(*bid, *ask)))
         ax.tick_params(colors=INK)
-    axes[0, 0].set_ylabel(f"price for $x_{i + 1}$")
+    axes[0, 0].set_ylabel(f"bid and ask for $x_{i + 1}$")
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return list(axes[0])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Route
+from playwright.sync_api import Browser, Locator, Page
 
+from tests.book.visits import visit
 from tools import notebooks
 from tools.build_book import HTML
 
@@ -28,55 +27,6 @@ THEME_FINDINGS = {
     "aria-deprecated-role": ("[role=doc-biblioentry]",),
     "aria-required-children": (".citation-list",),
 }
-
-
-class Visit:
-    """One page load, with everything that went wrong during it."""
-
-    def __init__(self, page: Page, base: str) -> None:
-        self.page, self.base = page, base
-        self.foreign: list[str] = []
-        self.errors: list[str] = []
-        page.route("**/*", self._only_local)
-        page.on("console", self._console)
-        page.on("response", lambda r: self.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("requestfailed", lambda request: self.errors.append(f"failed: {request.url}"))
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith(
-            "Failed to load resource"
-        ):  # named by its address
-            self.errors.append(message.text)
-
-    def _only_local(self, route: Route) -> None:
-        address = route.request.url
-        if address.startswith((self.base, "data:", "blob:")):
-            route.continue_()
-        else:
-            self.foreign.append(address)
-            route.abort()
-
-    def open(self, page: str) -> Page:
-        self.page.goto(self.base + page, wait_until="load")
-        if self.page.locator(".math").count():
-            self.page.wait_for_function("window.MathJax?.startup?.promise")
-            self.page.evaluate("MathJax.startup.promise")
-        return self.page
-
-    def check(self) -> None:
-        assert not self.foreign, "asked for something outside the book"
-        assert not self.errors
-
-
-@contextmanager
-def visit(browser: Browser, base: str, width: int = 1280) -> Iterator[Visit]:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light")
-    context.set_default_timeout(15_000)
-    found = Visit(context.new_page(), base)
-    yield found
-    found.check()
-    context.close()
 
 
 def assert_formulas_rendered(page: Page) -> None:

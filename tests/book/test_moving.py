@@ -6,9 +6,9 @@ import re
 
 import pytest
 from playwright.sync_api import Browser, Page
-from test_browser import visit
 
 from ddmip_lib.teaching.moving import multiplier_path, root_bound, stepping
+from tests.book.visits import visit
 
 PAGES = {
     "penalty-multiplier": "book/03_augmented_lagrangian.html",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,14 @@ def test_power_law_recovers_a_slope_within_its_error(slope: float, factor: float
     law = costs.power_law(x, factor * x**slope * noise)
     assert abs(law.slope - slope) < 6 * max(law.error, 1e-9)
     assert costs.power_law(x, factor * x**slope).slope == pytest.approx(slope)
+
+
+def test_time_of_others_is_not_counted() -> None:
+    def work() -> None:
+        time.sleep(0.02)
+        sum(range(20_000))
+
+    assert 0 < costs.median_seconds(work, 3) < 0.015
 
 
 def test_gradient_is_that_of_the_network() -> None:
