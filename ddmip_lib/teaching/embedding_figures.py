@@ -23,7 +23,8 @@ def plot_envelopes(pairs: Sequence[tuple[float, float]]) -> np.ndarray:
         ax.fill([low, 0, high], [0, 0, high], facecolor=PALE_BLUE, edgecolor=BLUE, linestyle="--", hatch="//")
         ax.plot([low, 0, high], [0, 0, high], color=INK, linestyle="-", marker="", linewidth=2.4)
         top = -low * high / (high - low)
-        ax.annotate("", (0, 0), (0, top), arrowprops={"arrowstyle": "<->", "color": RED, "linewidth": 1.6})
+        arrow = {"arrowstyle": "<->", "color": RED, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
+        ax.annotate("", (0, 0), (0, top), arrowprops=arrow)
         ax.plot([low, high], [0, high], color=INK, linestyle="none", marker="o")
         ax.set_title(f"$M^-={low:g}$, $M^+={high:g}$\narea {-low * high / 2:g}", fontsize=10.5)
         ax.set_xlabel("$a$")
@@ -43,7 +44,7 @@ def plot_widths(widths: Mapping[str, Any], ax: Axes | None = None) -> Axes:
                     marker=MARKERS[number], markersize=6)  # fmt: skip
         ax.annotate(label, (len(values), values[-1]), xytext=(8, 0), textcoords="offset points", va="center")
     count = len(next(iter(widths.values())))
-    ax.set(xlabel="layer (the last one is the logit)", ylabel="mean width", xlim=(0.8, 1.4 * count))
+    ax.set(xlabel="layer (the last one is the logit)", ylabel="mean width", xlim=(0.8, 1.2 * count))
     ax.set_xticks(range(1, count + 1))
     return ax
 
