@@ -76,14 +76,14 @@ def test_page_opens_from_disk(browser: Browser, name: str) -> None:
 
 
 def test_index_leads_to_the_first_page(browser: Browser, address: str) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         seen.page.goto(address)
         seen.page.wait_for_url(f"**/{PAGES[0]}")
 
 
 @pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
 def test_folded_solutions_open_by_click_and_by_keyboard(browser: Browser, address: str, path: Path) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         solutions = page.locator(".solution.dropdown").all()
         assert len(solutions) >= 2
@@ -105,7 +105,7 @@ def press_enter(button: Locator) -> None:
 
 @pytest.mark.parametrize("path", notebooks.chapters()[1:3], ids=lambda path: path.stem)
 def test_chapter_prints_without_furniture(browser: Browser, address: str, path: Path) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         page.emulate_media(media="print")
         for furniture in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-area", ".copybtn"):
@@ -116,7 +116,7 @@ def test_chapter_prints_without_furniture(browser: Browser, address: str, path: 
 
 
 def test_search_finds_a_word(browser: Browser, address: str) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(PAGES[0])
         page.keyboard.press("Control+k")
         page.keyboard.type("multiplier")
@@ -127,7 +127,7 @@ def test_search_finds_a_word(browser: Browser, address: str) -> None:
 
 
 def test_reader_can_switch_the_theme(browser: Browser, address: str) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(PAGES[0])
         modes = set()
         for _ in range(3):
@@ -138,7 +138,7 @@ def test_reader_can_switch_the_theme(browser: Browser, address: str) -> None:
 
 @pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
 def test_notebook_can_be_downloaded(browser: Browser, address: str, path: Path) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         link = page.locator("a[href$='.ipynb'][title*='source' i], a.btn-download-source-button").first
         target = link.evaluate("a => a.href")

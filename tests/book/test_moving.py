@@ -45,7 +45,7 @@ def tab_to(page: Page, label: str) -> None:
 
 
 def test_multiplier_steps_by_keyboard(browser: Browser, address: str) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(PAGES["penalty-multiplier"])
         ready(page, "penalty-multiplier")
         tab_to(page, "multiplier step")
@@ -62,7 +62,7 @@ def test_multiplier_steps_by_keyboard(browser: Browser, address: str) -> None:
 
 def test_algorithm_steps_by_keyboard(browser: Browser, address: str) -> None:
     run = stepping(3.0)
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(PAGES["algorithm-steps"])
         ready(page, "algorithm-steps")
         tab_to(page, "next")
@@ -79,7 +79,7 @@ def test_algorithm_steps_by_keyboard(browser: Browser, address: str) -> None:
 
 
 def test_looser_bounds_by_keyboard(browser: Browser, address: str) -> None:
-    with visit(browser, address) as seen:
+    with visit(browser, address, formulas=False) as seen:
         page = seen.open(PAGES["relu-envelope"])
         ready(page, "relu-envelope")
         edge = page.locator(".moving path.line.first")

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 class Visit:
     """One page load, with everything that went wrong during it."""
 
-    def __init__(self, page: Page, base: str) -> None:
-        self.page, self.base = page, base
+    def __init__(self, page: Page, base: str, formulas: bool) -> None:
+        self.page, self.base, self.formulas = page, base, formulas
         self.foreign: list[str] = []
         self.errors: list[str] = []
         page.route("**/*", self._only_local)
@@ -29,7 +29,9 @@ class Visit:
 
     def _only_local(self, route: Route) -> None:
         address = route.request.url
-        if address.startswith((self.base, "data:", "blob:")):
+        if not self.formulas and "/mathjax/" in address:
+            route.fulfill(body="", content_type="text/javascript")  # typesetting takes most of a page's time
+        elif address.startswith((self.base, "data:", "blob:")):
             route.continue_()
         else:
             self.foreign.append(address)
@@ -37,7 +39,7 @@ class Visit:
 
     def open(self, page: str) -> Page:
         self.page.goto(self.base + page, wait_until="load")
-        if self.page.locator(".math").count():
+        if self.formulas and self.page.locator(".math").count():
             self.page.wait_for_function("window.MathJax?.startup?.promise")
             self.page.evaluate("MathJax.startup.promise")
         return self.page
@@ -48,10 +50,11 @@ class Visit:
 
 
 @contextmanager
-def visit(browser: Browser, base: str, width: int = 1280) -> Iterator[Visit]:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light")
-    context.set_default_timeout(15_000)
-    found = Visit(context.new_page(), base)
+def visit(browser: Browser, base: str, formulas: bool = True) -> Iterator[Visit]:
+    """A page of its own; without formulas where a test is not about them."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    context.set_default_timeout(60_000)
+    found = Visit(context.new_page(), base, formulas)
     yield found
     found.check()
     context.close()
