@@ -41,7 +41,7 @@ window.moving.figures["algorithm-steps"] = (figure, data) => {
   function draw() {
     const { x, u, text } = state();
     dot.setAttribute("cx", at.x(u[0])); dot.setAttribute("cy", at.y(u[1]));
-    uName.setAttribute("x", at.x(u[0]) + 9); uName.setAttribute("y", at.y(u[1]) - 8);
+    uName.setAttribute("x", at.x(u[0]) + 9); uName.setAttribute("y", at.y(u[1]) + 18);
     for (const node of [square, xName, tie]) node.setAttribute("visibility", x ? "visible" : "hidden");
     if (x) {
       square.setAttribute("x", at.x(x[0]) - 9); square.setAttribute("y", at.y(x[1]) - 9);
