@@ -81,6 +81,15 @@ def test_one_parameters_cell(path: Path) -> None:
 
 
 @chapter
+def test_parameters_are_set_one_by_one(path: Path) -> None:
+    """Papermill sees only lines of the form ``name = value``."""
+    (cell,) = [cell for cell in cells(path, "code") if "parameters" in cell.metadata.get("tags", [])]
+    targets = [node.targets for node in ast.parse(cell.source).body if isinstance(node, ast.Assign)]
+    assert targets
+    assert all(len(group) == 1 and isinstance(group[0], ast.Name) for group in targets)
+
+
+@chapter
 def test_uses_the_library_and_redefines_nothing_of_it(path: Path) -> None:
     module = tree(path)
     assert any(name.split(".")[0] == "ddmip_lib" for name in imported_modules(module))
