@@ -93,11 +93,7 @@ def moving_data() -> dict[str, Any]:
     corners = [[a, b] for a in (0, 1) for b in (0, 1)]
     problem = hand_sized()
     return {
-        "penalty-multiplier": {
-            "target": TARGET,
-            "wanted": WANTED,
-            "paths": {str(rho): multiplier_path(rho, 4)["x"] for rho in (0.5, 1.0, 4.0)},
-        },
+        "penalty-multiplier": {"target": TARGET, "wanted": WANTED},
         "algorithm-steps": {
             "side": len(side),
             "heights": np.round(landscape(problem, grid), 3).tolist(),
