@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route
 
 
 class Visit:
@@ -19,13 +19,17 @@ class Visit:
         page.on("console", self._console)
         page.on("response", lambda r: self.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("requestfailed", lambda request: self.errors.append(f"failed: {request.url}"))
+        page.on("requestfailed", self._failed)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not message.text.startswith(
             "Failed to load resource"
         ):  # named by its address
             self.errors.append(message.text)
+
+    def _failed(self, request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the browser's own word for: the reader went to another page
+            self.errors.append(f"{request.failure}: {request.url}")
 
     def _only_local(self, route: Route) -> None:
         address = route.request.url
@@ -45,8 +49,8 @@ class Visit:
         return self.page
 
     def check(self) -> None:
-        assert not self.foreign, "asked for something outside the book"
-        assert not self.errors
+        assert self.foreign == [], "asked for something outside the book"
+        assert self.errors == []
 
 
 @contextmanager
