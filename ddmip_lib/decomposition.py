@@ -286,7 +286,7 @@ class DualDecomposition:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:
             status = "stopped" if stopped == "infeasible" else stopped
-        details: dict[str, Any] = {"split": run.split.name}
+        details: dict[str, Any] = {"split": run.split.name, "incumbents": run.incumbent.found}
         if run.incumbent.seen:
             details["points"] = len(run.incumbent.seen)
         if getattr(run.nn, "phase_one", None) == "failed":

@@ -1,0 +1,22 @@
+"""The paper's five experiments: grids of settings, one function from a setting to a row, and the rows themselves."""
+
+from .case import SEEDS, Case
+from .grids import EXPERIMENTS, grid
+from .methods import METHODS
+from .results import Results, load, same_objective_ratio, time_to
+from .rows import Row
+from .runner import run
+
+__all__ = [
+    "EXPERIMENTS",
+    "METHODS",
+    "SEEDS",
+    "Case",
+    "Results",
+    "Row",
+    "grid",
+    "load",
+    "run",
+    "same_objective_ratio",
+    "time_to",
+]

@@ -1,0 +1,117 @@
+"""The five experiments as data: each profile is a list of cases, seed 42 of every setting first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+
+from .case import SEEDS, Case
+
+FIRST = SEEDS[0]
+E1_NETWORKS, E1_SIZES = ("2x16", "4x32", "6x64", "6x128"), (25, 50, 100, 200, 400)
+E2_NETWORKS = ("2x16", "4x32", "8x64", "16x128", "32x256", "64x512")
+E3_SIZES = (20, 40, 60, 80, 32, 64, 128)
+"""The sizes of the paper's results, then those that its text announces."""
+E4_NETWORKS, E4_SIZES = ("fc", "conv1d", "resnet", "lstm", "attention"), (60, 100, 200)
+E5_NETWORKS = ("8x32", "16x64", "24x128")
+
+
+def _water(
+    experiment: str, networks: Iterable[str], sizes: Iterable[int], seeds: Iterable[int], methods: Iterable[str],
+    time_limit: float = 300.0, device: str = "cpu",
+) -> list[Case]:  # fmt: skip
+    return [
+        Case(experiment, "water", network, size, seed, method, time_limit, device)
+        for network, size, seed, method in product(networks, sizes, seeds, methods)
+    ]
+
+
+def e1(profile: str) -> list[Case]:
+    """Against the exact model: four networks, five sizes; the exact model of the two large ones on seed 42 alone."""
+    if profile == "quick":
+        return _water("e1", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-paper", "dd"], 10.0) + _water(
+            "e1", ["2x16"], [10], [FIRST], ["bigm"], 5.0
+        )
+    decompositions = ("dd-paper", "dd")
+    first = _water("e1", E1_NETWORKS, E1_SIZES, [FIRST], decompositions)
+    first += _water("e1", E1_NETWORKS, E1_SIZES, [FIRST], ["bigm"])
+    first += _water("e1", ["2x16"], E1_SIZES, [FIRST], ["sos1", "dd-graph"])
+    first += _water("e1", ["6x128"], [500], [FIRST], ["dd-paper", "dd", "bigm"], 900.0)
+    others = SEEDS[1:]
+    rest = _water("e1", E1_NETWORKS, E1_SIZES, others, decompositions)
+    for seed in others:
+        rest += _water("e1", ["2x16", "4x32"], E1_SIZES, [seed], ["bigm"]) + _water(
+            "e1", ["2x16"], E1_SIZES, [seed], ["sos1"]
+        )
+    return first + rest
+
+
+def e2(profile: str) -> list[Case]:
+    """Deeper and wider networks at n = 100, on the CPU and on a GPU."""
+    if profile == "quick":
+        return _water("e2", ["2x16", "4x32", "8x64"], [20], [FIRST], ["dd-paper"], 20.0)
+    cpu = [c for seed in SEEDS for c in _water("e2", E2_NETWORKS[:-1], [100], [seed], ["dd-paper"])]
+    exact = _water("e2", ["8x64", "16x128"], [100], [FIRST], ["bigm"])
+    last = _water("e2", E2_NETWORKS[-1:], [100], SEEDS, ["dd-paper"])
+    gpu = [c for seed in SEEDS for c in _water("e2", E2_NETWORKS, [100], [seed], ["dd-paper-float32"], device="cuda")]
+    return cpu + exact + last + gpu
+
+
+def e3(profile: str) -> list[Case]:
+    """The gradient heuristic, and Algorithm 1 with and without multipliers."""
+    methods = ("ssg-printed", "ssg", "dd-paper", "dd-no-multipliers", "dd")
+    if profile == "quick":
+        return _water("e3", ["2x16"], [8, 12], [FIRST], methods, 10.0) + _water(
+            "e3", ["2x16"], [8], [FIRST], ["bigm"], 5.0
+        )
+    heuristics = [c for seed in SEEDS for c in _water("e3", ["2x16"], E3_SIZES, [seed], methods)]
+    return heuristics + _water("e3", ["2x16"], E3_SIZES, [FIRST], ["bigm"])
+
+
+def e4(profile: str) -> list[Case]:
+    """Other architectures, the solver unchanged."""
+    methods = ("dd-paper", "dd")
+    if profile == "quick":
+        return _water("e4", E4_NETWORKS, [15], [FIRST], ["dd-paper"], 20.0)
+    return [c for seed in SEEDS for c in _water("e4", E4_NETWORKS, E4_SIZES, [seed], methods)]
+
+
+def e5(profile: str) -> list[Case]:
+    """Tree Planting: the two NN blocks, the exact model, enumeration, chance; and the harder variant."""
+
+    def trees(problem: str, networks: Iterable[str], grid: int, seed: int, methods: Iterable[str],
+              time_limit: float) -> list[Case]:  # fmt: skip
+        return [Case("e5", problem, net, grid, seed, m, time_limit) for net, m in product(networks, methods)]
+
+    if profile == "quick":
+        quick = trees("trees", ["2x16"], 3, FIRST, ["dd-paper", "dd-barrier", "dd", "random"], 10.0)
+        return quick + trees("trees", ["2x16"], 3, FIRST, ["enumeration"], 10.0)
+    fast = ("enumeration", "random", "dd-paper", "dd-barrier", "dd")
+    found: list[Case] = []
+    for seed in SEEDS:
+        found += trees("trees", E5_NETWORKS, 6, seed, fast, 300.0)
+        found += trees("site_care", ["2x16", "8x32"], 6, seed, ["random", "dd"], 300.0)
+    for seed in SEEDS:
+        found += trees("trees", ["8x32"], 6, seed, ["bigm"], 900.0)
+    found += trees("trees", ["16x64", "24x128"], 6, FIRST, ["bigm"], 900.0)
+    found += trees("site_care", ["2x16", "8x32"], 6, FIRST, ["bigm"], 300.0)
+    return found
+
+
+EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {"e1": e1, "e2": e2, "e3": e3, "e4": e4, "e5": e5}
+PROFILES = ("quick", "full")
+
+
+def grid(experiment: str, profile: str = "full") -> list[Case]:
+    """All cases of an experiment, in the order in which they are run.
+
+    >>> len(grid("e2", "quick"))
+    3
+    """
+    if experiment not in EXPERIMENTS:
+        raise ValueError(f"experiment {experiment!r} is unknown; choose one of {', '.join(EXPERIMENTS)}.")
+    if profile not in PROFILES:
+        raise ValueError(f"profile {profile!r} is unknown; choose 'quick' or 'full'.")
+    cases = EXPERIMENTS[experiment](profile)
+    assert len({case.key for case in cases}) == len(cases)
+    return cases

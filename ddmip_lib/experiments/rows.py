@@ -1,0 +1,178 @@
+"""What a finished run leaves behind: one flat, self-describing row, and where it came from."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .case import Case
+
+PACKAGES = ("torch", "pyscipopt", "pyscipopt-ml", "piqp", "numpy", "scipy")
+NOT_SOLVERS = ("teaching", "experiments", "plots", "diagrams", "figure_style", "headline", "trace")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run. Fields that a method has nothing to say about are None."""
+
+    key: str
+    experiment: str
+    problem: str
+    network: str
+    size: int
+    seed: int
+    method: str
+    time_limit: float
+    device: str
+    status: str
+    """A status of `Solution`, or ``"memory_limit"`` or ``"killed"`` (then `why` says more)."""
+    why: str | None = None
+    objective: float | None = None
+    """Verified by the true network, in the sense of the model (both problems: larger is better)."""
+    objective_last: float | None = None
+    untreated: float | None = None
+    """Verified objective of the start."""
+    bound: float | None = None
+    iterations: int | None = None
+    converged: bool | None = None
+    r"""The paper's test: $\\lVert u - x\\rVert_\\infty < 10^{-4}$ in the last iteration."""
+    primal_residual: float | None = None
+    dual_residual: float | None = None
+    seconds: float | None = None
+    """From the call of `solve` to its return, the model's build included."""
+    cpu_seconds: float | None = None
+    build_seconds: float | None = None
+    solve_seconds: float | None = None
+    seconds_mip: float | None = None
+    seconds_nn: float | None = None
+    peak_memory: float | None = None
+    """MiB, of the whole process."""
+    parameters: int | None = None
+    test_score: float | None = None
+    """The networks' accuracy (water) or mean squared error (trees) on rows that training did not see."""
+    incumbents: list[list[float]] = field(default_factory=list)
+    """Seconds and verified objective of every improvement."""
+    trace: dict[str, list[float | None]] = field(default_factory=dict)
+    """Of at most 100 iterations: number, seconds, residuals, objective."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Model size, nodes and the like."""
+    weights: dict[str, Any] = field(default_factory=dict)
+    """Names of the stored files (none for large networks) and the digest of the weights."""
+    point: dict[str, Any] = field(default_factory=dict)
+    """Water: row numbers and adjustments; else the values of all variables. See `decode`."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """The row as one line of JSON."""
+        return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False) + "\n"
+
+    @classmethod
+    def parse(cls, line: str) -> Row:
+        """Back from `line`; a field that is missing or unknown is an error that names it."""
+        found = json.loads(line)
+        names = {f.name for f in fields(cls)}
+        if set(found) != names:
+            raise ValueError(f"a row lacks {sorted(names - set(found))} or has unknown {sorted(set(found) - names)}.")
+        return cls(**found)
+
+    @property
+    def case(self) -> Case:
+        return Case(**{f.name: getattr(self, f.name) for f in fields(Case)})
+
+
+def encode(values: np.ndarray) -> str:
+    """Numbers as text: float32 or float64 bytes, packed.
+
+    >>> decode(encode(np.array([0.0, 1.5], dtype=np.float32)), "float32")
+    array([0. , 1.5])
+    """
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 9)).decode()
+
+
+def decode(text: str, dtype: str) -> np.ndarray:
+    """Back from `encode`, in float64."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype=dtype).astype(np.float64)
+
+
+def rounded(value: float) -> float | None:
+    """Six significant digits; None for what JSON has no word for."""
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+@cache
+def solver_hash() -> str:
+    """sha256 of the solvers' code without comments and docstrings: rows of another hash are listed as stale."""
+    library = Path(__file__).resolve().parents[1]
+    found = hashlib.sha256()
+    for path in sorted(library.rglob("*.py")):
+        if path.relative_to(library).parts[0].removesuffix(".py") in NOT_SOLVERS:
+            continue
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                node.body = [  # type: ignore[attr-defined]
+                    s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
+                ]
+        found.update(ast.dump(tree).encode())
+    return found.hexdigest()[:16]
+
+
+@cache
+def _commit() -> str | None:
+    """The commit of the checkout that holds the library, with a plus where the library was changed since."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return os.environ.get("DDMIP_COMMIT")
+    git = ["git", "-C", str(folder)]
+    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "ddmip_lib"], check=False).returncode
+    return head.stdout.strip() + ("+" if changed else "")
+
+
+@cache
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def provenance(data: list[Mapping[str, Any]], device: str, workers: int) -> dict[str, Any]:
+    """Data, library, packages, machine and date of a run."""
+    machine = {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "gpu": torch.cuda.get_device_name() if device.startswith("cuda") else None,
+        "load": round(os.getloadavg()[0], 2),
+        "workers": workers,
+        "threads": torch.get_num_threads(),
+    }
+    return {
+        "data": [dict(each) for each in data],
+        "library": version("ddmip-lib"),
+        "commit": _commit(),
+        "solvers": solver_hash(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "machine": machine,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

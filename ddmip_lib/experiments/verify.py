@@ -1,0 +1,81 @@
+"""Recomputing stored results: from row numbers, adjustments and weights, by another way than the solvers took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ..data import load_water
+from .execute import build, potable, samples
+from .networks import data_sets, digest, networks_of
+from .rows import Row, decode
+
+BUDGET = 2.0
+TOLERANCE = 1e-5
+
+
+class NotVerifiable(RuntimeError):
+    """The row cannot be recomputed here: other data, or weights that are not stored and train differently here."""
+
+
+def verify_row(row: Row, weights: Path) -> str | None:
+    """What is wrong with a row, or None; raises `NotVerifiable` where data or weights are not here."""
+    if row.objective is not None and row.bound is not None and row.bound < row.objective - TOLERANCE:
+        return f"its bound {row.bound} is below its objective {row.objective}"
+    if row.objective is None:
+        return None if not row.point else "it has a point but no objective"
+    case = row.case
+    here = [data.provenance["sha256"] for data in data_sets(case).values()]
+    if here != [data["sha256"] for data in row.provenance["data"]]:
+        raise NotVerifiable("it belongs to other data: set DDMIP_DATA_DIR to the folder of the real files")
+    nets = networks_of(case, weights)
+    if digest(nets) != row.weights["sha256"]:
+        stored = "the stored weights are not those of this row" if row.weights["files"] else None
+        if stored:
+            return stored
+        raise NotVerifiable("its network is too large to be stored, and training it here gives other weights")
+    found = _water(row, nets[0]) if row.problem == "water" else _by_model(row, nets)
+    if isinstance(found, str):
+        return found
+    if abs(found - row.objective) > TOLERANCE * max(1.0, abs(row.objective)):
+        return f"its objective is {row.objective}, recomputed {found}"
+    return None
+
+
+def _water(row: Row, net: object) -> float | str:
+    """Count what the network calls potable, and look at every budget, in plain numpy."""
+    data = load_water()
+    place = {int(number): at for at, number in enumerate(data.row_numbers)}
+    at = np.array([place[number] for number in row.point["rows"]])
+    if (data.labels[at] != 0).any() or len(set(at.tolist())) != row.size:
+        return "its samples are not distinct rows labelled 0"
+    moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
+    spent = max(np.maximum(moved, 0).sum(axis=0).max(), np.maximum(-moved, 0).sum(axis=0).max())
+    if spent > BUDGET + TOLERANCE:
+        return f"it spends {spent} of a budget of {BUDGET}"
+    return float(potable(net, samples(data, at, net) + moved))  # type: ignore[arg-type]
+
+
+def _by_model(row: Row, nets: list) -> float | str:  # type: ignore[type-arg]
+    check = build(row.case, nets).verify(decode(row.point["values"], row.point["dtype"]))
+    return check.objective if check.feasible else f"its point is not feasible: {check}"
+
+
+def verify_rows(rows: list[Row], weights: Path, say: Callable[[str], object] = print) -> tuple[int, int, int]:
+    """Check rows one by one; how many hold, how many are wrong, how many cannot be checked here."""
+    good = bad = skipped = 0
+    for row in rows:
+        try:
+            problem = verify_row(row, weights)
+        except NotVerifiable as why:
+            skipped += 1
+            say(f"not checked  {row.key}: {why}")
+            continue
+        if problem is None:
+            good += 1
+        else:
+            bad += 1
+            say(f"WRONG        {row.key}: {problem}")
+    return good, bad, skipped

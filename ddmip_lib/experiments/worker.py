@@ -1,0 +1,128 @@
+"""A child process that turns cases into rows, and is ended when it takes too long or too much memory."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import signal
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from .case import Case
+from .methods import METHODS
+from .rows import Row, provenance
+
+LINUX_PARENT_DEATH_SIGNAL = 1
+GRACE = 60.0
+"""Seconds beyond the time limit before a run is ended from outside: solvers keep their limit themselves."""
+TURN = 0.2
+"""Seconds between two looks at a child's memory."""
+
+
+class CaseFailed(RuntimeError):
+    """A case raised an error; the message holds the child's traceback."""
+
+
+def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
+    """The child: receive a case, send ("ready",), send ("row", row) or ("error", text), until the pipe closes."""
+    if sys.platform == "linux":  # a killed parent takes its children along, even while they are inside SCIP
+        ctypes.CDLL(None).prctl(LINUX_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    import torch
+
+    from .execute import run_case
+
+    torch.set_num_threads(1)
+    while True:
+        try:
+            case = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(("row", run_case(case, weights, workers, ready=lambda: pipe.send(("ready", None)))))
+        except Exception:
+            pipe.send(("error", traceback.format_exc()))
+
+
+class Worker:
+    """Runs cases one after another in a child; exact models get a fresh child each, so that memory starts anew."""
+
+    def __init__(self, weights: Path | None = None, memory_limit: float = 8192.0, workers: int = 1) -> None:
+        self.weights, self.memory_limit, self.workers = weights, memory_limit, workers
+        self._process: Any = None
+
+    def run(self, case: Case) -> Row:
+        """The case's row; where the child had to be ended, a row that says why."""
+        exact = METHODS[case.method].exact
+        if exact:
+            self.close()
+        if self._process is None:
+            self._start()
+        self._pipe.send(case)
+        began, deadline, peak = time.perf_counter(), float("inf"), 0.0
+        while True:
+            if self._pipe.poll(TURN):
+                try:
+                    word, content = self._pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    self._process.join()
+                    why = f"the process ended by itself, with code {self._process.exitcode}"
+                    return self._ended(case, "killed", why, peak, began)
+                if word == "ready":  # training and the warm-up are not counted
+                    began = time.perf_counter()
+                    deadline = began + case.time_limit + GRACE
+                    continue
+                break
+            peak = max(peak, self._memory())
+            if peak > self.memory_limit:
+                return self._ended(case, "memory_limit", f"more than {self.memory_limit:.0f} MiB", peak, began)
+            if time.perf_counter() > deadline:
+                return self._ended(case, "killed", f"still running {GRACE:.0f} s after its limit", peak, began)
+        if exact:
+            self.close(gently=True)
+        if word == "error":
+            raise CaseFailed(f"{case.key} failed:\n{content}")
+        row: Row = content
+        return row
+
+    def _start(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(theirs, self.weights, self.workers), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _memory(self) -> float:
+        """MiB that the child holds now."""
+        try:
+            return float(psutil.Process(self._process.pid).memory_info().rss / 2**20)
+        except psutil.NoSuchProcess:
+            return 0.0
+
+    def _ended(self, case: Case, status: str, why: str, peak: float, began: float) -> Row:
+        self.close()
+        return Row(
+            key=case.key,
+            **case.setting(),
+            status=status,
+            why=why,
+            seconds=time.perf_counter() - began,
+            peak_memory=round(peak, 1),
+            provenance=provenance([], case.device, self.workers),
+        )
+
+    def close(self, gently: bool = False) -> None:
+        """End the child, if there is one; an idle one ends by itself when its pipe closes."""
+        if self._process is not None:
+            self._pipe.close()
+            if gently:
+                self._process.join(5.0)
+            self._process.kill()
+            self._process.join()
+            self._process = None
