@@ -61,19 +61,16 @@ def _status(folder: Path, name_missing: bool) -> None:
 
 
 def _table(rows: list[Row]) -> None:
-    results = Results(rows)
-    print(f"{'setting':<28}{'method':<20}{'runs':>5}{'objective':>11}{'last':>9}{'bound':>9}{'seconds':>9}{'conv.':>7}")
-    settings = dict.fromkeys((row.problem, row.network, row.size, row.method, row.device) for row in rows)
-    for setting in settings:
-        names = ("problem", "network", "size", "method", "device")
+    results, names = Results(rows), ("problem", "network", "size", "method", "device")
+    columns = {"objective": 11, "objective_last": 16, "bound": 9, "seconds": 9, "converged": 11}
+    heads = "".join(f"{name:>{width}}" for name, width in columns.items())
+    print(f"{'setting':<28}{'method':<20}{'runs':>5}{heads}")
+    for setting in dict.fromkeys(tuple(getattr(row, name) for name in names) for row in rows):
         cell = results.where(**dict(zip(names, setting, strict=True)))
-        numbers = [cell.values(f).mean() for f in ("objective", "objective_last", "bound", "seconds", "converged")]
+        numbers = "".join(f"{cell.values(name).mean():>{width}.4g}" for name, width in columns.items())
         problem, network, size, method, device = setting
         name = f"{problem} {network} {size}" + ("" if device == "cpu" else f" {device}")
-        print(
-            f"{name:<28}{method:<20}{len(cell):>5}"
-            + "".join(f"{v:>{w}.4g}" for v, w in zip(numbers, (11, 9, 9, 9, 7), strict=True))
-        )
+        print(f"{name:<28}{method:<20}{len(cell):>5}{numbers}")
 
 
 def main(argv: list[str] | None = None) -> int:

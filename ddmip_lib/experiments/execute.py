@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from .. import problems
 from ..compiled import Compiled
 from ..data import Dataset, draw_nonpotable, load_water
 from ..incumbent import Incumbent
 from ..problem import NeuralMIP
-from .. import problems
 from ..solution import Solution
 from .case import Case
 from .methods import solver_of
@@ -65,7 +65,8 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
         cpu_seconds=rounded(cpu),
         objective_last=solution.objective_last,
         **_of_history(solution),
-        **{k: solution.details.get(k) for k in ("build_seconds", "solve_seconds")},
+        build_seconds=solution.details.get("build_seconds"),
+        solve_seconds=solution.details.get("solve_seconds"),
         peak_memory=_peak_memory(),
         parameters=total,
         test_score=_score(nets),

@@ -40,7 +40,8 @@ def e1(profile: str) -> list[Case]:
     others = SEEDS[1:]
     rest = _water("e1", E1_NETWORKS, E1_SIZES, others, decompositions)
     for seed in others:
-        rest += _water("e1", ["2x16", "4x32"], E1_SIZES, [seed], ["bigm"]) + _water(
+        rest += _water("e1", ["2x16", "4x32"], E1_SIZES, [seed], ["bigm"])
+        rest += _water("e1", ["2x16"], E1_SIZES, [seed], ["sos1"])
             "e1", ["2x16"], E1_SIZES, [seed], ["sos1"]
         )
     return first + rest

@@ -205,15 +205,21 @@ class GurobiML(_Peer):
             model.update()
             effort = {"build_seconds": job.seconds, "model_variables": model.NumVars}
             effort |= {"model_rows": model.NumConstrs, "model_relus": model.NumGenConstrs}
-            own = v.tolist()
+            own, failures = v.tolist(), []
 
             def on_event(running: Any, where: int) -> None:
-                if where == gp.GRB.Callback.MIPSOL:
-                    bound = running.cbGet(gp.GRB.Callback.MIPSOL_OBJBND)
-                    job.report(np.array(running.cbGetSolution(own)), bound)
+                if where != gp.GRB.Callback.MIPSOL:
+                    return
+                try:
+                    job.report(np.array(running.cbGetSolution(own)), running.cbGet(gp.GRB.Callback.MIPSOL_OBJBND))
+                except BaseException as failure:  # Gurobi would print it and go on
+                    failures.append(failure)
+                    running.terminate()
 
             try:
                 self._optimise(gp, model, job, on_event)
+                if failures:
+                    raise failures[0]
             except gp.GurobiError as error:
                 if error.errno != SIZE_LIMIT:
                     raise

@@ -56,7 +56,7 @@ def run(
     cases = [case for case in grid(experiment, profile) if case.device == device and only in case.key]
     if not cases:
         raise ValueError(
-            f"{experiment} has no case on {device!r} in its {profile} profile whose key contains {only!r}."
+            f"the {profile} profile of {experiment} has no case on {device!r} whose key contains {only!r}."
         )
     if folder is None:
         found = {source("water" if case.problem == "water" else "trees") for case in cases}

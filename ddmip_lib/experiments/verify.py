@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from torch import nn
 
 from ..data import load_water
 from .execute import build, potable, samples
@@ -44,7 +45,7 @@ def verify_row(row: Row, weights: Path) -> str | None:
     return None
 
 
-def _water(row: Row, net: object) -> float | str:
+def _water(row: Row, net: nn.Module) -> float | str:
     """Count what the network calls potable, and look at every budget, in plain numpy."""
     data = load_water()
     place = {int(number): at for at, number in enumerate(data.row_numbers)}
@@ -55,10 +56,10 @@ def _water(row: Row, net: object) -> float | str:
     spent = max(np.maximum(moved, 0).sum(axis=0).max(), np.maximum(-moved, 0).sum(axis=0).max())
     if spent > BUDGET + TOLERANCE:
         return f"it spends {spent} of a budget of {BUDGET}"
-    return float(potable(net, samples(data, at, net) + moved))  # type: ignore[arg-type]
+    return float(potable(net, samples(data, at, net) + moved))
 
 
-def _by_model(row: Row, nets: list) -> float | str:  # type: ignore[type-arg]
+def _by_model(row: Row, nets: list[nn.Module]) -> float | str:
     check = build(row.case, nets).verify(decode(row.point["values"], row.point["dtype"]))
     return check.objective if check.feasible else f"its point is not feasible: {check}"
 

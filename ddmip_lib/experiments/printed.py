@@ -1,0 +1,250 @@
+"""The paper's own figures held against each other: no run is needed, only arithmetic and the library."""
+
+from __future__ import annotations
+
+import math
+from importlib.metadata import version
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..layers import flat_layers
+from ..predictors import conv1d, mlp
+from ..problems import tree_planting
+from .finding import CHANGED, CONFIRMED, FALSE, NOT_REPRODUCED, Finding, check, listed
+from .results import Results
+
+HEADLINE_DD, HEADLINE_EXACT = 8.7, 900.0
+"""Seconds on the X-Large case, 500 samples (introduction)."""
+E1_SIZES_PRINTED = (25, 50, 100, 200, 400)
+E3_SIZES_PRINTED, E3_SIZES_ANNOUNCED, E4_SIZES_PRINTED = (20, 40, 60, 80), (32, 64, 128), (60, 100, 200)
+E2_CONVERGED = 0.40
+"""Share of the 2 x 16 runs (E2)."""
+SSG_QUALITY, DD_QUALITY = (0.45, 0.94, 0.53, 0.50), (1.0, 1.0, 1.0, 0.998)
+SSG_ITERATIONS, DD_ITERATIONS, CAP = 88.0, (10, 12, 42, 48), 50
+SSG_SPEEDUPS, DD_SPEEDUPS = {20: 0.3, 40: 2.7}, {40: 2.2, 60: 66.7, 80: 111.7}
+ACCURACY = {"fc": 0.694, "conv1d": 0.743, "resnet": 0.696, "lstm": 0.791}
+CONVERGENCE = {"fc": 0.75, "conv1d": 0.83, "resnet": 0.83, "lstm": 0.50}
+E4_SECONDS = {"fc": 6.0, "conv1d": 15.0, "resnet": 8.0, "lstm": 50.0}
+E5_EXACT, E5_BARRIER, E5_PGD = (111.0, 860.0), (8.5, 24.8, 63.1), (0.4, 1.4, 6.5)
+"""Seconds of E5; of the exact model only the first and the last are printed."""
+
+
+def _agree(holds: bool, text: str, otherwise: str = FALSE) -> Finding:
+    return Finding(text, CONFIRMED if holds else otherwise)
+
+
+@check
+def one_speedup(stored: Results) -> Finding:
+    """X1: "up to 100x", 120x, 111.7x and 280x cannot all be the largest speed-up."""
+    ceiling, stated = 100, (max(DD_SPEEDUPS.values()), 120, 280)
+    text = f"'up to {ceiling}' in one place, " + ", ".join(f"{ratio:g}" for ratio in stated) + " in others"
+    return _agree(
+        max(stated) <= 1.05 * ceiling, text + f"; the headline's times give {HEADLINE_EXACT / HEADLINE_DD:.1f}"
+    )
+
+
+@check
+def headline_ratio(stored: Results) -> Finding:
+    """900 s over 8.7 s is called 100x."""
+    ratio = HEADLINE_EXACT / HEADLINE_DD
+    return _agree(abs(ratio / 100 - 1) < 0.05, f"900 / 8.7 = {ratio:.1f}")
+
+
+@check
+def one_time_limit(stored: Results) -> Finding:
+    """X2: a limit of 300 s for each instance, and runs that took longer."""
+    longer = (E5_EXACT[-1], HEADLINE_EXACT, 2 * 3600)
+    return _agree(max(longer) <= 300, f"limit 300 s; runs reported at {listed(longer)} s")
+
+
+@check
+def sizes_listed(stored: Results) -> Finding:
+    """X3: the headline's 500 samples among the sizes of the experiments."""
+    sizes = {*E1_SIZES_PRINTED, *E3_SIZES_PRINTED, *E3_SIZES_ANNOUNCED, *E4_SIZES_PRINTED}
+    return _agree(500 in sizes, f"500 is not among {listed(sorted(sizes))}")
+
+
+@check
+def reported_variables(stored: Results) -> Finding:
+    """X4: fewer variables than hidden units."""
+    units = 64 * 512 * 500
+    return _agree(units <= 5_900_000, f"64 x 512 x 500 = {units:,} hidden units > 5,900,000 variables")
+
+
+@check
+def swap_factor(stored: Results) -> Finding:
+    """X5: "less than a factor of two" against the times of E5."""
+    ratios = [slow / fast for slow, fast in zip(E5_BARRIER, E5_PGD, strict=True)]
+    return _agree(max(ratios) < 2, f"barrier over PGD in E5: {listed(ratios)}")
+
+
+@check
+def fails_beyond(stored: Results) -> Finding:
+    """X6: the exact tool fails beyond 6 x 128, and solves 24 x 128 in E5."""
+    units, largest = 6 * 128, 24 * 128
+    text = f"E5 reports 24 x 128 ({largest} units > {units}) solved in {E5_EXACT[-1]:.0f} s, beyond E2's limit of 300 s"
+    return Finding(text, CHANGED if largest > units and E5_EXACT[-1] > 300 else FALSE)
+
+
+@check
+def lstm_seconds(stored: Results) -> Finding:
+    """X7: converges in under 47 s, against about 50 s and half the runs."""
+    text = f"E4: about {E4_SECONDS['lstm']:.0f} s, {CONVERGENCE['lstm']:.0%} of the runs converge"
+    return _agree(E4_SECONDS["lstm"] <= 47 and CONVERGENCE["lstm"] == 1, text)
+
+
+@check
+def reported_optima(stored: Results) -> Finding:
+    """X8: identical optima; what is printed are the accuracies of four different networks."""
+    spread = max(ACCURACY.values()) - min(ACCURACY.values())
+    text = f"no objective value is printed in E4 or E5; the four accuracies differ by up to {spread:.3f}"
+    return _agree(spread == 0, text, NOT_REPRODUCED)
+
+
+@check
+def seeds_and_rates(stored: Results) -> Finding:
+    """X9: rates of five seeds are multiples of 1/5, with three sizes of 1/15."""
+
+    def fits(runs: int) -> bool:
+        return all(abs(round(rate * runs) / runs - rate) < 0.005 for rate in CONVERGENCE.values())
+
+    smallest = next(runs for runs in range(1, 100) if fits(runs))
+    text = f"{listed(list(CONVERGENCE.values()))}: no multiples of 1/5 or 1/15; the fewest runs that fit are {smallest}"
+    return _agree(fits(5) or fits(15), text)
+
+
+@check
+def ssg_steps(stored: Results) -> Finding:
+    """X10: one step and stop, or a hundred."""
+    return _agree(SSG_ITERATIONS == 1, f"one step against T = 100 and about {SSG_ITERATIONS:.0f} iterations on average")
+
+
+@check
+def ablation_sizes(stored: Results) -> Finding:
+    """X11: the sizes announced and the sizes reported."""
+    common = set(E3_SIZES_ANNOUNCED) & set(E3_SIZES_PRINTED)
+    text = f"announced {listed(E3_SIZES_ANNOUNCED)}, reported {listed(E3_SIZES_PRINTED)}: {len(common)} in common"
+    return _agree(bool(common), text)
+
+
+@check
+def iteration_inflation(stored: Results) -> Finding:
+    """X12: two to three orders of magnitude."""
+    ratios = [SSG_ITERATIONS / k for k in DD_ITERATIONS]
+    return _agree(max(ratios) >= 100, f"88 / (10, 12, 42, 48) = {listed(ratios, 2)}")
+
+
+@check
+def unity(stored: Results) -> Finding:
+    """X13: stays at unity, and even 0.998."""
+    loss = 1 - min(DD_QUALITY)
+    return _agree(loss == 0, f"0.998 is below 1, by {loss:.3f}", CHANGED if loss < 0.005 else FALSE)
+
+
+@check
+def on_par(stored: Results) -> Finding:
+    """X14: on par with SSG at n = 40."""
+    ratio = SSG_SPEEDUPS[40] / DD_SPEEDUPS[40]
+    return _agree(ratio <= 1.05, f"2.7 / 2.2: SSG is {ratio:.2f} times as fast", CHANGED if ratio < 1.5 else FALSE)
+
+
+@check
+def convergence_rate(stored: Results) -> Finding:
+    """X16: global convergence, and runs that stop without it."""
+    text = f"E2: {1 - E2_CONVERGED:.0%} of the 2 x 16 runs have not converged at the cap of {CAP} iterations"
+    return _agree(E2_CONVERGED == 1, text)
+
+
+@check
+def fc_representable(stored: Results) -> Finding:
+    """X18: a dense ReLU network is what linearisation tools are made for."""
+    layers = flat_layers(mlp(2, 16, 9), 9)
+    dense = all(isinstance(layer, (nn.Linear, nn.ReLU)) for layer in layers)
+    return _agree(not dense, f"FC is {len(layers)} layers, all of them Linear or ReLU, and in the list")
+
+
+@check
+def budget_share(stored: Results) -> Finding:
+    """X19: 2.0 for each sample, or for all together."""
+    shares = [2.0 / n for n in E1_SIZES_PRINTED]
+    text = f"the appendix sums over samples: 2.0 / n = {listed(shares, 2)} for each sample on average"
+    return Finding(text, CHANGED if shares[0] < 2.0 else CONFIRMED)
+
+
+@check
+def two_barriers(stored: Results) -> Finding:
+    """X21: the set-up and E5 name different methods for the same block."""
+    setup, e5 = {"L-BFGS-B"}, {"damped Newton", "five CG steps"}
+    return _agree(bool(setup & e5), f"set-up: {', '.join(sorted(setup))}; E5: {', '.join(sorted(e5))}")
+
+
+@check
+def solver_version(stored: Results) -> Finding:
+    """X22: 8.0.4 is a version of SCIP; the Python package is numbered apart."""
+    installed = version("pyscipopt")
+    text = f"the appendix has SCIP 8.0.4; PySCIPOpt is at {installed} here, years later"
+    return _agree(tuple(map(int, installed.split("."))) >= (8, 0, 4), text, CHANGED)
+
+
+@check
+def two_means(stored: Results) -> Finding:
+    """X23: a geometric mean in the caption, an average in the text."""
+    times = np.array(list(E4_SECONDS.values()))
+    mean, geometric = times.mean(), math.exp(np.log(times).mean())
+    text = f"the two differ: of 6, 8, 15 and 50 s the mean is {mean:.1f}, the geometric mean {geometric:.1f}"
+    return _agree(abs(mean / geometric - 1) < 0.05, text, CHANGED)
+
+
+@check
+def e5_ratios(stored: Results) -> Finding:
+    """The speed-ups of E5 follow from its times."""
+    barrier = [E5_EXACT[0] / E5_BARRIER[0], E5_EXACT[1] / E5_BARRIER[2]]
+    pgd = [E5_EXACT[1] / E5_PGD[2], E5_EXACT[0] / E5_PGD[0]]
+    between = [slow / fast for slow, fast in zip(E5_BARRIER, E5_PGD, strict=True)]
+    holds = all(
+        low * 0.95 <= min(r) and max(r) <= high * 1.05
+        for r, (low, high) in ((barrier, (13, 16)), (pgd, (130, 280)), (between, (9, 21)))
+    )
+    text = f"SCIP over barrier {listed(barrier)}; over PGD {listed(pgd)}; barrier over PGD {listed(between)}"
+    return _agree(holds, text)
+
+
+@check
+def worst_loss(stored: Results) -> Finding:
+    """Removing the dual updates degrades accuracy by up to 55 %."""
+    loss = 1 - min(SSG_QUALITY)
+    return _agree(abs(loss - 0.55) < 0.005, f"1 - 0.45 = {loss:.0%}")
+
+
+@check
+def class_gradient(stored: Results) -> Finding:
+    """A classifier with values 0 and 1 has no useful gradient."""
+    x = torch.randn(1000, 9, generator=torch.Generator().manual_seed(0))
+    net = mlp(2, 16, 9)
+    with torch.no_grad():
+        changed = ((net(x) > 0) != (net(x + 1e-6) > 0)).double().mean().item()
+    return _agree(changed > 0.01, f"the class changes within 1e-6 of {changed:.1%} of 1,000 points: its slope is 0")
+
+
+@check
+def conv_is_linear(stored: Results) -> Finding:
+    """A convolution is a linear map, so its exact model is that of a dense layer."""
+    net = conv1d(1, 4, 9).double()
+    layer = next(net.children())[0]  # type: ignore[index]
+    zero = layer(torch.zeros(1, 1, 9, dtype=torch.float64)).flatten()
+    matrix = torch.stack([layer(row[None, None]).flatten() - zero for row in torch.eye(9, dtype=torch.float64)])
+    x = torch.randn(50, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    dense = net.head((x @ matrix + zero).relu())  # type: ignore[operator]
+    error = (dense - net(x)).abs().max().item()
+    text = f"CONV1D rewritten with dense layers: largest difference of outputs {error:.0e}; an LSTM has no such form"
+    return Finding(text, CHANGED if error < 1e-9 else CONFIRMED)
+
+
+@check
+def networks_in_trees(stored: Results) -> Finding:
+    """The conclusion speaks of a single network; Tree Planting has one for each species."""
+    problem = tree_planting(grid=2, nets=[mlp(1, 2, 7, seed=s) for s in range(4)])
+    count = len({id(part.net) for part in problem.predictors})
+    return _agree(count == 1, f"Tree Planting couples {count} networks through the same inputs")
