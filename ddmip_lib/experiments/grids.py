@@ -42,8 +42,6 @@ def e1(profile: str) -> list[Case]:
     for seed in others:
         rest += _water("e1", ["2x16", "4x32"], E1_SIZES, [seed], ["bigm"])
         rest += _water("e1", ["2x16"], E1_SIZES, [seed], ["sos1"])
-            "e1", ["2x16"], E1_SIZES, [seed], ["sos1"]
-        )
     return first + rest
 
 
