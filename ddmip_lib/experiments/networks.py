@@ -104,7 +104,7 @@ def save_weights(net: nn.Module, path: Path, data_sha256: str) -> None:
             std=net.__dict__["std"],
             test_score=np.array(score),
             data_sha256=np.frombuffer(data_sha256.encode(), dtype=np.uint8),
-            **arrays,  # type: ignore[arg-type]
+            **arrays,
         )
     os.chmod(file.name, 0o644)
     os.replace(file.name, path)

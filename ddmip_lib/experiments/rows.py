@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pyscipopt import Model
 
 from .case import Case
 
@@ -172,7 +173,7 @@ def provenance(data: list[Mapping[str, Any]], device: str, workers: int) -> dict
         "commit": _commit(),
         "solvers": solver_hash(),
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": {name: version(name) for name in PACKAGES} | {"SCIP": f"{Model().version():g}"},
         "machine": machine,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
