@@ -5,7 +5,7 @@ from .grids import EXPERIMENTS, grid
 from .methods import METHODS
 from .results import Results, load, same_objective_ratio, time_to
 from .rows import Row
-from .runner import run
+from .runner import run, run_cases
 
 __all__ = [
     "EXPERIMENTS",
@@ -17,6 +17,7 @@ __all__ = [
     "grid",
     "load",
     "run",
+    "run_cases",
     "same_objective_ratio",
     "time_to",
 ]

@@ -15,6 +15,7 @@ from .case import Case
 from .execute import run_case
 from .grids import grid
 from .methods import METHODS
+from .results import Results
 from .rows import Row
 from .store import Store, results_folder
 from .worker import CaseFailed, Worker
@@ -45,34 +46,51 @@ def run(
     memory_limit: float = 8192.0,
     progress: bool = True,
     only: str = "",
-) -> list[Row]:
-    """Run what is missing of an experiment's grid and return all of its rows.
+) -> Results:
+    """Run what is missing of an experiment's grid on `device`, and return all of its rows.
 
-    With ``workers=0`` everything but exact models runs in this process, which saves the start of another one.
     `only` keeps the cases whose key contains it. `folder` takes the place of the results folder; there, and only
-    there, rows of the synthetic stand-in may be written. A case that raises is reported at the end, after all
-    others have run.
+    there, rows of the synthetic stand-in may be written. For the other arguments see `run_cases`.
     """
     cases = [case for case in grid(experiment, profile) if case.device == device and only in case.key]
     if not cases:
-        raise ValueError(
-            f"the {profile} profile of {experiment} has no case on {device!r} whose key contains {only!r}."
-        )
+        raise ValueError(f"the {profile} profile of {experiment} has no case on {device!r} with {only!r} in its key.")
     if folder is None:
         found = {source("water" if case.problem == "water" else "trees") for case in cases}
         if found != {"real"}:
             raise ValueError(
                 "published results come from the real data: set DDMIP_DATA_DIR, or name another folder for these rows."
             )
-    place = results_folder() if folder is None else Path(folder)
-    store = Store(experiment, place)
+    return run_cases(cases, results_folder() if folder is None else folder, workers, memory_limit, progress)
+
+
+def run_cases(
+    cases: Sequence[Case],
+    folder: Path | str,
+    workers: int = 1,
+    memory_limit: float = 8192.0,
+    progress: bool = True,
+) -> Results:
+    """Run the cases of one experiment that have no row in `folder` yet, and return the rows of all.
+
+    Each row is on the disk before the next case begins: a run that was stopped, or killed, goes on where it was.
+    Each of the `workers` is a process that is ended at `memory_limit` (MiB) or, should a solver not keep its time
+    limit, soon after that. With ``workers=0`` everything but exact models runs in this process, which saves the
+    start of another one. A case that raises is reported at the end, after all others have run.
+    """
+    if workers < 0 or not memory_limit > 0:
+        raise ValueError(f"workers={workers} must not be negative and memory_limit={memory_limit} must be positive.")
+    experiments = {case.experiment for case in cases}
+    if len(experiments) != 1:
+        raise ValueError(f"the cases belong to {len(experiments)} experiments; each experiment has its own file.")
+    store = Store(experiments.pop(), Path(folder))
     with store.writing():
         todo = missing(cases, store.rows())
-        failures = _work(todo, store, place / "networks", workers, memory_limit, progress)
+        failures = _work(todo, store, Path(folder) / "networks", workers, memory_limit, progress)
     if failures:
         raise CaseFailed("\n\n".join(failures))
     keys = {case.key for case in cases}
-    return [row for row in store.rows() if row.key in keys]
+    return Results([row for row in store.rows() if row.key in keys])
 
 
 def _work(
