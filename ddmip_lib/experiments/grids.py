@@ -97,7 +97,24 @@ def e5(profile: str) -> list[Case]:
     return found
 
 
-EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {"e1": e1, "e2": e2, "e3": e3, "e4": e4, "e5": e5}
+def peers(profile: str) -> list[Case]:
+    """Exact models by other libraries, which the extra ``peers`` installs; 2x16 with 20 samples is the largest
+    instance here that Gurobi's size-limited licence takes."""
+    methods = ("gurobi-ml", "omlt-highs", "bigm")
+    if profile == "quick":
+        return _water("peers", ["2x16"], [2], [FIRST], ["bigm"], 5.0)
+    small = _water("peers", ["2x16"], [5, 10, 20, 25], [FIRST], methods, 60.0)
+    return small + _water("peers", ["4x32"], [5, 25], [FIRST], methods, 60.0)
+
+
+EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {
+    "e1": e1,
+    "e2": e2,
+    "e3": e3,
+    "e4": e4,
+    "e5": e5,
+    "peers": peers,
+}
 PROFILES = ("quick", "full")
 
 

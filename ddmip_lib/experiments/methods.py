@@ -13,6 +13,7 @@ from ..enumeration import Enumeration
 from ..gradient_heuristic import SingleStepGradient
 from ..problem import NeuralMIP
 from ..solution import Solution
+from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs
 
 NO_MULTIPLIER = 1e-12
@@ -66,6 +67,8 @@ METHODS: dict[str, Method] = {
     "bigm": Method(lambda device: BigM(), True, "Big-M"),
     "bigm-tight": Method(lambda device: BigM(feastol=1e-9), True, "Big-M, tolerance 1e-9"),
     "sos1": Method(lambda device: BigM("sos"), True, "SOS1"),
+    "gurobi-ml": Method(lambda device: GurobiML(), True, "gurobi-machinelearning"),
+    "omlt-highs": Method(lambda device: OmltHighs(), True, "OMLT with HiGHS"),
 }
 
 

@@ -50,7 +50,8 @@ def pins(environment: dict[str, str] | None = None) -> dict[str, Version]:
 
 
 def asked_for() -> list[Requirement]:
-    extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
+    chosen = {name: lines for name, lines in PROJECT["optional-dependencies"].items() if name != "peers"}
+    extras = [line for lines in chosen.values() for line in lines]  # peers are not part of the environment
     return [Requirement(line) for line in [*PROJECT["dependencies"], *extras]]
 
 
