@@ -79,12 +79,12 @@ def main(argv: list[str] | None = None) -> int:
     folder = options.folder or results_folder()
     if options.command == "run":
         try:
-            rows = run(options.experiment, options.profile, options.workers, options.device, options.folder,
+            found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
                        options.memory, only=options.only)  # fmt: skip
         except (CaseFailed, ValueError) as problem:
             print(problem, file=sys.stderr)
             return 1
-        print(f"{len(rows)} rows in {Store(options.experiment, folder).path}")
+        print(f"{len(found)} rows in {Store(options.experiment, folder).path}")
     elif options.command == "status":
         _status(folder, options.missing)
     elif options.command == "table":

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from .. import problems
 from ..compiled import Compiled
 from ..data import Dataset, draw_nonpotable, load_water
 from ..incumbent import Incumbent
 from ..problem import NeuralMIP
+from ..problems import site_care, tree_planting, water_potability
 from ..solution import Solution
 from .case import Case
 from .methods import solver_of
@@ -34,9 +34,9 @@ def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralM
     """The case's problem (with another size: its small sibling)."""
     size = case.size if size is None else size
     if case.problem == "water":
-        return problems.water_potability(n=size, net=nets[0], seed=case.seed)
-    make = {"trees": "tree_planting", "site_care": "site_care"}[case.problem]
-    return getattr(problems, make)(grid=size, nets=nets, seed=case.seed)
+        return water_potability(n=size, net=nets[0], seed=case.seed)
+    builders: dict[str, Callable[..., NeuralMIP]] = {"trees": tree_planting, "site_care": site_care}
+    return builders[case.problem](grid=size, nets=nets, seed=case.seed)
 
 
 def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: Callable[[], Any] = lambda: None) -> Row:

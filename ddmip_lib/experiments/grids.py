@@ -89,7 +89,7 @@ def e5(profile: str) -> list[Case]:
     found: list[Case] = []
     for seed in SEEDS:
         found += trees("trees", E5_NETWORKS, 6, seed, fast, 300.0)
-        found += trees("site_care", ["2x16", "8x32"], 6, seed, ["random", "dd"], 300.0)
+        found += trees("site_care", ["2x16", "8x32"], 6, seed, ["grid-search", "random", "dd"], 300.0)
     for seed in SEEDS:
         found += trees("trees", ["8x32"], 6, seed, ["bigm"], 900.0)
     found += trees("trees", ["16x64", "24x128"], 6, FIRST, ["bigm"], 900.0)

@@ -12,6 +12,7 @@ from ..decomposition import DualDecomposition
 from ..enumeration import Enumeration
 from ..gradient_heuristic import SingleStepGradient
 from ..problem import NeuralMIP
+from ..problems import SiteCare, grid_search
 from ..solution import Solution
 from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs
@@ -49,6 +50,18 @@ def _without_multipliers(device: str) -> DualDecomposition:
     return solver
 
 
+class GridSearch:
+    """`grid_search` of a `SiteCare` problem as a method like the others; nothing in it is random."""
+
+    method = "grid search"
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """Tabulate the networks on nine levels of each continuous input, and choose exactly."""
+        if not isinstance(problem, SiteCare):
+            raise TypeError("grid search needs a problem from site_care, which knows the levels of its inputs.")
+        return grid_search(problem, levels=9, time_limit=time_limit)
+
+
 METHODS: dict[str, Method] = {
     "dd-paper": Method(_paper, False, "Algorithm 1, the paper's settings"),
     "dd-paper-float32": Method(
@@ -64,6 +77,7 @@ METHODS: dict[str, Method] = {
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),
     "enumeration": Method(lambda device: Enumeration(), True, "enumeration"),
+    "grid-search": Method(lambda device: GridSearch(), True, "grid search, 9 levels"),
     "bigm": Method(lambda device: BigM(), True, "Big-M"),
     "bigm-tight": Method(lambda device: BigM(feastol=1e-9), True, "Big-M, tolerance 1e-9"),
     "sos1": Method(lambda device: BigM("sos"), True, "SOS1"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from pyscipopt import Model
+from pyscipopt import MatrixVariable, Model
 from torch import nn
 
 from ..data import Dataset, light_range, load_trees
@@ -45,11 +46,46 @@ def tree_planting(
     if beta is not None and beta < 0:
         raise ProblemError(f"beta={beta} must not be negative: it is how many sites may be sterilised.")
     data = load_trees() if data is None else data
-    ordered = _in_order(nets, list(data))
-    n, kinds = grid * grid, len(ordered)
+    ordered = in_order(nets, list(data))
     # RandomState, whose stream numpy guarantees for ever; the order of the draws defines the instance
-    draw = np.random.RandomState(seed)
-    drawn_beta = int(draw.randint(8, 13))
+    plot = draw_plot(grid, data, np.random.RandomState(seed))
+
+    model = Model("tree planting")
+    z = model.addMatrixVar((grid * grid,), vtype="B", name="z")
+    s = plant(model, plot)
+    model.addCons(z.sum() <= (plot.beta if beta is None else beta), name="sterilising budget")
+
+    problem = NeuralMIP(model, name=f"tree planting ({grid} x {grid}, seed={seed})")
+    inputs = plot.sites.astype(object)
+    inputs[:, 6] = z
+    add_survivals(problem, ordered, inputs, s)
+    problem.set_start(*[plot.sites] * len(ordered))
+    return problem
+
+
+class Plot(NamedTuple):
+    r"""A drawn plot: $\beta$, $c$, $\gamma$, and the untreated features of each site in the order of `load_trees`."""
+
+    beta: int
+    cost: np.ndarray
+    gamma: np.ndarray
+    sites: np.ndarray
+
+    @property
+    def budget(self) -> float:
+        """The planting budget B: a fifth more than the median species everywhere would cost."""
+        return 1.2 * len(self.sites) * float(np.median(self.cost))
+
+
+def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomState) -> Plot:
+    """The plot of Tree Planting; `draw` is left behind its last number.
+
+    >>> plot = draw_plot(2, load_trees(), np.random.RandomState(42))
+    >>> plot.beta, plot.sites[0, 1:].tolist()
+    (11, [0.0, 0.0, 1.0, 0.0, 1.0, 0.0])
+    """
+    n, kinds = grid * grid, len(data)
+    beta = int(draw.randint(8, 13))
     cost, gamma = draw.uniform(25, 45, kinds), draw.uniform(n / 80, n / 60, kinds)
     light_low, light_high = light_range(data)
     sites = np.zeros((n, 7))  # light, low, med, high, myco, soil myco, sterilised
@@ -57,37 +93,38 @@ def tree_planting(
         site[0] = light_high - (i // grid) / grid * (light_high - light_low)
         site[1 + draw.randint(3)] = 1.0
         site[4], site[5] = draw.randint(2) == 0, draw.randint(2) == 0
+    return Plot(beta, cost, gamma, sites)
 
-    model = Model("tree planting")
-    z = model.addMatrixVar((n,), vtype="B", name="z")
-    p = model.addMatrixVar((n, kinds), vtype="B", name="p")
-    s = model.addMatrixVar((n, kinds), name="s")
-    counted = model.addMatrixVar((n, kinds), ub=1.0, name="s'")
-    model.addMatrixCons(counted.sum(axis=0) >= gamma, name="target")
+
+def plant(model: Model, plot: Plot) -> MatrixVariable:
+    """Add p, s and s' with all rows on them and the objective; the survivals s, (sites, species), are returned."""
+    shape = len(plot.sites), len(plot.cost)
+    p = model.addMatrixVar(shape, vtype="B", name="p")
+    s = model.addMatrixVar(shape, name="s")
+    counted = model.addMatrixVar(shape, ub=1.0, name="s'")
+    model.addMatrixCons(counted.sum(axis=0) >= plot.gamma, name="target")
     model.addMatrixCons(counted <= p, name="planted")
     model.addMatrixCons(counted - s <= 0, name="survives")  # holds without p too: s >= 0
     model.addMatrixCons(p.sum(axis=1) == 1, name="one tree")
-    model.addCons((p * cost).sum() <= 1.2 * n * float(np.median(cost)), name="planting budget")
-    model.addCons(z.sum() <= (drawn_beta if beta is None else beta), name="sterilising budget")
+    model.addCons((p * plot.cost).sum() <= plot.budget, name="planting budget")
     model.setObjective(counted.sum(), "maximize")
+    return s
 
-    problem = NeuralMIP(model, name=f"tree planting ({grid} x {grid}, seed={seed})")
-    inputs = sites.astype(object)
-    inputs[:, 6] = z
-    for k, net in enumerate(ordered):
+
+def add_survivals(problem: NeuralMIP, nets: Sequence[nn.Module], inputs: np.ndarray, s: MatrixVariable) -> None:
+    """Add $s_{ik} = max(0, f_k(x_i))$ for every species k; all networks share the inputs."""
+    for k, net in enumerate(nets):
         # below zero a survival counts as none: without the ReLU, the rows would forbid planting there
         clipped = nn.Sequential(net, nn.ReLU())
         clipped.training = clipped[1].training = False  # eval() would also change the caller's network
         problem.add_predictor(clipped, inputs, s[:, [k]])
-    problem.set_start(*[sites] * kinds)
-    return problem
 
 
-def _in_order(nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None, species: list[str]) -> list[nn.Module]:
+def in_order(nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None, species: list[str]) -> list[nn.Module]:
     """The networks in the order of `species`, or an error that says how to get them."""
     remedy = "train one on each of load_trees() with predictors.train, or read stored ones with load_npz."
     if nets is None:
-        raise ProblemError(f"tree_planting needs a survival network for each of {', '.join(species)}: {remedy}")
+        raise ProblemError(f"nets is missing, a survival network for each of {', '.join(species)}: {remedy}")
     if isinstance(nets, Mapping):
         if set(nets) != set(species):
             raise ProblemError(f"nets names {', '.join(nets)}, the species are {', '.join(species)}: {remedy}")
