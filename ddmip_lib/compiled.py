@@ -41,6 +41,8 @@ class Compiled:
         self.maps = [self._locate(p) for p in predictors]
         self.onoff: list[OnOff] = []
         """Outputs that a binary switches off, where a split has found some: `complete` is faster with them."""
+        self._asked: list[np.ndarray] = []
+        self._said: list[np.ndarray] = []
         self.is_output = np.zeros(self.snapshot.n_variables, dtype=bool)
         for m in self.maps:
             self.is_output[m.output] = True
@@ -71,9 +73,16 @@ class Compiled:
     def with_outputs(self, values: np.ndarray) -> np.ndarray:
         """The same assignment with every integer rounded and every output replaced by the true network's."""
         values = self.rounded(values)
-        for predictor, m, x in zip(self.predictors, self.maps, self.inputs(values), strict=True):
-            values[m.output] = predictor.predict(x)
+        for predictor, m, raw in zip(self.predictors, self.maps, self.raws(values), strict=True):
+            values[m.output] = predictor.outputs_of(raw)
         return values
+
+    def raws(self, values: np.ndarray) -> list[np.ndarray]:
+        """What each network says at a full assignment; kept, since a point is asked for its outputs, then checked."""
+        inputs = self.inputs(values)
+        if not self._asked or not all(map(np.array_equal, inputs, self._asked)):
+            self._asked, self._said = inputs, [p.raw(x) for p, x in zip(self.predictors, inputs, strict=True)]
+        return self._said
 
     def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
         """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
@@ -83,7 +92,7 @@ class Compiled:
         known = np.isfinite(values) | self.is_output
         if not known.all():
             raise ProblemError(f"the point has no finite value for {s.names[int(np.argmin(known))]}.")
-        raws = [p.raw(x) for p, x in zip(self.predictors, self.inputs(values), strict=True)]
+        raws = self.raws(values)
         if not all(np.isfinite(raw).all() for raw in raws):
             return Verification.impossible("the network's output is NaN or infinite here", tolerance)
         if not np.isfinite(values).all():

@@ -8,7 +8,6 @@ $\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from .compiled import Compiled
 from .errors import ProblemError
 from .penalty import Penalty, PenaltyRule, Sweeps
+from .placement import place
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -49,16 +49,6 @@ class Gather:
             x = u if u.shape == self.index.shape else u.view(self.index.shape)
             return x.clone() if self.in_place else x
         return torch.where(self.free, u[self.index], self.fixed)
-
-
-class Elsewhere:
-    """A copy of a network on another device or in another precision, between double-precision vectors on the CPU."""
-
-    def __init__(self, net: torch.nn.Module, device: torch.device | str, dtype: torch.dtype) -> None:
-        self.net, self.device, self.dtype = copy.deepcopy(net).to(device, dtype), device, dtype
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self.net(x.to(self.device, self.dtype)).to("cpu", torch.float64)
 
 
 class Split:
@@ -112,7 +102,8 @@ class Split:
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
         """Evaluate the networks of the NN block elsewhere, or in another precision; verification stays as it is."""
         if (torch.device(device).type, dtype) != ("cpu", torch.float64):
-            self.nets = [Elsewhere(p.net, device, dtype) for p in self.compiled.predictors]
+            pairs = zip(self.compiled.predictors, self.gathers, strict=True)
+            self.nets = [place(p.net, device, dtype, gather.fixed) for p, gather in pairs]
             self.noise = max(self.noise, 100 * torch.finfo(dtype).eps)
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:

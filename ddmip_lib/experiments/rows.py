@@ -118,21 +118,23 @@ def rounded(value: float) -> float | None:
 
 @cache
 def solver_hash() -> str:
-    """sha256 of the solvers' code without comments and docstrings: rows of another hash are listed as stale."""
+    """sha256 of the solvers' lines of code: rows of another hash are listed as stale."""
     library = Path(__file__).resolve().parents[1]
     found = hashlib.sha256()
     for path in sorted(library.rglob("*.py")):
-        if path.relative_to(library).parts[0].removesuffix(".py") in NOT_SOLVERS:
-            continue
-        tree = ast.parse(path.read_text())
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                node.body = [  # type: ignore[attr-defined]
-                    s for s in body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))
-                ]
-        found.update(ast.dump(tree).encode())
+        if path.relative_to(library).parts[0].removesuffix(".py") not in NOT_SOLVERS:
+            found.update("\n".join(_code(path.read_text())).encode())
     return found.hexdigest()[:16]
+
+
+def _code(source: str) -> list[str]:
+    """Lines that are neither blank nor comments nor docstrings; the same under every version of Python."""
+    prose: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    lines = enumerate(source.splitlines(), 1)
+    return [line for number, line in lines if number not in prose and line.strip() and line.strip()[0] != "#"]
 
 
 @cache
