@@ -1,7 +1,7 @@
 # Works with GNU make 3.81 (macOS) and later. Variables: PYTHON, DDMIP_TORCH_INDEX (see tools/setup_env.sh).
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full test test-long lab bench lint coverage mutations lock clean distclean
+.PHONY: help setup book book-full results test test-long lab bench lint coverage mutations lock clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +14,9 @@ book: setup ## execute the chapters that changed, build the HTML, print where to
 
 book-full: setup ## the same with every chapter in its full profile (hours)
 	@$(PY) -m tools.build_book --profile full
+
+results: setup ## all tables and figures of the experiments, from the stored rows
+	@$(PY) -m tools.results
 
 test: ## set-up, lint, unit tests, every notebook, the book build and its checks
 	@start=$$(date +%s); bash tools/setup_env.sh && \
