@@ -91,7 +91,8 @@ def key(path: Path, profile: str) -> str:
     """sha256 over everything that determines the executed notebook."""
     digest = hashlib.sha256()
     tracked = [*ROOT.glob("ddmip_lib/**/*.py"), *(p for p in ROOT.glob("data/**/*") if p.is_file())]
-    if "claims.yml" in path.read_text():  # the ledger reads the boxes of all chapters and the rules that check them
+    # the ledger reads the boxes of all chapters and the rules that check them
+    if "claims.yml" in path.read_text():
         tracked += [ROOT / "book" / "claims.yml", ROOT / "tests" / "headline.yml", *ROOT.glob("book/*.ipynb")]
     for file in [path, ROOT / "requirements.lock", *sorted(tracked)]:
         digest.update(f"{file.relative_to(ROOT)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())

@@ -30,7 +30,7 @@ def e1(profile: str) -> list[Case]:
     """Against the exact model: four networks, five sizes; the exact model of the two large ones on seed 42 alone."""
     if profile == "quick":
         return _water("e1", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-paper", "dd"], 10.0) + _water(
-            "e1", ["2x16"], [10], [FIRST], ["bigm"], 5.0
+            "e1", ["2x16"], [10], [FIRST], ["bigm"], 3.0
         )
     decompositions = ("dd-paper", "dd")
     first = _water("e1", E1_NETWORKS, E1_SIZES, [FIRST], decompositions)
@@ -48,7 +48,7 @@ def e1(profile: str) -> list[Case]:
 def e2(profile: str) -> list[Case]:
     """Deeper and wider networks at n = 100, on the CPU and on a GPU."""
     if profile == "quick":
-        return _water("e2", ["2x16", "4x32", "8x64"], [20], [FIRST], ["dd-paper"], 20.0)
+        return _water("e2", ["2x16", "4x32", "8x64"], [20], [FIRST], ["dd-paper"], 120.0)
     cpu = [c for seed in SEEDS for c in _water("e2", E2_NETWORKS[:-1], [100], [seed], ["dd-paper"])]
     exact = _water("e2", ["8x64", "16x128"], [100], [FIRST], ["bigm"])
     last = _water("e2", E2_NETWORKS[-1:], [100], SEEDS, ["dd-paper"])
@@ -60,7 +60,7 @@ def e3(profile: str) -> list[Case]:
     """The gradient heuristic, and Algorithm 1 with and without multipliers."""
     methods = ("ssg-printed", "ssg", "dd-paper", "dd-no-multipliers", "dd")
     if profile == "quick":
-        return _water("e3", ["2x16"], [8, 12], [FIRST], methods, 10.0) + _water(
+        return _water("e3", ["2x16"], [8, 12], [FIRST], methods, 60.0) + _water(
             "e3", ["2x16"], [8], [FIRST], ["bigm"], 5.0
         )
     heuristics = [c for seed in SEEDS for c in _water("e3", ["2x16"], E3_SIZES, [seed], methods)]
@@ -71,7 +71,7 @@ def e4(profile: str) -> list[Case]:
     """Other architectures, the solver unchanged."""
     methods = ("dd-paper", "dd")
     if profile == "quick":
-        return _water("e4", E4_NETWORKS, [15], [FIRST], ["dd-paper"], 20.0)
+        return _water("e4", E4_NETWORKS, [15], [FIRST], ["dd-paper"], 120.0)
     return [c for seed in SEEDS for c in _water("e4", E4_NETWORKS, E4_SIZES, [seed], methods)]
 
 
@@ -83,8 +83,8 @@ def e5(profile: str) -> list[Case]:
         return [Case("e5", problem, net, grid, seed, m, time_limit) for net, m in product(networks, methods)]
 
     if profile == "quick":
-        quick = trees("trees", ["2x16"], 3, FIRST, ["dd-paper", "dd-barrier", "dd", "random"], 10.0)
-        return quick + trees("trees", ["2x16"], 3, FIRST, ["enumeration"], 10.0)
+        quick = trees("trees", ["2x16"], 3, FIRST, ["dd-paper", "dd-barrier", "dd", "random"], 60.0)
+        return quick + trees("trees", ["2x16"], 3, FIRST, ["enumeration"], 60.0)
     fast = ("enumeration", "random", "dd-paper", "dd-barrier", "dd")
     found: list[Case] = []
     for seed in SEEDS:

@@ -21,6 +21,8 @@ from .rows import Row, provenance
 LINUX_PARENT_DEATH_SIGNAL = 1
 GRACE = 60.0
 """Seconds beyond the time limit before a run is ended from outside: solvers keep their limit themselves."""
+GUARD = "In a script of your own, call the runner under: if __name__ == '__main__'."
+"""A child imports the script that started it."""
 TURN = 0.2
 """Seconds between two looks at a child's memory."""
 
@@ -73,6 +75,9 @@ class Worker:
                 except (EOFError, ConnectionResetError):
                     self._process.join()
                     why = f"the process ended by itself, with code {self._process.exitcode}"
+                    if deadline == float("inf"):  # nothing was solved, so there is nothing to write down
+                        self.close()
+                        raise CaseFailed(f"{case.key}: {why}, before it began. {GUARD}") from None
                     return self._ended(case, "killed", why, peak, began)
                 if word == "ready":  # training and the warm-up are not counted
                     began = time.perf_counter()

@@ -28,7 +28,8 @@ class Visit:
             self.errors.append(message.text)
 
     def _failed(self, request: Request) -> None:
-        if request.failure != "net::ERR_ABORTED":  # the browser's own word for: the reader went to another page
+        # the browser's own word for: the reader went to another page
+        if request.failure != "net::ERR_ABORTED":
             self.errors.append(f"{request.failure}: {request.url}")
 
     def _only_local(self, route: Route) -> None:

@@ -27,15 +27,18 @@ def tree(path: Path) -> ast.Module:
     return ast.parse("\n".join(transform(cell.source) for cell in cells(path, "code")))
 
 
+EXPERIMENTS = ROOT / "ddmip_lib" / "experiments" / "__init__.py"
+
+
 @cache
 def library_names(with_experiments: bool) -> frozenset[str]:
     """Public functions and classes of every module of the library, and all that an ``__all__`` lists.
 
-    The experiments' everyday words (a run, a grid) bind only the chapters that import them.
+    Of the experiments only what their package lists, and only in chapters that import it: these are everyday words.
     """
     names: set[str] = set()
     for file in (ROOT / "ddmip_lib").rglob("*.py"):
-        if "experiments" in file.parts and not with_experiments:
+        if "experiments" in file.parts and not (with_experiments and file == EXPERIMENTS):
             continue
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):

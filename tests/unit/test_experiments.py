@@ -118,8 +118,8 @@ def test_row_describes_itself(row: Row) -> None:
 def test_row_with_a_missing_field_is_refused(row: Row) -> None:
     found = json.loads(row.line())
     del found["status"]
-    found["stauts"] = "converged"
-    with pytest.raises(ValueError, match=r"lacks \['status'\].*unknown \['stauts'\]"):
+    found["verdict"] = "converged"
+    with pytest.raises(ValueError, match=r"lacks \['status'\].*unknown \['verdict'\]"):
         Row.parse(json.dumps(found))
 
 
@@ -215,6 +215,16 @@ def test_a_case_that_raises_is_reported_after_the_others(tmp_path: Path) -> None
     with pytest.raises(CaseFailed, match="write LxH"):
         run_cases([bad, TINY[0]], tmp_path, workers=1, progress=False)
     assert [row.key for row in Store("tiny", tmp_path).rows()] == [TINY[0].key]
+
+
+def test_a_script_without_a_guard_is_told_so_and_leaves_no_row(tmp_path: Path) -> None:
+    script = tmp_path / "careless.py"
+    call = textwrap.dedent(SWEEP.format(root=str(Path(__file__).resolve().parents[2]), folder=str(tmp_path)))
+    script.write_text(call.replace('if __name__ == "__main__":', "if True:").replace("TINY,", "TINY[:1],"))
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert run.returncode != 0
+    assert "if __name__ == '__main__'" in run.stderr
+    assert Store("tiny", tmp_path).rows() == []
 
 
 def test_stand_in_rows_stay_out_of_the_published_results(

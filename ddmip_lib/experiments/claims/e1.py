@@ -6,6 +6,7 @@ import numpy as np
 
 from ..grids import E1_NETWORKS
 from ..results import same_objective_ratio
+from ..rows import Row
 from .finding import Runs, check, graded, time_verdict
 from .printed import DD_ITERATIONS, E1_SIZES_PRINTED, E3_SIZES_PRINTED, HEADLINE_DD
 
@@ -15,15 +16,23 @@ HEADLINE = {"experiment": "e1", "network": "6x128", "size": 500}
 """The X-Large case of the paper's introduction."""
 
 
+def _pairs(ours: Runs, exact: Runs) -> list[tuple[Row, Row]]:
+    found = ((row, ours.one(network=row.network, size=row.size, seed=row.seed)) for row in exact)
+    return [(row, other) for row, other in found if other is not None]
+
+
+def _same_objective(pairs: list[tuple[Row, Row]]) -> list[float]:
+    compared = (same_objective_ratio(row, other) for row, other in pairs)
+    return [ratio for ratio in compared if ratio is not None]
+
+
 @check(ours=OURS, exact=EXACT)
 def e1_quality(ours: Runs, exact: Runs) -> tuple[str, str]:
     """Mean potable share cell by cell, on the seeds that both have; within 2 % is equal, not below it is no loss."""
     gains: dict[tuple[str, int], list[float]] = {}
-    for row in exact:
-        other = ours.one(network=row.network, size=row.size, seed=row.seed)
-        if other is not None:
-            gain = ((other.objective or 0) - (row.objective or 0)) / row.size
-            gains.setdefault((row.network, row.size), []).append(gain)
+    for row, other in _pairs(ours, exact):
+        gain = ((other.objective or 0) - (row.objective or 0)) / row.size
+        gains.setdefault((row.network, row.size), []).append(gain)
     means = [float(np.mean(cell)) for cell in gains.values()] or [float("nan")]
     span = f"{min(means):+.2f} to {max(means):+.2f}"
     text = f"potable share, Algorithm 1 minus Big-M, over {len(gains)} cells: {span}"
@@ -32,7 +41,7 @@ def e1_quality(ours: Runs, exact: Runs) -> tuple[str, str]:
 
 @check(exact=EXACT)
 def e1_exact_seconds(exact: Runs) -> tuple[str, str]:
-    """Nine in ten Big-M runs beyond 100 s, the smallest cell left out."""
+    """Nine in ten Big-M runs beyond 100 s, the smallest cell left out; half of them would be a change."""
     grown = [(row.seconds or 0) > 100 for row in exact if (row.network, row.size) != (E1_NETWORKS[0], 25)]
     return graded(sum(grown) >= 0.9 * len(grown), sum(grown) >= 0.5 * len(grown)), (
         f"{sum(grown)} of {len(grown)} Big-M runs beyond the smallest cell take more than 100 s"
@@ -48,13 +57,26 @@ def e1_seconds(hardest: Runs) -> tuple[str, str]:
 
 @check(ours=OURS, exact=EXACT)
 def e1_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
-    """Median ratio of times to the same verified objective; 10 to 100 confirms, more is a change."""
-    pairs = [(row, ours.one(network=row.network, size=row.size, seed=row.seed)) for row in exact]
-    compared = [same_objective_ratio(row, other) for row, other in pairs if other is not None]
-    ratios = [ratio for ratio in compared if ratio is not None]
-    median = float(np.median(ratios)) if ratios else 0.0
-    text = f"median ratio {median:,.0f} over the {len(ratios)} runs in which Big-M improved on no treatment"
-    return graded(10 <= median <= 100, median > 100), text
+    """Median ratios: running times, as in the paper, 10 to 100; and time to the same verified objective, at least 10.
+
+    Both confirm; the second without the first is a change.
+    """
+    pairs = _pairs(ours, exact)
+    quotient = float(np.median([(row.seconds or 0) / (other.seconds or np.inf) for row, other in pairs] or [0.0]))
+    ratios = _same_objective(pairs)
+    median = float(np.median(ratios or [0.0]))
+    text = f"median ratio of running times {quotient:,.0f}; of times to the same objective {median:,.0f}, over the "
+    text += f"{len(ratios)} of {len(pairs)} runs in which Big-M improved on no treatment"
+    return graded(10 <= quotient <= 100 and median >= 10, median >= 10), text
+
+
+@check(ours=OURS, exact=EXACT)
+def e1_faster(ours: Runs, exact: Runs) -> tuple[str, str]:
+    """Algorithm 1 holds Big-M's last objective sooner than Big-M in nine runs of ten; in half of them is a change."""
+    ratios = _same_objective(_pairs(ours, exact))
+    sooner = sum(ratio > 1 for ratio in ratios)
+    text = f"Algorithm 1 is sooner at Big-M's last objective in {sooner} of the {len(ratios)} runs that can be compared"
+    return graded(bool(ratios) and sooner >= 0.9 * len(ratios), sooner > 0.5 * len(ratios)), text
 
 
 @check(ours={**HEADLINE, "method": "dd-paper"})
@@ -66,21 +88,23 @@ def e1_headline_seconds(ours: Runs) -> tuple[str, str]:
 
 @check(exact={**HEADLINE, "method": "bigm"})
 def e1_headline_exact(exact: Runs) -> tuple[str, str]:
-    """The same cell: Big-M has no proof after 900 s."""
+    """The same cell: Big-M runs into its limit of 900 s; breaking down before it is a change."""
     (row,) = exact
-    return graded(row.status != "optimal", False), (
-        f"Big-M after {row.seconds or 0:,.0f} s: {row.status.replace('_', ' ')}"
-    )
+    text = f"Big-M with a limit of {row.time_limit:,.0f} s: {row.status.replace('_', ' ')}"
+    return graded(row.status == "time_limit", row.status != "optimal"), text
 
 
 @check(ours={**HEADLINE, "method": "dd-paper"}, exact={**HEADLINE, "method": "bigm"})
 def e1_headline_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
-    """Seconds of both; where Big-M is cut off at its limit, the ratio says as much about the limit as about Big-M."""
+    """Ratio of running times within a factor of two of 120, with a proof; ten or more is the direction.
+
+    Where Big-M is cut off at its limit, the ratio says as much about the limit as about Big-M.
+    """
     (fast,), (slow,) = ours, exact
     ratio, same = (slow.seconds or 0) / (fast.seconds or np.inf), same_objective_ratio(slow, fast)
     text = f"Big-M's {slow.seconds or 0:,.0f} s ({slow.status.replace('_', ' ')}) are {ratio:.0f} times Algorithm 1's; "
     text += "Big-M never improved on no treatment" if same is None else f"to the same objective, {same:,.0f} times"
-    return graded(slow.status == "optimal" and 60 <= ratio <= 240, ratio >= 60), text
+    return graded(slow.status == "optimal" and 60 <= ratio <= 240, ratio >= 10), text
 
 
 @check(ours=OURS, every=GRID)

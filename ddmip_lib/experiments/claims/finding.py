@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ..case import Case
 from ..grids import grid
 from ..results import Results
+from ..rows import Row
 
 CONFIRMED, CHANGED, NOT_REPRODUCED, FALSE = "confirmed", "confirmed with changes", "not reproduced", "false"
 VERDICTS = (CONFIRMED, CHANGED, NOT_REPRODUCED, FALSE)
@@ -43,8 +44,22 @@ class Finding:
         return self.verdict is None
 
 
+EXACT_METHODS = ("bigm", "sos1")
+
+
+def charged(row: Row) -> Row:
+    """The row with the seconds that a comparison of times charges it.
+
+    An exact run that ends without a proof has not done its task, whether the limit, the memory or an error ended it: it
+    is charged its whole limit, and so is a run without a time. One that breaks down early is not fast.
+    """
+    unfinished = row.seconds is None or (row.method in EXACT_METHODS and row.status != "optimal")
+    return replace(row, seconds=max(row.seconds or 0.0, row.time_limit)) if unfinished else row
+
+
 class Runs(Results):
-    """The stored rows of those cases of a full grid that have the given fields, and how many cases there are.
+    """The stored rows of those cases of a full grid that have the given fields, their seconds as
+    `charged`, and how many cases there are.
 
     >>> runs = Runs(Results([]), "e2", network="2x16", device="cpu")
     >>> len(runs), runs.need
@@ -54,7 +69,7 @@ class Runs(Results):
     def __init__(self, stored: Results, experiment: str, **fields: Any) -> None:
         allowed = {name: v if isinstance(v, (list, tuple)) else (v,) for name, v in fields.items()}
         wanted = {c.key for c in _cases(experiment) if all(getattr(c, n) in v for n, v in allowed.items())}
-        super().__init__([row for row in stored if row.key in wanted])
+        super().__init__([charged(row) for row in stored if row.key in wanted])
         self.need = len(wanted)
 
     def mean(self, column: str, **fields: Any) -> float:
