@@ -47,6 +47,7 @@ def exact_solution(
     best, seconds = incumbent.objective, time.perf_counter() - incumbent.began
     if scip_status in ("unbounded", "inforunbd") and best is None:
         raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
+    details = details | {"solver_status": scip_status}
     known_as = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}
     status = known_as.get(scip_status, "stopped")
     if bound is not None and not abs(bound) < 1e20:

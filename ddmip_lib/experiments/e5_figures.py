@@ -118,7 +118,7 @@ def plot_seconds(full: Results) -> Axes:
     ax.plot([], [], "o", color=INK, markerfacecolor="none", linestyle="", label="hollow: the paper")
     ax.set_xticks(range(len(E5_NETWORKS)), E5_NETWORKS)
     ax.set(yscale="log", ylabel="seconds", xlim=(-0.5, len(E5_NETWORKS) - 0.5), ylim=(0.2, 2000))
-    ax.figure.legend(loc="outside lower center", ncols=2, fontsize=9)  # type: ignore[union-attr]
+    ax.figure.legend(loc="outside lower center", ncols=2, fontsize=9)
     return ax
 
 
