@@ -14,13 +14,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = ["-m", "pytest", "-q", "-m", "not long"]
+PYTEST = ["-m", "pytest", "-q", "-m", "not long", "-n", "2", "--dist", "worksteal"]
 STAGES: dict[str, list[list[str]]] = {
     "lint": [["-m", "ruff", "check", "."], ["-m", "ruff", "format", "--check", "."], ["-m", "mypy"]],
-    "unit": [[*PYTEST, "-n", "2", "--doctest-modules", "tests/unit", "tests/project", "ddmip_lib", "tools"]],
-    "notebooks": [[*PYTEST, "-n", "2", "tests/notebooks"]],
+    "unit": [[*PYTEST, "--doctest-modules", "tests/unit", "tests/project", "ddmip_lib", "tools"]],
+    "notebooks": [[*PYTEST, "tests/notebooks"]],
     "book": [["-m", "tools.build_book"]],
-    "pages": [[*PYTEST, "-n", "2", "--dist", "worksteal", "tests/book"]],
+    "pages": [[*PYTEST, "tests/book"]],
 }
 
 

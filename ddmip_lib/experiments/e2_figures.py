@@ -150,7 +150,7 @@ def plot_what_moves(full: Results) -> Figure:
     right.set_title("samples gained, of 100", fontsize=10.5)
     for ax in (left, right):
         _networks(ax)
-    left.legend(fontsize=8)
+    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.08))
     return figure
 
 
