@@ -52,7 +52,7 @@ class Row:
     bound: float | None = None
     iterations: int | None = None
     converged: bool | None = None
-    r"""The paper's test: $\\lVert u - x\\rVert_\\infty < 10^{-4}$ in the last iteration."""
+    r"""The paper's test: $\lVert u - x\rVert_\infty < 10^{-4}$ in the last iteration."""
     primal_residual: float | None = None
     dual_residual: float | None = None
     seconds: float | None = None
