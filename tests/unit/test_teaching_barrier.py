@@ -47,7 +47,8 @@ def test_the_derivatives_are_those_of_the_value(seed: int, exponent: float) -> N
         up, down = (barrier.polytope_barrier(a, b, z, 2.0, mu, u + s * h * e) for s in (1, -1))
         assert (up[0] - down[0]) / (2 * h) == pytest.approx(slope[i], rel=1e-4, abs=1e-5)
         np.testing.assert_allclose((up[1] - down[1]) / (2 * h), bend[i], rtol=1e-4, atol=1e-5)
-    assert barrier.polytope_barrier(a, b, z, 2.0, mu, u + 100 * a[0])[0] == np.inf
+    outside = (b[0] + 1.0) / (a[0] @ a[0]) * a[0]
+    assert barrier.polytope_barrier(a, b, z, 2.0, mu, outside)[0] == np.inf
 
 
 @few
