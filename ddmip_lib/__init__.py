@@ -8,6 +8,7 @@ from .blocks.pgd import PGD
 from .decomposition import DualDecomposition
 from .enumeration import Enumeration
 from .gradient_heuristic import SingleStepGradient
+from .pricing.coordination import PriceCoordination
 from .problem import NeuralMIP
 from .solution import Solution
 from .trace import Trace
@@ -20,6 +21,7 @@ __all__ = [
     "Enumeration",
     "LogBarrier",
     "NeuralMIP",
+    "PriceCoordination",
     "SingleStepGradient",
     "Solution",
     "Trace",

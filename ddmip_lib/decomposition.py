@@ -22,6 +22,8 @@ from .graph_split import GraphSplit
 from .incumbent import Incumbent
 from .paper_split import NotSeparable, PaperSplit
 from .penalty import DescentTest, Fixed, PenaltyRule, Progress, as_rule, positive
+from .pricing.market import Market, blocks_of
+from .pricing.recovery import recover_into
 from .problem import NeuralMIP, check_call
 from .run import Run
 from .snapshot import copy_model, has_point
@@ -51,8 +53,9 @@ class DualDecomposition:
     paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
     `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: half the median size of the logits at
     the start), `multiplier_bound` (a safeguard: multipliers are clipped to this size), `callback(run)` after each
-    iteration (a true result stops the run), `device` and `dtype` of the networks inside the NN block (points are
-    verified on the CPU in double precision all the same).
+    iteration (a true result stops the run), `recover` (with a fifth of the time, choose among all points visited, each
+    block from an iteration of its own: see `pricing.recover`), `device` and `dtype` of the networks inside the NN
+    block (points are verified on the CPU in double precision all the same).
 
     >>> from ddmip_lib.problems import hand_sized
     >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
@@ -72,6 +75,7 @@ class DualDecomposition:
         temperature: float | None = None,
         multiplier_bound: float | None = None,
         callback: Callable[[Run], Any] | None = None,
+        recover: bool = False,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float64,
     ) -> None:
@@ -90,7 +94,7 @@ class DualDecomposition:
         self.detect_cycles = detect_cycles
         self.temperature = None if temperature is None else positive(temperature, "temperature")
         self.multiplier_bound = np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
-        self.callback = callback
+        self.callback, self.recover = callback, recover
         self.device, self.dtype = torch.device(device), dtype
         if not dtype.is_floating_point:
             raise ValueError(f"dtype={dtype} must be a floating-point type such as torch.float32.")
@@ -124,6 +128,9 @@ class DualDecomposition:
         penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)
         if isinstance(penalty, DescentTest) and split.name != "paper":
             raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
+        if self.recover:
+            blocks_of(problem, "recovery")
+            time_limit *= 0.8
         mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
         incumbent.consider_start(problem.start, time_limit)
         watch = getattr(self.nn_block, "callback", None)
@@ -193,7 +200,7 @@ class DualDecomposition:
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Run Algorithm 1 and return the best verified point."""
-        run = self.start(problem, time_limit, seed)
+        run, visited = self.start(problem, time_limit, seed), list[list[np.ndarray]]()
         with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
             while run.stopped is None:
                 if time.perf_counter() >= run.deadline:
@@ -205,6 +212,11 @@ class DualDecomposition:
                     self.step(run)
                     if run.k > k:
                         self._report(run, bar)
+                        if self.recover:
+                            visited += [run.split.points(run.u), run.split.points(run.w)]
+        if visited:
+            market = Market.empty(blocks_of(problem, "recovery"), run.incumbent, run.began + time_limit, seed)
+            recover_into(market, visited, seed)
         return self._solution(run)
 
     def _report(self, run: Run, bar: Any) -> None:

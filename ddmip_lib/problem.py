@@ -12,6 +12,7 @@ from torch import nn
 from .compiled import Compiled
 from .errors import ProblemError
 from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width
+from .pricing.blocks import Blocks
 from .snapshot import require_unsolved
 from .solution import Solution
 from .verification import Verification
@@ -47,6 +48,8 @@ class NeuralMIP:
         self.predictors: list[Predictor] = []
         self.start: list[np.ndarray] | None = None
         """Inputs of each predictor from which solvers start (see `set_start`)."""
+        self.blocks: Blocks | None = None
+        """The problem as blocks that share resources (see `set_blocks`)."""
 
     def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression") -> Predictor:
         """Add the constraint outputs = net(inputs), row by row.
@@ -89,6 +92,24 @@ class NeuralMIP:
         if not all(np.isfinite(a).all() for a in arrays):
             raise ProblemError("the start contains NaN or infinity.")
         self.start = arrays
+
+    def set_blocks(self, blocks: Blocks) -> None:
+        """Describe the problem through blocks that share resources, for `PriceCoordination` and `certify`.
+
+        The description must agree with the model: solutions are verified on the model, and one whose value is not
+        what the blocks say is an error, but a bound rests on the description alone.
+        """
+        if not isinstance(blocks, Blocks):
+            raise TypeError(f"set_blocks needs Blocks, not {type(blocks).__name__}: see ddmip_lib.pricing.")
+        for t, mode in enumerate(blocks.modes):
+            if not 0 <= mode.predictor < len(self.predictors):
+                raise ProblemError(f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}.")
+            shape, q = self.predictors[mode.predictor].inputs.shape, self.predictors[mode.predictor].outputs.shape[1]
+            if mode.base.shape[1] != shape[1] or not ((mode.row >= 0) & (mode.row < shape[0])).all():
+                raise ProblemError(f"mode {t}: rows and inputs must fit its predictor, {shape[0]} x {shape[1]}.")
+            if q != 1:
+                raise ProblemError(f"mode {t}: its network has {q} outputs; blocks need networks with one.")
+        self.blocks = blocks
 
     def verify(self, point: Solution | np.ndarray) -> Verification:
         """Check a solution, or a full assignment in the order of `Model.getVars`, by the true network."""

@@ -52,16 +52,16 @@ class History:
 
     columns = tuple(f.name for f in fields(Iteration))
 
-    def __init__(self, iterations: list[Iteration] | None = None) -> None:
-        self.iterations: list[Iteration] = list(iterations or [])
+    def __init__(self, iterations: list[Any] | None = None) -> None:
+        self.iterations: list[Any] = list(iterations or [])
 
-    def append(self, iteration: Iteration) -> None:
+    def append(self, iteration: Any) -> None:
         self.iterations.append(iteration)
 
     def __len__(self) -> int:
         return len(self.iterations)
 
-    def __iter__(self) -> Iterator[Iteration]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.iterations)
 
     def __getitem__(self, key: int | str) -> Any:

@@ -99,6 +99,11 @@ class Split:
         """What each network says at u."""
         return [net(gather(u)) for net, gather in zip(self.nets, self.gathers, strict=True)]
 
+    def points(self, u: np.ndarray) -> list[np.ndarray]:
+        """The networks' input matrices at coupled variables u."""
+        inputs = torch.from_numpy(u[: self.inputs.size])
+        return [gather(inputs).numpy().copy() for gather in self.gathers]
+
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
         """Evaluate the networks of the NN block elsewhere, or in another precision; verification stays as it is."""
         if (torch.device(device).type, dtype) != ("cpu", torch.float64):

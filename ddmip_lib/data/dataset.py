@@ -75,10 +75,11 @@ class Dataset:
         )
 
 
-def draw_nonpotable(data: Dataset, n: int, seed: int) -> np.ndarray:
+def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> np.ndarray:
     """The first `n` label-0 rows in the order of a seeded permutation, as indices into ``data.features``.
 
-    Draws of the same seed are nested: a smaller instance is a prefix of a larger one.
+    Draws of the same seed are nested: a smaller instance is a prefix of a larger one. With `repeat` rows are drawn
+    with replacement, so that `n` may exceed their number.
 
     >>> tiny = Dataset("tiny", "stand-in", "0" * 64, np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 0.0]),
     ...                ("ph",), np.arange(4), "classification", True)
@@ -86,10 +87,12 @@ def draw_nonpotable(data: Dataset, n: int, seed: int) -> np.ndarray:
     [0, 2, 3]
     """
     candidates = np.flatnonzero(data.labels == 0)
-    if not 1 <= n <= len(candidates):
-        raise ValueError(f"n = {n}: {data.name!r} has {len(candidates)} label-0 rows; choose n from 1 to that")
+    if n < 1 or (n > len(candidates) and not repeat):
+        remedy = "choose n from 1 to that, or repeat=True to draw them with replacement"
+        raise ValueError(f"n = {n}: {data.name!r} has {len(candidates)} label-0 rows; {remedy}")
     # RandomState, whose stream numpy guarantees for ever: stored instances must stay reproducible
-    return np.random.RandomState(seed).permutation(candidates)[:n]
+    draw = np.random.RandomState(seed)
+    return draw.choice(candidates, n) if repeat else draw.permutation(candidates)[:n]
 
 
 def light_range(trees: Mapping[str, Dataset]) -> tuple[float, float]:

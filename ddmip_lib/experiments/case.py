@@ -18,7 +18,7 @@ class Case:
 
     experiment: str
     problem: str
-    """``"water"``, ``"trees"`` or ``"site_care"``."""
+    """``"water"``, ``"water_repeated"`` (samples drawn with replacement), ``"trees"`` or ``"site_care"``."""
     network: str
     """``"4x32"`` (hidden layers x units), or an architecture such as ``"lstm"``."""
     size: int

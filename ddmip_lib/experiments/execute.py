@@ -15,6 +15,7 @@ from torch import nn
 from ..compiled import Compiled
 from ..data import Dataset, draw_nonpotable, load_water
 from ..incumbent import Incumbent
+from ..pricing.market import Rounds
 from ..problem import NeuralMIP
 from ..problems import site_care, tree_planting, water_potability
 from ..solution import Solution
@@ -27,13 +28,15 @@ TRACE = 100
 """At most so many iterations are kept in a row."""
 WARM_UP_SECONDS = 10.0
 CONVERGED = 1e-4
+WATER = {"water": False, "water_repeated": True}
+"""Problems on the water data, and whether their samples are drawn with replacement."""
 
 
 def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
     """The case's problem (with another size: its small sibling)."""
     size = case.size if size is None else size
-    if case.problem == "water":
-        return water_potability(n=size, net=nets[0], seed=case.seed)
+    if case.problem in WATER:
+        return water_potability(n=size, net=nets[0], seed=case.seed, repeat=WATER[case.problem])
     builders: dict[str, Callable[..., NeuralMIP]] = {"trees": tree_planting, "site_care": site_care}
     return builders[case.problem](grid=size, nets=nets, seed=case.seed)
 
@@ -93,12 +96,17 @@ def _of_history(solution: Solution) -> dict[str, Any]:
         return {"iterations": solution.details.get("steps")}
     last = history[-1]
     kept = np.unique(np.linspace(0, len(history) - 1, min(TRACE, len(history))).astype(int))
-    names = ("k", "seconds", "primal_residual", "dual_residual", "objective")
-    return {
+    residuals: dict[str, Any] = {}
+    names: tuple[str, ...] = ("k", "seconds", "lp_value", "incumbent", "options", "new")
+    if not isinstance(history, Rounds):
+        names = ("k", "seconds", "primal_residual", "dual_residual", "objective")
+        residuals = {
+            "converged": bool(last.primal_residual < CONVERGED),
+            "primal_residual": rounded(last.primal_residual),
+            "dual_residual": rounded(last.dual_residual),
+        }
+    return residuals | {
         "iterations": len(history),
-        "converged": bool(last.primal_residual < CONVERGED),
-        "primal_residual": rounded(last.primal_residual),
-        "dual_residual": rounded(last.dual_residual),
         "seconds_mip": rounded(float(history["seconds_mip"].sum())),
         "seconds_nn": rounded(float(history["seconds_nn"].sum())),
         "trace": {name: [rounded(v) for v in history[name][kept]] for name in names},
@@ -112,7 +120,10 @@ def _incumbents(solution: Solution) -> list[tuple[float, float]]:
 
 def _scalars(solution: Solution) -> dict[str, Any]:
     kept = {k: v for k, v in solution.details.items() if isinstance(v, (bool, int, float, str))}
-    return {k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()}
+    scalars: dict[str, Any] = {k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()}
+    if "prices" in solution.details:
+        scalars["prices"] = [rounded(price) for price in solution.details["prices"]]
+    return scalars
 
 
 def _peak_memory() -> float:
@@ -139,10 +150,10 @@ def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]
     """What `verify` needs, without any value of the data: adjustments and row numbers, or the model's variables."""
     if solution.values is None:
         return {}
-    if case.problem != "water":
+    if case.problem not in WATER:
         return {"values": encode(solution.values), "dtype": "float64"}
     data = load_water()
-    drawn = draw_nonpotable(data, case.size, case.seed)
+    drawn = draw_nonpotable(data, case.size, case.seed, WATER[case.problem])
     net = problem.predictors[0].net
     exact = solution.inputs[0] - samples(data, drawn, net)
     short = exact.astype(np.float32)

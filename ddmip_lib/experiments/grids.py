@@ -1,4 +1,4 @@
-"""The five experiments as data: each profile is a list of cases, seed 42 of every setting first."""
+"""The experiments as data: each profile is a list of cases, seed 42 of every setting first."""
 
 from __future__ import annotations
 
@@ -97,6 +97,26 @@ def e5(profile: str) -> list[Case]:
     return found
 
 
+def e6(profile: str) -> list[Case]:
+    """Beyond the paper: recovery, price coordination and certificates, on the instances of E1, E4 and E5; then n
+    from 100 to 5,000 with samples drawn again and again."""
+    if profile == "quick":
+        quick = _water("e6", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-recover", "prices"], 20.0)
+        return [*quick, Case("e6", "trees", "2x16", 3, FIRST, "prices", 20.0)]
+    cells = (E1_NETWORKS, E1_SIZES)
+    found = _water("e6", *cells, [FIRST], ["prices"], 60.0)
+    found += _water("e6", *cells, [FIRST], ["dd-paper-recover", "dd-recover"])
+    for seed in SEEDS:
+        found += [Case("e6", "trees", net, 6, seed, "prices", 60.0) for net in E5_NETWORKS]
+        found += [Case("e6", "site_care", net, 6, seed, "prices", 60.0) for net in ("2x16", "8x32")]
+    found += _water("e6", E4_NETWORKS, [100], [FIRST], ["prices"], 60.0)
+    sizes = (100, 200, 500, 1000, 2000, 5000)
+    found += [Case("e6", "water_repeated", "6x64", n, FIRST, "prices", 600.0) for n in sizes]
+    for seed in SEEDS[1:]:
+        found += _water("e6", *cells, [seed], ["prices"], 60.0)
+    return found + _water("e6", *cells, [FIRST], ["certificate"], 600.0)
+
+
 def peers(profile: str) -> list[Case]:
     """Exact models by other libraries, which the extra ``peers`` installs; 2x16 with 20 samples is the largest
     instance here that Gurobi's size-limited licence takes."""
@@ -113,6 +133,7 @@ EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {
     "e3": e3,
     "e4": e4,
     "e5": e5,
+    "e6": e6,
     "peers": peers,
 }
 PROFILES = ("quick", "full")

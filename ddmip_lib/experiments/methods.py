@@ -11,6 +11,7 @@ from ..bigm import BigM
 from ..decomposition import DualDecomposition
 from ..enumeration import Enumeration
 from ..gradient_heuristic import SingleStepGradient
+from ..pricing.coordination import PriceCoordination
 from ..problem import NeuralMIP
 from ..problems import SiteCare, grid_search
 from ..solution import Solution
@@ -50,6 +51,12 @@ def _without_multipliers(device: str) -> DualDecomposition:
     return solver
 
 
+def _paper_recovering(device: str) -> DualDecomposition:
+    solver = _paper(device)
+    solver.recover = True
+    return solver
+
+
 class GridSearch:
     """`grid_search` of a `SiteCare` problem as a method like the others; nothing in it is random."""
 
@@ -73,6 +80,11 @@ METHODS: dict[str, Method] = {
     "dd-graph": Method(
         lambda device: DualDecomposition(split="graph", device=device), False, "graph split, our defaults"
     ),
+    "dd-paper-recover": Method(_paper_recovering, False, "the paper's settings, recovered"),
+    "dd-recover": Method(
+        lambda device: DualDecomposition(recover=True, device=device), False, "Algorithm 1, our defaults, recovered"
+    ),
+    "prices": Method(lambda device: PriceCoordination(device=device), False, "price coordination"),
     "ssg-printed": Method(lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"),
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),

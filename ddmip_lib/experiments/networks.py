@@ -62,8 +62,9 @@ def digest(nets: list[nn.Module]) -> str:
 
 def data_sets(case: Case) -> dict[str, Dataset]:
     """The data that the case's networks learn from, by the name of the file that holds their weights."""
-    named = {"water": load_water()} if case.problem == "water" else load_trees()
-    prefix = "" if case.problem == "water" else "tree_"
+    water = case.problem.startswith("water")
+    named = {"water": load_water()} if water else load_trees()
+    prefix = "" if water else "tree_"
     return {
         f"{prefix}{name.replace(' ', '_').lower()}_{case.network}_seed{case.seed}.npz": data
         for name, data in named.items()

@@ -56,7 +56,7 @@ def run(
     if not cases:
         raise ValueError(f"the {profile} profile of {experiment} has no case on {device!r} with {only!r} in its key.")
     if folder is None:
-        found = {source("water" if case.problem == "water" else "trees") for case in cases}
+        found = {source("water" if case.problem.startswith("water") else "trees") for case in cases}
         if found != {"real"}:
             raise ValueError(
                 "published results come from the real data: set DDMIP_DATA_DIR, or name another folder for these rows."

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from ..data import load_water
-from .execute import build, potable, samples
+from ..data import draw_nonpotable, load_water
+from .execute import WATER, build, potable, samples
 from .networks import data_sets, digest, networks_of
 from .rows import Row, decode
 
@@ -37,7 +37,7 @@ def verify_row(row: Row, weights: Path) -> str | None:
         if stored:
             return stored
         raise NotVerifiable("its network is too large to be stored, and training it here gives other weights")
-    found = _water(row, nets[0]) if row.problem == "water" else _by_model(row, nets)
+    found = _water(row, nets[0]) if row.problem in WATER else _by_model(row, nets)
     if isinstance(found, str):
         return found
     if abs(found - row.objective) > TOLERANCE * max(1.0, abs(row.objective)):
@@ -50,8 +50,8 @@ def _water(row: Row, net: nn.Module) -> float | str:
     data = load_water()
     place = {int(number): at for at, number in enumerate(data.row_numbers)}
     at = np.array([place[number] for number in row.point["rows"]])
-    if (data.labels[at] != 0).any() or len(set(at.tolist())) != row.size:
-        return "its samples are not distinct rows labelled 0"
+    if (at != draw_nonpotable(data, row.size, row.seed, WATER[row.problem])).any():
+        return "its samples are not those that its seed draws"
     moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
     spent = max(np.maximum(moved, 0).sum(axis=0).max(), np.maximum(-moved, 0).sum(axis=0).max())
     if spent > BUDGET + TOLERANCE:

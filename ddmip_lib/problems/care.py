@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import nn
 from ..data import Dataset, load_trees
 from ..errors import ProblemError
 from ..problem import NeuralMIP
-from .trees import Plot, add_survivals, draw_plot, in_order, plant
+from .trees import Plot, Way, add_survivals, draw_plot, in_order, plant, planting_blocks
 
 
 class SiteCare(NeuralMIP):
@@ -107,7 +108,25 @@ def site_care(
     problem.plot, problem.edges, problem.budgets, problem.doses = plot, edges, budgets, doses
     add_survivals(problem, ordered, inputs, s)
     problem.set_start(*[plot.sites] * len(ordered))
+    if not doses:  # a block is a box: doses with m + z <= 1 are not
+        problem.set_blocks(planting_blocks(plot, _ways(problem), budgets, ["light", "soil", "sterilising"]))
     return problem
+
+
+def _ways(problem: SiteCare) -> list[Way]:
+    """A light category and a soil for every site; only the light inside the category is left to choose."""
+    sites, each = problem.plot.sites, np.arange(len(problem.plot.sites))
+    rate, ways = np.zeros((7, 3)), []
+    rate[0, 0] = 1.0
+    for category, soil in itertools.product(range(3), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))):
+        lower = sites.copy()
+        lower[:, 1:4], lower[:, 5:] = np.eye(3)[category], soil
+        upper, base = lower.copy(), lower.copy()
+        lower[:, 0], upper[:, 0] = problem.edges[category], problem.edges[category + 1]
+        base[:, 0] = np.clip(sites[:, 0], lower[:, 0], upper[:, 0])
+        fixed = np.concatenate([problem.usage(i, base[[i]]) for i in each.tolist()])
+        ways.append(Way(each, lower, upper, base, fixed, rate))
+    return ways
 
 
 def light_edges(data: Mapping[str, Dataset]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from torch import nn
 
 from ..data import Dataset, light_range, load_trees
 from ..errors import ProblemError
+from ..pricing.blocks import Blocks, Mode
 from ..problem import NeuralMIP
 
 
@@ -53,14 +55,49 @@ def tree_planting(
     model = Model("tree planting")
     z = model.addMatrixVar((grid * grid,), vtype="B", name="z")
     s = plant(model, plot)
-    model.addCons(z.sum() <= (plot.beta if beta is None else beta), name="sterilising budget")
+    most = plot.beta if beta is None else beta
+    model.addCons(z.sum() <= most, name="sterilising budget")
 
     problem = NeuralMIP(model, name=f"tree planting ({grid} x {grid}, seed={seed})")
     inputs = plot.sites.astype(object)
     inputs[:, 6] = z
     add_survivals(problem, ordered, inputs, s)
     problem.set_start(*[plot.sites] * len(ordered))
+    treated = plot.sites.copy()
+    treated[:, 6] = 1.0
+    each = np.arange(len(treated))
+    ways = [Way(each, x, x, x, np.full((len(x), 1), z), np.zeros((7, 1))) for z, x in enumerate((plot.sites, treated))]
+    problem.set_blocks(planting_blocks(plot, ways, [most], ["sterilising"]))
     return problem
+
+
+class Way(NamedTuple):
+    """One treatment of some sites: their number, box and base point, and what it takes of the treatments' budgets."""
+
+    site: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    base: np.ndarray
+    fixed: np.ndarray
+    rate: np.ndarray
+
+
+def planting_blocks(
+    plot: Plot, ways: Sequence[Way], budgets: Sequence[float] | np.ndarray, names: Sequence[str]
+) -> Blocks:
+    """Each site is a block, each species on each treatment a mode; targets are resources that survivals give."""
+    kinds, modes = len(plot.cost), []
+    for k, way in itertools.product(range(kinds), ways):
+        b, per_value = len(way.site), np.zeros(1 + len(names) + kinds)
+        per_value[1 + len(names) + k] = -1.0
+        fixed = np.hstack([np.full((b, 1), plot.cost[k]), way.fixed, np.zeros((b, kinds))])
+        rate = np.hstack([np.zeros((7, 1)), way.rate, np.zeros((7, kinds))])
+        modes.append(
+            Mode(way.site, way.site, way.lower, way.upper, way.base, rate, rate, fixed, per_value, predictor=k, cap=1.0)
+        )
+    capacities = np.concatenate([[plot.budget], budgets, -plot.gamma])
+    targets = [f"target {k}" for k in range(kinds)]
+    return Blocks(modes, capacities, optional=False, resources=["planting", *names, *targets])
 
 
 class Plot(NamedTuple):

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from pyscipopt import Model
 from torch import nn
 
 from ..data import Dataset, draw_nonpotable, load_water
+from ..pricing.blocks import Blocks, Mode
 from ..problem import NeuralMIP
 
 
 def water_potability(
-    n: int, net: nn.Module, seed: int = 42, budget: float = 2.0, data: Dataset | None = None
+    n: int, net: nn.Module, seed: int = 42, budget: float = 2.0, data: Dataset | None = None, repeat: bool = False
 ) -> NeuralMIP:
     r"""Maximise the number of potable samples among `n` that are not, in standardised units:
 
     $$\max \sum_i y_i \quad\text{s.t.}\quad x_{ij} = w_{ij} + a_{ij} - b_{ij},\quad
     \sum_i a_{ij} \le \gamma,\quad \sum_i b_{ij} \le \gamma,\quad y_i = 1[f(x_i) > 0],\quad 0 \le a, b \le \gamma.$$
 
-    The samples $w$ are drawn from the rows labelled 0 by `seed`; `budget` is $\gamma$, shared by all samples, for
-    each feature and direction. `net` maps nine standardised features to one logit; where it carries `mean` and
-    `std` (every network from `train` and `load_npz` does) these standardise the data.
+    The samples $w$ are drawn from the rows labelled 0 by `seed` (with `repeat`, with replacement); `budget` is
+    $\gamma$, shared by all samples, for each feature and direction. `net` maps nine standardised features to one
+    logit; where it carries `mean` and `std` (every network from `train` and `load_npz` does) these standardise the
+    data.
 
     >>> from ddmip_lib.predictors import mlp
     >>> water_potability(n=3, net=mlp(2, 16, 9))
@@ -31,7 +35,7 @@ def water_potability(
     if budget <= 0:
         raise ValueError(f"budget={budget} must be positive: it is what may be added to each feature.")
     data = load_water() if data is None else data
-    rows = draw_nonpotable(data, n, seed)
+    rows = draw_nonpotable(data, n, seed, repeat)
     mean = np.asarray(getattr(net, "mean", data.mean), dtype=float)
     std = np.asarray(getattr(net, "std", data.std), dtype=float)
     w = (data.features[rows] - mean) / std
@@ -47,7 +51,17 @@ def water_potability(
         model.addCons(b[:, j].sum() <= budget, name=f"budget down {feature}")
     model.setObjective(y.sum(), "maximize")
 
-    problem = NeuralMIP(model, name=f"water potability (n={n}, seed={seed})")
+    problem = NeuralMIP(model, name=f"water potability (n={n}, seed={seed}{', repeated' * repeat})")
     problem.add_predictor(net, x, y, output="classification")
     problem.set_start(w)
+    problem.set_blocks(_blocks(w, budget, data.feature_names))
     return problem
+
+
+def _blocks(w: np.ndarray, budget: float, features: Sequence[str]) -> Blocks:
+    """Each sample is a block: one mode, which uses the budgets by what is added and taken away."""
+    (n, p), each = w.shape, np.arange(len(w))
+    up, down = np.hstack([np.eye(p), np.zeros((p, p))]), np.hstack([np.zeros((p, p)), np.eye(p)])
+    mode = Mode(each, each, w - budget, w + budget, w, up, down, np.zeros((n, 2 * p)), np.zeros(2 * p))
+    names = [f"{way} {feature}" for way in ("up", "down") for feature in features]
+    return Blocks([mode], np.full(2 * p, budget), resources=names)

@@ -10,9 +10,13 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from pyscipopt import SCIP_PARAMSETTING, Model, quicksum
+import torch
+from pyscipopt import SCIP_PARAMSETTING, Model
 from torch import nn
 
+from ..bounds import Box, Graph, constant_bounds, crown, network_graph
+from ..bounds import embed as embed_graph
+from ..bounds.lines import relu_lines as lines_of_relu
 from ..layers import interval_bounds
 
 Bounds = list[tuple[np.ndarray, np.ndarray]]
@@ -49,13 +53,12 @@ def relu_lines(low: np.ndarray, high: np.ndarray, slope: float | None = None) ->
     Units that cannot switch get their own line, others the chord above and, below, slope 1 or 0, whichever leaves
     the smaller area, or `slope`.
 
-    >>> relu_lines(np.array([-1.0, -3.0, 1.0]), np.array([3.0, 1.0, 2.0]))
-    (array([1., 0., 1.]), array([0.75, 0.25, 1.  ]), array([0.75, 0.75, 0.  ]))
+    >>> relu_lines(np.array([-1.0, -3.0, 1.0]), np.array([3.0, 1.0, 2.0]))[:2]
+    (array([1., 0., 1.]), array([0.75, 0.25, 1.  ]))
     """
-    on, switches = low >= 0, (low < 0) & (high > 0)
-    chord = np.divide(high, high - low, out=on.astype(float), where=switches)
-    below = high > -low if slope is None else np.full(low.shape, slope)
-    return np.where(switches, below, on).astype(float), chord, np.where(switches, -chord * low, 0.0)
+    lines = lines_of_relu(torch.tensor(low), torch.tensor(high))
+    below = lines.below if slope is None else torch.where(lines.free, slope, lines.below)
+    return below.numpy(), lines.above.numpy(), lines.above_shift.numpy()
 
 
 def crown_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None) -> Bounds:
@@ -66,31 +69,22 @@ def crown_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, 
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> low, high = crown_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[-1]
-    >>> low.item(), high.item()
+    >>> round(low.item(), 9), round(high.item(), 9)
     (-3.0, 4.25)
     """
-    parts, found, lines = weights(layers), Bounds(), list[tuple[np.ndarray, ...]]()
-    inner = lower, upper
-    for i, (theta, beta) in enumerate(parts):
-        ends = []
-        for sign in (1.0, -1.0):
-            coef = np.broadcast_to(sign * theta, (len(lower), *theta.shape))
-            const = np.broadcast_to(sign * beta, coef.shape[:2])
-            step = const + _least(coef, *inner)
-            for (matrix, bias), (below, chord, shift) in zip(parts[:i][::-1], lines[::-1], strict=True):
-                const = const + np.einsum("nkh,nh->nk", np.minimum(coef, 0), shift)
-                coef = np.where(coef > 0, coef * below[:, None], coef * chord[:, None])
-                const, coef = const + coef @ bias, coef @ matrix
-            ends.append(sign * np.maximum(const + _least(coef, lower, upper), step))
-        found.append((ends[0], ends[1]))
-        lines.append(relu_lines(*found[-1], slope))
-        inner = np.maximum(ends[0], 0), np.maximum(ends[1], 0)
-    return found
+    graph = _graph(layers)
+    slopes = [
+        torch.full((len(lower), graph.nodes[node].units), slope).double()
+        for node in graph.activations
+        if slope is not None
+    ]
+    found = crown(graph, Box(torch.tensor(lower), torch.tensor(upper)), slopes or None)
+    return [(low.numpy(), high.numpy()) for low, high in found.nodes[1::2]]
 
 
-def _least(coef: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The smallest values of linear forms over boxes."""
-    return np.einsum("nkp,np->nk", np.maximum(coef, 0), low) + np.einsum("nkp,np->nk", np.minimum(coef, 0), high)
+def _graph(layers: list[nn.Module]) -> Graph:
+    """Input, Linear, ReLU, Linear, ...: every other node is a Linear layer."""
+    return network_graph(nn.Sequential(*layers), weights(layers)[0][0].shape[1])
 
 
 def ambiguous(bounds: Bounds) -> np.ndarray:
@@ -115,27 +109,10 @@ def embed(model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed
     >>> len(outputs), model.getNBinVars()
     (1, 5)
     """
-    values = list(x)
-    for i, (theta, beta) in enumerate(weights(layers)):
-        lows, highs = (end[0] for end in bounds[i])
-        sums = [
-            quicksum(float(c) * v for c, v in zip(row, values, strict=True)) + float(b)
-            for row, b in zip(theta, beta, strict=True)
-        ]
-        hidden = i + 1 < len(bounds)
-        values = []
-        for a, low, high in zip(sums, map(float, lows), map(float, highs), strict=True):
-            switches = hidden and low < 0 < high
-            z = model.addVar(lb=max(low, 0.0) if hidden else low, ub=max(high, 0.0) if hidden else high)
-            values.append(z)
-            if switches:
-                on = model.addVar(vtype="C" if relaxed else "B", ub=1.0)
-                model.addCons(z >= a)
-                model.addCons(z <= a - low * (1 - on))
-                model.addCons(z <= high * on)
-            elif not hidden or low >= 0:
-                model.addCons(z == a)
-    return values
+    graph = _graph(layers)
+    ranges = [(torch.tensor(low), torch.tensor(high)) for low, high in bounds]
+    nodes = [ranges[i // 2] for i in range(len(graph.nodes))]  # what enters a ReLU stands for its output as well
+    return embed_graph(model, x, graph, constant_bounds(nodes, graph.n_in), relaxed=relaxed)
 
 
 class Search(NamedTuple):

@@ -1,0 +1,64 @@
+"""CROWN and interval arithmetic: bounds of every node, and linear forms below and above the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .graph import Graph
+from .regions import Box
+from .result import Bounds, Range, constant_bounds, in_chunks
+from .sweep import PerUnit, Sweep
+
+CHUNK = 2**22  # numbers in a tensor of coefficients
+
+
+@torch.no_grad()
+def crown(
+    graph: Graph,
+    region: Box,
+    slopes: PerUnit | None = None,
+    splits: PerUnit | None = None,
+    known: Sequence[Range] | None = None,
+    tighten: bool = True,
+) -> Bounds:
+    r"""Bounds of the nodes that enter activations, each the better of one interval step and CROWN, and of the outputs.
+
+    `slopes`: lower slopes in [0, 1] for every pass, (n, units) for each activation; by default of the smaller area.
+    `splits`: -1 (off), 0 or 1 (on), (n, units) for each activation: the bounds hold where these units are so.
+    `known`: sound bounds of all nodes (`Bounds.nodes` of the parent in a search), to be improved; with `tighten=False`
+    the nodes before the output get no pass of their own.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> from .reader import network_graph
+    >>> bounds = crown(network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2)))
+    >>> round(bounds.lower.item(), 9), round(bounds.upper.item(), 9)
+    (-3.0, 4.25)
+    """
+
+    def solve(region: Box, slopes: Any, splits: Any, known: Any) -> Bounds:
+        return Sweep(graph, region, slopes, splits).run(known, tighten).result(slopes)
+
+    return in_chunks(rows_at_once(graph), region, solve, slopes, splits, known)
+
+
+@torch.no_grad()
+def intervals(graph: Graph, region: Box) -> Bounds:
+    """Bounds of every node by interval arithmetic over the box of the region; the forms are constants.
+
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> from .reader import network_graph
+    >>> bounds = intervals(network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2)))
+    >>> round(bounds.lower.item(), 9), round(bounds.upper.item(), 9)
+    (-4.5, 5.0)
+    """
+    return constant_bounds(Sweep(graph, region).run(tighten=False).ranges, graph.n_in)
+
+
+def rows_at_once(graph: Graph, copies: int = 1) -> int:
+    """How many regions fit into memory comfortably, with so many tensors of coefficients at a time."""
+    widest = max(node.units for node in graph.nodes)
+    followed = max([graph.n_out, *(graph.nodes[node].units for node in graph.hidden)])
+    return max(1, CHUNK // (2 * followed * widest * copies))

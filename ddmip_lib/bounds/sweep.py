@@ -1,0 +1,152 @@
+r"""One sweep through a network: ranges of the nodes from front to back, linear forms from each node back to the input.
+
+A value $C v + \kappa$ of a node is followed back: affine maps are put in, each activation is replaced by its line below
+where the coefficient is positive and by its line above where it is negative, and what reaches the input is minimised
+over the region. Upper bounds are lower bounds of the negative; both sides travel together, as 2k rows.
+All bounds are pushed outward by what floating point can have changed: see `rounding`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .graph import ACTIVATIONS, Activation, Affine, Graph, Input, Sum
+from .lines import LINES, Lines
+from .regions import Box
+from .result import Bounds, Range
+from .rounding import step_error
+
+PerUnit = Sequence[Tensor | None]  # one entry for each activation, in the order of `graph.activations`
+
+
+@dataclass(eq=False)
+class Sweep:
+    """What is known about the nodes of a graph on some regions: their ranges, their lines and their rounding."""
+
+    graph: Graph
+    region: Box
+    slopes: PerUnit | None = None
+    splits: PerUnit | None = None
+    ranges: list[Range] = field(default_factory=list)
+    lines: dict[int, Lines] = field(default_factory=dict)
+    errors: list[Tensor] = field(default_factory=list)
+    empty: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
+
+    def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> Sweep:
+        """Find the ranges of all nodes, each from those before it."""
+        box = self.region.box()
+        sizes = [box.size]
+        places = {node: place for place, node in enumerate(self.graph.hidden)}
+        for index, node in enumerate(self.graph.nodes):
+            if isinstance(node, Activation):
+                self.lines[index] = LINES[node.kind](*self.ranges[node.parent])
+            self.errors.append(step_error(self.graph, index, sizes))
+            low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
+            if known is not None:
+                low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
+            if tighten and index in places and index > 0:
+                ends = self.bounds(index)
+                low, high = torch.maximum(low, ends[:, : node.units]), torch.minimum(high, -ends[:, node.units :])
+            self.ranges.append(self._clip(low, high, places[index]) if index in places else (low, high))
+            if index > 0:
+                sizes.append(torch.maximum(*(end.abs() for end in self.ranges[-1])))
+        return self
+
+    def _step(self, index: int) -> Range:
+        """The range of a node from those of its parents, by interval arithmetic."""
+        node, error = self.graph.nodes[index], self.errors[index]
+        low, high = self.ranges[node.parents[0]]
+        if isinstance(node, Affine):
+            plus, minus = node.weight.clamp(min=0.0).T, node.weight.clamp(max=0.0).T
+            low, high = low @ plus + high @ minus + node.bias, high @ plus + low @ minus + node.bias
+        elif isinstance(node, Sum):
+            low, high = (torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1))
+        elif isinstance(node, Activation):
+            low, high = ACTIVATIONS[node.kind](low), ACTIVATIONS[node.kind](high)
+            if node.kind == "relu":
+                return low, high  # without rounding
+        return low - error, high + error
+
+    def _clip(self, low: Tensor, high: Tensor, place: int) -> Range:
+        """The range on the side of each split that the row is on."""
+        split = None if self.splits is None else self.splits[place]
+        if split is None:
+            return low, high
+        self.empty = self.empty | (((split > 0) & (high < 0)) | ((split < 0) & (low > 0))).any(-1)
+        low, high = torch.where(split > 0, low.clamp(min=0.0), low), torch.where(split < 0, high.clamp(max=0.0), high)
+        crossed = low > high  # in empty rows alone
+        return torch.where(crossed, 0.0, low), torch.where(crossed, 0.0, high)
+
+    def forms(self, index: int, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> tuple[Tensor, Tensor]:
+        r"""Linear forms $A u + b$ below the values of a node (the first k rows) and below their negatives.
+
+        `slopes` and `duals` (multipliers of the splits) are (n, units) or (n, 2k, units) for each activation.
+        """
+        units = self.graph.nodes[index].units
+        unit = torch.eye(units, dtype=torch.float64, device=self.region.lower.device)
+        coefs = {index: torch.cat([unit, -unit])[None]}
+        const = unit.new_zeros(1, 2 * units)
+        places = {node: place for place, node in enumerate(self.graph.activations)}
+        for i in range(index, 0, -1):
+            if i not in coefs:
+                continue
+            node, coef = self.graph.nodes[i], coefs.pop(i)
+            if isinstance(node, Activation):
+                line, error = self.lines[i], self.errors[i]
+                plus = coef.clamp(min=0.0)
+                minus = coef - plus
+                const = const + _times(plus, line.below_shift - error) + _times(minus, line.above_shift + error)
+                below, slope = line.below[:, None], _entry(slopes, places[i])
+                if slope is not None:
+                    below = torch.where(line.free[:, None], slope, below)
+                coef = plus * below + minus * line.above[:, None]
+                split, dual = _entry(self.splits, places[i]), _entry(duals, places[i])
+                if split is not None and dual is not None:
+                    coef = coef - dual * split
+            else:
+                const = const - _times(coef.abs(), self.errors[i])
+                if isinstance(node, Affine):
+                    const, coef = const + coef @ node.bias, coef @ node.weight
+            for parent in node.parents:
+                coefs[parent] = coefs[parent] + coef if parent in coefs else coef
+        shape = (len(self.region), 2 * units, self.graph.n_in)
+        coef = coefs[0].expand(shape) if 0 in coefs else unit.new_zeros(shape)
+        return coef, const - _times(coef.abs(), self.errors[0])
+
+    def bounds(self, index: int) -> Tensor:
+        """Lower bounds (n, 2k) of the values of a node and of their negatives."""
+        coef, const = self.forms(index, self.slopes)
+        return self.region.smallest(coef) + const
+
+    def result(self, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> Bounds:
+        """The bounds of the outputs with these slopes in the last pass."""
+        q = self.graph.n_out
+        coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
+        ends, (low, high) = self.region.smallest(coef) + const, self.ranges[-1]
+        low, high = torch.maximum(low, ends[:, :q]), torch.minimum(high, -ends[:, q:])
+        return Bounds(
+            nodes=[*self.ranges[:-1], (low, high)],
+            lower_form=(coef[:, :q], const[:, :q]),
+            upper_form=(-coef[:, q:], -const[:, q:]),
+            lower=torch.where(self.empty[:, None], torch.inf, low),
+            upper=torch.where(self.empty[:, None], -torch.inf, high),
+            empty=self.empty,
+        )
+
+
+def _times(coef: Tensor, vector: Tensor) -> Tensor:
+    """Forms (n or 1, k, h) at vectors (n, h)."""
+    return (coef @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _entry(parts: PerUnit | None, place: int) -> Tensor | None:
+    """What is given for one activation, with an axis for the forms."""
+    part = None if parts is None else parts[place]
+    return part[:, None] if part is not None and part.dim() == 2 else part

@@ -1,0 +1,97 @@
+"""Column recovery: the best choice among points that a method has visited, each block from an iteration of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from ..compiled import Compiled
+from ..incumbent import Incumbent
+from ..problem import NeuralMIP, check_call
+from ..solution import Solution
+from .blocks import Blocks
+from .market import Market, blocks_of
+from .oracle import Task, pull_back
+from .search import judge
+
+MOST = 40
+"""Points of one block that are pulled back: the cheapest ones, where resources cost by their scarcity alone."""
+
+
+def recover(
+    problem: NeuralMIP, points: Sequence[Sequence[np.ndarray]], time_limit: float = 60.0, seed: int = 0
+) -> Solution:
+    """The best choice among visited points; a point is a list of input matrices, one for each predictor.
+
+    Every row of every matrix becomes an option of its block, in the mode whose box is nearest; points of class 1 are
+    pulled back to where the class changes, so that they use as little as they can. Then SCIP chooses.
+
+    >>> from ddmip_lib.predictors import mlp
+    >>> from ddmip_lib.problems import water_potability
+    >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
+    >>> solution = recover(problem, [problem.start, [problem.start[0] + 1.0]])
+    >>> solution.status, bool(problem.verify(solution))
+    ('stopped', True)
+    """
+    began = time.perf_counter()
+    check_call(problem, time_limit, seed)
+    blocks = blocks_of(problem, "recovery")
+    incumbent = Incumbent(Compiled(problem.model, problem.predictors), began)
+    incumbent.consider_start(problem.start, time_limit)
+    market = Market.empty(blocks, incumbent, began + time_limit, seed)
+    recover_into(market, points, seed)
+    status = "time_limit" if market.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
+    details = {"incumbents": incumbent.found, "options": len(market.pool)}
+    seconds = time.perf_counter() - began
+    return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
+
+
+def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: int = 0) -> None:
+    """Fill the pool of a market with visited points and choose; the choice competes with the market's incumbent."""
+    blocks, predictors = market.blocks, market.incumbent.compiled.predictors
+    for number in np.unique(blocks.predictor).tolist():
+        if market.seconds_left <= 0:
+            return
+        rows = np.flatnonzero(blocks.predictor == number)
+        at, u = _nearest(blocks, rows, np.stack([blocks.base[rows], *(x[number][blocks.row[rows]] for x in points)]))
+        net = predictors[number]
+        if net.kind == "classification":
+            at, u = _cheapest(market, *(part[net.raw(u)[:, 0] > 0] for part in (at, u)))
+            if len(at):
+                u = pull_back(net.net, _task(market, at), torch.from_numpy(u)).numpy()
+        market.pool.add(*judge(market, number, at, u))
+    if len(market.pool):
+        market.lp = market.pool.prices()
+        market.offer(market.pool.rounded(market.lp.shares))
+        market.choose(gap=1e-6, nodes=300, seed=seed)
+
+
+def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points x, (visits, rows, p), as options: each in the box of that mode of its block which is nearest."""
+    clipped = np.clip(x, blocks.lower[rows], blocks.upper[rows])
+    distance = np.abs(x - clipped).sum(axis=2)
+    least = np.full((len(x), blocks.n), np.inf)
+    for column, i in zip(distance.T, blocks.block[rows], strict=True):
+        least[:, i] = np.minimum(least[:, i], column)
+    visit, row = np.nonzero(distance <= least[:, blocks.block[rows]])
+    return rows[row], clipped[visit, row]
+
+
+def _cheapest(market: Market, at: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """At most `MOST` points of each block, no two the same."""
+    _, first = np.unique(np.column_stack([at, np.round(u, 6)]), axis=0, return_index=True)
+    at, u = at[first], u[first]
+    cost = market.blocks.use(at, u, np.zeros(len(at))) @ market.seen
+    order = np.lexsort((cost, market.blocks.block[at]))
+    block = market.blocks.block[at[order]]
+    rank = np.arange(len(order)) - np.searchsorted(block, block)
+    kept = order[rank < MOST]
+    return at[kept], u[kept]
+
+
+def _task(market: Market, at: np.ndarray) -> Task:
+    up, down = (rate[at] for rate in market.blocks.rates(market.seen))
+    return Task.of(market.blocks, at, up, down, np.full(len(at), np.inf))

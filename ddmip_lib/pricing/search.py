@@ -1,0 +1,96 @@
+"""The options of one round: every block and mode, from several starts, in one batch for each network."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..placement import place
+from .market import Market
+from .oracle import MARGIN, Task, follow, pull_back
+
+SINGLE_MARGIN = 1e-4
+"""Logit that a point of class 1 keeps from zero where the networks compute in less than double precision."""
+
+
+class Found(NamedTuple):
+    """Options as parallel arrays: row of the table of `Blocks`, point, value."""
+
+    at: np.ndarray
+    u: np.ndarray
+    value: np.ndarray
+
+
+class Search:
+    """The NN block of price coordination; see `oracle` for what it does from each start."""
+
+    def __init__(self, starts: int, steps: int, device: torch.device, dtype: torch.dtype) -> None:
+        self.starts, self.steps, self.device, self.dtype = starts, steps, device, dtype
+
+    def options(self, market: Market) -> Found:
+        """The best options at the prices seen; rows of the table without freedom are looked at once."""
+        blocks, found = (
+            market.blocks,
+            [Found(np.zeros(0, int), np.zeros((0, market.blocks.base.shape[1])), np.zeros(0))],
+        )
+        free = (blocks.lower < blocks.upper).any(axis=1)
+        for number in np.unique(blocks.predictor).tolist():
+            mine = blocks.predictor == number
+            if len(market.rounds) == 0 and (mine & ~free).any():
+                found.append(judge(market, number, np.flatnonzero(mine & ~free), blocks.base[mine & ~free]))
+            if (mine & free).any():
+                found.append(self._search(market, number, np.flatnonzero(mine & free)))
+        return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+    def _search(self, market: Market, number: int, rows: np.ndarray) -> Found:
+        """One batch through one network."""
+        predictor, at = market.incumbent.compiled.predictors[number], np.tile(rows, self.starts)
+        task, u = self._task(market, at, predictor.kind)
+        key = (number, len(at))
+        if key not in market.networks:
+            plain = self.device.type == "cpu" and self.dtype == torch.float64
+            market.networks[key] = predictor.net if plain else place(predictor.net, self.device, self.dtype, u)
+        network = market.networks[key]
+        u = follow(network, task, u, self.steps)[0]
+        if predictor.kind == "classification":
+            u = pull_back(network, task, u)
+        return judge(market, number, at, u.numpy())
+
+    def _task(self, market: Market, at: np.ndarray, kind: str) -> tuple[Task, Tensor]:
+        """Costs and starts: the base point and the best option known, at the prices seen; the others at random, with
+        prices of their own."""
+        blocks, draw, each = market.blocks, market.draw, len(at) // self.starts
+        up, down = (rate[at] for rate in blocks.rates(market.seen))
+        floor = 1e-3 * max(float(up.max()), float(down.max()), 1e-9)  # nothing is free: capacities are finite
+        noise = np.exp(0.5 * draw.standard_normal((2, *up.shape)))
+        moved = draw.random(up.shape) < 0.4
+        shift = 0.25 * (blocks.upper[at] - blocks.lower[at]) * moved * draw.uniform(-1, 1, up.shape)
+        noise[:, : 2 * each], shift[: 2 * each] = 1.0, 0.0
+        u = blocks.base[at] + shift
+        u[each : 2 * each] = self._best_known(market)[at[:each]]
+        classes = kind == "classification"
+        gain = np.full(len(at), np.inf) if classes else blocks.worth[at] * blocks.gains(market.seen)[at]
+        margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
+        u = np.clip(u, blocks.lower[at], blocks.upper[at])
+        costs = np.maximum(up, floor) * noise[0], np.maximum(down, floor) * noise[1]
+        return Task.of(blocks, at, *costs, gain, margin), torch.from_numpy(u)
+
+    def _best_known(self, market: Market) -> np.ndarray:
+        """For each row of the table its most profitable option at the prices seen; the base point where it has none."""
+        pool, points = market.pool, market.blocks.base.copy()
+        order = np.argsort(pool.value - pool.use @ market.seen, kind="stable")  # the last one written stays
+        points[pool.at[order]] = pool.u[order]
+        return points
+
+
+def judge(market: Market, number: int, at: np.ndarray, u: np.ndarray) -> Found:
+    """Which points are options, with their values by the true network."""
+    blocks, predictor = market.blocks, market.incumbent.compiled.predictors[number]
+    u = np.clip(u, blocks.lower[at], blocks.upper[at])
+    raw = predictor.raw(u)[:, 0]
+    value = blocks.worth[at] * np.minimum(predictor.outputs_of(raw), blocks.cap[at])
+    kept = raw > 0 if predictor.kind == "classification" else np.isfinite(raw)
+    return Found(at[kept], u[kept], value[kept])
