@@ -135,9 +135,9 @@ class Blocks:
         """What one unit above and below the base point costs at these prices: two arrays like the boxes."""
         return tuple(np.stack([getattr(t, k) @ prices for t in self.modes])[self.mode] for k in ("up", "down"))  # type: ignore[return-value]
 
-    def gains(self, prices: np.ndarray) -> np.ndarray:
+    def gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
         """What one unit of value is worth at these prices, for each row: 1 - pi'd."""
-        return (1.0 - np.stack([np.asarray(t.per_value) for t in self.modes]) @ prices)[self.mode]
+        return (counts - np.stack([np.asarray(t.per_value) for t in self.modes]) @ prices)[self.mode]
 
     def use(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Resources that points u, (k, p), of the table's rows `at` take at these values: (k, m)."""

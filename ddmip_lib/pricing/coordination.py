@@ -104,12 +104,15 @@ class PriceCoordination:
         new = len(found.at)
         if before is not None:
             use = market.blocks.use(*found)
-            profit = found.value - use @ before.prices - before.earned[market.blocks.block[found.at]]
+            value = found.value * before.counts
+            profit = value - use @ before.prices - before.earned[market.blocks.block[found.at]]
             new = int((profit > POSITIVE * market.scale).sum())
         market.pool.add(*found)
         market.lp = market.pool.prices()
-        smoothing = self.smoothing if new and before is not None else 0.0
-        market.seen = smoothing * market.seen + (1 - smoothing) * market.lp.prices
+        same = before is not None and before.counts == market.lp.counts
+        smoothing = self.smoothing if new and same else 0.0
+        if len(market.pool):
+            market.seen = smoothing * market.seen + (1 - smoothing) * market.lp.prices
         market.idle = 0 if new else market.idle + 1
         clock.append(time.perf_counter())
         market.offer(market.pool.rounded(market.lp.shares))
@@ -117,7 +120,7 @@ class PriceCoordination:
         market.rounds.prices.append(market.lp.prices)
         latest = Round(
             k=len(market.rounds) + 1,
-            lp_value=market.lp.value,
+            lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
             incumbent=np.nan if market.incumbent.objective is None else market.incumbent.objective,
             options=len(market.pool),
             new=new,
@@ -132,8 +135,8 @@ class PriceCoordination:
     def _solution(self, market: Market, status: str) -> Solution:
         incumbent = market.incumbent
         details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
-        if market.lp is not None and market.lp.lacking <= 1e-9:
-            details |= {"lp_value": market.lp.value, "prices": market.lp.prices, "pool": market.pool}
+        if market.lp is not None and market.lp.counts:
+            details |= {"lp_value": market.objective(market.lp.value), "prices": market.lp.prices, "pool": market.pool}
         if incumbent.values is None and status != "time_limit":
             status = "no_solution_found"
         seconds = time.perf_counter() - incumbent.began

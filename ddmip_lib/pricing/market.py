@@ -93,12 +93,22 @@ class Market:
         """The largest value of an option."""
         return max(float(np.abs(self.pool.value).max(initial=0.0)), 1e-9)
 
-    def offer(self, chosen: np.ndarray) -> None:
+    @property
+    def counts(self) -> float:
+        """What a unit of value counts for at the prices seen: nothing as long as the pool lacks resources."""
+        return 1.0 if self.lp is None else self.lp.counts
+
+    def objective(self, value: float) -> float:
+        """A sum of values in the sense of the model."""
+        s = self.incumbent.compiled.snapshot
+        return s.offset - s.sign * value
+
+    def offer(self, chosen: np.ndarray | None) -> None:
         """Let a choice that the blocks call better compete, completed and verified on the model."""
         s, incumbent = self.incumbent.compiled.snapshot, self.incumbent
-        if not self.blocks.optional and len(chosen) < self.blocks.n:
+        if chosen is None:
             return
-        promised = s.offset - s.sign * float(self.pool.value[chosen].sum())
+        promised = self.objective(float(self.pool.value[chosen].sum()))
         if not s.better(promised, incumbent.objective):
             return
         inputs = self._inputs(chosen)
@@ -117,10 +127,11 @@ class Market:
 
     def choose(self, gap: float, nodes: int, seed: int = 0) -> None:
         """Let SCIP choose among the options that are almost worth their price, then among more of them."""
-        for short in ALMOST:
-            if self.lp is None or self.seconds_left <= 0:
+        for short in (*ALMOST, np.inf):
+            last = short == np.inf
+            if self.lp is None or not self.lp.counts or self.seconds_left <= 0 or (last and self.chosen is not None):
                 return
-            among = np.flatnonzero(self.pool.reduced(self.lp.prices, self.lp.earned) > -short * self.scale)
+            among = np.flatnonzero(self.pool.reduced(self.lp) > -short * self.scale)
             if self.chosen is not None:
                 among = np.union1d(among, self.chosen)
             choice = self.pool.select(among, self.chosen, gap, nodes, self.seconds_left, seed)
@@ -128,12 +139,11 @@ class Market:
                 self.offer(choice)
 
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
-        """The networks' inputs under a choice; a block that chose nothing stays at the base point of its first mode."""
+        """The networks' inputs under a choice; what no block has chosen stays at base points, those of first modes."""
         compiled, blocks = self.incumbent.compiled, self.blocks
         values = compiled.snapshot.lower.copy()
-        first = np.unique(blocks.block, return_index=True)[1]
-        rows = np.concatenate([first, self.pool.at[chosen]])
-        for at, u in zip(rows, np.concatenate([blocks.base[first], self.pool.u[chosen]]), strict=True):
+        rows = np.concatenate([np.arange(len(blocks.block))[::-1], self.pool.at[chosen]])
+        for at, u in zip(rows, np.concatenate([blocks.base[::-1], self.pool.u[chosen]]), strict=True):
             where = compiled.maps[blocks.predictor[at]].index[blocks.row[at]]
             values[where[where >= 0]] = u[where >= 0]
         return compiled.inputs(values)

@@ -20,6 +20,9 @@ from scipy.optimize import linprog
 from ..snapshot import matrix_of, set_time_limit, solution_values
 from .blocks import Blocks
 
+LACKING = 1e-9
+"""So much of a resource may be missing for lack of digits."""
+
 
 @dataclass(frozen=True)
 class Prices:
@@ -30,7 +33,13 @@ class Prices:
     earned: np.ndarray
     shares: np.ndarray
     lacking: float
-    """How much of the resources is missing: above zero, the pool holds no feasible mixture."""
+    """How much of the resources is missing: above zero, the pool holds no feasible mixture, and prices and earnings
+    are those of the mixture that lacks least."""
+
+    @property
+    def counts(self) -> float:
+        """What a unit of value counts for: nothing as long as resources are missing."""
+        return 1.0 if self.lacking <= LACKING else 0.0
 
 
 class Pool:
@@ -51,16 +60,18 @@ class Pool:
         return self.blocks.block[self.at]
 
     def add(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> None:
-        """Add options behind the others, but for those that are there already or that no choice could afford."""
-        blocks, use = self.blocks, self.blocks.use(at, u, value)
-        others_help = np.stack([t.per_value for t in blocks.modes]).min(axis=0) < 0
-        fits = ((use <= blocks.capacities + 1e-9) | others_help | (blocks.fixed.min(axis=0) < 0)).all(axis=1)
-        known = np.column_stack([self.at, np.round(self.u, 6)])
-        key = np.concatenate([known, np.column_stack([at, np.round(u, 6)])[fits]])
+        """Add options behind the others, but for those that are there already. One that alone takes more than there
+        is stays too: no choice holds it, but it teaches the prices."""
+        both = [(self.at, at), (self.u, u), (self.value, value), (self.use, self.blocks.use(at, u, value))]
+        key = np.concatenate([self._key(self.at, self.u), self._key(at, u)])
         _, first = np.unique(key, axis=0, return_index=True)
         first = np.sort(first)  # those that were there come first and stay where they are
-        both = [(self.at, at), (self.u, u), (self.value, value), (self.use, use)]
-        self.at, self.u, self.value, self.use = (np.concatenate([a, b[fits]])[first] for a, b in both)
+        self.at, self.u, self.value, self.use = (np.concatenate([a, b])[first] for a, b in both)
+
+    def _key(self, at: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """What tells options apart: their points to a millionth of the box."""
+        width = self.blocks.upper[at] - self.blocks.lower[at]
+        return np.column_stack([at, np.round((u - self.blocks.base[at]) / np.where(width > 0, width, 1.0), 6)])
 
     def rows(self) -> sp.csr_matrix:
         """Which block each option belongs to, as a matrix (blocks, options)."""
@@ -68,12 +79,17 @@ class Pool:
 
     def prices(self) -> Prices:
         """Solve the linear program; where the pool holds no feasible mixture, the one that lacks least instead."""
+        m, k = len(self.blocks.capacities), len(self)
+        if not self.blocks.optional and len(np.unique(self.block)) < self.blocks.n:  # a block has no option at all
+            return Prices(0.0, np.zeros(m), np.zeros(self.blocks.n), np.zeros(k), np.inf)
+        if k == 0:
+            lacking = float(np.maximum(-self.blocks.capacities, 0).sum())
+            return Prices(0.0, np.zeros(m), np.zeros(self.blocks.n), np.zeros(k), lacking)
         result = self._solve(lacking=False)
         if result.status == 2:
             result = self._solve(lacking=True)
         if result.status != 0:
-            raise RuntimeError(f"the linear program over {len(self)} options failed: {result.message}")
-        m, k = len(self.blocks.capacities), len(self)
+            raise RuntimeError(f"the linear program over {k} options failed: {result.message}")
         shared, own = -result.ineqlin.marginals[:m], -result.ineqlin.marginals[m:]
         earned = own if self.blocks.optional else -result.eqlin.marginals
         shares, lacking = result.x[:k], float(result.x[k:].sum())
@@ -91,22 +107,26 @@ class Pool:
             return linprog(cost, A_ub=sp.vstack([shared, own]), b_ub=upper, method="highs")
         return linprog(cost, A_ub=shared, b_ub=blocks.capacities, A_eq=own, b_eq=one, method="highs")
 
-    def reduced(self, prices: np.ndarray, earned: np.ndarray) -> np.ndarray:
-        """How much more than its block earns each option would bring at these prices."""
-        return self.value - self.use @ prices - earned[self.block]
+    def reduced(self, lp: Prices) -> np.ndarray:
+        """How much more than its block earns each option would bring at the prices."""
+        return self.value * lp.counts - self.use @ lp.prices - lp.earned[self.block]
 
-    def rounded(self, shares: np.ndarray) -> np.ndarray:
-        """A choice by rounding: options in the order of their shares, then of value for use, as long as they fit."""
-        left, free = self.blocks.capacities.copy(), np.ones(self.blocks.n, dtype=bool)
+    def rounded(self, shares: np.ndarray) -> np.ndarray | None:
+        """A choice by rounding: options in the order of their shares, then of value for use, as long as they fit;
+        None where targets are missed or a block is left without the option that it needs."""
+        helped = (self.use < 0).any(axis=0)  # what some options give may be taken by others before
+        left, free = np.where(helped, np.inf, self.blocks.capacities), np.ones(self.blocks.n, dtype=bool)
         weight = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
         order = np.lexsort((weight / np.maximum(self.value, 1e-9), -np.round(shares, 6)))
         chosen, block = [], self.block
         for o in order:
-            if free[block[o]] and (self.use[o] <= left + 1e-12).all():
+            helps = self.value[o] > 0 or shares[o] > 0.5 or not self.blocks.optional
+            if helps and free[block[o]] and (self.use[o] <= left + 1e-12).all():
                 chosen.append(o)
                 left -= self.use[o]
                 free[block[o]] = False
-        return np.array(chosen, dtype=int)
+        short = (self.use[chosen].sum(axis=0) > self.blocks.capacities + 1e-9).any()
+        return None if short or (free.any() and not self.blocks.optional) else np.array(chosen, dtype=int)
 
     def select(
         self, among: np.ndarray, start: np.ndarray | None, gap: float, nodes: int, seconds: float, seed: int = 0

@@ -63,6 +63,8 @@ def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: i
             if len(at):
                 u = pull_back(net.net, _task(market, at), torch.from_numpy(u)).numpy()
         market.pool.add(*judge(market, number, at, u))
+        if not blocks.optional:
+            market.pool.add(*judge(market, number, rows, blocks.base[rows], classes_only=False))
     if len(market.pool):
         market.lp = market.pool.prices()
         market.offer(market.pool.rounded(market.lp.shares))

@@ -32,15 +32,13 @@ class Search:
 
     def options(self, market: Market) -> Found:
         """The best options at the prices seen; rows of the table without freedom are looked at once."""
-        blocks, found = (
-            market.blocks,
-            [Found(np.zeros(0, int), np.zeros((0, market.blocks.base.shape[1])), np.zeros(0))],
-        )
+        blocks = market.blocks
         free = (blocks.lower < blocks.upper).any(axis=1)
+        found = [Found(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
         for number in np.unique(blocks.predictor).tolist():
             mine = blocks.predictor == number
-            if len(market.rounds) == 0 and (mine & ~free).any():
-                found.append(judge(market, number, np.flatnonzero(mine & ~free), blocks.base[mine & ~free]))
+            if len(market.rounds) == 0:
+                found.append(judge(market, number, np.flatnonzero(mine), blocks.base[mine], blocks.optional))
             if (mine & free).any():
                 found.append(self._search(market, number, np.flatnonzero(mine & free)))
         return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
@@ -57,7 +55,11 @@ class Search:
         u = follow(network, task, u, self.steps)[0]
         if predictor.kind == "classification":
             u = pull_back(network, task, u)
-        return judge(market, number, at, u.numpy())
+        found = judge(market, number, at, u.numpy())
+        if predictor.kind == "classification":
+            return found
+        smaller = judge(market, number, *_fitting(market, found))
+        return Found(*map(np.concatenate, zip(found, smaller, strict=True)))
 
     def _task(self, market: Market, at: np.ndarray, kind: str) -> tuple[Task, Tensor]:
         """Costs and starts: the base point and the best option known, at the prices seen; the others at random, with
@@ -72,7 +74,7 @@ class Search:
         u = blocks.base[at] + shift
         u[each : 2 * each] = self._best_known(market)[at[:each]]
         classes = kind == "classification"
-        gain = np.full(len(at), np.inf) if classes else blocks.worth[at] * blocks.gains(market.seen)[at]
+        gain = np.full(len(at), np.inf) if classes else blocks.worth[at] * blocks.gains(market.seen, market.counts)[at]
         margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
         u = np.clip(u, blocks.lower[at], blocks.upper[at])
         costs = np.maximum(up, floor) * noise[0], np.maximum(down, floor) * noise[1]
@@ -86,11 +88,23 @@ class Search:
         return points
 
 
-def judge(market: Market, number: int, at: np.ndarray, u: np.ndarray) -> Found:
-    """Which points are options, with their values by the true network."""
+def _fitting(market: Market, found: Found) -> tuple[np.ndarray, np.ndarray]:
+    """Points that alone take more than there is, moved towards their base points until they fit."""
+    blocks, (at, u, _) = market.blocks, found
+    room = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
+    taken = blocks.use(at, u, np.zeros(len(at))) - blocks.fixed[at]
+    share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(axis=1, keepdims=True)
+    much = share[:, 0] < 1
+    return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
+
+
+def judge(market: Market, number: int, at: np.ndarray, u: np.ndarray, classes_only: bool = True) -> Found:
+    """Which points are options, with their values by the true network; class 0 is one only on demand."""
     blocks, predictor = market.blocks, market.incumbent.compiled.predictors[number]
     u = np.clip(u, blocks.lower[at], blocks.upper[at])
     raw = predictor.raw(u)[:, 0]
     value = blocks.worth[at] * np.minimum(predictor.outputs_of(raw), blocks.cap[at])
-    kept = raw > 0 if predictor.kind == "classification" else np.isfinite(raw)
+    kept = np.isfinite(raw)
+    if predictor.kind == "classification" and classes_only:
+        kept &= raw > 0
     return Found(at[kept], u[kept], value[kept])
