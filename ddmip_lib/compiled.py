@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from pyscipopt import Model, quicksum
 
 from .errors import ProblemError
 from .onoff import OnOff, OnOffRow
+from .placement import place
 from .predictor import Predictor, is_variable
 from .snapshot import ROW_HANDLERS, Snapshot, copy_model, fix, matrix_of, read_model, set_time_limit, solution_values
 from .verification import TOLERANCE, Verification, relative_violation
@@ -46,6 +49,15 @@ class Compiled:
         self.is_output = np.zeros(self.snapshot.n_variables, dtype=bool)
         for m in self.maps:
             self.is_output[m.output] = True
+
+    def elsewhere(self, device: torch.device) -> Compiled:
+        """The same with the networks on another device, in double precision; all else is shared."""
+        other = copy.copy(self)
+        placed = [place(p.net, device, torch.float64, torch.zeros(p.inputs.shape).double()) for p in self.predictors]
+        pairs = zip(self.predictors, placed, strict=True)
+        other.predictors = [replace(p, net=net) for p, net in pairs]  # type: ignore[arg-type]  # it is called alike
+        other._asked, other._said = [], []
+        return other
 
     def _locate(self, predictor: Predictor) -> InputMap:
         position, lower, upper = self.snapshot.position, self.snapshot.lower, self.snapshot.upper

@@ -132,6 +132,8 @@ class DualDecomposition:
             blocks_of(problem, "recovery")
             time_limit *= 0.8
         mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
+        if self.device.type != "cpu":
+            incumbent.screen = split.compiled.elsewhere(self.device)
         incumbent.consider_start(problem.start, time_limit)
         watch = getattr(self.nn_block, "callback", None)
         return Run(

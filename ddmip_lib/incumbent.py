@@ -25,6 +25,9 @@ class Incumbent:
     """Seconds since the run began, and the verified objective, of every improvement."""
     seen: dict[bytes, Verification] = field(default_factory=dict)
     """What became of each matrix of network inputs that was completed."""
+    screen: Compiled | None = None
+    """The same problem with its networks on another device, in double precision too: a point that is no better there
+    is not verified on the CPU."""
 
     @property
     def objective(self) -> float | None:
@@ -32,11 +35,14 @@ class Incumbent:
 
     def consider(self, values: np.ndarray) -> Verification:
         """Replace outputs by the true network's and verify; a feasible point that is better takes the place."""
-        values = self.compiled.with_outputs(values)
-        check = self.compiled.check(values)
-        if check.feasible and self.compiled.snapshot.better(check.objective, self.objective):
-            self.check, self.values = check, values
-            self.found.append((time.perf_counter() - self.began, check.objective))
+        for compiled in (self.screen, self.compiled):
+            if compiled is not None:
+                replaced = compiled.with_outputs(values)
+                check = compiled.check(replaced)
+                if not (check.feasible and compiled.snapshot.better(check.objective, self.objective)):
+                    return check
+        self.check, self.values = check, replaced
+        self.found.append((time.perf_counter() - self.began, check.objective))
         return check
 
     def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:

@@ -230,3 +230,25 @@ class TestCuda:
         torch.testing.assert_close(
             *(torch.tensor(s.history["primal_residual"]) for s in (here, there)), rtol=1e-3, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
+def test_points_screened_elsewhere_are_judged_alike(place_on: str) -> None:
+    """The screen decides which points the CPU sees, not what they are worth."""
+    found = []
+    for screened in (False, True):
+        solver = DualDecomposition(max_iterations=15)
+        run = solver.start(water_potability(n=8, net=mlp(2, 16, 9, seed=3)), seed=1)
+        compiled, seen = run.split.compiled, []
+        if screened:
+            run.incumbent.screen = compiled.elsewhere(torch.device(place_on))
+            check = compiled.check
+            compiled.check = lambda values, check=check, seen=seen: seen.append(1) or check(values)  # type: ignore
+        for _ in range(15):
+            solver.step(run)
+        found.append((run.incumbent.objective, run.history["objective"].tolist()))
+        if screened:
+            assert len(seen) == len(run.incumbent.found) - 1 < 15, (
+                "only improvements reach the CPU (the start did before)"
+            )
+    assert found[0] == found[1]
