@@ -22,6 +22,7 @@ from .graph_split import GraphSplit
 from .incumbent import Incumbent
 from .paper_split import NotSeparable, PaperSplit
 from .penalty import DescentTest, Fixed, PenaltyRule, Progress, as_rule, positive
+from .placement import check_place
 from .pricing.market import Market, blocks_of
 from .pricing.recovery import recover_into
 from .problem import NeuralMIP, check_call
@@ -95,11 +96,7 @@ class DualDecomposition:
         self.temperature = None if temperature is None else positive(temperature, "temperature")
         self.multiplier_bound = np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
         self.callback, self.recover = callback, recover
-        self.device, self.dtype = torch.device(device), dtype
-        if not dtype.is_floating_point:
-            raise ValueError(f"dtype={dtype} must be a floating-point type such as torch.float32.")
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device={str(device)!r}: this torch finds no CUDA device; use device='cpu'.")
+        self.device, self.dtype = check_place(device, dtype), dtype
         self.method = "dual decomposition"
 
     @classmethod

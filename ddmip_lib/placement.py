@@ -159,6 +159,15 @@ class Playback(torch.autograd.Function):
         return recorded.play_back(along[0]), None
 
 
+def check_place(device: torch.device | str, dtype: torch.dtype) -> torch.device:
+    """The device, after refusing what no network can be placed on."""
+    if not dtype.is_floating_point:
+        raise ValueError(f"dtype={dtype} must be a floating-point type such as torch.float32.")
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={str(device)!r}: this torch finds no CUDA device; use device='cpu'.")
+    return torch.device(device)
+
+
 def place(net: nn.Module, device: torch.device | str, dtype: torch.dtype, like: Tensor) -> Elsewhere:
     """The network on `device` in `dtype`, for inputs of the shape of `like`; on CUDA recorded where it can be."""
     if torch.device(device).type != "cuda":

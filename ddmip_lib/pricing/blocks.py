@@ -98,8 +98,13 @@ class Blocks:
         for name, shape in wanted.items():
             if np.shape(getattr(mode, name)) != shape:
                 raise ProblemError(f"mode {t}: {name} has shape {np.shape(getattr(mode, name))}, expected {shape}.")
-        if not (np.isfinite(mode.lower).all() and np.isfinite(mode.upper).all() and np.isfinite(mode.fixed).all()):
-            raise ProblemError(f"mode {t}: boxes and fixed use must be finite.")
+        for name in ("lower", "upper", "base", "up", "down", "fixed", "per_value"):
+            if not np.isfinite(getattr(mode, name)).all():
+                raise ProblemError(f"mode {t}: {name} must be finite.")
+        if p != np.shape(self.modes[0].base)[1]:
+            raise ProblemError(f"mode {t}: all networks must have the same number of inputs: let them ignore some.")
+        if (np.asarray(mode.block) < 0).any() or (np.asarray(mode.row) < 0).any():
+            raise ProblemError(f"mode {t}: block and row are numbers from 0 on.")
         if (mode.lower > mode.base).any() or (mode.base > mode.upper).any():
             raise ProblemError(f"mode {t}: the base point must lie in its box, from which use is counted.")
         if (mode.up < 0).any() or (mode.down < 0).any():

@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 
 from ..compiled import Compiled
 from ..incumbent import Incumbent
+from ..placement import check_place
 from ..problem import NeuralMIP, check_call
 from ..solution import Solution
 from .market import Market, Round, blocks_of
@@ -68,9 +69,9 @@ class PriceCoordination:
             raise ValueError(f"smoothing={smoothing} must lie in [0, 1): 0 takes new prices as they are.")
         if not gap >= 0:
             raise ValueError(f"gap={gap} must not be negative.")
-        self.max_rounds, self.smoothing, self.idle_rounds = max_rounds, smoothing, idle_rounds
-        self.gap, self.nodes = gap, nodes
-        self.search = Search(starts, steps, torch.device(device), dtype)
+        self.max_rounds, self.smoothing, self.idle_rounds = int(max_rounds), smoothing, int(idle_rounds)
+        self.gap, self.nodes = gap, int(nodes)
+        self.search = Search(int(starts), int(steps), check_place(device, dtype), dtype)
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""

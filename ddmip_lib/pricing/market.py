@@ -126,15 +126,18 @@ class Market:
         self.chosen = chosen
 
     def choose(self, gap: float, nodes: int, seed: int = 0) -> None:
-        """Let SCIP choose among the options that are almost worth their price, then among more of them."""
-        for short in (*ALMOST, np.inf):
-            last = short == np.inf
-            if self.lp is None or not self.lp.counts or self.seconds_left <= 0 or (last and self.chosen is not None):
+        """Let SCIP choose among the options that are almost worth their price, then among more of them, and among all
+        as long as there is no choice."""
+        finite = not (self.blocks.lower < self.blocks.upper).any()  # the pool holds every option: choose exactly
+        for short in (np.inf,) if finite else (*ALMOST, np.inf):
+            if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
+                return
+            if short == np.inf and not finite and self.chosen is not None:
                 return
             among = np.flatnonzero(self.pool.reduced(self.lp) > -short * self.scale)
             if self.chosen is not None:
                 among = np.union1d(among, self.chosen)
-            choice = self.pool.select(among, self.chosen, gap, nodes, self.seconds_left, seed)
+            choice = self.pool.select(among, self.chosen, gap, -1 if finite else nodes, self.seconds_left, seed)
             if choice is not None:
                 self.offer(choice)
 

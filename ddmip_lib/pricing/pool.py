@@ -131,7 +131,8 @@ class Pool:
     def select(
         self, among: np.ndarray, start: np.ndarray | None, gap: float, nodes: int, seconds: float, seed: int = 0
     ) -> np.ndarray | None:
-        """The best choice among some options by SCIP, to a relative gap or so many nodes; None where there is none."""
+        """The best choice among some options by SCIP, to a relative gap or so many nodes (-1: to the end); None where
+        there is none."""
         model = Model("selection")
         model.hideOutput()
         model.setParam("misc/catchctrlc", False)
