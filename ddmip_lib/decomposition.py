@@ -120,14 +120,14 @@ class DualDecomposition:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         began = time.perf_counter()
         check_call(problem, time_limit, seed)
+        if self.recover:
+            blocks_of(problem, "recovery")
+            time_limit *= 0.8
         split = self._split(Compiled(problem.model, problem.predictors), problem.start)
         split.place(self.device, self.dtype)
         penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)
         if isinstance(penalty, DescentTest) and split.name != "paper":
             raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
-        if self.recover:
-            blocks_of(problem, "recovery")
-            time_limit *= 0.8
         mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
         if self.device.type != "cpu":
             incumbent.screen = split.compiled.elsewhere(self.device)

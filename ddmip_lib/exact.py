@@ -19,6 +19,8 @@ def optimise(
 ) -> None:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model."""
     model.setParam("numerics/feastol", feastol)
+    if feastol < 1e-6:  # SCIP 10 then calls points optimal that are not: its dual reductions compare with 1e-9, too
+        model.setParam("misc/allowstrongdualreds", False)
     model.setParam("numerics/dualfeastol", min(feastol, 1e-7))
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 

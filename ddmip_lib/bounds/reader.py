@@ -20,7 +20,9 @@ KINDS = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid", nn.Tanh: "tanh"}
 NAMES = {"relu": "relu", "relu_": "relu", "sigmoid": "sigmoid", "tanh": "tanh"}
 RESHAPES = {"flatten", "unsqueeze", "squeeze", "reshape", "view", "contiguous"}
 ARITHMETIC = {"add": "add", "iadd": "add", "sub": "sub", "isub": "sub", "mul": "mul", "imul": "mul", "truediv": "div"}
+ARITHMETIC["div"] = "div"
 SHAPES = {"size", "dim", "getattr"}
+KNOWN = {*NAMES, *RESHAPES, *ARITHMETIC, *SHAPES, "getitem", "leaky_relu", "dropout", "neg"}
 SUPPORTED = (
     "Linear, Conv1d, Conv2d, BatchNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Dropout, Identity, Flatten, reshaping, sums of "
     "layers, and constants added or multiplied"
@@ -58,10 +60,11 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
     except Exception as problem:
         names = ", ".join(_foreign(net)) or f"{type(net).__name__}.forward (torch.fx says: {problem})"
         raise _unsupported(names) from problem
-    probe = torch.tensor(np.random.default_rng(0).standard_normal((5, n_in)))
+    scales = torch.tensor([[0.1], [1.0], [3.0], [10.0], [30.0]])
+    probe = scales * torch.tensor(np.random.default_rng(0).standard_normal((5, n_in)))
     with torch.no_grad():
-        graph = _Reader(traced, n_in).read(probe)
-        expected = net(probe)
+        graph = _Reader(traced, n_in).read(probe.clone())
+        expected = net(probe.clone())  # a layer may work in place
         same = torch.allclose(graph(probe), expected.reshape(len(probe), -1), rtol=1e-9, atol=1e-9)
     if expected.dim() != 2 or not same:
         raise UnsupportedNetworkError(
@@ -94,26 +97,36 @@ class _Reader:
         for node in self.traced.graph.nodes:
             args, kwargs = fx.node.map_arg((node.args, node.kwargs), known.__getitem__)
             try:
-                known[node] = Value(0, probe) if node.op == "placeholder" else self._operation(node, args, kwargs)
+                known[node] = (
+                    Value(0, probe) if node.op == "placeholder" else self._operation(node, known, args, kwargs)
+                )
             except Refused as problem:
                 refused.append(str(problem))
                 known[node] = None  # what follows from it is looked at for its names alone
         if refused:
             raise _unsupported(", ".join(dict.fromkeys(refused)))
+        if not isinstance(known[node], Value):
+            raise _unsupported("an output that is no tensor")
         return self.builder.graph(known[node].node)
 
-    def _operation(self, node: fx.Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _operation(
+        self, node: fx.Node, known: dict[fx.Node, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if node.op == "get_attr":
             return operator.attrgetter(str(node.target))(self.traced)
         if node.op == "output":
             return args[0]
+        inside = [known[other] for other in node.all_input_nodes]
         if node.op == "call_module":
-            return self._module(self.traced.get_submodule(str(node.target)), args[0])
+            layer = self.traced.get_submodule(str(node.target))
+            return self._module(layer, inside[0] if inside else None)
         target: Any = node.target
         name = target if node.op == "call_method" else target.__name__
-        if not any(arg is None or isinstance(arg, Value) for arg in args):  # arithmetic of shapes
+        if all(value is not None and not isinstance(value, Value) for value in inside):  # arithmetic of shapes
             return getattr(args[0], name)(*args[1:], **kwargs) if target is name else target(*args, **kwargs)
-        return self._function(name, args, kwargs)
+        if name not in KNOWN:
+            raise Refused(name)
+        return None if None in inside else self._function(name, args, kwargs)
 
     def _module(self, layer: nn.Module, value: Value | None) -> Value | None:
         if not isinstance(layer, (*MATRICES, *NORMS, *SILENT, *KINDS, nn.LeakyReLU)):
@@ -133,15 +146,19 @@ class _Reader:
         return Value(self.builder.activation(value.node, kind), after)
 
     def _function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if name not in {*NAMES, *RESHAPES, *ARITHMETIC, *SHAPES, "getitem", "leaky_relu"}:
-            raise Refused(name)
-        if any(arg is None for arg in args):
-            return None
-        if name in ARITHMETIC and not kwargs:
+        if name in ARITHMETIC and len(args) == 2 and not kwargs:
             return self._arithmetic(ARITHMETIC[name], *args)
+        if not args or not isinstance(args[0], Value):
+            raise Refused(f"this {name}")
         value, *rest = args
-        if name in SHAPES and (name != "getattr" or rest == ["shape"]):
-            return getattr(value.probe, rest[0]) if name == "getattr" else getattr(value.probe, name)(*rest, **kwargs)
+        if name == "neg":
+            return self._scaled(value, -1.0, 0.0)
+        if name == "dropout" and not rest and not kwargs.get("training", True):
+            return value
+        if name == "getattr" and rest in (["shape"], ["ndim"]):
+            return getattr(value.probe, rest[0])
+        if name in ("size", "dim"):
+            return getattr(value.probe, name)(*rest, **kwargs)
         if name in NAMES:
             kind = NAMES[name]
             return Value(self.builder.activation(value.node, kind), getattr(torch, kind)(value.probe))
@@ -186,16 +203,18 @@ class _Reader:
         if isinstance(one, Value) and isinstance(two, Value):
             if name not in ("add", "sub") or one.probe.shape != two.probe.shape:
                 raise Refused(f"{name} of two layers of these shapes")
-            sign = 1.0 if name == "add" else -1.0
-            other = two if name == "add" else self._scaled(two, sign, 0.0)
+            other = two if name == "add" else self._scaled(two, -1.0, 0.0)
             return Value(self.builder.sum((one.node, other.node)), one.probe + other.probe)
-        if isinstance(two, Value):  # number, layer
-            if name == "div":
-                raise Refused("division by a layer")
-            return self._scaled(two, *{"add": (1.0, one), "sub": (-1.0, one), "mul": (one, 0.0)}[name])
-        return self._scaled(
-            one, *{"add": (1.0, two), "sub": (1.0, -two), "mul": (two, 0.0), "div": (1 / two, 0.0)}[name]
-        )
+        value, constant = (one, two) if isinstance(one, Value) else (two, one)
+        if name == "add":
+            return self._scaled(value, 1.0, constant)
+        if name == "mul":
+            return self._scaled(value, constant, 0.0)
+        if name == "sub":
+            return self._scaled(value, 1.0, -constant) if value is one else self._scaled(value, -1.0, constant)
+        if value is two or not torch.as_tensor(constant).all():
+            raise Refused("division by a layer or by zero")
+        return self._scaled(value, 1 / constant, 0.0)
 
     def _scaled(self, value: Value, scale: Any, shift: Any) -> Value:
         row = value.probe[:1]

@@ -79,9 +79,9 @@ class Sweep:
         split = None if self.splits is None else self.splits[place]
         if split is None:
             return low, high
-        self.empty = self.empty | (((split > 0) & (high < 0)) | ((split < 0) & (low > 0))).any(-1)
         low, high = torch.where(split > 0, low.clamp(min=0.0), low), torch.where(split < 0, high.clamp(max=0.0), high)
-        crossed = low > high  # in empty rows alone
+        crossed = low > high  # no point of the region is on this side
+        self.empty = self.empty | crossed.any(-1)
         return torch.where(crossed, 0.0, low), torch.where(crossed, 0.0, high)
 
     def forms(self, index: int, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> tuple[Tensor, Tensor]:
@@ -131,13 +131,14 @@ class Sweep:
         coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
         ends, (low, high) = self.region.smallest(coef) + const, self.ranges[-1]
         low, high = torch.maximum(low, ends[:, :q]), torch.minimum(high, -ends[:, q:])
+        empty = self.empty | (low > high).any(-1)
         return Bounds(
             nodes=[*self.ranges[:-1], (low, high)],
             lower_form=(coef[:, :q], const[:, :q]),
             upper_form=(-coef[:, q:], -const[:, q:]),
-            lower=torch.where(self.empty[:, None], torch.inf, low),
-            upper=torch.where(self.empty[:, None], -torch.inf, high),
-            empty=self.empty,
+            lower=torch.where(empty[:, None], torch.inf, low),
+            upper=torch.where(empty[:, None], -torch.inf, high),
+            empty=empty,
         )
 
 

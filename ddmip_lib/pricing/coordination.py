@@ -17,6 +17,8 @@ from ..solution import Solution
 from .market import Market, Round, blocks_of
 from .search import Search
 
+SHARE = 0.5
+"""Of the time, what is kept for choosing."""
 POSITIVE = 1e-6
 """Reduced profit, relative to the largest value, from which on an option counts as one that was missing."""
 
@@ -28,14 +30,16 @@ class PriceCoordination:
     `NeuralMIP.set_blocks`). Each round asks the networks in one batch for the best option of every block at the
     prices, from several starts; solves the linear program over all options found so far; smooths its prices; and
     rounds to a choice. When no option of positive reduced profit turns up any more, SCIP chooses among the options
-    that are almost worth their price. Every choice is verified by the true networks.
+    that are almost worth their price, and again after rounds at prices that favour what the last choice left over.
+    Every choice is verified by the true networks.
 
     ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by, but no bound, since
     options may be missing. `certify` turns ``details["prices"]`` into a bound.
 
     Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start, `max_rounds`,
-    `smoothing` (weight of the earlier prices in the new ones, as long as they help), `gap` and `nodes` at which SCIP
-    stops choosing, `idle_rounds` in a row without a new option that end the search, `device` and `dtype` of the
+    `smoothing` (weight of the earlier prices in the new ones, as long as they help), `idle_rounds` in a row without a
+    new option that end the search, `choices` that SCIP makes at most (half of the time is theirs), `gap` and `nodes`
+    at which it stops, `device` and `dtype` of the
     networks inside the NN block (options are valued on the CPU in double precision all the same).
 
     >>> from ddmip_lib.predictors import mlp
@@ -51,15 +55,17 @@ class PriceCoordination:
         self,
         starts: int = 4,
         steps: int = 24,
-        max_rounds: int = 40,
+        max_rounds: int = 30,
         smoothing: float = 0.5,
-        gap: float = 1e-6,
-        nodes: int = 300,
         idle_rounds: int = 3,
+        choices: int = 6,
+        gap: float = 1e-6,
+        nodes: int = 100,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float64,
     ) -> None:
-        counts = {"steps": steps, "max_rounds": max_rounds, "nodes": nodes, "idle_rounds": idle_rounds}
+        counts = {"steps": steps, "max_rounds": max_rounds, "nodes": nodes, "idle_rounds": idle_rounds,
+                  "choices": choices}  # fmt: skip
         for name, count in counts.items():
             if int(count) != count or count < 1:
                 raise ValueError(f"{name}={count} must be a positive integer.")
@@ -70,23 +76,35 @@ class PriceCoordination:
         if not gap >= 0:
             raise ValueError(f"gap={gap} must not be negative.")
         self.max_rounds, self.smoothing, self.idle_rounds = int(max_rounds), smoothing, int(idle_rounds)
-        self.gap, self.nodes = gap, int(nodes)
+        self.choices, self.gap, self.nodes = int(choices), gap, int(nodes)
         self.search = Search(int(starts), int(steps), check_place(device, dtype), dtype)
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
         market, status = self.start(problem, time_limit, seed), "iteration_limit"
-        with tqdm(total=self.max_rounds, disable=not progress, desc=self.method) as bar:
-            while len(market.rounds) < self.max_rounds and market.seconds_left > 0:
+        choosing = SHARE * market.seconds_left
+        with tqdm(disable=not progress, desc=self.method, unit=" rounds") as bar:
+            while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
+                if market.seconds_left <= choosing:
+                    status = "time_limit"
+                    break
                 self.round(market)
-                latest = market.rounds[-1]
-                bar.update(1)
-                bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", linear=f"{latest.lp_value:.6g}")
+                self._report(market, bar)
                 if market.idle >= self.idle_rounds:
                     status = "converged"
+            for k in range(self.choices):
+                market.choose(self.gap, self.nodes, seed + k)
+                if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                     break
-        market.choose(self.gap, self.nodes, seed)
+                for seen in (market.scarcity(), market.jittered()):
+                    self.round(market, seen)
+                    self._report(market, bar)
         return self._solution(market, "time_limit" if market.seconds_left <= 0 else status)
+
+    def _report(self, market: Market, bar: Any) -> None:
+        latest = market.rounds[-1]
+        bar.update(1)
+        bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", linear=f"{latest.lp_value:.6g}")
 
     def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0) -> Market:
         """The market before the first round; `round` and `Market.choose` continue from there."""
@@ -97,9 +115,11 @@ class PriceCoordination:
         incumbent.consider_start(problem.start, time_limit)
         return Market.empty(blocks, incumbent, began + time_limit, seed)
 
-    def round(self, market: Market) -> None:
-        """Options at the prices seen, the linear program with them, new prices, and a choice by rounding."""
+    def round(self, market: Market, seen: np.ndarray | None = None) -> None:
+        """Options at the prices seen (or at others), the linear program with them, new prices, and a choice by
+        rounding."""
         clock, before = [time.perf_counter()], market.lp
+        market.seen = market.seen if seen is None else seen
         found = self.search.options(market)
         clock.append(time.perf_counter())
         new = len(found.at)
@@ -111,7 +131,7 @@ class PriceCoordination:
         market.pool.add(*found)
         market.lp = market.pool.prices()
         same = before is not None and before.counts == market.lp.counts
-        smoothing = self.smoothing if new and same else 0.0
+        smoothing = self.smoothing if new and same and seen is None else 0.0
         if len(market.pool):
             market.seen = smoothing * market.seen + (1 - smoothing) * market.lp.prices
         market.idle = 0 if new else market.idle + 1

@@ -15,7 +15,7 @@ from ..solution import History
 from .blocks import Blocks
 from .pool import Pool, Prices
 
-ALMOST = (0.02, 0.05, 0.2)
+WORTH, ALMOST = 0.02, 0.1
 """By how much, in units of the largest value, an option may miss its price and be chosen: first little, then more."""
 
 
@@ -103,6 +103,31 @@ class Market:
         s = self.incumbent.compiled.snapshot
         return s.offset - s.sign * value
 
+    @property
+    def settled(self) -> bool:
+        """Whether no choice among the options can be better, by the linear program."""
+        s, best = self.incumbent.compiled.snapshot, self.incumbent.objective
+        if self.lp is None or best is None or not self.lp.counts:
+            return self.lp is None
+        classes = all(self.incumbent.compiled.predictors[k].kind == "classification" for k in self.blocks.predictor)
+        whole = classes and bool((self.blocks.worth == np.round(self.blocks.worth)).all())
+        ahead = s.sign * (best - self.objective(self.lp.value))
+        return bool(ahead < 1 - 1e-6 if whole else ahead <= 1e-9 * max(1.0, abs(best)))
+
+    def scarcity(self) -> np.ndarray:
+        """Prices half of which are the linear program's, and half high where the choice has left nothing over."""
+        assert self.lp is not None
+        size, spent = np.maximum(np.abs(self.blocks.capacities), 1e-9), 0.0
+        if self.chosen is not None:
+            spent = self.pool.use[self.chosen].sum(axis=0)
+        scarce = 1.0 / (np.maximum(self.blocks.capacities - spent, 0.0) + 0.05 * size)
+        return 0.5 * (self.lp.prices + scarce * (self.lp.prices @ size) / (scarce @ size))
+
+    def jittered(self) -> np.ndarray:
+        """The linear program's prices, each a little higher or lower at random."""
+        assert self.lp is not None
+        return self.lp.prices * np.exp(0.3 * self.draw.standard_normal(len(self.lp.prices)))
+
     def offer(self, chosen: np.ndarray | None) -> None:
         """Let a choice that the blocks call better compete, completed and verified on the model."""
         s, incumbent = self.incumbent.compiled.snapshot, self.incumbent
@@ -126,20 +151,20 @@ class Market:
         self.chosen = chosen
 
     def choose(self, gap: float, nodes: int, seed: int = 0) -> None:
-        """Let SCIP choose among the options that are almost worth their price, then among more of them, and among all
-        as long as there is no choice."""
-        finite = not (self.blocks.lower < self.blocks.upper).any()  # the pool holds every option: choose exactly
-        for short in (np.inf,) if finite else (*ALMOST, np.inf):
+        """Let SCIP choose: among the few options that are worth their price, with all its heuristics; then among more
+        of them, without cuts and with ten times as many nodes; among all as long as there is no choice, or where the
+        pool holds every option that there is."""
+        finite = not (self.blocks.lower < self.blocks.upper).any()
+        few, more, every = (WORTH, nodes, "feasibility"), (ALMOST, 10 * nodes, "no cuts"), (np.inf, -1, "default")
+        for short, limit, emphasis in (every,) if finite else (few, more, every):
             if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
                 return
-            if short == np.inf and not finite and self.chosen is not None:
+            if not finite and short == np.inf and self.chosen is not None:
                 return
             among = np.flatnonzero(self.pool.reduced(self.lp) > -short * self.scale)
             if self.chosen is not None:
                 among = np.union1d(among, self.chosen)
-            choice = self.pool.select(among, self.chosen, gap, -1 if finite else nodes, self.seconds_left, seed)
-            if choice is not None:
-                self.offer(choice)
+            self.offer(self.pool.select(among, self.chosen, gap, limit, self.seconds_left, seed, emphasis))
 
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
         """The networks' inputs under a choice; what no block has chosen stays at base points, those of first modes."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from pyscipopt import Model, quicksum
+from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 from scipy.optimize import linprog
 
 from ..snapshot import matrix_of, set_time_limit, solution_values
@@ -129,15 +129,27 @@ class Pool:
         return None if short or (free.any() and not self.blocks.optional) else np.array(chosen, dtype=int)
 
     def select(
-        self, among: np.ndarray, start: np.ndarray | None, gap: float, nodes: int, seconds: float, seed: int = 0
+        self,
+        among: np.ndarray,
+        start: np.ndarray | None,
+        gap: float,
+        nodes: int,
+        seconds: float,
+        seed: int = 0,
+        emphasis: str = "default",
     ) -> np.ndarray | None:
         """The best choice among some options by SCIP, to a relative gap or so many nodes (-1: to the end); None where
-        there is none."""
+        there is none. `emphasis` is ``"feasibility"``, ``"no cuts"`` or SCIP's default."""
         model = Model("selection")
         model.hideOutput()
+        if emphasis == "feasibility":
+            model.setEmphasis(SCIP_PARAMEMPHASIS.FEASIBILITY)
+        elif emphasis == "no cuts":
+            model.setSeparating(SCIP_PARAMSETTING.OFF)
         model.setParam("misc/catchctrlc", False)
         model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
         model.setParam("numerics/feastol", 1e-9)
+        model.setParam("misc/allowstrongdualreds", False)  # see `exact.optimise`
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
         set_time_limit(model, seconds)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..compiled import Compiled
+from ..errors import ProblemError
 from ..incumbent import Incumbent
 from ..problem import NeuralMIP, check_call
 from ..solution import Solution
@@ -38,7 +39,10 @@ def recover(
     """
     began = time.perf_counter()
     check_call(problem, time_limit, seed)
-    blocks = blocks_of(problem, "recovery")
+    blocks, shapes = blocks_of(problem, "recovery"), [p.inputs.shape for p in problem.predictors]
+    for point in points:
+        if [np.shape(x) for x in point] != shapes:
+            raise ProblemError(f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}.")
     incumbent = Incumbent(Compiled(problem.model, problem.predictors), began)
     incumbent.consider_start(problem.start, time_limit)
     market = Market.empty(blocks, incumbent, began + time_limit, seed)
@@ -65,10 +69,9 @@ def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: i
         market.pool.add(*judge(market, number, at, u))
         if not blocks.optional:
             market.pool.add(*judge(market, number, rows, blocks.base[rows], classes_only=False))
-    if len(market.pool):
-        market.lp = market.pool.prices()
-        market.offer(market.pool.rounded(market.lp.shares))
-        market.choose(gap=1e-6, nodes=300, seed=seed)
+    market.lp = market.pool.prices()
+    market.offer(market.pool.rounded(market.lp.shares))
+    market.choose(gap=1e-6, nodes=100, seed=seed)
 
 
 def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -58,8 +58,8 @@ class Search:
         found = judge(market, number, at, u.numpy())
         if predictor.kind == "classification":
             return found
-        smaller = judge(market, number, *_fitting(market, found))
-        return Found(*map(np.concatenate, zip(found, smaller, strict=True)))
+        more = [judge(market, number, *_fitting(market, found)), judge(market, number, *_mixed(market, rows))]
+        return Found(*map(np.concatenate, zip(found, *more, strict=True)))
 
     def _task(self, market: Market, at: np.ndarray, kind: str) -> tuple[Task, Tensor]:
         """Costs and starts: the base point and the best option known, at the prices seen; the others at random, with
@@ -96,6 +96,22 @@ def _fitting(market: Market, found: Found) -> tuple[np.ndarray, np.ndarray]:
     share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(axis=1, keepdims=True)
     much = share[:, 0] < 1
     return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
+
+
+def _mixed(market: Market, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the linear program mixes options of one row of the table: their mean, and as far from the base point as
+    they are taken. Options are corners where a network is nearly linear, and the best choice may lie between."""
+    blocks, pool, lp = market.blocks, market.pool, market.lp
+    if lp is None:
+        return np.zeros(0, int), np.zeros((0, blocks.base.shape[1]))
+    size = len(blocks.base)
+    total, move = np.bincount(pool.at, lp.shares, size), np.zeros_like(blocks.base)
+    np.add.at(move, pool.at, lp.shares[:, None] * (pool.u - blocks.base[pool.at]))
+    largest = np.zeros(size)
+    np.maximum.at(largest, pool.at, lp.shares)
+    at = rows[(total[rows] > 1e-6) & (largest[rows] < 1 - 1e-6)]
+    points = [blocks.base[at] + move[at] / total[at, None], blocks.base[at] + move[at]]
+    return np.tile(at, 2), np.concatenate(points)
 
 
 def judge(market: Market, number: int, at: np.ndarray, u: np.ndarray, classes_only: bool = True) -> Found:

@@ -14,8 +14,9 @@ import torch
 from pyscipopt import SCIP_PARAMSETTING, Model
 from torch import nn
 
-from ..bounds import Box, Graph, constant_bounds, crown, network_graph
+from ..bounds import Box, Graph, constant_bounds, crown
 from ..bounds import embed as embed_graph
+from ..bounds.graph import Builder
 from ..bounds.lines import relu_lines as lines_of_relu
 from ..layers import interval_bounds
 
@@ -73,18 +74,19 @@ def crown_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, 
     (-3.0, 4.25)
     """
     graph = _graph(layers)
-    slopes = [
-        torch.full((len(lower), graph.nodes[node].units), slope).double()
-        for node in graph.activations
-        if slope is not None
-    ]
-    found = crown(graph, Box(torch.tensor(lower), torch.tensor(upper)), slopes or None)
+    shapes = [(len(lower), graph.nodes[node].units) for node in graph.activations]
+    slopes = None if slope is None else [torch.full(shape, slope, dtype=torch.float64) for shape in shapes]
+    found = crown(graph, Box(torch.tensor(lower), torch.tensor(upper)), slopes)
     return [(low.numpy(), high.numpy()) for low, high in found.nodes[1::2]]
 
 
 def _graph(layers: list[nn.Module]) -> Graph:
     """Input, Linear, ReLU, Linear, ...: every other node is a Linear layer."""
-    return network_graph(nn.Sequential(*layers), weights(layers)[0][0].shape[1])
+    parts = weights(layers)
+    builder, node = Builder(parts[0][0].shape[1]), 0
+    for i, (theta, beta) in enumerate(parts):
+        node = builder.affine(builder.activation(node, "relu") if i else 0, torch.tensor(theta), torch.tensor(beta))
+    return builder.graph(node)
 
 
 def ambiguous(bounds: Bounds) -> np.ndarray:
@@ -111,7 +113,7 @@ def embed(model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed
     """
     graph = _graph(layers)
     ranges = [(torch.tensor(low), torch.tensor(high)) for low, high in bounds]
-    nodes = [ranges[i // 2] for i in range(len(graph.nodes))]  # what enters a ReLU stands for its output as well
+    nodes = [ranges[i // 2] for i in range(len(graph.nodes))]  # node 2i + 1 is Linear layer i; others need none
     return embed_graph(model, x, graph, constant_bounds(nodes, graph.n_in), relaxed=relaxed)
 
 

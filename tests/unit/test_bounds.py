@@ -33,7 +33,8 @@ class OwnNet(nn.Module):
         hidden = torch.relu(self.first((x - self.mean) / self.std))
         hidden = hidden + self.drop(functional.leaky_relu(self.second(hidden), 0.1)) - 0.5 * hidden.tanh()
         hidden = self.norm(self.conv(hidden.view(x.shape[0], 2, -1)))
-        return 1 - self.head(functional.relu(hidden.flatten(1)))
+        hidden = functional.dropout(functional.relu(hidden.flatten(1)), training=self.training)
+        return -(1 - self.head(hidden)) * 2 + 0
 
 
 def batch_norm(features: int) -> nn.Module:
@@ -129,6 +130,16 @@ class Gated(nn.Module):
         return x * self.first(x)
 
 
+class Joined(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, x.relu()], 1)
+
+
+class Pair(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x, x / 2
+
+
 class Branching(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x if x.sum() > 0 else -x
@@ -153,6 +164,8 @@ class InPlace(nn.Module):
         (nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Softmax(1)), "GELU, Softmax"),
         (nn.MultiheadAttention(4, 1), "MultiheadAttention"),
         (Gated(), "mul of two layers"),
+        (Joined(), "cat"),
+        (Pair(), "output that is no tensor"),
         (Branching(), "Branching.forward"),
         (InPlace(), "in place"),
         (nn.BatchNorm1d(4, track_running_stats=False), "without running statistics"),

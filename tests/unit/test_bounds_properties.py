@@ -79,7 +79,7 @@ def assert_encloses(bounds: Bounds, values: list[Tensor], points: Tensor) -> Non
         assert (sign * form <= sign * values[-1]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(SEEDS)
 def test_no_value_of_any_graph_leaves_its_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -92,11 +92,11 @@ def test_no_value_of_any_graph_leaves_its_bounds(seed: int) -> None:
         assert_encloses(found, graph.values(points), points)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_crown_lies_within_intervals_and_optimised_slopes_within_crown(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    for _ in range(5):
+    for _ in range(2):
         graph = random_graph(rng)
         region = random_region(rng, 3, graph.n_in)
         wide, found = intervals(graph, region), crown(graph, region)
@@ -111,11 +111,11 @@ def test_crown_lies_within_intervals_and_optimised_slopes_within_crown(seed: int
             assert (tight.upper <= outer.upper + slack).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(SEEDS)
 def test_values_on_the_side_of_their_splits_stay_within(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    for _ in range(4):
+    for _ in range(2):
         graph = random_graph(rng)
         region = random_region(rng, 3, graph.n_in)
         points = points_of(region, rng, 1, torch.zeros(3, 0, graph.n_in))[:, :1]
