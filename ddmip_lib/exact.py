@@ -19,8 +19,8 @@ def optimise(
 ) -> None:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model."""
     model.setParam("numerics/feastol", feastol)
-    if feastol < 1e-6:  # SCIP 10 then calls points optimal that are not: its dual reductions compare with 1e-9, too
-        model.setParam("misc/allowstrongdualreds", False)
+    if feastol < 1e-7:  # at SCIP's own 1e-9 for equal numbers, a tolerance as small makes it call wrong points optimal
+        model.setParam("numerics/epsilon", 0.1 * feastol)
     model.setParam("numerics/dualfeastol", min(feastol, 1e-7))
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 

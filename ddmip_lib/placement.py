@@ -161,8 +161,8 @@ class Playback(torch.autograd.Function):
 
 def check_place(device: torch.device | str, dtype: torch.dtype) -> torch.device:
     """The device, after refusing what no network can be placed on."""
-    if not dtype.is_floating_point:
-        raise ValueError(f"dtype={dtype} must be a floating-point type such as torch.float32.")
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype={dtype} must be torch.float32 or torch.float64.")
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={str(device)!r}: this torch finds no CUDA device; use device='cpu'.")
     return torch.device(device)

@@ -89,6 +89,13 @@ def reactions(full: Results) -> dict[tuple[str, int], np.ndarray]:
     return {(row.network, row.seed): np.ptp(survivals(row), axis=0) for row in rows if row.point}
 
 
+def first_move(row: Row) -> int | None:
+    """The first iteration whose verified point is better than the start; None if there is none."""
+    start = np.inf if row.untreated is None else row.untreated
+    steps = zip(row.trace.get("k", []), row.trace.get("objective", []), strict=True)
+    return next((int(k or 0) for k, value in steps if value is not None and value > start + 1e-3), None)
+
+
 def timed(full: Results, network: str, method: str) -> Results:
     """Tree Planting runs whose seconds mean something: an exact model must end by a proof or by the time limit.
 

@@ -15,7 +15,7 @@ $\ell_1$ distance from $w$.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -65,7 +65,7 @@ class Blocks:
         self, modes: Sequence[Mode], capacities: Sequence[float] | np.ndarray, optional: bool = True,
         resources: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.modes, self.optional = list(modes), optional
+        self.modes, self.optional = [_as_arrays(t, mode) for t, mode in enumerate(modes)], optional
         self.capacities = np.asarray(capacities, dtype=float)
         if not self.modes:
             raise ProblemError("blocks need at least one mode: a network, a box and its use of the resources.")
@@ -117,8 +117,10 @@ class Blocks:
                 f"mode {t}: value that uses a resource is not supported; per_value must be <= 0 (a target that value "
                 "helps to reach)."
             )
-        if not mode.worth > 0:
+        if not 0 < mode.worth < np.inf:
             raise ProblemError(f"mode {t}: worth={mode.worth} must be positive: leave out what is worth nothing.")
+        if not mode.cap > -np.inf:
+            raise ProblemError(f"mode {t}: cap={mode.cap} must be a number, or np.inf where every output counts.")
 
     def spread(self, name: str) -> np.ndarray:
         """A field of the modes, such as ``"up"``, repeated for each row of the table."""
@@ -160,3 +162,15 @@ class Blocks:
 
         parts = count(self.n, "block"), count(len(self.modes), "mode"), count(len(self.capacities), "shared resource")
         return f"Blocks: {', '.join(parts)}"
+
+
+def _as_arrays(t: int, mode: Mode) -> Mode:
+    """The same mode with arrays in place of lists."""
+    floats = ("lower", "upper", "base", "up", "down", "fixed", "per_value")
+    arrays = {name: np.asarray(getattr(mode, name), dtype=float) for name in floats}
+    arrays |= {name: np.asarray(getattr(mode, name)) for name in ("block", "row")}
+    if arrays["base"].ndim != 2 or not arrays["base"].size:
+        raise ProblemError(f"mode {t}: base has shape {arrays['base'].shape}, expected a row for each of its blocks.")
+    if not all(np.issubdtype(arrays[name].dtype, np.integer) for name in ("block", "row")):
+        raise ProblemError(f"mode {t}: block and row are whole numbers from 0 on.")
+    return replace(mode, **arrays)

@@ -18,6 +18,9 @@ from .pool import Pool, Prices
 WORTH, ALMOST = 0.02, 0.1
 """By how much, in units of the largest value, an option may miss its price and be chosen: first little, then more."""
 
+SMALL = 200
+"""Options of a pool from which SCIP chooses among all that could be part of a better choice."""
+
 
 @dataclass(frozen=True)
 class Round:
@@ -160,7 +163,11 @@ class Market:
             if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
                 return
             if not finite and short == np.inf and self.chosen is not None:
-                return
+                # a better choice holds no option that misses its price by more than what the choice misses
+                short = (self.lp.value - float(self.pool.value[self.chosen].sum())) / self.scale + 1e-9
+                if short <= ALMOST or len(self.pool) > SMALL:
+                    return
+                limit = 10 * nodes
             among = np.flatnonzero(self.pool.reduced(self.lp) > -short * self.scale)
             if self.chosen is not None:
                 among = np.union1d(among, self.chosen)

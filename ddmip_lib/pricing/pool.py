@@ -149,7 +149,7 @@ class Pool:
         model.setParam("misc/catchctrlc", False)
         model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
         model.setParam("numerics/feastol", 1e-9)
-        model.setParam("misc/allowstrongdualreds", False)  # see `exact.optimise`
+        model.setParam("numerics/epsilon", 1e-10)  # see `exact.optimise`
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
         set_time_limit(model, seconds)

@@ -56,9 +56,9 @@ class Search:
         if predictor.kind == "classification":
             u = pull_back(network, task, u)
         found = judge(market, number, at, u.numpy())
-        if predictor.kind == "classification":
-            return found
-        more = [judge(market, number, *_fitting(market, found)), judge(market, number, *_mixed(market, rows))]
+        more = [judge(market, number, *_mixed(market, rows))]
+        if predictor.kind == "regression":
+            more.append(judge(market, number, *_fitting(market, found)))
         return Found(*map(np.concatenate, zip(found, *more, strict=True)))
 
     def _task(self, market: Market, at: np.ndarray, kind: str) -> tuple[Task, Tensor]:
@@ -93,7 +93,7 @@ def _fitting(market: Market, found: Found) -> tuple[np.ndarray, np.ndarray]:
     blocks, (at, u, _) = market.blocks, found
     room = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
     taken = blocks.use(at, u, np.zeros(len(at))) - blocks.fixed[at]
-    share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(axis=1, keepdims=True)
+    share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(axis=1, keepdims=True, initial=1.0)
     much = share[:, 0] < 1
     return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
 

@@ -61,6 +61,16 @@ def test_survivals_stand_behind_sterilising_and_planting() -> None:
     assert figures.reactions(Results([run]))["8x32", 42].tolist() == [12.0] * 4
 
 
+def test_the_first_move_is_the_first_verified_gain() -> None:
+    objectives = [None, 8.0, 8.00005, 9.0, 8.5]
+    trace = {"k": [1.0, 2.0, 3.0, 4.0, 5.0], "objective": objectives}
+    assert figures.first_move(row("dd-paper", 9.0, trace=trace)) == 4
+    assert (
+        figures.first_move(row("dd-paper", 9.0, trace={key: part[:3] for key, part in trace.items()})) is None
+    )
+    assert figures.first_move(row("random", 9.0)) is None
+
+
 def test_seconds_are_drawn_filled_and_the_printed_ones_hollow() -> None:
     ax = figures.plot_seconds(RUNS)
     drawn = [(line.get_markerfacecolor() == "none", float(y)) for line in ax.lines for y in line.get_ydata()]

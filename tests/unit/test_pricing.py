@@ -148,6 +148,13 @@ def trees(grid: int, seed: int) -> NeuralMIP:
     return tree_planting(grid=grid, nets=nets, seed=seed)
 
 
+@pytest.mark.parametrize("seed", [1, 5])
+def test_the_best_choice_may_lie_between_the_best_options(seed):
+    """The linear program mixes corners of the boxes here; a choice of corners alone misses 0.23 and 0.08."""
+    missed, _ = judged(own(seed, "regression", minimise=True, optional=False))
+    assert -1e-6 <= missed <= 0.02
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("grid", [2, 3])
 def test_tree_planting_equals_enumeration(grid, seed):
@@ -443,10 +450,16 @@ def test_blocks_that_make_no_sense_are_refused(changes, said):
     one, each = np.ones((2, 1)), np.arange(2)
     good = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
     Blocks([good], [1.0])
-    lists = {f.name: getattr(good, f.name) for f in fields(good)}
-    Blocks([Mode(**{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in lists.items()})], [1.0])
     with pytest.raises(ProblemError, match=said):
         Blocks([replace(good, **changes)], [1.0])
+
+
+def test_lists_do_for_arrays():
+    one, each = np.ones((2, 1)), np.arange(2)
+    mode = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
+    parts = {f.name: getattr(mode, f.name) for f in fields(mode)}
+    lists = Mode(**{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parts.items()})
+    np.testing.assert_array_equal(Blocks([lists], [1.0]).base, Blocks([mode], [1.0]).base)
 
 
 def test_blocks_need_modes_capacities_and_as_many_names():

@@ -6,7 +6,16 @@ import numpy as np
 
 from ...decomposition import DualDecomposition
 from ..grids import E5_NETWORKS
-from .finding import Runs, check, comma_list, graded, paired, time_verdict, within_factor_two
+from .finding import (
+    NOT_REPRODUCED,
+    Runs,
+    check,
+    comma_list,
+    graded,
+    paired,
+    time_verdict,
+    within_factor_two,
+)
 from .printed import E5_BARRIER, E5_EXACT, E5_PGD
 
 GRID = {"experiment": "e5", "problem": "trees"}
@@ -17,43 +26,57 @@ def _seconds(runs: Runs) -> list[float]:
     return runs.means("seconds", "network", E5_NETWORKS)
 
 
+def _growing(runs: Runs, printed: tuple[float, ...]) -> tuple[str, str]:
+    """Printed times that grow with the network: a run that ends at once, on networks that do not react, is fast at
+    nothing, so times below the printed ones count only if they grow too."""
+    ours, once = _seconds(runs), sum(row.iterations == 1 for row in runs)
+    text = f"{comma_list(ours)} s on one core against {comma_list(printed)} s"
+    verdict = time_verdict(ours, printed) if ours[0] < ours[-1] else NOT_REPRODUCED
+    return verdict, f"{text}; {once} of {len(runs)} runs end in their first iteration"
+
+
 @check(exact=EXACT)
 def e5_exact_seconds(exact: Runs) -> tuple[str, str]:
-    """Big-M on the smallest and the largest networks near 111 s and 860 s; growth alone is a change."""
+    """Big-M on the smallest and the largest networks near 111 s and 860 s; growth alone is a change, if it is more than
+    the seconds by which runs overrun their limit."""
     ours, proofs = _seconds(exact), sum(row.status == "optimal" for row in exact)
     text = f"Big-M {comma_list(ours)} s, {proofs} of {len(exact)} with a proof (paper 111 s to 860 s)"
-    return graded(within_factor_two((ours[0], ours[-1]), E5_EXACT), ours[0] < ours[-1]), text
+    return graded(within_factor_two((ours[0], ours[-1]), E5_EXACT), ours[0] < 0.9 * ours[-1]), text
 
 
 @check(barrier=BARRIER)
 def e5_barrier_seconds(barrier: Runs) -> tuple[str, str]:
     """Seconds with the barrier against 8.5, 24.8 and 63.1."""
-    ours = _seconds(barrier)
-    return time_verdict(ours, E5_BARRIER), f"{comma_list(ours)} s on one core against {comma_list(E5_BARRIER)} s"
+    return _growing(barrier, E5_BARRIER)
 
 
 @check(pgd=PGD)
 def e5_pgd_seconds(pgd: Runs) -> tuple[str, str]:
     """Seconds with PGD against 0.4, 1.4 and 6.5."""
-    ours = _seconds(pgd)
-    return time_verdict(ours, E5_PGD), f"{comma_list(ours)} s on one core against {comma_list(E5_PGD)} s"
+    return _growing(pgd, E5_PGD)
 
 
 @check(pgd=PGD, barrier=BARRIER, best=BEST)
 def e5_same_objective(pgd: Runs, barrier: Runs, best: Runs) -> tuple[str, str]:
-    """The same objective in every run, and 5 % of the way to the optimum; agreement at the start is a change."""
-    apart, closed = [0.0], [0.0]
+    """The same objective in every run, and 5 % of the way to the optimum on the instances that leave something to
+    gain; agreement at the start is a change."""
+    apart, closed = [0.0], []
     for row in pgd:
         other, optimum = (part.one(network=row.network, seed=row.seed) for part in (barrier, best))
         if other is not None and optimum is not None:
             ours, start, goal = row.objective or 0.0, row.untreated or 0.0, optimum.objective or 0.0
-            apart.append(abs(ours - (other.objective or 0.0)) / max(abs(goal), 1e-9))
-            closed.append((ours - start) / max(goal - start, 1e-9))
-    mean = float(np.sum(closed)) / max(1, len(closed) - 1)
+            theirs, scale = other.objective or 0.0, max(abs(goal), 1e-9)
+            apart.append(abs(ours - theirs) / scale)
+            if goal - start > 1e-6 * scale:
+                closed.append([(value - start) / (goal - start) for value in (ours, theirs)])
+    same = max(apart) <= 1e-6
+    way = np.mean(closed, axis=0) if closed else np.zeros(2)
     text = (
-        f"objectives differ by at most {max(apart):.2%}; PGD goes {mean:.0%} of the way from the start to the optimum"
+        f"objectives differ in {sum(gap > 1e-6 for gap in apart)} of {len(apart) - 1} pairs of runs, by up to "
+        f"{max(apart):.1%}; where something can be gained ({len(closed)} instances), PGD goes {way[0]:.0%} of the way "
+        f"from the start to the optimum, the barrier {way[1]:.0%}"
     )
-    return graded(max(apart) <= 1e-6 and mean > 0.05, max(apart) <= 1e-6), text
+    return graded(same and bool(way.min() > 0.05), same), text
 
 
 @check()
