@@ -58,7 +58,7 @@ class PriceCoordination:
         max_rounds: int = 30,
         smoothing: float = 0.5,
         idle_rounds: int = 3,
-        choices: int = 6,
+        choices: int = 4,
         gap: float = 1e-6,
         nodes: int = 100,
         device: torch.device | str = "cpu",
@@ -93,7 +93,7 @@ class PriceCoordination:
                 if market.idle >= self.idle_rounds:
                     status = "converged"
             for k in range(self.choices):
-                market.choose(self.gap, self.nodes, seed + k)
+                market.choose(self.gap, self.nodes, seed + k, thorough=k % 2 == 1)
                 if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                     break
                 for seen in (market.scarcity(), market.jittered()):

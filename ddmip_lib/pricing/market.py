@@ -153,13 +153,14 @@ class Market:
             )
         self.chosen = chosen
 
-    def choose(self, gap: float, nodes: int, seed: int = 0) -> None:
+    def choose(self, gap: float, nodes: int, seed: int = 0, thorough: bool = False) -> None:
         """Let SCIP choose: among the few options that are worth their price, with all its heuristics; then among more
-        of them, without cuts and with ten times as many nodes; among all as long as there is no choice, or where the
-        pool holds every option that there is."""
+        of them, without cuts and with ten times as many nodes; or, if `thorough`, as it would do by itself. Among all
+        as long as there is no choice, or where the pool holds every option that there is."""
         finite = not (self.blocks.lower < self.blocks.upper).any()
-        few, more, every = (WORTH, nodes, "feasibility"), (ALMOST, 10 * nodes, "no cuts"), (np.inf, -1, "default")
-        for short, limit, emphasis in (every,) if finite else (few, more, every):
+        few, more = (WORTH, nodes, "feasibility"), (ALMOST, 10 * nodes, "no cuts")
+        every, itself = (np.inf, -1, "default"), (0.5 * ALMOST, 3 * nodes, "default")
+        for short, limit, emphasis in (every,) if finite else (itself, every) if thorough else (few, more, every):
             if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
                 return
             if not finite and short == np.inf and self.chosen is not None:

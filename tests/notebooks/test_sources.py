@@ -29,16 +29,21 @@ def tree(path: Path) -> ast.Module:
 
 EXPERIMENTS = ROOT / "ddmip_lib" / "experiments" / "__init__.py"
 
+LISTED = {"pricing", "bounds", "certificates"}
+
 
 @cache
 def library_names(with_experiments: bool) -> frozenset[str]:
     """Public functions and classes of every module of the library, and all that an ``__all__`` lists.
 
-    Of the experiments only what their package lists, and only in chapters that import it: these are everyday words.
+    Of prices, bounds and certificates only what their packages list, of the experiments too, and of these only in
+    chapters that import them: the others are everyday words.
     """
     names: set[str] = set()
     for file in (ROOT / "ddmip_lib").rglob("*.py"):
         if "experiments" in file.parts and not (with_experiments and file == EXPERIMENTS):
+            continue
+        if LISTED & set(file.parts) and file.name != "__init__.py":
             continue
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):

@@ -16,7 +16,9 @@ PARTS = {  # no solver uses the chapters' own examples and figures, nor the expe
     "teaching": sorted((LIBRARY / "teaching").rglob("*.py")),
     "experiments": sorted((LIBRARY / "experiments").rglob("*.py")),
     # what goes beyond the paper: each of the three can be left out
-    "beyond": sorted(f for name in ("pricing", "bounds", "certificates") for f in (LIBRARY / name).rglob("*.py")),
+    "beyond": sorted(
+        f for name in ("pricing", "bounds", "certificates") for f in (LIBRARY / name).rglob("*.py")
+    ),
 }
 PARTS["solvers"] = sorted(set(FILES).difference(*PARTS.values()))
 LIMITS = {"solvers": 4400, "teaching": 2500, "experiments": 3900, "beyond": 2600}
