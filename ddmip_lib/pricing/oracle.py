@@ -55,8 +55,9 @@ class Task(NamedTuple):
 
     @property
     def target(self) -> Tensor:
-        """The output at which there is nothing more to gain."""
-        return torch.where(self.gain.isinf(), self.margin, self.cap)
+        """The output at which there is nothing more to gain; for a class a little beyond the margin, since a step that
+        is exact but for rounding would end just short of it."""
+        return torch.where(self.gain.isinf(), 2 * self.margin, self.cap)
 
     def profit(self, u: Tensor, output: Tensor) -> Tensor:
         """What is to be maximised; of a class not reached minus infinity."""
