@@ -89,7 +89,7 @@ def test_the_greedy_step_is_optimal(seed: int) -> None:
                        torch.tensor(slope)[None], torch.full((1, 4), radius, dtype=torch.float64))  # fmt: skip
     signs = np.hstack([np.eye(4), -np.eye(4)])
     rest = np.concatenate(
-        [at + radius - base, base - at + radius, [slope @ (base - at) + value - task.margin]]
+        [at + radius - base, base - at + radius, [slope @ (base - at) + value - task.target.item()]]
     )
     rows = np.vstack([signs, -signs, -np.hstack([slope, -slope])])
     exact = linprog(np.concatenate([task.up[0], task.down[0]]), rows, rest)
