@@ -94,10 +94,10 @@ class NeuralMIP:
         self.start = arrays
 
     def set_blocks(self, blocks: Blocks) -> None:
-        """Describe the problem through blocks that share resources, for `PriceCoordination` and `certify`.
+        """Describe the problem through blocks that share resources, for `PriceCoordination`.
 
         The description must agree with the model: solutions are verified on the model, and one whose value is not
-        what the blocks say is an error, but a bound rests on the description alone.
+        what the blocks say is an error.
         """
         if not isinstance(blocks, Blocks):
             raise TypeError(f"set_blocks needs Blocks, not {type(blocks).__name__}: see ddmip_lib.pricing.")

@@ -98,8 +98,8 @@ def e5(profile: str) -> list[Case]:
 
 
 def e6(profile: str) -> list[Case]:
-    """Beyond the paper: recovery, price coordination and certificates, on the instances of E1, E4 and E5; then n
-    from 100 to 5,000 with samples drawn again and again."""
+    """Beyond the paper: recovery and price coordination on the instances of E1, E4 and E5; then n from 100 to 5,000
+    with samples drawn again and again."""
     if profile == "quick":
         quick = _water("e6", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-recover", "prices"], 20.0)
         return [*quick, Case("e6", "trees", "2x16", 3, FIRST, "prices", 20.0)]
@@ -114,7 +114,7 @@ def e6(profile: str) -> list[Case]:
     found += [Case("e6", "water_repeated", "6x64", n, FIRST, "prices", 600.0) for n in sizes]
     for seed in SEEDS[1:]:
         found += _water("e6", *cells, [seed], ["prices"], 60.0)
-    return found + _water("e6", *cells, [FIRST], ["certificate"], 600.0)
+    return found
 
 
 def peers(profile: str) -> list[Case]:

@@ -57,9 +57,9 @@ def test_pulling_back_keeps_the_class_and_raises_no_use(seed: int) -> None:
         return
     assert (logits(problem, short.pool.u) > 0).all()
     assert (short.pool.use <= plain.pool.use + 1e-12).all()
-    w = problem.blocks.base[short.pool.at]
+    w = short.pool.blocks.base[short.pool.at]
     below, box = logits(problem, w) < 1e-6, 2.0 * np.sqrt(w.shape[1])
-    layers = [layer for layer in problem.predictors[0].net if isinstance(layer, nn.Linear)]
+    layers = [layer for layer in problem.predictors[0].net.modules() if isinstance(layer, nn.Linear)]
     lipschitz = np.prod([torch.linalg.matrix_norm(layer.weight, 2).item() for layer in layers])
     assert (logits(problem, short.pool.u)[below] <= 1e-6 + 2.0**-14 * lipschitz * box).all()
 
@@ -73,8 +73,8 @@ def test_some_of_these_scenes_have_something_to_pull() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_choice_is_at_least_every_feasible_visit_and_at_most_its_limits(seed: int) -> None:
     problem, points = scene(seed)
-    w, capacities = problem.blocks.base, problem.blocks.capacities
     pools = {pulled: visited_options(problem, points, pulled).pool for pulled in (False, True)}
+    w, capacities = pools[True].blocks.base, pools[True].blocks.capacities
     values = {pulled: len(best_choice(problem, pool)) for pulled, pool in pools.items()}
     for point in points:
         use = np.concatenate([np.maximum(point - w, 0).sum(axis=0), np.maximum(w - point, 0).sum(axis=0)])
@@ -108,7 +108,7 @@ def test_options_that_differ_by_rounding_are_chosen_once() -> None:
     picks = best_choice(problem, visits.pool)
     assert len(picks) >= 3
     assert len(np.unique(visits.pool.block[picks])) == len(picks)
-    assert (visits.pool.use[picks].sum(axis=0) <= problem.blocks.capacities + 1e-6).all()
+    assert (visits.pool.use[picks].sum(axis=0) <= visits.pool.blocks.capacities + 1e-6).all()
 
 
 def test_spread_counts_all_coordinates() -> None:
@@ -122,7 +122,7 @@ def test_the_plane_shows_paths_options_and_choice() -> None:
     visits = visited_options(problem, path)
     (axes,) = figures.plot_plane(problem, {"one": (path, visits, np.array([0]))}).axes
     drawn = {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.lines}
-    np.testing.assert_allclose(drawn["path of $u$"], [[0, 0], [0.5, 0.5], [1.5, 1.5]])
+    np.testing.assert_allclose(drawn["path of $u$"], [[0.0, 0.0], [0.5, 0.5], [1.5, 1.5]])
     assert len(drawn["pulled back"]) == len(visits.pool)
     assert len(drawn["chosen"]) == 1
 
