@@ -173,4 +173,4 @@ def _as_arrays(t: int, mode: Mode) -> Mode:
         raise ProblemError(f"mode {t}: base has shape {arrays['base'].shape}, expected a row for each of its blocks.")
     if not all(np.issubdtype(arrays[name].dtype, np.integer) for name in ("block", "row")):
         raise ProblemError(f"mode {t}: block and row are whole numbers from 0 on.")
-    return replace(mode, **arrays)
+    return replace(mode, **arrays)  # type: ignore[arg-type]

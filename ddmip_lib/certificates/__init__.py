@@ -1,0 +1,1 @@
+"""Certificates: bounds that prove how good a solution is."""

@@ -1,0 +1,182 @@
+r"""Bounds for problems without blocks: weak duality, linear forms of the networks, and branching on their inputs.
+
+Written as a minimisation over the unfixed network inputs $x$, with $g$ the cost of the outputs, for every $\lambda$
+
+$$q(\lambda) = \min_{x \in X} (c - \lambda)^\top x + \min_{u \in B} \bigl(g(u) + \lambda^\top u\bigr) \le v^*
+\qquad (\text{put } u = x = x^*).$$
+
+With CROWN's $A^\top u + b \le g(u)$ on the box $B$ in the second term, $\lambda = -A$ is the best choice: two minima
+never exceed their sum at one point, so $q(\lambda) \le \min_X (c + A)^\top x + b$, and $\lambda = -A$ attains it.
+
+The search bounds the user's model *with the forms as rows*, $A_l x + b_l \le y \le A_u x + b_u$, which also knows the
+rows on outputs. This is at least as strong: the rows times the costs of their outputs add up to $d^\top y \ge A^\top x
++ b$, so the objective is nowhere below that of $q(-A)$. With several forms for each output it is as strong as every
+convex combination of them, that is, as the best $\lambda$ among these; new forms come from the slopes that are best at
+the point where the last relaxation ended. A class $y = 1[f > 0]$ is tied by $y = 1 \Rightarrow A_u x + b_u \ge 0$ and
+$y = 0 \Rightarrow A_l x + b_l \le 0$. Then the box of the inputs is split, the node with the weakest bound first.
+`relaxation` says how solver tolerances and rounding are accounted for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..bounds import Bounds, crown
+from ..errors import ProblemError
+from ..problem import NeuralMIP, check_call
+from ..solution import Solution
+from .input_search import Search
+from .relaxation import Relaxation, best_multipliers, coupled_inputs, form_below, output_cost, read_problem, whole_box
+
+CROSSED = 1e-5
+"""A verified point may beat the optimum by what `verify` tolerates, not by more than this."""
+
+
+@dataclass(frozen=True, eq=False)
+class LagrangianBound:
+    """What `lagrangian_bound` proved, in the sense of the user's model.
+
+    `status`: "closed" (the bound meets the best objective known, or nothing is left to split), "time_limit",
+    "interrupted", "unbounded" (the relaxation is) or "infeasible" (proved; the bound is then infinite). `bound` is None
+    where nothing was proved. `objective` is the best verified one, of the solution given or of a point met on the way;
+    `multipliers` are $-A$ of the whole box, as in `crown_multipliers`.
+    """
+
+    status: str
+    bound: float | None
+    objective: float | None
+    multipliers: np.ndarray
+    nodes: int
+    seconds: float
+    history: tuple[tuple[float, float], ...]
+    """Seconds and bound, whenever it improved."""
+    method: str = "Lagrangian bound: CROWN forms, branching on inputs"
+
+    @property
+    def gap(self) -> float | None:
+        """|objective - bound| / max(1, |objective|), or None where either is missing."""
+        if self.objective is None or self.bound is None:
+            return None
+        return abs(self.objective - self.bound) / max(1.0, abs(self.objective))
+
+    def __repr__(self) -> str:
+        def number(value: float | None) -> str:
+            return "none" if value is None else f"{value:.6g}"
+
+        return "\n".join(
+            [
+                self.method,
+                f"  status      {self.status}",
+                f"  bound       {number(self.bound)}",
+                f"  objective   {number(self.objective)}  (best verified)",
+                f"  gap         {number(self.gap)}",
+                f"  nodes       {self.nodes}",
+                f"  seconds     {self.seconds:.2f}",
+            ]
+        )
+
+
+def lagrangian_bound(
+    problem: NeuralMIP,
+    solution: Solution | None = None,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: bool = False,
+) -> LagrangianBound:
+    """A bound on the optimum of any problem whose networks `ddmip_lib.bounds` can read; stop it whenever you like.
+
+    The search ends where the bound meets the objective of `solution`, or of a better point that it meets itself.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> found = lagrangian_bound(hand_sized())
+    >>> found.status, round(found.bound, 5), found.objective
+    ('closed', 0.5, 0.5)
+    """
+    began = time.perf_counter()
+    check_call(problem, time_limit, seed)
+    search = Search(problem, solution, began, began + time_limit, seed)
+    status = "time_limit"
+    try:
+        if time_limit > 0:
+            status = search.run(progress)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    sign, best = search.compiled.snapshot.sign, search.best
+    low = search.bound()
+    status = "infeasible" if low == np.inf else status
+    if best is not None:
+        if low > best + CROSSED * max(1.0, abs(best)):
+            raise ProblemError(
+                f"the objective {sign * best:.9g} is better than the bound {sign * low:.9g}: the solution belongs to "
+                "another problem, or gains by violating rows within the tolerance. Check it with problem.verify."
+            )
+        low = min(low, best)
+    return LagrangianBound(
+        status=status,
+        bound=None if low == -np.inf else float(sign * low),
+        objective=None if best is None else float(sign * best),
+        multipliers=search.multipliers,
+        nodes=search.nodes,
+        seconds=time.perf_counter() - began,
+        history=tuple((when, float(sign * value)) for when, value in search.history),
+    )
+
+
+def dual_value(
+    problem: NeuralMIP,
+    multipliers: Any,
+    bounds: Callable[..., Bounds] = crown,
+    time_limit: float = 60.0,
+) -> float:
+    r"""$q(\lambda)$, a bound in the sense of the user's model (infinite where SCIP proves none).
+
+    `multipliers` belong to the problem as a minimisation, one for each distinct unfixed network input in the order of
+    the networks, as in Algorithm 1 ($\lambda^k$ of a `Trace`); of the graph split of regressions, where $(\lambda_x,
+    \lambda_y)$ couples the outputs too, $q = \min (c - \lambda_x)^\top x + (d - \lambda_y)^\top y
+    + \min_u \lambda_x^\top u + \lambda_y^\top f(u)$. `bounds` says how the networks are bounded: `crown`,
+    `optimised_crown`, or `intervals`, whose forms are constants.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> problem = hand_sized()
+    >>> [round(dual_value(problem, lam), 3) for lam in ([0, 0], crown_multipliers(problem))]
+    [-3.0, -0.75]
+    """
+    compiled, graphs = read_problem(problem)
+    s, inputs, weight = compiled.snapshot, coupled_inputs(compiled), output_cost(compiled)
+    outputs = np.concatenate([m.output.ravel() for m in compiled.maps])
+    lam = np.asarray(multipliers, dtype=float).ravel()
+    if lam.size == inputs.size + outputs.size and all(p.kind == "regression" for p in compiled.predictors):
+        weight = lam[inputs.size :]
+    elif lam.size != inputs.size:
+        raise ProblemError(f"got {lam.size} multipliers, but {inputs.size} unfixed variables enter the networks.")
+    if not np.isfinite(lam).all():
+        raise ProblemError("the multipliers contain NaN or infinity.")
+    rows = whole_box(compiled, graphs, bounds)
+    slope, constant = form_below(compiled, rows, weight)
+    cost = s.sign * s.cost
+    cost[inputs] -= lam[: inputs.size]
+    cost[outputs] -= weight
+    relaxation = Relaxation(compiled)
+    for place, row in rows.items():
+        relaxation.limit(place, row)
+    first = relaxation.solve(cost, time_limit).bound
+    total = slope[inputs] + lam[: inputs.size]
+    terms = np.append(np.minimum(total * s.lower[inputs], total * s.upper[inputs]), constant)
+    return float(s.sign * (first + terms.sum() - 1e-12 * np.abs(terms).sum()))
+
+
+def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
+    r"""$-A$ for CROWN's linear form $A^\top u + b$ below the cost of the outputs on the whole box: the best multipliers
+    for that form, in the order of `dual_value`.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> crown_multipliers(hand_sized())
+    array([0.25, 4.25])
+    """
+    compiled, graphs = read_problem(problem)
+    return best_multipliers(compiled, whole_box(compiled, graphs, crown))
