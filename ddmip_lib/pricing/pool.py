@@ -148,8 +148,7 @@ class Pool:
             model.setSeparating(SCIP_PARAMSETTING.OFF)
         model.setParam("misc/catchctrlc", False)
         model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
-        model.setParam("numerics/feastol", 1e-9)
-        model.setParam("numerics/epsilon", 1e-10)  # see `exact.optimise`
+        model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
         set_time_limit(model, seconds)
