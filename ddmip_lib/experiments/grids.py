@@ -106,14 +106,14 @@ def e6(profile: str) -> list[Case]:
     cells = (E1_NETWORKS, E1_SIZES)
     found = _water("e6", *cells, [FIRST], ["prices"], 60.0)
     found += _water("e6", *cells, [FIRST], ["dd-paper-recover", "dd-recover"])
-    for seed in SEEDS:
-        found += [Case("e6", "trees", net, 6, seed, "prices", 60.0) for net in E5_NETWORKS]
-        found += [Case("e6", "site_care", net, 6, seed, "prices", 60.0) for net in ("2x16", "8x32")]
     found += _water("e6", E4_NETWORKS, [100], [FIRST], ["prices"], 60.0)
     sizes = (100, 200, 500, 1000, 2000, 5000)
     found += [Case("e6", "water_repeated", "6x64", n, FIRST, "prices", 600.0) for n in sizes]
-    for seed in SEEDS[1:]:
-        found += _water("e6", *cells, [seed], ["prices"], 60.0)
+    for seed in SEEDS:
+        if seed != FIRST:
+            found += _water("e6", *cells, [seed], ["prices"], 60.0)
+        found += [Case("e6", "trees", net, 6, seed, "prices", 60.0) for net in E5_NETWORKS]
+        found += [Case("e6", "site_care", net, 6, seed, "prices", 60.0) for net in ("2x16", "8x32")]
     return found
 
 
