@@ -1,0 +1,175 @@
+r"""Lower bounds of the loss on nodes: CROWN over the ball, then slopes and multipliers by gradient steps.
+
+Where every point has a loss below the radius $r$, its cost is below $r$, and so the network need only be bounded on a
+ball. With $q^\top u + \kappa \le -f(u)$ there, weak duality gives for every $0 \le \mu \le g$
+
+$$\text{loss}(u) \ge \min_u \text{cost}(u) + \mu\,(h + q^\top u + \kappa)
+= \mu\,(h + q^\top w + \kappa) - \sum_j \omega_j \, (\mu |q_j| - \pi_j)_+ ,$$
+
+with room $\omega_j$ and price $\pi_j$ in the direction in which $q_j$ falls. The best $\mu$ is a breakpoint
+$\pi_j / |q_j|$ (a fractional knapsack), and the form is improved by gradient steps on its lower slopes and on the
+multipliers of the splits, which are all sound. The same form is a plane that no interesting point lies behind:
+$-q^\top u - \kappa \ge h - r/g$; what the children of a node find out about the network, they find out in front of it.
+
+Forms come with their rounding (`bounds.rounding`); what is added here is pushed in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..bounds.graph import Graph
+from ..bounds.result import Range
+from ..bounds.rounding import gamma
+from ..bounds.sweep import Sweep
+from .cut_ball import CutBall
+from .losses import Losses
+from .nodes import Nodes, switches
+
+STEPS = 10
+RATE, FADE = 0.1, 0.97
+
+
+class Least(NamedTuple):
+    """A lower bound of the loss (k,), the multiplier that gives it, and the point where it is attained (k, p)."""
+
+    value: Tensor
+    multiplier: Tensor
+    point: Tensor
+
+
+def least_loss(losses: Losses, region: CutBall, coef: Tensor, const: Tensor, multiplier: Tensor | None = None) -> Least:
+    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball; differentiable in the form."""
+    falls = coef > 0
+    price = torch.where(falls, region.down, region.up)
+    room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
+    need = losses.level + (coef * region.centre).sum(-1) + const
+    with torch.no_grad():
+        ratio = torch.where(coef != 0, price / coef.abs(), torch.inf)
+        ratio, order = ratio.sort(-1)
+        got = (coef.abs() * room).gather(-1, order).cumsum(-1)
+        enough = got >= need[:, None]
+        first = enough.to(torch.int8).argmax(-1, keepdim=True)
+        missing = (need - got[:, -1]).clamp(min=1e-300)
+        beyond = torch.where(ratio.isfinite(), ratio, 0.0).amax(-1) + 2 * region.radius / missing
+        best = torch.where(enough.any(-1), ratio.gather(-1, first)[:, 0], beyond.clamp(max=1e12))
+        least = torch.where(ratio > 0, ratio, torch.inf).amin(-1)  # where 0 is best, gradients need another one
+        best = torch.where(need > 0, best, torch.where(least.isfinite(), least, 1.0)).minimum(losses.gain)
+        reached = got.gather(-1, first)[:, 0]
+        last = torch.zeros_like(coef).scatter(-1, order.gather(-1, first), 1.0) > 0
+        part = ((reached - need) / (coef.abs() * room).gather(-1, order.gather(-1, first))[:, 0]).clamp(0.0, 1.0)
+        moved = torch.where(price < best[:, None] * coef.abs(), 1.0, 0.0)
+        moved = torch.where(last & enough.any(-1)[:, None], 1.0 - part.nan_to_num(0.0)[:, None], moved)
+        moved = torch.where((need > 0)[:, None], moved, 0.0) * room
+        point = region.centre + torch.where(falls, -moved, moved)
+    if multiplier is not None:
+        best = multiplier.minimum(losses.gain)
+    back = (room * (best[:, None] * coef.abs() - price).clamp(min=0.0)).sum(-1)
+    size = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
+    value = best * need - back - gamma(4 * coef.shape[-1] + 32) * size.detach()
+    return Least(value, best, point)
+
+
+class Evaluated(NamedTuple):
+    """What was found out about nodes; `scores` of units (k, units) are negative where there is nothing to split."""
+
+    nodes: Nodes
+    point: Tensor
+    scores: Tensor
+    pull: Tensor
+    """How much each input moves the bounding form across the node, (k, p)."""
+
+
+def sweep_of(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[Sweep, CutBall, Tensor]:
+    """The ranges of the network on nodes, their regions, and what already the way to their boxes costs."""
+    centre = torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
+    way = losses.cost(centre)
+    left = (radius - way).clamp(min=0.0)
+    region = CutBall(nodes.lower, nodes.upper, centre, losses.up, losses.down, left, *nodes.cut)
+    known: list[Range] = [(nodes.least.new_tensor(-torch.inf), nodes.least.new_tensor(torch.inf))] * len(graph.nodes)
+    for place, index in enumerate(graph.hidden):
+        known[index] = nodes.ranges[place]
+    return Sweep(graph, region, None, list(nodes.splits)).run(known), region, way
+
+
+@torch.no_grad()
+def evaluate(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: int = STEPS) -> Evaluated:
+    """Bound the loss on nodes within a radius; `losses` holds one row for each node."""
+    sweep, region, way = sweep_of(graph, losses, nodes, radius)
+    lines = [sweep.lines[index] for index in graph.activations]
+    for index, line in zip(graph.activations, lines, strict=True):
+        line.above_shift.requires_grad_()
+        line.below_shift.requires_grad_()
+        sweep.lines[index] = line
+    slopes = [torch.where(start.isnan(), line.below, start) for start, line in zip(nodes.slopes, lines, strict=True)]
+    now = [*slopes, *(dual.clone() for dual in nodes.duals)]
+    climb = Climb(sweep, losses, region)
+    best = climb.run(now, steps)
+    with torch.enable_grad():
+        least, coef, const = climb.bound(best)
+        shifts = [shift for line in lines for shift in (line.above_shift, line.below_shift)]
+        found = torch.autograd.grad(least.value.sum(), shifts, allow_unused=True, materialize_grads=True)
+    value = torch.where(sweep.empty, torch.inf, way + least.value.detach())
+    value = torch.maximum(value, torch.maximum(way, nodes.least))
+    coef, const = coef.detach(), const.detach()
+    cut = (-coef, -const - losses.level + torch.where(losses.gain.isinf(), 0.0, radius / losses.gain))
+    scores = []
+    for place, (line, relu) in enumerate(zip(lines, switches(graph), strict=True)):
+        above, below = found[2 * place].abs(), found[2 * place + 1].abs()
+        low, high = sweep.ranges[graph.hidden[place]]
+        score = above * line.above_shift.detach() + 1e-3 * (above + below) * torch.minimum(-low, high)
+        scores.append(torch.where(line.free, score, -1.0) if relu else torch.full_like(score, -1.0))
+    ranges = [sweep.ranges[index] for index in graph.hidden]
+    count = len(lines)
+    new = Nodes(nodes.row, nodes.lower, nodes.upper, nodes.splits, value, ranges, cut, best[:count], best[count:])
+    box = region.box()
+    pull = coef.abs() * (box.upper - box.lower)
+    flat = torch.cat(scores, 1) if scores else value.new_full((len(nodes), 1), -1.0)
+    return Evaluated(new, least.point, flat, pull)
+
+
+class Climb:
+    """Gradient steps on the slopes, on the multipliers of the splits and on that of the last form."""
+
+    def __init__(self, sweep: Sweep, losses: Losses, region: CutBall) -> None:
+        self.sweep, self.losses, self.region = sweep, losses, region
+        self.free = [sweep.lines[index].free for index in sweep.graph.activations]
+        self.split = [split != 0 for split in sweep.splits or [] if split is not None]
+
+    def bound(self, parts: list[Tensor], multiplier: Tensor | None = None) -> tuple[Least, Tensor, Tensor]:
+        """The bound with these slopes and multipliers, and its form."""
+        count = len(self.free)
+        coef, const = self.sweep.forms(len(self.sweep.graph.nodes) - 1, parts[:count], parts[count : 2 * count])
+        coef, const = coef[:, 1], const[:, 1]
+        return least_loss(self.losses, self.region, coef, const, multiplier), coef, const
+
+    def run(self, start: list[Tensor], steps: int) -> list[Tensor]:
+        """The best slopes and multipliers of so many steps."""
+        if not any(bool(mask.any()) for mask in (*self.free, *self.split)):
+            return start
+        first = self.bound(start)[0]
+        best, record = start, first.value
+        moving = [part.clone().requires_grad_() for part in (*start, first.multiplier.clamp(1e-9, 1e9).log())]
+        ends = [(0.0, 1.0)] * len(self.free) + [(0.0, None)] * len(self.free) + [(-20.0, 20.0)]
+        adam = torch.optim.Adam(moving, lr=RATE, eps=1e-12, maximize=True)
+        fade = torch.optim.lr_scheduler.ExponentialLR(adam, FADE)
+        for step in range(steps + 1):
+            with torch.enable_grad():
+                value = self.bound(moving[:-1], moving[-1].exp())[0].value
+                total = value.sum()
+            better = value.detach() > record
+            best = [torch.where(better[:, None], new.detach(), old) for new, old in zip(moving, best, strict=False)]
+            record = torch.maximum(record, value.detach())
+            if step == steps:
+                break
+            gradients = torch.autograd.grad(total, moving, allow_unused=True, materialize_grads=True)
+            for part, gradient in zip(moving, gradients, strict=True):
+                part.grad = gradient
+            adam.step()
+            fade.step()
+            for part, (low, high) in zip(moving, ends, strict=True):
+                part.clamp_(low, high)
+        return best

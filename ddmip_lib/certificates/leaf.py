@@ -1,0 +1,91 @@
+r"""Nodes in which no unit can switch any more: there the network is linear, and a small linear program gives the best
+multipliers of the splits.
+
+$$\min_{u, t} \ \text{cost}(u) - g\,t \quad\text{s.t.}\quad t \le f(u), \quad s_k a_k(u) \ge 0, \quad t \le h$$
+
+(of a class: $f(u)$ at least a margin). Its solution is only a proposal: the bound is computed from the multipliers as
+everywhere else, so the tolerances of the solver of linear programs do not matter. Units that cannot switch in the node
+count as split: their sign is known there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scipy.optimize import linprog
+from torch import Tensor
+
+from ..bounds.graph import Graph
+from ..pricing.oracle import MARGIN
+from .bounding import Climb, sweep_of
+from .losses import Losses
+from .nodes import Nodes
+
+ELASTIC = 1e4
+"""Price of violating a split, in units of the radius: finite, so that contradicting splits have multipliers too."""
+TOLERANCE = 1e-9
+
+
+@torch.no_grad()
+def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """Bounds of the loss on nodes without free units, and points where they are nearly attained."""
+    signs = [torch.where(low >= 0, 1, -1).to(torch.int8) for low, _ in nodes.ranges]
+    nodes = replace(nodes, splits=signs)
+    sweep, region, way = sweep_of(graph, losses, nodes, radius)
+    climb = Climb(sweep, losses, region)
+    places = list(enumerate(graph.hidden))
+    forms = [tuple(part.cpu().numpy() for part in sweep.forms(index)) for _, index in places]
+    output = tuple(part.cpu().numpy() for part in sweep.forms(len(graph.nodes) - 1))
+    splits = [split.cpu().numpy() for split in nodes.splits]
+    duals = [np.zeros(split.shape) for split in splits]
+    points = region.centre.cpu().numpy().copy()
+    for k in range(len(nodes)):
+        which = [np.flatnonzero(split[k]) for split in splits]
+        rows, levels = [], []
+        for (coef, const), split, on in zip(forms, splits, which, strict=True):
+            sign = split[k, on].astype(float)
+            rows.append(-sign[:, None] * coef[k, on])
+            levels.append(sign * const[k, on])
+        answer = _program(losses, k, points[k], np.concatenate(rows), np.concatenate(levels),
+                          -output[0][k, 1], -output[1][k, 1], float(radius[k]), region)  # fmt: skip
+        if answer is None:
+            continue
+        points[k], multipliers = answer
+        parts = np.split(multipliers, np.cumsum([len(on) for on in which])[:-1])
+        for dual, on, part in zip(duals, which, parts, strict=True):
+            dual[k, on] = part
+    proposed = [torch.from_numpy(dual).to(radius.device) for dual in duals]
+    slopes = [sweep.lines[index].below for index in graph.activations]
+    values = [climb.bound([*slopes, *start])[0].value for start in (proposed, nodes.duals)]
+    value = torch.where(sweep.empty, torch.inf, way + torch.maximum(*values))
+    return torch.maximum(value, nodes.least), torch.from_numpy(points).to(radius.device)
+
+
+def _program(
+    losses: Losses, k: int, centre: np.ndarray, rows: np.ndarray, levels: np.ndarray, coef: np.ndarray, const: float,
+    radius: float, region: object,
+) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+    """The point and the multipliers of one node, these for a form with multiplier 1; None where the solver fails."""
+    p, classes = len(centre), bool(losses.gain[k].isinf())
+    up, down = losses.up[k].cpu().numpy(), losses.down[k].cpu().numpy()
+    low, high = (getattr(region, name)[k].cpu().numpy() for name in ("lower", "upper"))
+    gain = 0.0 if classes else float(losses.gain[k])
+    elastic = ELASTIC * max(radius, 1e-6)
+    # columns: ways up, ways down, output counted, violation of the rows
+    cost = np.concatenate([up, down, [-gain, elastic]])
+    matrix = np.hstack([rows, -rows, np.zeros((len(rows), 1)), -np.ones((len(rows), 1))])
+    counted = np.concatenate([-coef, coef, [1.0, -1.0]])
+    limits = np.concatenate([levels - rows @ centre, [const + coef @ centre]])
+    ends: list[tuple[float | None, float | None]] = [
+        *((0.0, h) for h in high - centre),
+        *((0.0, h) for h in centre - low),
+    ]
+    ends += [(2 * MARGIN, 2 * MARGIN) if classes else (None, float(losses.level[k])), (0.0, None)]
+    options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
+    answer = linprog(cost, A_ub=np.vstack([matrix, counted]), b_ub=limits, bounds=ends, method="highs", options=options)
+    if answer.status != 0:
+        return None
+    beta = np.maximum(-answer.ineqlin.marginals, 0.0)
+    return np.clip(centre + answer.x[:p] - answer.x[p : 2 * p], low, high), beta[:-1] / max(beta[-1], 1e-9)

@@ -1,0 +1,83 @@
+r"""What an option can miss of the most that its block could earn: the quantity that certificates bound from below.
+
+At prices $\pi$ a row of the table of `Blocks` earns at most its `top`, less the *loss* of its point:
+
+$$\text{loss}(u) = \sum_j a_j (u_j - w_j)_+ + d_j (w_j - u_j)_+ \; + \; g\,(h - f(u))_+ .$$
+
+The first part is what the point uses of the resources, the second what its output misses: $h$ is the largest output
+that counts and $g$ what a unit of it is worth. A class is the same with $h = 0$ and $g = \infty$.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bounds import Box, Graph, crown
+from ..pricing.blocks import Blocks
+from ..pricing.oracle import MARGIN, Task
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """Rows of one network at given prices: boxes, base points and rates (k, p); `gain`, `level` and `top` (k,)."""
+
+    lower: Tensor
+    upper: Tensor
+    base: Tensor
+    up: Tensor
+    down: Tensor
+    gain: Tensor
+    level: Tensor
+    top: Tensor
+    """What the row earns where nothing is lost, less what the mode itself costs."""
+
+    def __getitem__(self, rows: Tensor) -> Losses:
+        return Losses(*(getattr(self, part.name)[rows] for part in fields(self)))
+
+    def to(self, device: str | torch.device) -> Losses:
+        return Losses(*(getattr(self, part.name).to(device) for part in fields(self)))
+
+    def task(self) -> Task:
+        """The same for the NN block, which looks for points that lose little."""
+        cap = torch.where(self.gain.isinf(), torch.inf, self.level)
+        return Task(self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, 2 * MARGIN)
+
+    def cost(self, u: Tensor) -> Tensor:
+        """The first part of the loss, what the points use."""
+        move = u - self.base
+        return (self.up * move.clamp(min=0.0) + self.down * (-move).clamp(min=0.0)).sum(-1)
+
+    def at(self, u: Tensor, output: Tensor, margin: float = 0.0) -> Tensor:
+        """The losses of points (k, p) with outputs (k,); a class counts from `margin` on."""
+        short = (self.level - output).clamp(min=0.0)
+        missed = torch.where(self.gain.isinf(), torch.where(output > margin, 0.0, torch.inf), self.gain * short)
+        return self.cost(u) + missed.nan_to_num(posinf=torch.inf)
+
+
+def losses_at(blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool) -> Losses:
+    """The losses of some rows of the table, all of one network.
+
+    An output counts up to its cap, or to what it cannot exceed on its box.
+
+    >>> from ddmip_lib.bounds import network_graph
+    >>> from ddmip_lib.predictors import mlp
+    >>> from ddmip_lib.problems import water_potability
+    >>> net = mlp(2, 4, 9)
+    >>> blocks = water_potability(n=3, net=net).blocks
+    >>> losses_at(blocks, np.full(18, 0.1), np.arange(2), network_graph(net, 9), classes=True).top
+    tensor([1., 1.], dtype=torch.float64)
+    """
+    lower, upper, base = (torch.from_numpy(part[rows]) for part in (blocks.lower, blocks.upper, blocks.base))
+    up, down = (torch.from_numpy(rate[rows]) for rate in blocks.rates(prices))
+    worth = torch.from_numpy((blocks.worth * blocks.gains(prices))[rows])
+    fixed = torch.from_numpy(blocks.fixed[rows] @ prices)
+    if classes:
+        level, gain, most = torch.zeros_like(worth), torch.full_like(worth, torch.inf), worth
+    else:
+        level = crown(graph, Box(lower, upper)).upper[:, 0].minimum(torch.from_numpy(blocks.cap[rows]))
+        gain, most = worth, worth * level
+    return Losses(lower, upper, base, up, down, gain, level, most - fixed)

@@ -1,0 +1,125 @@
+"""Nodes of the search: parts of a ball on which some units of the network are switched on or off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..bounds.graph import Activation, Graph
+from ..bounds.result import Range, pick
+from .losses import Losses
+
+
+@dataclass(eq=False)
+class Nodes:
+    """Parallel arrays, one entry for each node: which row of the losses, its box, and what its ancestors found out.
+
+    `splits`: -1 (off), 0 or 1 (on) for each unit of each activation. `least`: no point of the node loses less.
+    `ranges`: of the nodes of the network that enter activations. `cut`: a plane behind which no point of the node has
+    a loss within the radius. `slopes` and `duals`: where the optimisation of the bound starts.
+    """
+
+    row: Tensor
+    lower: Tensor
+    upper: Tensor
+    splits: list[Tensor]
+    least: Tensor
+    ranges: list[Range]
+    cut: tuple[Tensor, Tensor]
+    slopes: list[Tensor]
+    duals: list[Tensor]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __getitem__(self, rows: Any) -> Nodes:
+        return Nodes(*(pick(getattr(self, field.name), rows) for field in fields(self)))
+
+    def bytes(self) -> int:
+        """What the nodes take in memory, roughly."""
+        return len(self) * 8 * (4 * sum(split.shape[1] for split in self.splits) + 4 * self.lower.shape[1])
+
+    def kept(self) -> Nodes:
+        """What is left of nodes that are done, for the next radius: their place, nothing that holds in a ball alone."""
+        return fresh(self.row, self.lower, self.upper, self.splits)
+
+
+def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> Nodes:
+    """Nodes of which only the place is known; the other entries take no memory."""
+
+    def full(like: Tensor, value: float) -> Tensor:
+        return torch.full((1, 1), value, dtype=torch.float64, device=row.device).expand(like.shape)
+
+    return Nodes(
+        row=row,
+        lower=lower,
+        upper=upper,
+        splits=splits,
+        least=torch.zeros(len(row), dtype=torch.float64, device=row.device),
+        ranges=[(full(split, -torch.inf), full(split, torch.inf)) for split in splits],
+        cut=(torch.zeros_like(lower), torch.zeros_like(lower[:, 0])),
+        slopes=[full(split, torch.nan) for split in splits],
+        duals=[full(split, 0.0) for split in splits],
+    )
+
+
+def roots(graph: Graph, losses: Losses) -> Nodes:
+    """One node for each row, its whole box.
+
+    >>> from ddmip_lib.bounds import network_graph
+    >>> from ddmip_lib.predictors import mlp
+    >>> one, graph = torch.ones(3, 2), network_graph(mlp(2, 4, 2), 2)
+    >>> nodes = roots(graph, Losses(-one, one, 0 * one, one, one, one[:, 0], one[:, 0], one[:, 0]))
+    >>> len(nodes), [split.shape for split in nodes[:2].splits]
+    (3, [torch.Size([2, 4]), torch.Size([2, 4])])
+    """
+    k = len(losses.lower)
+    row = torch.arange(k, device=losses.lower.device)
+    units = [graph.nodes[index].units for index in graph.activations]
+    splits = [torch.zeros(k, count, dtype=torch.int8, device=row.device) for count in units]
+    return fresh(row, losses.lower, losses.upper, splits)
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Tensors, or tuples, lists and nodes of them, one after another.
+
+    >>> join([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
+    (tensor([0., 1., 1.]), [tensor([1., 1.])])
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, Nodes):
+        return Nodes(*(join([getattr(part, field.name) for part in parts]) for field in fields(Nodes)))
+    return type(first)(join(group) for group in zip(*parts, strict=True))
+
+
+def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
+    """The children of nodes in which a unit, counted through all activations, is on (`sign` 1) or off (-1)."""
+    splits, first = [split.clone() for split in nodes.splits], 0
+    for split in splits:
+        here = ((unit >= first) & (unit < first + split.shape[1])).nonzero()[:, 0]
+        split[here, unit[here] - first] = sign
+        first += split.shape[1]
+    return Nodes(
+        nodes.row, nodes.lower, nodes.upper, splits, nodes.least, nodes.ranges, nodes.cut, nodes.slopes, nodes.duals
+    )
+
+
+def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
+    """The children of nodes in the upper (`sign` 1) or lower half of their boxes."""
+    lower, upper, each = nodes.lower.clone(), nodes.upper.clone(), torch.arange(len(nodes), device=nodes.row.device)
+    middle = 0.5 * (lower + upper)[each, coordinate]
+    (lower if sign > 0 else upper)[each, coordinate] = middle
+    return Nodes(nodes.row, lower, upper, nodes.splits, nodes.least, nodes.ranges, nodes.cut, nodes.slopes, nodes.duals)
+
+
+def switches(graph: Graph) -> list[bool]:
+    """Which activations are ReLUs, whose units can be split."""
+    return [isinstance(n, Activation) and n.kind == "relu" for n in (graph.nodes[i] for i in graph.activations)]

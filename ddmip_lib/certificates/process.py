@@ -1,0 +1,109 @@
+"""Searches in processes of their own: each gets some rows, reports what it has proven every second, and can be killed.
+
+The children are plain commands, not copies of this process, so a script that calls `certify` needs no guard around its
+main part. What they send is valid at any time; the last report counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .unit_search import Progress, UnitSearch
+
+REPORT = 1.0
+"""Seconds between two reports."""
+GRACE = 2.0
+"""Seconds that a child may take longer than it should."""
+
+Reported = Callable[[int, list[Progress]], bool]
+"""Gets the number of a group and the progress of its searches; false means that nothing more is needed."""
+
+
+def work(searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]) -> None:
+    """Let searches take turns until the deadline, the end, or until `report` returns false."""
+    going, each = True, REPORT / max(1, len(searches))
+    while going and time.perf_counter() < deadline and not all(search.finished for search in searches):
+        for search in searches:
+            search.run(min(deadline, time.perf_counter() + each))
+        going = report([search.progress() for search in searches]) is not False
+
+
+def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported) -> None:
+    """The searches of each group (the arguments of `UnitSearch`) in one process, until the deadline or the end."""
+    lock, children, readers = threading.Lock(), [], []
+    stopped = threading.Event()
+    try:
+        for number, group in enumerate(groups):
+            child = _start()
+            children.append(child)
+            reader = threading.Thread(target=_listen, args=(child, number, reported, lock, stopped), daemon=True)
+            reader.start()
+            readers.append(reader)
+            assert child.stdin is not None
+            pickle.dump((group, deadline - time.perf_counter()), child.stdin)
+            child.stdin.close()
+        while any(reader.is_alive() for reader in readers) and not stopped.is_set():
+            if time.perf_counter() > deadline + GRACE:
+                break
+            time.sleep(0.02)
+        on_time = time.perf_counter() < deadline
+        failed = [code for child in children if (code := child.poll()) not in (None, 0)]
+        if failed and on_time and not stopped.is_set():
+            raise RuntimeError(f"a process of the certificate ended with code {failed[0]}: see its error above.")
+    finally:
+        stopped.set()
+        for child in children:
+            child.kill()
+        for child in children:
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    home = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+
+
+def _listen(
+    child: subprocess.Popen[bytes], number: int, reported: Reported, lock: threading.Lock, stopped: threading.Event
+) -> None:
+    """Hand on the reports of one child until its last."""
+    assert child.stdout is not None
+    with contextlib.suppress(EOFError, pickle.UnpicklingError, ValueError):  # it was killed in the middle of one
+        while not stopped.is_set():
+            found = pickle.load(child.stdout)
+            with lock:
+                if not stopped.is_set() and reported(number, found) is False:
+                    stopped.set()
+    child.wait()
+
+
+def main() -> None:
+    """The child: read the searches, work, report."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    torch.set_num_threads(1)
+    group, seconds = pickle.load(sys.stdin.buffer)
+    deadline = time.perf_counter() + seconds
+
+    def report(found: list[Progress]) -> None:
+        pickle.dump(found, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+
+    with contextlib.suppress(BrokenPipeError):  # nobody listens any more
+        work([UnitSearch(*arguments) for arguments in group], deadline, report)

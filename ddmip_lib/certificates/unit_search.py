@@ -1,0 +1,210 @@
+"""Branch and bound on the units of a network, for many rows at once, in balls that grow."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..bounds.graph import Graph
+from ..pricing.oracle import MARGIN, follow, pull_back
+from .bounding import Evaluated, evaluate
+from .leaf import settle
+from .losses import Losses
+from .nodes import Nodes, halved, join, roots, switched, switches
+
+RADII = (0.5, 0.75, 0.9, 1.0)
+"""The balls in which a row is searched, one after another, as shares of the loss that is known to be possible."""
+BATCH = {"cpu": 512, "cuda": 8192}
+WORK = {"cpu": 2**24, "cuda": 2**31}
+"""Multiplications of a pass back through the network that a batch may take at most, so that clocks are looked at."""
+AHEAD = 8
+"""Batches that are chosen at a time."""
+LARGE = 2**30
+"""Bytes of open nodes from which on those come first that are nearly done."""
+LOOK, LOOKED = 12, 64
+"""Steps of the NN block from points where bounds are attained, and how many of these are tried in a batch."""
+NARROW = 1e-6
+"""Width below which the box of a node is not halved any more."""
+
+
+class Progress(NamedTuple):
+    """What a search has found, one entry for each row."""
+
+    least: Tensor
+    """No point of the row loses less: proven."""
+    possible: Tensor
+    """The smallest loss known."""
+    nodes: Tensor
+
+
+class UnitSearch:
+    r"""Proves for every row that no point loses less than some `floor`, and raises the floors as long as it is let.
+
+    `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is nothing to prove. A
+    search within a radius $r$ ends when every node is shown to lose at least $r$; its leaves are where the search in
+    the next, larger ball begins. In small balls few units can switch, so the first floors come fast. Nodes of rows
+    with little work so far come first, so that easy rows are closed before hard ones take the time.
+
+    >>> from ddmip_lib.bounds import network_graph
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> one = torch.ones(1, 2, dtype=torch.float64)
+    >>> class_1 = Losses(0 * one, one, 0 * one, one, one, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0])
+    >>> search = UnitSearch(network_graph(hand_sized_net(), 2), class_1, possible=one[:, 0], tolerance=1e-6)
+    >>> search.run(time.perf_counter() + 60), round(search.progress().least.item(), 4)
+    (True, 0.0)
+    """
+
+    def __init__(self, graph: Graph, losses: Losses, possible: Tensor, tolerance: float) -> None:
+        self.graph, self.losses, self.tolerance = graph, losses, tolerance
+        self.here, self.here_losses = graph.to("cpu"), losses.to("cpu")
+        device, k = losses.lower.device, len(possible)
+        self.possible = possible.clone()
+        self.floor = torch.zeros(k, dtype=torch.float64, device=device)
+        self.stuck = torch.full((k,), torch.inf, dtype=torch.float64, device=device)
+        """The least loss of nodes that can be split no further."""
+        self.work = torch.zeros(k, dtype=torch.long, device=device)
+        self.stage = torch.full((k,), -1, dtype=torch.long, device=device)
+        self.radius = torch.zeros(k, dtype=torch.float64, device=device)
+        self.whole = all(switches(graph))
+        """Whether nodes without free units are linear."""
+        place = "cpu" if device.type == "cpu" else "cuda"
+        self.batch = max(16, min(BATCH[place], WORK[place] // _multiplications(graph)))
+        self.next: Nodes | None = None
+        self.open: list[Nodes] = []
+        self.done: list[Nodes] = [roots(graph, losses)]
+        self._next_stage(torch.ones(k, dtype=torch.bool, device=device))
+
+    @property
+    def target(self) -> Tensor:
+        """The floor at which a row is closed."""
+        return (self.possible - self.tolerance).clamp(min=0.0)
+
+    @property
+    def closed(self) -> Tensor:
+        return self.floor >= self.target
+
+    @property
+    def finished(self) -> bool:
+        return not self.open and self.next is None
+
+    def progress(self) -> Progress:
+        """What is proven, that of unfinished searches included."""
+        least = self._reached()
+        for nodes in self._waiting():
+            least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
+        return Progress(*(part.cpu() for part in (torch.maximum(self.floor, least), self.possible, self.work)))
+
+    def run(self, deadline: float) -> bool:
+        """Work until the deadline or the end; whether everything is done."""
+        while not self.finished and time.perf_counter() < deadline:
+            self.step()
+        return self.finished
+
+    def step(self) -> None:
+        """Evaluate one batch of nodes and split those that are not done."""
+        nodes = self._take()
+        found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row])
+        self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
+        self._look(found)
+        self._sort(found)
+        self._finish()
+
+    def _reach(self) -> Tensor:
+        return torch.minimum(self.radius, self.target)
+
+    def _reached(self) -> Tensor:
+        return torch.minimum(self._reach(), self.stuck)
+
+    def _waiting(self) -> list[Nodes]:
+        return self.open if self.next is None else [*self.open, self.next]
+
+    def _take(self) -> Nodes:
+        """Nodes of the rows with the least work, those with the smallest loss first."""
+        if self.next is None:
+            pool: Nodes = join(self.open)
+            order = pool.least.argsort(stable=True, descending=pool.bytes() > LARGE)
+            order = order[self.work[pool.row[order]].argsort(stable=True)]
+            taken = AHEAD * self.batch
+            self.next, self.open = pool[order[:taken]], [pool[order[taken:]]] if len(pool) > taken else []
+        nodes = self.next
+        self.next = nodes[self.batch :] if len(nodes) > self.batch else None
+        return nodes[: self.batch]
+
+    def _look(self, found: Evaluated) -> None:
+        """Search for points that lose less than is known to be possible, from where the bounds are attained."""
+        row = found.nodes.row
+        promising = (found.nodes.least / self.possible[row].clamp(min=1e-300)).argsort()[:LOOKED]
+        row, points = row[promising].cpu(), found.point[promising].cpu()
+        losses = self.here_losses[row]
+        task = losses.task()
+        points, _ = follow(self.here, task, points, LOOK, radius=0.05)
+        if bool(losses.gain.isinf().all()):
+            points = pull_back(self.here, task, points)
+        self._learn(row, points)
+
+    def _learn(self, row: Tensor, points: Tensor) -> None:
+        """Points that lose less than was known to be possible."""
+        loss = self.here_losses[row].at(points, self.here(points)[:, 0], MARGIN).to(self.possible.device)
+        self.possible.scatter_reduce_(0, row.to(self.possible.device), loss, "amin")
+
+    def _sort(self, found: Evaluated) -> None:
+        """Split what is not done: a unit, or an input where no unit can switch but the network still bends."""
+        nodes = found.nodes
+        fine = nodes.least >= self._reach()[nodes.row]
+        self._keep(nodes, fine)
+        best, unit = found.scores.max(1)
+        bends, rest = ~fine & (best >= 0), ~fine & (best < 0)
+        if bends.any():
+            self.open += [switched(nodes[bends], unit[bends], sign) for sign in (1, -1)]
+        if not rest.any():
+            return
+        nodes, pull = nodes[rest], found.pull[rest]
+        if self.whole:
+            nodes.least, points = settle(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row])
+            self._learn(nodes.row.cpu(), points.cpu())
+            fine = nodes.least >= self._reach()[nodes.row]
+            self._keep(nodes, fine)
+            nodes = nodes[~fine]
+        else:
+            wide = ((nodes.upper - nodes.lower) > NARROW).gather(1, pull.argmax(1, keepdim=True))[:, 0]
+            if wide.any():
+                self.open += [halved(nodes[wide], pull[wide].argmax(1), sign) for sign in (1, -1)]
+            nodes = nodes[~wide]
+        if len(nodes):
+            self.stuck.scatter_reduce_(0, nodes.row, nodes.least, "amin")
+
+    def _keep(self, nodes: Nodes, which: Tensor) -> None:
+        if which.any():
+            self.done.append(nodes[which].kept())
+
+    def _finish(self) -> None:
+        """Rows without open nodes have reached their radius: the next ball, from the leaves of this one."""
+        busy = torch.zeros_like(self.closed)
+        for nodes in self._waiting():
+            busy[nodes.row] = True
+        finished = ~busy & (self.stage >= 0)
+        if finished.any():
+            self.floor = torch.where(finished, torch.maximum(self.floor, self._reached()), self.floor)
+            self._next_stage(finished)
+
+    def _next_stage(self, rows: Tensor) -> None:
+        going = rows & ~self.closed & self.stuck.isinf()
+        shares = torch.tensor(RADII, dtype=torch.float64, device=rows.device)
+        beyond = shares * self.target[:, None] > self.floor[:, None]
+        stage = beyond.to(torch.int8).argmax(1)
+        self.stage = torch.where(going, stage, torch.where(rows, -1, self.stage))
+        self.radius = torch.where(going, shares[stage] * self.target, self.radius)
+        leaves: Nodes = join(self.done)
+        again, other = going[leaves.row], (self.stage >= 0)[leaves.row] & ~going[leaves.row]
+        self.done = [leaves[other]]
+        if again.any():
+            self.open.append(leaves[again].kept())
+
+
+def _multiplications(graph: Graph) -> int:
+    """Of one node in one pass back from every unit, roughly."""
+    units = [graph.nodes[index].units for index in graph.hidden]
+    return max(1, sum(2 * a * sum(units[:k]) for k, a in enumerate(units)) * 4)
