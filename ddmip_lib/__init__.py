@@ -5,6 +5,7 @@ from importlib.metadata import version
 from .bigm import BigM
 from .blocks.barrier import LogBarrier
 from .blocks.pgd import PGD
+from .certificates import certify
 from .decomposition import DualDecomposition
 from .enumeration import Enumeration
 from .gradient_heuristic import SingleStepGradient
@@ -26,4 +27,5 @@ __all__ = [
     "Solution",
     "Trace",
     "__version__",
+    "certify",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..certificates import Certificate
 from ..compiled import Compiled
 from ..data import Dataset, draw_nonpotable, load_water
 from ..incumbent import Incumbent
@@ -20,6 +21,7 @@ from ..problem import NeuralMIP
 from ..problems import site_care, tree_planting, water_potability
 from ..solution import Solution
 from .case import Case
+from .certified import summary
 from .methods import solver_of
 from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
 from .rows import Row, encode, provenance, rounded
@@ -123,6 +125,8 @@ def _scalars(solution: Solution) -> dict[str, Any]:
     scalars: dict[str, Any] = {k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()}
     if "prices" in solution.details:
         scalars["prices"] = [rounded(price) for price in solution.details["prices"]]
+    if isinstance(solution.details.get("certificate"), Certificate):
+        scalars["certificate"] = summary(solution.details["certificate"])
     return scalars
 
 

@@ -98,15 +98,19 @@ def e5(profile: str) -> list[Case]:
 
 
 def e6(profile: str) -> list[Case]:
-    """Beyond the paper: recovery and price coordination on the instances of E1, E4 and E5; then n from 100 to 5,000
-    with samples drawn again and again."""
+    """Beyond the paper: recovery, price coordination and certificates on the instances of E1, E4 and E5; then n from
+    100 to 5,000 with samples drawn again and again."""
     if profile == "quick":
         quick = _water("e6", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-recover", "prices"], 20.0)
+        quick.append(Case("e6", "water", "2x16", 10, FIRST, "certificate", 20.0))
         return [*quick, Case("e6", "trees", "2x16", 3, FIRST, "prices", 20.0)]
     cells = (E1_NETWORKS, E1_SIZES)
     found = _water("e6", *cells, [FIRST], ["prices"], 60.0)
     found += _water("e6", *cells, [FIRST], ["dd-paper-recover", "dd-recover"])
     found += _water("e6", E4_NETWORKS, [100], [FIRST], ["prices"], 60.0)
+    found += _water("e6", *cells, [FIRST], ["certificate"], 600.0)
+    found += [Case("e6", "trees", net, 6, FIRST, "certificate", 600.0) for net in E5_NETWORKS]
+    found += [Case("e6", "site_care", net, 6, FIRST, "certificate", 600.0) for net in ("2x16", "8x32")]
     sizes = (100, 200, 500, 1000, 2000, 5000)
     found += [Case("e6", "water_repeated", "6x64", n, FIRST, "prices", 600.0) for n in sizes]
     for seed in SEEDS:

@@ -15,6 +15,7 @@ from ..pricing.coordination import PriceCoordination
 from ..problem import NeuralMIP
 from ..problems import SiteCare, grid_search
 from ..solution import Solution
+from .certified import Certified
 from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs
 
@@ -85,6 +86,7 @@ METHODS: dict[str, Method] = {
         lambda device: DualDecomposition(recover=True, device=device), False, "Algorithm 1, our defaults, recovered"
     ),
     "prices": Method(lambda device: PriceCoordination(device=device), False, "price coordination"),
+    "certificate": Method(lambda device: Certified(device), False, "price coordination with certificate"),
     "ssg-printed": Method(lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"),
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),
