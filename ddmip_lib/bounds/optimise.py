@@ -61,7 +61,7 @@ class _Climb(Sweep):
     inner: int = field(default=0, kw_only=True)
     rate: float = field(default=0.2, kw_only=True)
 
-    def bounds(self, index: int) -> Tensor:
+    def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
         return self.climb(index, self.inner)[2]
 
     def climb(

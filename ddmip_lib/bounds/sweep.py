@@ -34,6 +34,8 @@ class Sweep:
     ranges: list[Range] = field(default_factory=list)
     lines: dict[int, Lines] = field(default_factory=dict)
     errors: list[Tensor] = field(default_factory=list)
+    frugal: bool = False
+    """Whether units that cannot switch are left as they are: their lines are exact already."""
     empty: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -52,12 +54,28 @@ class Sweep:
             if known is not None:
                 low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
             if tighten and index in places and index > 0:
-                ends = self.bounds(index)
-                low, high = torch.maximum(low, ends[:, : node.units]), torch.minimum(high, -ends[:, node.units :])
+                low, high = self._tightened(index, low, high, places[index])
             self.ranges.append(self._clip(low, high, places[index]) if index in places else (low, high))
             if index > 0:
                 sizes.append(torch.maximum(*(end.abs() for end in self.ranges[-1])))
         return self
+
+    def _tightened(self, index: int, low: Tensor, high: Tensor, place: int) -> Range:
+        """The range of a node that enters an activation, improved by a pass back of its own."""
+        units = None
+        user = self.graph.nodes[self.graph.activations[place]]
+        if self.frugal and isinstance(user, Activation) and user.kind == "relu":
+            switch = (low < 0) & (high > 0)
+            most = int(switch.sum(-1).max())
+            units = switch.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
+            if not most:
+                return low, high
+        ends = self.bounds(index, units)
+        below, above = ends.tensor_split(2, 1)
+        if units is None:
+            return torch.maximum(low, below), torch.minimum(high, -above)
+        below, above = torch.maximum(low.gather(1, units), below), torch.minimum(high.gather(1, units), -above)
+        return low.scatter(1, units, below), high.scatter(1, units, above)
 
     def _step(self, index: int) -> Range:
         """The range of a node from those of its parents, by interval arithmetic."""
@@ -84,22 +102,30 @@ class Sweep:
         self.empty = self.empty | crossed.any(-1)
         return torch.where(crossed, 0.0, low), torch.where(crossed, 0.0, high)
 
-    def forms(self, index: int, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> tuple[Tensor, Tensor]:
+    def forms(
+        self, index: int, slopes: PerUnit | None = None, duals: PerUnit | None = None, units: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         r"""Linear forms $A u + b$ below the values of a node (the first k rows) and below their negatives.
 
-        `slopes` and `duals` (multipliers of the splits) are (n, units) or (n, 2k, units) for each activation.
+        `slopes` and `duals` (multipliers of the splits) are (n, units) or (n, 2k, units) for each activation; `units`
+        (n, k) names those of the node that are wanted, by default all.
         """
-        units = self.graph.nodes[index].units
-        unit = torch.eye(units, dtype=torch.float64, device=self.region.lower.device)
-        coefs = {index: torch.cat([unit, -unit])[None]}
-        const = unit.new_zeros(1, 2 * units)
+        unit = torch.eye(self.graph.nodes[index].units, dtype=torch.float64, device=self.region.lower.device)
+        unit = unit[None] if units is None else unit[units]
+        return self.follow_back(index, torch.cat([unit, -unit], 1), slopes, duals)
+
+    def follow_back(
+        self, index: int, form: Tensor, slopes: PerUnit | None, duals: PerUnit | None, rounded: bool = True
+    ) -> tuple[Tensor, Tensor]:
+        """Linear forms of the input below the forms (n or 1, k, units) of a node; sound only if `rounded`."""
+        coefs, const = {index: form}, form.new_zeros(1, form.shape[1])
         places = {node: place for place, node in enumerate(self.graph.activations)}
         for i in range(index, 0, -1):
             if i not in coefs:
                 continue
             node, coef = self.graph.nodes[i], coefs.pop(i)
             if isinstance(node, Activation):
-                line, error = self.lines[i], self.errors[i]
+                line, error = self.lines[i], self.errors[i] if rounded else 0.0
                 plus = coef.clamp(min=0.0)
                 minus = coef - plus
                 const = const + _times(plus, line.below_shift - error) + _times(minus, line.above_shift + error)
@@ -111,18 +137,18 @@ class Sweep:
                 if split is not None and dual is not None:
                     coef = coef - dual * split
             else:
-                const = const - _times(coef.abs(), self.errors[i])
+                const = const - _times(coef.abs(), self.errors[i]) if rounded else const
                 if isinstance(node, Affine):
                     const, coef = const + coef @ node.bias, coef @ node.weight
             for parent in node.parents:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
-        shape = (len(self.region), 2 * units, self.graph.n_in)
-        coef = coefs[0].expand(shape) if 0 in coefs else unit.new_zeros(shape)
-        return coef, const - _times(coef.abs(), self.errors[0])
+        shape = (len(self.region), const.shape[1], self.graph.n_in)
+        coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
+        return coef, const - _times(coef.abs(), self.errors[0]) if rounded else const
 
-    def bounds(self, index: int) -> Tensor:
-        """Lower bounds (n, 2k) of the values of a node and of their negatives."""
-        coef, const = self.forms(index, self.slopes)
+    def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
+        """Lower bounds (n, 2k) of the values of a node, or of some `units` (n, k) of it, and of their negatives."""
+        coef, const = self.forms(index, self.slopes, units=units)
         return self.region.smallest(coef) + const
 
     def result(self, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> Bounds:
@@ -144,6 +170,8 @@ class Sweep:
 
 def _times(coef: Tensor, vector: Tensor) -> Tensor:
     """Forms (n or 1, k, h) at vectors (n, h)."""
+    if coef.shape[1] == 1:  # many small products are slower
+        return (coef * vector[:, None]).sum(-1)
     return (coef @ vector.unsqueeze(-1)).squeeze(-1)
 
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..bounds import Ball
 from ..bounds.graph import Graph
 from ..bounds.result import Range
 from ..bounds.rounding import gamma
@@ -29,8 +30,10 @@ from .cut_ball import CutBall
 from .losses import Losses
 from .nodes import Nodes, switches
 
-STEPS = 10
+STEPS = 30
 RATE, FADE = 0.1, 0.97
+HINT = 1e-3
+"""Weight of a unit's range in its score, against what its line costs."""
 
 
 class Least(NamedTuple):
@@ -41,7 +44,7 @@ class Least(NamedTuple):
     point: Tensor
 
 
-def least_loss(losses: Losses, region: CutBall, coef: Tensor, const: Tensor, multiplier: Tensor | None = None) -> Least:
+def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor, multiplier: Tensor | None = None) -> Least:
     """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball; differentiable in the form."""
     falls = coef > 0
     price = torch.where(falls, region.down, region.up)
@@ -92,7 +95,7 @@ def sweep_of(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tupl
     known: list[Range] = [(nodes.least.new_tensor(-torch.inf), nodes.least.new_tensor(torch.inf))] * len(graph.nodes)
     for place, index in enumerate(graph.hidden):
         known[index] = nodes.ranges[place]
-    return Sweep(graph, region, None, list(nodes.splits)).run(known), region, way
+    return Sweep(graph, region, None, list(nodes.splits), frugal=True).run(known), region, way
 
 
 @torch.no_grad()
@@ -111,7 +114,9 @@ def evaluate(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: 
     with torch.enable_grad():
         least, coef, const = climb.bound(best)
         shifts = [shift for line in lines for shift in (line.above_shift, line.below_shift)]
-        found = torch.autograd.grad(least.value.sum(), shifts, allow_unused=True, materialize_grads=True)
+        found: tuple[Tensor, ...] = ()
+        if shifts:
+            found = torch.autograd.grad(least.value.sum(), shifts, allow_unused=True, materialize_grads=True)
     value = torch.where(sweep.empty, torch.inf, way + least.value.detach())
     value = torch.maximum(value, torch.maximum(way, nodes.least))
     coef, const = coef.detach(), const.detach()
@@ -120,7 +125,7 @@ def evaluate(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: 
     for place, (line, relu) in enumerate(zip(lines, switches(graph), strict=True)):
         above, below = found[2 * place].abs(), found[2 * place + 1].abs()
         low, high = sweep.ranges[graph.hidden[place]]
-        score = above * line.above_shift.detach() + 1e-3 * (above + below) * torch.minimum(-low, high)
+        score = above * line.above_shift.detach() + HINT * (above + below) * torch.minimum(-low, high)
         scores.append(torch.where(line.free, score, -1.0) if relu else torch.full_like(score, -1.0))
     ranges = [sweep.ranges[index] for index in graph.hidden]
     count = len(lines)
@@ -140,11 +145,12 @@ class Climb:
         self.split = [split != 0 for split in sweep.splits or [] if split is not None]
 
     def bound(self, parts: list[Tensor], multiplier: Tensor | None = None) -> tuple[Least, Tensor, Tensor]:
-        """The bound with these slopes and multipliers, and its form."""
-        count = len(self.free)
-        coef, const = self.sweep.forms(len(self.sweep.graph.nodes) - 1, parts[:count], parts[count : 2 * count])
-        coef, const = coef[:, 1], const[:, 1]
-        return least_loss(self.losses, self.region, coef, const, multiplier), coef, const
+        """The bound with these slopes and multipliers, and its form; with a multiplier given it is not rounded."""
+        count, rounded = len(self.free), multiplier is None
+        last = len(self.sweep.graph.nodes) - 1
+        minus = -self.region.lower.new_ones(1, 1, 1)
+        coef, const = self.sweep.follow_back(last, minus, parts[:count], parts[count : 2 * count], rounded)
+        return least_loss(self.losses, self.region, coef[:, 0], const[:, 0], multiplier), coef[:, 0], const[:, 0]
 
     def run(self, start: list[Tensor], steps: int) -> list[Tensor]:
         """The best slopes and multipliers of so many steps."""

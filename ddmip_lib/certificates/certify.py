@@ -207,20 +207,22 @@ class _Account:
         self.kinds = [predictor.kind for predictor in problem.predictors]
         size = len(blocks.block)
         self.losses: dict[int, Losses] = {}
-        self.top, self.possible, self.least = np.zeros(size), np.zeros(size), np.zeros(size)
+        self.top, self.possible, self.least, most = (np.zeros(size) for _ in range(4))
         self.nodes = np.zeros(size, dtype=int)
-        most = np.zeros(size)
         for number in graphs:
             rows = self._of(number)
             found = self.losses[number] = losses_at(blocks, pi, rows, graphs[number], self._classes(number))
             self.top[rows] = found.top.numpy()
-            most[rows] = found.top.numpy() + blocks.fixed[rows] @ pi
+            most[rows] = blocks.worth[rows] * (1.0 if self._classes(number) else found.level.numpy())
             # at worst a class is missed, or an output is that of the base point
-            missed = most[rows] if self._classes(number) else found.at(found.base, graphs[number](found.base)[:, 0])
-            self.possible[rows] = np.asarray(missed)
+            missed = (blocks.worth * blocks.gains(pi))[rows]
+            if not self._classes(number):
+                missed = found.at(found.base, graphs[number](found.base)[:, 0]).numpy()
+            self.possible[rows] = missed
         self.tolerance = CLOSED * float(blocks.worth.max())
-        free = self._per_block(most / blocks.gains(pi))
-        self.ceiling = float(np.maximum(free, 0.0).sum() if blocks.optional else free.sum())
+        free = self._per_block(most)
+        free = np.maximum(free, 0.0) if blocks.optional else free
+        self.ceiling = float(free.sum() + 1e-12 * np.abs(free).sum())
         """The bound for prices of zero."""
         self.history: list[tuple[float, float]] = []
         self._know(solution)
@@ -304,7 +306,7 @@ class _Account:
     def value(self) -> float:
         """The bound on the sum of values, rounded up."""
         terms = np.concatenate([self.pi * self.blocks.capacities, self.profits(self.least)])
-        return min(float(terms.sum() + 1e-12 * np.abs(terms).sum()), self.ceiling * (1 + 1e-12))
+        return min(float(terms.sum() + 1e-12 * np.abs(terms).sum()), self.ceiling)
 
     def objective(self, value: float) -> float:
         """A sum of values in the sense of the model."""

@@ -11,7 +11,7 @@ from ..bounds import Ball
 from ..bounds.regions import _double
 from ..bounds.rounding import EPSILON, gamma
 
-WEIGHTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)
+WEIGHTS = (0.5, 1.0, 2.0)
 """Multipliers of the plane that are tried, in units of the form's size by the plane's."""
 
 CHEAP = 1e-9

@@ -31,6 +31,8 @@ TOLERANCE = 1e-9
 @torch.no_grad()
 def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[Tensor, Tensor]:
     """Bounds of the loss on nodes without free units, and points where they are nearly attained."""
+    if not nodes.splits:
+        return nodes.least, torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
     signs = [torch.where(low >= 0, 1, -1).to(torch.int8) for low, _ in nodes.ranges]
     nodes = replace(nodes, splits=signs)
     sweep, region, way = sweep_of(graph, losses, nodes, radius)

@@ -18,7 +18,7 @@ from .nodes import Nodes, halved, join, roots, switched, switches
 RADII = (0.5, 0.75, 0.9, 1.0)
 """The balls in which a row is searched, one after another, as shares of the loss that is known to be possible."""
 BATCH = {"cpu": 512, "cuda": 8192}
-WORK = {"cpu": 2**24, "cuda": 2**31}
+WORK = {"cpu": 2**26, "cuda": 2**31}
 """Multiplications of a pass back through the network that a batch may take at most, so that clocks are looked at."""
 AHEAD = 8
 """Batches that are chosen at a time."""
