@@ -116,6 +116,13 @@ class Graph:
     def __call__(self, points: Tensor) -> Tensor:
         return self.values(points)[-1]
 
+    def before_relu(self) -> Graph:
+        """Without ReLUs at its end, which change no sign: positive is positive."""
+        nodes = self.nodes
+        while isinstance(last := nodes[-1], Activation) and last.kind == "relu" and last.parent == len(nodes) - 2 > 0:
+            nodes = nodes[:-1]
+        return Graph(nodes)
+
     def to(self, device: str | torch.device) -> Graph:
         """The same graph with its matrices on another device."""
         return Graph(tuple(_moved(node, device) for node in self.nodes))
@@ -156,6 +163,10 @@ class Builder:
         return self.affine(parent, torch.diag(scale), shift, shift_size)
 
     def activation(self, parent: int, kind: str) -> int:
+        """A new node, or the one that does the same already."""
+        for index, node in enumerate(self.nodes):
+            if isinstance(node, Activation) and (node.parent, node.kind) == (parent, kind):
+                return index
         return self.add(Activation(parent, kind, self.nodes[parent].units))
 
     def sum(self, parents: tuple[int, ...]) -> int:

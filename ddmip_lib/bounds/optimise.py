@@ -62,6 +62,7 @@ class _Climb(Sweep):
     rate: float = field(default=0.2, kw_only=True)
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
+        assert units is None, "all units of a node climb together"
         return self.climb(index, self.inner)[2]
 
     def climb(

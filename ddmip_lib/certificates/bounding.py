@@ -95,7 +95,7 @@ def sweep_of(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tupl
     known: list[Range] = [(nodes.least.new_tensor(-torch.inf), nodes.least.new_tensor(torch.inf))] * len(graph.nodes)
     for place, index in enumerate(graph.hidden):
         known[index] = nodes.ranges[place]
-    return Sweep(graph, region, None, list(nodes.splits), frugal=True).run(known), region, way
+    return Sweep(graph, region, None, nodes.splits, frugal=True).run(known), region, way
 
 
 @torch.no_grad()
@@ -139,7 +139,7 @@ def evaluate(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: 
 class Climb:
     """Gradient steps on the slopes, on the multipliers of the splits and on that of the last form."""
 
-    def __init__(self, sweep: Sweep, losses: Losses, region: CutBall) -> None:
+    def __init__(self, sweep: Sweep, losses: Losses, region: Ball) -> None:
         self.sweep, self.losses, self.region = sweep, losses, region
         self.free = [sweep.lines[index].free for index in sweep.graph.activations]
         self.split = [split != 0 for split in sweep.splits or [] if split is not None]

@@ -128,6 +128,9 @@ def certify(
         return _with_bound(solution, found.bound, found, Compiled(problem.model, problem.predictors).snapshot.sign)
     blocks = problem.blocks
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
+    for k, graph in graphs.items():
+        if problem.predictors[k].kind == "classification":
+            graphs[k] = graph.before_relu()
     if prices is None and time_limit <= 0:
         prices = np.zeros_like(blocks.capacities)
     if prices is None and "prices" not in solution.details:
@@ -359,9 +362,15 @@ def _with_bound(solution: Solution, bound: float | None, certificate: Any, sign:
         size = max(1.0, abs(solution.objective))
         if sign * (bound - solution.objective) > CROSSED * size:
             raise ProblemError(
-                f"the objective {solution.objective:.9g} is better than the bound {bound:.9g}: the blocks do not "
-                "describe the model. Compare values, use and capacities of problem.blocks with the model's rows."
+                f"the objective {solution.objective:.9g} is better than the bound {bound:.9g}: either the blocks do "
+                "not describe the model (compare values, use and capacities of problem.blocks with its rows), or the "
+                "point gains by exceeding a capacity within the tolerance of 1e-6 (count that resource in larger "
+                "units)."
             )
         bound = sign * min(sign * bound, sign * solution.objective)
+    if bound is not None and solution.bound is not None:  # one that was proven before may be better
+        bound = sign * max(sign * bound, sign * solution.bound)
+    if bound is not None and solution.objective is not None:
+        size = max(1.0, abs(solution.objective))
         status = "optimal" if abs(bound - solution.objective) <= 1e-9 * size else status
     return replace(solution, status=status, bound=bound, details={**solution.details, "certificate": certificate})

@@ -52,16 +52,16 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
             reader.start()
             readers.append(reader)
             assert child.stdin is not None
-            pickle.dump((group, deadline - time.perf_counter()), child.stdin)
-            child.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # it has ended: its code says so below
+                pickle.dump((group, deadline - time.perf_counter()), child.stdin)
+                child.stdin.close()
         while any(reader.is_alive() for reader in readers) and not stopped.is_set():
+            failed = [code for child in children if (code := child.poll()) not in (None, 0)]
+            if failed:
+                raise RuntimeError(f"a process of the certificate ended with code {failed[0]}: see its error above.")
             if time.perf_counter() > deadline + GRACE:
                 break
             time.sleep(0.02)
-        on_time = time.perf_counter() < deadline
-        failed = [code for child in children if (code := child.poll()) not in (None, 0)]
-        if failed and on_time and not stopped.is_set():
-            raise RuntimeError(f"a process of the certificate ended with code {failed[0]}: see its error above.")
     finally:
         stopped.set()
         for child in children:

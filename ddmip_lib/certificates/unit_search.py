@@ -15,7 +15,7 @@ from .leaf import settle
 from .losses import Losses
 from .nodes import Nodes, halved, join, roots, switched, switches
 
-RADII = (0.5, 0.75, 0.9, 1.0)
+RADII = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """The balls in which a row is searched, one after another, as shares of the loss that is known to be possible."""
 BATCH = {"cpu": 512, "cuda": 8192}
 WORK = {"cpu": 2**26, "cuda": 2**31}
