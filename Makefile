@@ -1,7 +1,7 @@
 # Works with GNU make 3.81 (macOS) and later. Variables: PYTHON, DDMIP_TORCH_INDEX (see tools/setup_env.sh).
 PY := .venv/bin/python
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full results test test-long lab bench lint coverage mutations lock clean distclean
+.PHONY: help setup book book-full site course student results test test-long lab bench lint coverage mutations lock links nightly clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,6 +14,15 @@ book: setup ## execute the chapters that changed, build the HTML, print where to
 
 book-full: setup ## the same with every chapter in its full profile (hours)
 	@$(PY) -m tools.build_book --profile full
+
+site: book ## the book as a site for any web server, in _build/site
+	@$(PY) -m tools.site
+
+course: setup ## slides, student notebooks, quizzes and syllabi for a class (WEEKS=6 or 12: one syllabus only)
+	@$(PY) -m tools.course $(if $(WEEKS),--weeks $(WEEKS))
+
+student: setup ## copies of all chapters without solutions, with self-checks, in _build/course/student
+	@$(PY) -m tools.student
 
 results: setup ## all tables and figures of the experiments, from the stored rows
 	@$(PY) -m tools.results
@@ -44,6 +53,12 @@ mutations: setup ## break the library on purpose, one formula at a time; a test 
 
 lock: setup ## rewrite requirements.lock from pyproject.toml (needs uv)
 	@$(PY) -m tools.lock
+
+nightly: setup ## small experiments in full, from nothing, into _build/nightly (a quarter of an hour)
+	@$(PY) -m tools.nightly
+
+links: setup ## ask every address outside the book whether it still answers (needs the network)
+	@$(PY) -m tools.external_links
 
 clean: ## remove everything that was built; keep .venv
 	@rm -rf _build build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,16 +1,45 @@
-"""A Sphinx extension of one job: each page's footer says which data and which library version built it."""
+"""A Sphinx extension of one job: each page's footer says which data, library and sources built it."""
 
 from __future__ import annotations
 
+import subprocess
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from ddmip_lib.data import source_line
 
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def commit() -> str:
+    """The commit that the checkout stands on, with a plus where it was changed since; nothing without git."""
+    git = ["git", "-C", str(ROOT)]
+    if not (ROOT / ".git").exists():
+        return ""
+    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True).returncode
+    return "" if head.returncode else head.stdout.strip() + ("+" if changed else "")
+
+
+def sentence(address: str, commit: str) -> str:
+    """What the footer says about the sources, as HTML; a link where the repository has an address.
+
+    >>> sentence("", "0123456789ab+")
+    ' Sources: commit 0123456789ab, with changes.'
+    >>> sentence("https://example.org/a/b/", "0123456789ab")
+    ' Sources: commit <a href="https://example.org/a/b/commit/0123456789ab">0123456789ab</a>.'
+    """
+    name = commit.removesuffix("+")
+    shown = f'<a href="{address.rstrip("/")}/commit/{name}">{name}</a>' if address else name
+    return f" Sources: commit {shown}{', with changes' if commit.endswith('+') else ''}." if commit else ""
+
 
 def set_footer(app: Any, config: Any) -> None:
-    footer = f"<p>{source_line()} Library: ddmip_lib {version('ddmip-lib')}.</p>"
-    config.html_theme_options = {**config.html_theme_options, "extra_footer": footer}
+    options = config.html_theme_options
+    sources = sentence(options.get("repository_url") or "", commit())
+    footer = f"<p>{source_line()} Library: ddmip_lib {version('ddmip-lib')}.{sources}</p>"
+    config.html_theme_options = {**options, "extra_footer": footer}
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -30,11 +30,9 @@ from ..bounds import Bounds, crown
 from ..errors import ProblemError
 from ..problem import NeuralMIP, check_call
 from ..solution import Solution
+from .certificate import CROSSED
 from .input_search import Search
 from .relaxation import Relaxation, best_multipliers, coupled_inputs, form_below, output_cost, read_problem, whole_box
-
-CROSSED = 1e-5
-"""A verified point may beat the optimum by what `verify` tolerates, not by more than this."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -76,7 +76,7 @@ def _table(rows: list[Row]) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Carry out one command; the exit status is 1 where something failed or a stored row is wrong."""
     options = _arguments(argv)
-    folder = options.folder or results_folder()
+    folder = options.folder or results_folder(writing=options.command in ("run", "add"))
     if options.command == "run":
         try:
             found = run(options.experiment, options.profile, options.workers, options.device, options.folder,

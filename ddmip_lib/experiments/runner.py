@@ -61,7 +61,7 @@ def run(
             raise ValueError(
                 "published results come from the real data: set DDMIP_DATA_DIR, or name another folder for these rows."
             )
-    return run_cases(cases, results_folder() if folder is None else folder, workers, memory_limit, progress)
+    return run_cases(cases, results_folder(writing=True) if folder is None else folder, workers, memory_limit, progress)
 
 
 def run_cases(

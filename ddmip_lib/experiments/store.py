@@ -11,8 +11,15 @@ from pathlib import Path
 from .rows import Row
 
 
-def results_folder() -> Path:
-    """``data/results`` of the checkout around the working directory, or what ``DDMIP_RESULTS_DIR`` names."""
+INSTALLED = Path(__file__).resolve().parents[1] / "stored" / "results"
+"""What an installed library brings along; in a checkout this is a link to its ``data/results``."""
+
+
+def results_folder(writing: bool = False) -> Path:
+    """What ``DDMIP_RESULTS_DIR`` names, else ``data/results`` of the checkout around the working directory.
+
+    Outside a checkout the rows that came with the library are read; they cannot be added to.
+    """
     named = os.environ.get("DDMIP_RESULTS_DIR")
     if named:
         return Path(named)
@@ -20,6 +27,8 @@ def results_folder() -> Path:
     for folder in (here, *here.parents):
         if (folder / "data" / "results").is_dir():
             return folder / "data" / "results"
+    if INSTALLED.is_dir() and not writing:
+        return INSTALLED
     raise FileNotFoundError(
         "no folder data/results here or above: work inside a checkout of the book, or set DDMIP_RESULTS_DIR."
     )

@@ -29,7 +29,7 @@ def tree(path: Path) -> ast.Module:
 
 EXPERIMENTS = ROOT / "ddmip_lib" / "experiments" / "__init__.py"
 
-LISTED = {"pricing", "bounds", "certificates"}
+LISTED = {"pricing", "bounds", "certificates", "checks"}
 
 
 @cache

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted(ROOT.glob("book/*.md")), *sorted(ROOT.glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("book/*.md")), *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("course/**/*.md"))]
 NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
 CODE = [
     p

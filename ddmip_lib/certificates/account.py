@@ -1,0 +1,198 @@
+"""The account of a certificate: what is proven and what is known for every row of the table of `Blocks`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..bounds import Graph
+from ..compiled import Compiled
+from ..pricing.blocks import Blocks
+from ..pricing.oracle import MARGIN, follow, pull_back
+from ..problem import NeuralMIP
+from ..solution import Solution
+from .certificate import Certificate, with_bound
+from .losses import Losses, losses_at
+from .unit_search import Progress
+
+CLOSED = 1e-4
+"""A block is closed when its bound is so near to what is known to be possible, in units of the largest worth."""
+
+
+@dataclass
+class Group:
+    """Searches that work together, and the rows of the table that each of them has."""
+
+    searches: list[tuple[Any, ...]]
+    rows: list[np.ndarray]
+    take: Callable[[np.ndarray, Progress], None]
+    enough: Callable[[], bool]
+
+    def report(self, found: Sequence[Progress]) -> bool:
+        for rows, progress in zip(self.rows, found, strict=True):
+            self.take(rows, progress)
+        return not self.enough()
+
+
+class Account:
+    """What is proven and what is known for every row of the table, and the bound that follows."""
+
+    def __init__(
+        self, problem: NeuralMIP, solution: Solution, blocks: Blocks, pi: np.ndarray, graphs: dict[int, Graph],
+        device: torch.device, began: float,
+    ) -> None:  # fmt: skip
+        self.solution, self.blocks, self.pi, self.graphs = solution, blocks, pi, graphs
+        self.device, self.began = device, began
+        self.bar: Any = None
+        self.snapshot = Compiled(problem.model, problem.predictors).snapshot
+        self.kinds = [predictor.kind for predictor in problem.predictors]
+        size = len(blocks.block)
+        self.losses: dict[int, Losses] = {}
+        self.top, self.possible, self.least, most = (np.zeros(size) for _ in range(4))
+        self.nodes = np.zeros(size, dtype=int)
+        for number in graphs:
+            rows = self._of(number)
+            found = self.losses[number] = losses_at(blocks, pi, rows, graphs[number], self._classes(number))
+            self.top[rows] = found.top.numpy()
+            most[rows] = blocks.worth[rows] * (1.0 if self._classes(number) else found.level.numpy())
+            # at worst a class is missed, or an output is that of the base point
+            missed = (blocks.worth * blocks.gains(pi))[rows]
+            if not self._classes(number):
+                missed = found.at(found.base, graphs[number](found.base)[:, 0]).numpy()
+            self.possible[rows] = missed
+        self.tolerance = CLOSED * float(blocks.worth.max())
+        free = self._per_block(most)
+        free = np.maximum(free, 0.0) if blocks.optional else free
+        self.ceiling = float(free.sum() + 1e-12 * np.abs(free).sum())
+        """The bound for prices of zero."""
+        self.history: list[tuple[float, float]] = []
+        self._know(solution)
+        self.update()
+
+    def _classes(self, number: int) -> bool:
+        return self.kinds[number] == "classification"
+
+    def _of(self, number: int) -> np.ndarray:
+        return np.flatnonzero(self.blocks.predictor == number)
+
+    def _per_block(self, each: np.ndarray) -> np.ndarray:
+        most = np.full(self.blocks.n, -np.inf)
+        np.maximum.at(most, self.blocks.block, each)
+        return most
+
+    def profits(self, loss: np.ndarray) -> np.ndarray:
+        """What each block earns at most where its rows lose at least so much."""
+        most = self._per_block(self.top - loss)
+        return np.maximum(most, 0.0) if self.blocks.optional else most
+
+    def _know(self, solution: Solution) -> None:
+        """Options of the solution's pool are known to be possible."""
+        pool = solution.details.get("pool")
+        if pool is not None and getattr(pool, "blocks", None) is self.blocks:
+            lost = self.top[pool.at] - (pool.value - pool.use @ self.pi)
+            np.minimum.at(self.possible, pool.at, np.maximum(lost, 0.0))
+
+    def look(self, starts: int) -> None:
+        """Let the NN block look for good options at these prices, from the base points and from random ones."""
+        draw = np.random.default_rng(0)
+        for number, losses in self.losses.items():
+            rows, graph = self._of(number), self.graphs[number]
+            task = losses.task()
+            for k in range(starts):
+                shift = 0.25 * draw.uniform(-1, 1, losses.base.shape) * (draw.random(losses.base.shape) < 0.4) * (k > 0)
+                u = losses.base + torch.from_numpy(shift) * (losses.upper - losses.lower)
+                u, _ = follow(graph, task, torch.minimum(torch.maximum(u, losses.lower), losses.upper))
+                if self._classes(number):
+                    u = pull_back(graph, task, u)
+                found = losses.at(u, graph(u)[:, 0], MARGIN).numpy()
+                self.possible[rows] = np.minimum(self.possible[rows], found)
+        self.update()
+
+    def rows(self) -> np.ndarray:
+        """Rows on which there is something left to prove."""
+        return np.flatnonzero(self.least < self._target() - 1e-9)
+
+    def _target(self) -> np.ndarray:
+        """A row need not lose more than what leaves its block no profit beyond the one that is known."""
+        return np.minimum(self.possible, self.top - self.profits(self.possible)[self.blocks.block]) - self.tolerance
+
+    def group(self, rows: np.ndarray) -> Group:
+        """Searches for some rows of the table, one for each network."""
+        target = self._target() + self.tolerance
+        group = Group([], [], self.take, lambda: self.settled)
+        for number in self.graphs:
+            mine = rows[self.blocks.predictor[rows] == number]
+            if len(mine):
+                at = torch.from_numpy(np.searchsorted(self._of(number), mine))
+                goal = torch.from_numpy(target[mine]).to(self.device)
+                losses = self.losses[number][at].to(self.device)
+                group.searches.append((self.graphs[number].to(self.device), losses, goal, self.tolerance))
+                group.rows.append(mine)
+        return group
+
+    def take(self, rows: np.ndarray, found: Progress) -> None:
+        """Take over what a search has proven and found."""
+        self.least[rows] = np.maximum(self.least[rows], found.least.numpy())
+        self.possible[rows] = np.minimum(self.possible[rows], found.possible.numpy())
+        self.nodes[rows] = np.maximum(self.nodes[rows], found.nodes.numpy())
+        self.update()
+
+    def update(self) -> None:
+        value = self.value()
+        if not self.history or value < self.history[-1][1]:
+            self.history.append((time.perf_counter() - self.began, value))
+        if self.bar is not None:
+            self.bar.set_postfix(bound=f"{self.objective(value):.6g}", open=len(self.rows()))
+
+    def value(self) -> float:
+        """The bound on the sum of values, rounded up."""
+        terms = np.concatenate([self.pi * self.blocks.capacities, self.profits(self.least)])
+        return min(float(terms.sum() + 1e-12 * np.abs(terms).sum()), self.ceiling)
+
+    def objective(self, value: float) -> float:
+        """A sum of values in the sense of the model."""
+        return float(self.snapshot.offset - self.snapshot.sign * value)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        worths = np.append(self.blocks.worth, self.snapshot.offset)
+        return all(self._classes(k) for k in self.graphs) and bool((worths == np.round(worths)).all())
+
+    def bound(self) -> float:
+        """The bound in the sense of the model, rounded where values are whole numbers."""
+        value = self.value()
+        return self.objective(float(np.floor(value + 1e-6)) if self.whole else value)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the bound meets the objective."""
+        objective = self.solution.objective
+        return objective is not None and self.snapshot.sign * (objective - self.bound()) <= 1e-9 * max(
+            1, abs(objective)
+        )
+
+    def signed(self) -> Solution:
+        """The solution with its certificate."""
+        closed = np.ones(self.blocks.n, dtype=bool)
+        closed[self.blocks.block[self.rows()]] = False
+        nodes = np.bincount(self.blocks.block, self.nodes, self.blocks.n)
+        names = np.where(nodes == 0, "evaluated", np.where(nodes == 1, "CROWN", "branching"))
+        certificate = Certificate(
+            bound=self.objective(self.value()),
+            objective=self.solution.objective,
+            prices=self.pi,
+            profit_bound=self.profits(self.least),
+            profit_known=self.profits(self.possible),
+            closed=closed,
+            method=tuple(np.where(closed, names, "open").tolist()),
+            nodes=int(self.nodes.sum()),
+            seconds=time.perf_counter() - self.began,
+            history=tuple((when, self.objective(value)) for when, value in self.history),
+        )
+        return with_bound(self.solution, self.bound(), certificate, self.snapshot.sign)

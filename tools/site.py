@@ -1,0 +1,175 @@
+"""Make the built book a site that any host can serve, from any folder: `python -m tools.site [--output DIR]`.
+
+Copies _build/html to _build/site and adds what only a published book needs: a page for addresses that lead nowhere,
+a description and a preview for those who share a link, and, where _config.yml names an address, a sitemap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from html import escape, unescape
+from pathlib import Path
+
+from bs4 import BeautifulSoup, Tag
+
+from tools import address, not_found, preview
+from tools.build_book import HTML
+from tools.notebooks import BUILD, book_title, toc_files
+
+SITE = BUILD / "site"
+PREVIEW = "_static/preview.png"
+LONGEST_DESCRIPTION = 200
+ROOTED = re.compile(r"""\b(?:href|src|action)=["'](/[^"']*)["']""")
+CANONICAL = re.compile(r'<link rel="canonical" href="[^"]*"\s*/?>\n?')
+
+
+class SiteError(RuntimeError):
+    """The pages cannot be published as they are; the message says what to do."""
+
+
+def page_title(text: str) -> str:
+    """What a page calls itself, without the name of the book.
+
+    >>> page_title("<title>4. The split &#8212; Dual decomposition</title>")
+    '4. The split'
+    """
+    found = re.search(r"<title>(.*?)</title>", text, re.DOTALL)
+    return unescape(found[1]).split(" — ")[0].strip() if found else ""
+
+
+def description(text: str, title: str) -> str:
+    """A few words for a preview: what a chapter teaches, or how a page begins; sentences with formulas are left out.
+
+    >>> description("<article><h1>A</h1><p>You will learn</p><ul><li>to add;</li><li>to stop.</li></ul></article>", "")
+    'You will learn to add; to stop.'
+    """
+    start = text.find("<article")
+    # the beginning of an article is enough, and parsing all of a long one is slow
+    soup = BeautifulSoup(text[start : start + 20_000] if start >= 0 else "", "html.parser")
+    learn = next((p for p in soup.select("p") if p.get_text().strip() == "You will learn"), None)
+    if learn and (items := learn.find_next("ul")):
+        goals = [said for item in items.select("li") if (said := spoken(item))]
+        return shortened("You will learn " + " ".join(goals).rstrip(";.") + ".")
+    for paragraph in soup.select("section > p"):
+        if len(said := spoken(paragraph)) > 40:
+            return shortened(said)
+    return shortened(title)
+
+
+def spoken(element: Tag) -> str:
+    """The sentences of an element that hold no formula."""
+    for formula in element.select(".math"):
+        formula.replace_with("\0")
+    sentences = re.split(r"(?<=[.?!;]) ", " ".join(element.get_text().split()))
+    return " ".join(sentence for sentence in sentences if "\0" not in sentence)
+
+
+def shortened(text: str) -> str:
+    """At most 200 characters, cut between words.
+
+    >>> shortened("word " * 60)[-6:], len(shortened("word " * 60)) <= 200
+    ('word …', True)
+    """
+    if len(text) <= LONGEST_DESCRIPTION:
+        return text
+    return text[: LONGEST_DESCRIPTION - 2].rsplit(" ", 1)[0].rstrip(",;:.") + " …"
+
+
+def tags(name: str, title: str, said: str, site: str, book: str) -> str:
+    """The lines of a page's head for search engines and previews; whole addresses only where the site has one."""
+    about = {"og:title": title, "og:site_name": book, "og:type": "article", "og:description": said}
+    words = {"description": said, "twitter:card": "summary"}
+    link = ""
+    if site:
+        about |= {"og:url": site + name, "og:image": site + PREVIEW, "og:image:alt": preview.ALT}
+        about |= {"og:image:width": str(preview.WIDTH), "og:image:height": str(preview.HEIGHT)}
+        words |= {"twitter:card": "summary_large_image"}
+        link = f'<link rel="canonical" href="{site}{name}">\n'
+    lines = [f'<meta property="{key}" content="{escape(value)}">' for key, value in about.items()]
+    lines += [f'<meta name="{key}" content="{escape(value)}">' for key, value in words.items()]
+    return link + "\n".join(lines) + "\n"
+
+
+def with_tags(text: str, lines: str) -> str:
+    """The page with these lines at the end of its head; a canonical address among them takes the place of another."""
+    head, end, rest = text.partition("</head>")
+    return (CANONICAL.sub("", head) if CANONICAL.search(lines) else head) + lines + end + rest
+
+
+def sitemap(site: str, pages: list[str]) -> str:
+    """All pages, by their whole addresses.
+
+    >>> print(sitemap("https://example.org/b/", ["a.html"]))
+    <?xml version="1.0" encoding="UTF-8"?>
+    <urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+    <url><loc>https://example.org/b/a.html</loc></url>
+    </urlset>
+    <BLANKLINE>
+    """
+    lines = [f"<url><loc>{escape(site + page)}</loc></url>" for page in pages]
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    return head + "\n".join(lines) + "\n</urlset>\n"
+
+
+def rooted(text: str) -> list[str]:
+    """Links that hold only for a site at the root of its host.
+
+    >>> rooted('<a href="/book/a.html">a</a> <img src="../b.png">')
+    ['/book/a.html']
+    """
+    return ROOTED.findall(text)
+
+
+def publish(html: Path, output: Path, site: str) -> list[str]:
+    """Write the site; returns a sentence for each thing that was left out."""
+    if not (html / "index.html").is_file():
+        raise SiteError(f"there is no finished book in {html}. To fix this: make book")
+    pages, book = [f"{name}.html" for name in toc_files()], book_title()
+    if absent := [page for page in pages if not (html / page).is_file()]:
+        raise SiteError(f"the book lacks {', '.join(absent)}. To fix this: make book")
+    if output.exists() and not (output / ".nojekyll").is_file():
+        raise SiteError(f"{output} exists and is no site written before. To fix this, name another folder.")
+    shutil.rmtree(output, ignore_errors=True)
+    shutil.copytree(html, output, ignore=shutil.ignore_patterns(".buildinfo", ".doctrees"))
+    (output / ".nojekyll").touch()  # else GitHub leaves out the folders that begin with an underscore
+    start = description((output / pages[0]).read_text(), book)
+    titles = {}
+    for path in sorted(output.rglob("*.html")):
+        name, text = path.relative_to(output).as_posix(), path.read_text()
+        if name.startswith("_static/"):
+            continue
+        if found := rooted(text):
+            raise SiteError(f"{name} links to {found[0]}, which holds at the root of a host alone.")
+        titles[name] = page_title(text)
+        said = start if name == "index.html" else description(text, f"{titles[name]}: {book}")
+        path.write_text(with_tags(text, tags(name, titles[name], said, site, book)))
+    preview.write(output / PREVIEW, book)
+    (output / "404.html").write_text(not_found.page(book, site, titles))
+    if site:
+        (output / "sitemap.xml").write_text(sitemap(site, pages))
+        return []
+    return [
+        "no sitemap, no whole addresses in previews: neither html: baseurl nor repository: url is set in _config.yml"
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make the built book a site.")
+    parser.add_argument("--output", type=Path, default=SITE)
+    output = parser.parse_args().output
+    try:
+        left_out = publish(HTML, output, address.site(address.config()))
+    except (SiteError, ValueError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file()) / 1e6
+    print(f"\nThe site is in {output} ({size:.0f} MB); put the folder anywhere on a web server.")
+    print("".join(f"left out: {sentence}.\n" for sentence in left_out), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
