@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bounds import Box, Graph, crown
+from ..bounds import Box, Graph, crown, intervals
 from ..pricing.blocks import Blocks
 from ..pricing.oracle import MARGIN, Task
 
@@ -78,6 +78,13 @@ def losses_at(blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph
     if classes:
         level, gain, most = torch.zeros_like(worth), torch.full_like(worth, torch.inf), worth
     else:
-        level = crown(graph, Box(lower, upper)).upper[:, 0].minimum(torch.from_numpy(blocks.cap[rows]))
+        level = _largest(graph, Box(lower, upper)).minimum(torch.from_numpy(blocks.cap[rows]))
         gain, most = worth, worth * level
     return Losses(lower, upper, base, up, down, gain, level, most - fixed)
+
+
+def _largest(graph: Graph, box: Box) -> Tensor:
+    """Upper bounds of the outputs; where a box is a point, intervals are as good as anything."""
+    point = (box.lower == box.upper).all(-1)
+    found = intervals(graph, box).upper[:, 0]
+    return found if point.all() else torch.where(point, found, crown(graph, box).upper[:, 0])
