@@ -1,0 +1,269 @@
+"""Everything for a course, in one command: `python -m tools.course [--weeks 6 | --weeks 12 | --day] [--only PART ...]`.
+
+Into _build/course go slides, student notebooks, quizzes, project sheets and syllabi: students may have all of it.
+Into _build/instructors go plans, lecture notes and the examination with its solutions: none of that may.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+
+from tools import notebooks
+from tools.course_pages import inline, markdown, page, write
+
+COURSE = notebooks.ROOT / "course"
+STUDENTS, INSTRUCTORS = notebooks.BUILD / "course", notebooks.BUILD / "instructors"
+PARTS = ("slides", "student", "quizzes", "syllabus")
+BY_WEEKS = {6: "six-weeks", 12: "twelve-weeks"}
+EXERCISE = re.compile(r"\{exercise-start\} ([^\n]+)\n:label: (\S+)")
+GRADE = re.compile(r" \((easy|medium|hard|project)\)$")
+
+
+class CourseError(ValueError):
+    """course.yml names something that is not there; the message says what."""
+
+
+@cache
+def chapter_files() -> dict[str, Path]:
+    """The notebooks of the book by number, "01" to "20", and "quickstart"."""
+    return {(p.stem[:2] if p.stem[:2].isdigit() else p.stem): p for p in notebooks.chapters()}
+
+
+@cache
+def text(path: Path) -> str:
+    return "\n\n".join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown")
+
+
+def title(number: str) -> str:
+    """A chapter's heading, with its number.
+
+    >>> title("04")
+    '4 The split u = x and Algorithm 1'
+    """
+    heading = text(chapter_files()[number]).split("\n", 1)[0].removeprefix("# ")
+    return f"{int(number)} {heading}" if number.isdigit() else heading
+
+
+@cache
+def exercises() -> dict[str, tuple[str, str, str]]:
+    """Label to (chapter, title, grade); an exercise without a grade is easy."""
+    found = {}
+    for number, path in chapter_files().items():
+        for heading, label in EXERCISE.findall(text(path)):
+            grade = GRADE.search(heading)
+            found[label] = (number, GRADE.sub("", heading), grade[1] if grade else "easy")
+    return found
+
+
+def load() -> dict[str, Any]:
+    """course.yml, checked: every chapter of the book is in it, every label exists, every plan adds up."""
+    course = yaml.safe_load((COURSE / "course.yml").read_text(encoding="utf-8"))
+    if missing := sorted(chapter_files().keys() - course["chapters"].keys()):
+        raise CourseError(f"course.yml has no goals for chapter {', '.join(missing)}. To fix this, add them.")
+    for name, form in course["formats"].items():
+        for count, session in enumerate(form["sessions"], 1):
+            where = f"course.yml, {name}, session {count}"
+            if unknown := [c for c in session["chapters"] if c not in course["chapters"]]:
+                raise CourseError(f"{where}: there is no chapter {', '.join(unknown)}.")
+            labels = [*session.get("class", []), *session.get("home", [])]
+            if unknown := [label for label in labels if label not in exercises()]:
+                raise CourseError(f"{where}: no chapter has the exercise {', '.join(unknown)}.")
+            planned = sum(minutes for minutes, *_ in session.get("plan", []))
+            if planned not in (0, form["lecture_minutes"]):
+                raise CourseError(f"{where}: the plan takes {planned} of {form['lecture_minutes']} minutes.")
+            session["chapters"] = [c for c in session["chapters"] if c in chapter_files()]
+            if not labels:  # nothing chosen: the easy ones in class, the medium ones at home
+                for place, wanted in (("class", "easy"), ("home", "medium")):
+                    session[place] = [label for label, (c, _, grade) in exercises().items()
+                                      if c in session["chapters"] and grade == wanted]  # fmt: skip
+    return course
+
+
+def minutes_of(labels: list[str], course: dict[str, Any]) -> int:
+    return sum(course["exercise_minutes"][exercises()[label][2]] for label in labels)
+
+
+def reading(session: dict[str, Any], course: dict[str, Any]) -> int:
+    return sum(course["chapters"][c]["reading"] for c in session["chapters"])
+
+
+def named(labels: list[str]) -> str:
+    return "; ".join(f"*{exercises()[label][1]}* (`{label}`)" for label in labels) or "none"
+
+
+def syllabus(name: str, course: dict[str, Any]) -> str:
+    """What students get: what happens when, what to read and hand in, and what they will be able to do."""
+    form = course["formats"][name]
+    lines = [f"# {course['title']}", "", f"**{form['title']}.** {form['intro']}", "", course["audience"], ""]
+    if name != "one-day":
+        lines += ["## How it is graded", ""]
+        lines += [f"- {entry['share']} %: {entry['what']}" for entry in course["assessment"]] + [""]
+    lines += [
+        f"| {form['unit']} | Topic | Chapters | Read (minutes) | Hand in (minutes) |",
+        "|---|---|---|---|---|",
+    ]
+    for count, session in enumerate(form["sessions"], 1):
+        home = session.get("home", [])
+        lines.append(
+            f"| {count} | {session['title']} | {', '.join(c.lstrip('0') for c in session['chapters']) or '-'} "
+            f"| {reading(session, course)} | {minutes_of(home, course)} |"
+        )
+    lines += ["", "Minutes are estimates: reading without the folded proofs, exercises by their grade.", ""]
+    for count, session in enumerate(form["sessions"], 1):
+        lines += [f"## {form['unit']} {count}: {session['title']}", ""]
+        for chapter in session["chapters"]:
+            about, path = course["chapters"][chapter], chapter_files()[chapter]
+            needs = ", ".join(c.lstrip("0") for c in about["needs"])
+            needs = f"; needs Chapter {needs}" if needs else ""
+            lines += [
+                f"[{title(chapter)}](../student/{path.name}) ({about['reading']} minutes{needs}). You learn to",
+                "",
+            ]
+            lines += [f"- {goal}" for goal in about["goals"]] + [""]
+        if "deck" in session:
+            lines.append(f"* Slides: [Part {session['deck']}](../slides/part_{session['deck']}.html)")
+        lines.append(f"* In class: {named(session.get('class', []))}")
+        if session.get("home"):
+            lines.append(f"* To hand in: {named(session['home'])}")
+        if "quiz" in session:
+            lines.append(f"* Quiz: [Part {session['quiz']}](../quizzes/part_{session['quiz']}.html)")
+        if "project" in session:
+            lines.append(f"* Project: {session['project']}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def plan(name: str, course: dict[str, Any]) -> str:
+    """What the instructor gets: minutes of each session, and the notes that belong to them."""
+    form = course["formats"][name]
+    lines = [f"# Plan: {form['title'].lower()}", "", form["intro"], ""]
+    for count, session in enumerate(form["sessions"], 1):
+        lines += [f"## {form['unit']} {count}: {session['title']}", ""]
+        if "plan" not in session:
+            number = f"{session['notes']:02d}"
+            lines += [
+                f"The whole of [lecture {int(number)}](lecture_{number}.html), {form['lecture_minutes']} minutes.",
+                "",
+            ]
+            continue
+        lines += ["| Minutes | What | Notes |", "|---|---|---|"]
+        lines += [
+            f"| {m} | {what} | [lecture {n}](lecture_{n:02d}.html) |" for m, what, n in session["plan"]
+        ] + [""]
+    return "\n".join(lines)
+
+
+def page_of(source: Path) -> str:
+    body = source.read_text(encoding="utf-8")
+    return page(body.split("\n", 1)[0].removeprefix("# "), markdown(body))
+
+
+def write_syllabi(names: list[str], course: dict[str, Any], output: Path) -> None:
+    for folder in ("syllabus", "projects"):  # nothing of an earlier choice stays behind
+        shutil.rmtree(output / folder, ignore_errors=True)
+    for name in names:
+        words = syllabus(name, course)
+        write(output / "syllabus" / f"{name}.md", words)
+        write(
+            output / "syllabus" / f"{name}.html",
+            page(f"Syllabus: {course['formats'][name]['title'].lower()}", markdown(words)),
+        )
+    for sheet in sorted((COURSE / "projects").glob("*.md")):
+        write(output / "projects" / f"{sheet.stem}.html", page_of(sheet))
+
+
+def write_instructors(names: list[str], course: dict[str, Any], output: Path) -> None:
+    """Plans, notes, problems and solutions, in a folder of their own."""
+    shutil.rmtree(output, ignore_errors=True)
+    for name in names:
+        write(output / f"{name}.html", page(f"Plan: {name}", markdown(plan(name, course))))
+    sources = [*sorted((COURSE / "notes").glob("*.md")), *sorted((COURSE / "exam").glob("*.md"))]
+    for source in sources:
+        write(output / f"{source.stem}.html", page_of(source))
+    items = [f"- [Plan: {course['formats'][name]['title'].lower()}]({name}.html)" for name in names]
+    items += [
+        f"- [{s.read_text(encoding='utf-8').split(chr(10), 1)[0].removeprefix('# ')}]({s.stem}.html)"
+        for s in sources
+    ]
+    body = (
+        "# For instructors\n\nDo not publish this folder: it holds the solutions of the examination.\n\n"
+        + "\n".join(items)
+    )
+    write(output / "index.html", page("For instructors", markdown(body)))
+
+
+def name_of(file: Path) -> str:
+    """The title of a page, or of the chapter of which a notebook is a copy."""
+    if file.suffix == ".html":
+        said = re.search(r"<title>(.*?)</title>", file.read_text(encoding="utf-8"), re.DOTALL)
+        return said[1] if said else file.stem
+    number = file.stem[:2] if file.stem[:2].isdigit() else file.stem
+    return inline(title(number)) if number in chapter_files() else file.stem
+
+
+def write_index(course: dict[str, Any], output: Path) -> Path:
+    """A page that lists whatever has been written."""
+    kinds = {
+        "syllabus": ("Syllabi", "*.html"), "slides": ("Slides", "*.html"), "quizzes": ("Quizzes", "*.html"),
+        "projects": ("Project sheets", "*.html"), "student": ("Student notebooks", "*.ipynb"),
+    }  # fmt: skip
+    body = [f"<h1>{inline(course['title'])}</h1>"]
+    for folder, (heading, pattern) in kinds.items():
+        files = sorted((output / folder).glob(pattern))
+        if not files:
+            continue
+        rows = [f'<li><a href="{folder}/{file.name}">{name_of(file)}</a></li>' for file in files]
+        body += [f"<h2>{heading}</h2>", "<ul>", *rows, "</ul>"]
+    return write(output / "index.html", page(course["title"], "\n".join(body)))
+
+
+def run_tool(module: str) -> None:
+    """Another tool of this folder as its own process; its messages pass through."""
+    command = [sys.executable, "-m", f"tools.{module}"]
+    if subprocess.run(command, cwd=notebooks.ROOT).returncode:
+        raise CourseError(f"tools.{module} failed. To see only that: {' '.join(command)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write slides, student notebooks, quizzes and syllabi.")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--weeks", type=int, choices=sorted(BY_WEEKS), help="only the syllabus of this length"
+    )
+    length.add_argument("--day", action="store_true", help="only the syllabus of one day")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="only these parts")
+    arguments = parser.parse_args()
+    try:
+        course = load()
+        names = list(course["formats"])
+        if arguments.day or arguments.weeks:
+            names = ["one-day" if arguments.day else BY_WEEKS[arguments.weeks]]
+        if "slides" in arguments.only:  # decks show figures of executed chapters
+            notebooks.bring_up_to_date(notebooks.chapters(), "quick")
+        for part in [part for part in PARTS if part in arguments.only]:
+            if part == "syllabus":
+                write_syllabi(names, course, STUDENTS)
+                write_instructors(names, course, INSTRUCTORS)
+            else:
+                run_tool(part)
+        index = write_index(course, STUDENTS)
+    except (CourseError, notebooks.ChapterError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"\nFor students:    {index.as_uri()}")
+    print(f"For instructors: {(INSTRUCTORS / 'index.html').as_uri()} (with solutions: do not publish)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,236 @@
+"""What slides take from the chapters by name: statements, equations, figures, cells, outputs, numbers.
+
+Texts come from the sources in book/, whatever is computed comes from the executed notebooks.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools import notebooks
+
+BOOK = notebooks.ROOT / "book"
+STATEMENT = re.compile(
+    r"^(?P<fence>`{3,}|:{3,})\{prf:(?P<kind>\w+)\} *(?P<title>[^\n]*)\n"
+    r"(?P<options>(?::\w+:[^\n]*\n)*)(?P<body>.*?)\n(?P=fence) *$",
+    re.DOTALL | re.MULTILINE,
+)
+EQUATION = re.compile(r"\$\$\n(?P<body>[^$]*?)\n *\$\$ \((?P<label>[\w-]+)\)")
+DRAWING = re.compile(
+    r"^```\{figure\} (?P<file>\S+)\n(?P<options>(?::\w+:[^\n]*\n)*)\n(?P<caption>.*?)\n```",
+    re.DOTALL | re.MULTILINE,
+)
+EXERCISE = re.compile(r"^`{3,}\{exercise(?:-start)?\} *[^\n]*\n(?P<options>(?::\w+:[^\n]*\n)+)", re.MULTILINE)
+OPTION = re.compile(r"^:(\w+): *(.*)$", re.MULTILINE)
+ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
+CLAUSE = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |\n(?=\S)|\Z)", re.DOTALL | re.MULTILINE)
+
+
+class MissingMaterial(LookupError):
+    """A deck asks for something that no chapter has; the message says what, and what to do."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A theorem, lemma, algorithm ... of a chapter, with its number in the book."""
+
+    kind: str
+    number: str
+    title: str
+    body: str
+
+    def clauses(self, wanted: list[int]) -> list[tuple[int, str]]:
+        """The numbered clauses with these numbers, their continuation lines moved to the margin."""
+        found = {
+            int(n): re.sub(r"^ {1,3}", "", text, flags=re.MULTILINE) for n, text in CLAUSE.findall(self.body)
+        }
+        return [(n, found[n]) for n in wanted]
+
+    def lead(self) -> str:
+        """The text before the first clause."""
+        return re.split(r"^1\. ", self.body, maxsplit=1, flags=re.MULTILINE)[0].strip()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An image of a chapter: bytes, suffix, alt text, the caption's first sentence, its number in the book."""
+
+    data: bytes
+    suffix: str
+    alt: str
+    caption: str
+    number: str
+
+
+def numbered_chapters() -> dict[str, int]:
+    """Chapter names in reading order, with the numbers that the book gives them."""
+    parts = yaml.safe_load((notebooks.ROOT / "_toc.yml").read_text())["parts"]
+    names = [Path(page["file"]).name for part in parts if "numbered" in part for page in part["chapters"]]
+    return {name: number for number, name in enumerate(names, start=1)}
+
+
+@functools.cache
+def cells(path: Path) -> list[dict[str, Any]]:
+    return [{**cell, "source": "".join(cell["source"])} for cell in json.loads(path.read_text())["cells"]]
+
+
+headline = functools.cache(notebooks.headline)
+
+
+class Material:
+    """Everything that chapters offer by name, looked up when asked for."""
+
+    def __init__(self, profile: str = "quick") -> None:
+        self.profile = profile
+        self.chapters = numbered_chapters()
+        self.statements: dict[str, Statement] = {}
+        self.equations: dict[str, tuple[str, str]] = {}
+        self.exercises: dict[str, str] = {}
+        self.figure_numbers: dict[str, str] = {}
+        self._drawings: dict[str, tuple[str, str, str]] = {}
+        self._cell_figures: dict[str, tuple[str, str]] = {}
+        for name, number in self.chapters.items():
+            self._scan(name, number)
+
+    def _scan(self, name: str, number: int) -> None:
+        """Count as the book does: each kind of statement, equations and figures start at 1 in every chapter."""
+        counts: dict[str, int] = {}
+
+        def next_number(kind: str) -> str:
+            counts[kind] = counts.get(kind, 0) + 1
+            return f"{number}.{counts[kind]}"
+
+        for cell in cells(BOOK / f"{name}.ipynb"):
+            text = cell["source"]
+            figure = cell["metadata"].get("mystnb", {}).get("figure", {})
+            if "name" in figure:
+                self.figure_numbers[figure["name"]] = next_number("figure")
+                self._cell_figures[figure["name"]] = (name, cell["id"])
+            if cell["cell_type"] != "markdown":
+                continue
+            for found in EQUATION.finditer(text):
+                self.equations[found["label"]] = (found["body"], next_number("equation"))
+            for found in DRAWING.finditer(text):
+                options = dict(OPTION.findall(found["options"]))
+                self.figure_numbers[options["name"]] = next_number("figure")
+                self._drawings[options["name"]] = (found["file"], options["alt"], found["caption"])
+            for found in EXERCISE.finditer(text):
+                self.exercises[dict(OPTION.findall(found["options"]))["label"]] = next_number("exercise")
+            for found in STATEMENT.finditer(text):
+                if label := dict(OPTION.findall(found["options"])).get("label"):
+                    kind, body = found["kind"], found["body"].strip()
+                    self.statements[label] = Statement(
+                        kind.capitalize(), next_number(kind), found["title"].strip(), body
+                    )
+
+    def chapter(self, name: str) -> str:
+        """Its number and title, as in the table of contents."""
+        if name not in self.chapters:
+            raise MissingMaterial(
+                f"there is no chapter {name!r} in _toc.yml; it has {', '.join(self.chapters)}"
+            )
+        return f"{self.chapters[name]}. {cells(BOOK / f'{name}.ipynb')[0]['source'].splitlines()[0].lstrip('# ')}"
+
+    def goals(self, name: str) -> str:
+        """The list under "You will learn"."""
+        self.chapter(name)
+        found = re.search(
+            r"\*\*You will learn\*\*\n\n(.*?)\n\n", cells(BOOK / f"{name}.ipynb")[0]["source"], re.DOTALL
+        )
+        if not found:
+            raise MissingMaterial(f"chapter {name!r} does not begin with **You will learn** and a list")
+        return found[1]
+
+    def _executed(self, name: str) -> Path:
+        self.chapter(name)
+        path = notebooks.executed_path(Path(f"{name}.ipynb"), self.profile)
+        if not path.exists():
+            raise MissingMaterial(f"chapter {name!r} has not been executed. To fix this: make book")
+        return path
+
+    def cell(self, chapter: str, identity: str) -> dict[str, Any]:
+        """A cell of the executed chapter by its id."""
+        for cell in cells(self._executed(chapter)):
+            if cell.get("id") == identity:
+                return cell
+        raise MissingMaterial(f"chapter {chapter!r} has no cell {identity!r} (its ids are in the notebook)")
+
+    def output(self, chapter: str, identity: str) -> str:
+        """What the cell printed."""
+        outputs = self.cell(chapter, identity).get("outputs", [])
+        printed = "".join("".join(output.get("text", "")) for output in outputs)
+        if not printed.strip():
+            raise MissingMaterial(f"cell {identity!r} of chapter {chapter!r} prints nothing")
+        return printed.rstrip("\n")
+
+    def number(self, chapter: str, key: str) -> float:
+        """A number that the chapter records at its end."""
+        numbers = headline(self._executed(chapter))
+        if key not in numbers:
+            raise MissingMaterial(f"chapter {chapter!r} records no {key!r}; it records {', '.join(numbers)}")
+        return numbers[key]
+
+    def figure(self, name: str) -> Figure:
+        """A figure by the name that chapters refer to."""
+        if name in self._drawings:
+            file, alt, caption = self._drawings[name]
+            data = (BOOK / file).read_bytes()
+            return Figure(data, Path(file).suffix, alt, first_sentence(caption), self.figure_numbers[name])
+        if name not in self._cell_figures:
+            raise MissingMaterial(f"no chapter has a figure {name!r}")
+        cell = self.cell(*self._cell_figures[name])
+        images = [o["data"]["image/png"] for o in cell["outputs"] if "image/png" in o.get("data", {})]
+        if not images:
+            raise MissingMaterial(f"the cell of figure {name!r} shows no PNG image")
+        about = cell["metadata"]["mystnb"]
+        return Figure(
+            base64.b64decode("".join(images[-1])),
+            ".png",
+            about["image"]["alt"],
+            first_sentence(about["figure"]["caption"]),
+            self.figure_numbers[name],
+        )
+
+    def plain(self, text: str) -> str:
+        """Chapter text without what only Sphinx understands: references become numbers, citations go.
+
+        >>> Material().plain("by {prf:ref}`thm-a` and {eq}`eq-milp` {cite}`boyd2011admm`")
+        'by Theorem 9.1 and (1.1)'
+        """
+
+        def resolve(found: re.Match[str]) -> str:
+            role, label = found[1], found[2]
+            if role == "eq" and label in self.equations:
+                return f"({self.equations[label][1]})"
+            if role == "prf:ref" and label in self.statements:
+                return f"{self.statements[label].kind} {self.statements[label].number}"
+            if role == "numref" and label in self.figure_numbers:
+                return f"Figure {self.figure_numbers[label]}"
+            if role.startswith("cite"):
+                return ""
+            if role == "ref" and label in self.exercises:
+                return f"Exercise {self.exercises[label]}"
+            raise MissingMaterial(f"no chapter defines {{{role}}}`{label}`")
+
+        text = re.sub(r"\[([^\]]+)\]\([\w.#-]+\.(?:ipynb|md)\)", r"\1", text)
+        return re.sub(r" +(?=[.,;:]|$)", "", ROLE.sub(resolve, text), flags=re.MULTILINE)
+
+
+def first_sentence(caption: str) -> str:
+    """Up to the first full stop outside a formula.
+
+    >>> first_sentence("Left, $x = 0.5$. Right, the rest.")
+    'Left, $x = 0.5$.'
+    """
+    for stop in re.finditer(r"\.(?=\s|$)", caption):
+        if caption[: stop.start()].count("$") % 2 == 0:
+            return caption[: stop.end()]
+    return caption
