@@ -94,7 +94,7 @@ class NeuralMIP:
         self.start = arrays
 
     def set_blocks(self, blocks: Blocks) -> None:
-        """Describe the problem through blocks that share resources, for `PriceCoordination`.
+        """Describe the problem through blocks that share resources, for `PriceCoordination` and `certify`.
 
         The description must agree with the model: solutions are verified on the model, and one whose value is not
         what the blocks say is an error.

@@ -90,7 +90,9 @@ def data_source() -> str:
 def key(path: Path, profile: str) -> str:
     """sha256 over everything that determines the executed notebook."""
     digest = hashlib.sha256()
-    library = (p for p in ROOT.glob("ddmip_lib/**/*.py") if "checks" not in p.parts)  # pages only name the checks
+    library = (
+        p for p in ROOT.glob("ddmip_lib/**/*.py") if "checks" not in p.parts
+    )  # pages only name the checks
     tracked = [*library, *(p for p in ROOT.glob("data/**/*") if p.is_file())]
     # the ledger reads the boxes of all chapters and the rules that check them
     if "claims.yml" in path.read_text():

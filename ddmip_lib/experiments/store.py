@@ -10,7 +10,6 @@ from pathlib import Path
 
 from .rows import Row
 
-
 INSTALLED = Path(__file__).resolve().parents[1] / "stored" / "results"
 """What an installed library brings along; in a checkout this is a link to its ``data/results``."""
 

@@ -34,7 +34,8 @@ class PriceCoordination:
     Every choice is verified by the true networks.
 
     ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by, but no bound, since
-    options may be missing; ``details["prices"]`` are its prices, ``details["pool"]`` all options.
+    options may be missing (`certify` proves one); ``details["prices"]`` are its prices, ``details["pool"]`` all
+    options.
 
     Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start, `max_rounds`,
     `smoothing` (weight of the earlier prices in the new ones, as long as they help), `idle_rounds` in a row without a

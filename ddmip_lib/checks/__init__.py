@@ -1,0 +1,5 @@
+"""Self-checks: tell whether an answer to an exercise of the book is right, and give a hint where it is not."""
+
+from .report import check, open_exercises, progress
+
+__all__ = ["check", "open_exercises", "progress"]
