@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddmip_lib import BigM, DualDecomposition
+from ddmip_lib import BigM, DualDecomposition, PriceCoordination, certify
 from ddmip_lib.data import load_water
 from ddmip_lib.predictors import load_npz, mlp, train
 from ddmip_lib.problems import water_potability
@@ -87,3 +87,30 @@ def test_exact_model_with_a_minute():
     solution = BigM().solve(problem, time_limit=60, seed=42)
     assert solution.objective >= 7
     assert solution.seconds < 65
+
+
+@real_data
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("net", "n", "potable"),
+    [("2x16", 50, 38), ("4x32", 100, 74), ("6x64", 100, 81), ("4x32", 400, 168), ("6x128", 400, 162)],
+)
+def test_price_coordination_on_the_reference_networks(net, n, potable):
+    problem = reference(net, n)
+    solution = PriceCoordination().solve(problem, time_limit=60, seed=42)
+    print(net, n, solution.objective, solution.details["lp_value"], solution.seconds)
+    assert problem.verify(solution).feasible
+    assert solution.objective >= potable
+    assert solution.details["lp_value"] - solution.objective <= max(3.5, 0.04 * solution.details["lp_value"])
+
+
+@real_data
+@pytest.mark.long
+@pytest.mark.parametrize(("net", "seconds", "gap"), [("2x16", 120, 0.03), ("4x32", 900, 0.10)])
+def test_certified_gap_on_the_reference_networks(net, seconds, gap):
+    """Solution and certificate together within the time."""
+    problem = reference(net, 50)
+    found = PriceCoordination().solve(problem, time_limit=60, seed=42)
+    solution = certify(problem, found, time_limit=seconds - found.seconds)
+    print(net, solution.objective, solution.details["certificate"])
+    assert solution.bound - solution.objective <= gap * solution.objective
