@@ -102,7 +102,7 @@ def whole_bound(row: Row) -> float:
     39.0
     """
     bound = float(row.details["certificate"]["bound"])
-    return math.floor(bound + 1e-6) if row.problem == "water" else bound
+    return float(math.floor(bound + 1e-6)) if row.problem == "water" else bound
 
 
 def gap(row: Row) -> float:
@@ -159,7 +159,8 @@ def plot_histories(certified: Results, size: int = 50) -> Figure:
     figure, axes = plt.subplots(figsize=(6.4, 3.5))
     for number, network in enumerate(E1_NETWORKS):
         for row in certified.where(network=network, size=size).rows[:1]:
-            seconds, bounds = np.transpose(row.details["certificate"]["history"])
+            told = row.details["certificate"]
+            seconds, bounds = np.transpose([*told["history"], [told["seconds"], told["history"][-1][1]]])
             axes.step(seconds, bounds / size, where="post", color=COLOURS[number], linestyle=DASHES[number], marker="",
                       label=network)  # fmt: skip
             axes.plot(seconds[-1], (row.objective or 0.0) / size, MARKERS[number], color=COLOURS[number], linestyle="")

@@ -17,7 +17,8 @@ def test_example_runs_and_verifies(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(first, "README.md", "exec"), names)
     assert len([line for line in first.splitlines() if line]) <= 10
     assert names["problem"].verify(names["solution"]).feasible
-    exec(compile(second, "README.md", "exec"), names)
+    assert "time_limit=30" in second
+    exec(compile(second.replace("time_limit=30", "time_limit=3"), "README.md", "exec"), names)
     assert names["problem"].verify(names["better"]).feasible
     assert names["solution"].objective <= names["better"].objective <= names["better"].bound
     assert "objective" in capsys.readouterr().out

@@ -41,7 +41,7 @@ def told(bound: float, closed: int = 50) -> dict[str, object]:
     history = [[0.5, 50.0], [20.0, bound]]
     return {
         "lp_value": 39.5,
-        "certificate": {"bound": bound, "blocks": 50, "closed": closed, "history": history},
+        "certificate": {"bound": bound, "blocks": 50, "closed": closed, "seconds": 30.0, "history": history},
     }
 
 
@@ -103,7 +103,7 @@ def test_the_grid_shows_objective_program_and_bounds(certified: Results, e1: Res
 def test_histories_end_at_the_bound_beside_the_objective(certified: Results) -> None:
     (axes,) = figures.plot_histories(certified).axes
     line, mark = axes.lines[:2]
-    assert np.asarray(line.get_ydata()).tolist() == [1.0, 39.58 / 50]
+    assert np.asarray(line.get_ydata()).tolist() == [1.0, 39.58 / 50, 39.58 / 50]
     assert np.asarray(mark.get_ydata()).tolist() == [38 / 50]
     assert len(figures.plot_histories(certified, size=25).axes[0].lines) == 0
 
@@ -141,8 +141,9 @@ def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class
     ball = ball_of(losses, 1.2 * radius)
     forms = [intervals(graph, Box(losses.lower, losses.upper)), crown(graph, ball)]
     cut = cut_behind(losses, forms[1], 1.2 * radius)
+    true = radius if bool((output > 0).any()) else 1.2 * radius
     for bounds in (*forms, crown(graph, cut)):
-        assert line_bound(losses, bounds, 1.2 * radius) <= radius + 1e-12
+        assert line_bound(losses, bounds, 1.2 * radius) <= true + 1e-12
     side = torch.linspace(-1.5, 1.5, 201, dtype=torch.float64)
     points = torch.stack(torch.meshgrid(side, side, indexing="xy"), -1).reshape(-1, 2)
     inside = (cost <= 1.2 * radius) & (output > 0)
@@ -151,13 +152,12 @@ def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class
 
 @pytest.mark.parametrize("on", ["units", "inputs"])
 def test_both_ways_of_branching_prove_what_is_true_and_not_what_is_false(on: str) -> None:
-    for seed in (5, 16):
-        graph, losses, radius = plane_graph(seed), plane_losses(), nearest(seed)
-        nodes, proven = branch(graph, losses, 0.95 * radius, on, most=2000)
-        assert proven >= 0.95 * radius - 1e-12
-        assert 0 < nodes <= 2000
-        _, beyond = branch(graph, losses, 1.1 * radius, on, most=300)
-        assert beyond <= radius + 1e-9
+    graph, losses, radius = plane_graph(), plane_losses(), nearest(5)
+    nodes, proven = branch(graph, losses, 0.95 * radius, on, most=500)
+    assert proven >= 0.95 * radius - 1e-12
+    assert 0 < nodes <= 500
+    _, beyond = branch(graph, losses, 1.1 * radius, on, most=60)
+    assert beyond <= radius + 1e-9
 
 
 def test_the_exact_model_of_one_block_agrees_with_the_grid() -> None:

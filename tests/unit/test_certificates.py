@@ -471,9 +471,10 @@ def test_a_classifier_that_ends_in_a_relu_is_closed_too() -> None:
     """relu(a) > 0 where a > 0: the off side of the last unit is no class, although its output is 0."""
     plain = own(1, "classification")
     ends = replace(plain, net=torch.nn.Sequential(*plain.net, torch.nn.ReLU()).eval())
-    one, two = (
-        certify(instance.problem(), NOTHING, [0.7], time_limit=LONG, workers=1).details["certificate"]
-        for instance in (plain, ends)
-    )
+    with few_steps():
+        one, two = (
+            certify(instance.problem(), NOTHING, [0.7], time_limit=LONG, workers=1).details["certificate"]
+            for instance in (plain, ends)
+        )
     assert two.closed.all()
     assert two.bound == pytest.approx(one.bound, abs=1e-3 * plain.worth)

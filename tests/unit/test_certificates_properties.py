@@ -25,6 +25,7 @@ from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
 from ddmip_lib.certificates.bounding import evaluate, least_loss
 from ddmip_lib.certificates.cut_ball import CutBall
+from ddmip_lib.certificates.leaf import settle
 from ddmip_lib.certificates.losses import Losses, losses_at
 from ddmip_lib.certificates.nodes import fresh, halved, roots, switched
 from ddmip_lib.certificates.unit_search import UnitSearch
@@ -348,6 +349,42 @@ def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) 
             nodes = halved(nodes, torch.tensor([coordinate]), sign)
             inside &= sign * (u[:, coordinate].numpy() - middle) >= 0
         radius = radius * draw.choice([1.0, draw.uniform(0.3, 1.0)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.booleans(), st.integers(1, 3))
+def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, p: int) -> None:
+    """There the network is linear, so that the least loss is a linear program, written here from one point's slopes."""
+    draw = np.random.default_rng(seed)
+    rows = random_rows(draw, "one layer", classes, k=1, p=p)
+    losses = rows.losses
+    lower, upper, base, up, down = (
+        getattr(losses, name)[0].numpy() for name in ("lower", "upper", "base", "up", "down")
+    )
+    losses.up.copy_(losses.up.clamp(0.0, 10.0)), losses.down.copy_(losses.down.clamp(0.0, 10.0))
+    u = draw.uniform(lower, upper)
+    first, last = (rows.graph.nodes[index] for index in (1, 3))
+    hidden = first.weight.numpy() @ u + first.bias.numpy()
+    sign = np.where(hidden >= 0, 1, -1)
+    slope = (last.weight.numpy()[0] * (sign > 0)) @ first.weight.numpy()
+    output = float(rows.graph(double(u)[None]))
+    # columns: ways up, ways down, what is missed
+    ways, zero = np.vstack([np.eye(p), -np.eye(p)]), np.zeros((len(sign), 1))
+    stays = np.hstack([-(sign[:, None] * first.weight.numpy()) @ ways.T, zero])
+    counts = np.append(-slope @ ways.T, -1.0)
+    at_base = output + slope @ (base - u) - losses.level.item()
+    sides = sign * (hidden + first.weight.numpy() @ (base - u))
+    gain = 0.0 if classes else losses.gain.item()
+    ends = [(0, r) for r in (*(upper - base), *(base - lower))] + [(0, 0 if classes else None)]
+    exact = linprog([*up, *down, gain], np.vstack([stays, counts]), np.append(sides, at_base), bounds=ends)
+    expected = np.inf if exact.status == 2 else exact.fun
+    radius = rows.possible
+    splits = [torch.from_numpy(sign[None]).to(torch.int8)]
+    node = fresh(torch.zeros(1, dtype=torch.long), losses.lower, losses.upper, splits)
+    node = evaluate(rows.graph, losses, node, radius, steps=0).nodes
+    least, point = settle(rows.graph, losses, node, radius)
+    assert min(least.item(), radius.item()) == pytest.approx(min(expected, radius.item()), abs=1e-5)
+    assert ((point >= losses.lower) & (point <= losses.upper)).all()
 
 
 def check_steps(rows: Rows, tolerance: float, most: int = 40) -> UnitSearch:
