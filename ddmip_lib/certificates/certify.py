@@ -96,7 +96,10 @@ def certify(
     if prices is None and "prices" not in solution.details:
         priced = PriceCoordination().solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), seed)
         if "prices" not in priced.details:
-            raise ProblemError("no prices were found in time: pass some (any that are not negative), or more time.")
+            raise ProblemError(
+                "no prices were found: no choice of options keeps all capacities, or time was short. Pass prices (any "
+                "that are not negative), or more time."
+            )
         solution = replace(solution, details={**solution.details, "prices": priced.details["prices"]})
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
     account = Account(problem, solution, blocks, pi, graphs, place, began)

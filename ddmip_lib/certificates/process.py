@@ -56,12 +56,12 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
                 pickle.dump((group, deadline - time.perf_counter()), child.stdin)
                 child.stdin.close()
         while any(reader.is_alive() for reader in readers) and not stopped.is_set():
-            failed = [code for child in children if (code := child.poll()) not in (None, 0)]
-            if failed:
-                raise RuntimeError(f"a process of the certificate ended with code {failed[0]}: see its error above.")
+            _expect_no_failure(children)
             if time.perf_counter() > deadline + GRACE:
                 break
             time.sleep(0.02)
+        if not stopped.is_set():
+            _expect_no_failure(children)
     finally:
         stopped.set()
         for child in children:
@@ -70,6 +70,12 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
             child.wait()
             assert child.stdout is not None
             child.stdout.close()
+
+
+def _expect_no_failure(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    failed = [code for child in children if (code := child.poll()) not in (None, 0)]
+    if failed:
+        raise RuntimeError(f"a process of the certificate ended with code {failed[0]}: see its error above.")
 
 
 def _start() -> subprocess.Popen[bytes]:
