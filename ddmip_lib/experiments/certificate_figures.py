@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,7 +52,12 @@ def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str,
         axes.title.set_fontsize(10)
         axes.grid(False)
     grid[0, 0].set_ylabel("$u_2$")
-    looks = [(RED, "-", "class changes"), (INK, "--", "known cost"), (GREEN, "-.", "form is 0"), (BLUE, "-", "proven")]
+    looks: list[tuple[str, Any, str]] = [
+        (RED, "-", "class changes"),
+        (INK, "--", "known cost"),
+        (GREEN, "-.", "form is 0"),
+        (BLUE, "-", "proven"),
+    ]
     handles = [Line2D([], [], color=colour, linestyle=dash, marker="", label=name) for colour, dash, name in looks]
     figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=9)
     return figure

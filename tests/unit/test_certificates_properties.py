@@ -314,7 +314,7 @@ def test_profit_is_the_top_less_the_loss(seed: int, classes: bool, m: int) -> No
     assert np.isneginf(found[~reached]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seeds, st.sampled_from(sorted(KINDS)), st.booleans())
 def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) -> None:
     """Down a random path of splits and halves, with radii that shrink: no point of a node that loses less than the
@@ -401,7 +401,7 @@ def check_steps(rows: Rows, tolerance: float, most: int = 40) -> UnitSearch:
     return search
 
 
-@settings(max_examples=35, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seeds, st.sampled_from(sorted(KINDS)), st.booleans(), st.integers(1, 3), st.sampled_from([1e-2, 1e-4]))
 def test_a_search_never_proves_too_much(
     seed: int, kind: str, classes: bool, k: int, tolerance: float
