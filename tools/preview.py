@@ -6,6 +6,7 @@ import itertools
 import textwrap
 from pathlib import Path
 
+from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
@@ -44,4 +45,5 @@ def draw(title: str) -> Figure:
 
 def write(path: Path, title: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    draw(title).savefig(path, metadata={"Software": None})
+    with style.context("default"):  # whatever the chapters have set
+        draw(title).savefig(path, metadata={"Software": None}, facecolor=GROUND)
