@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = ["-m", "pytest", "-q", "-m", "not long", "-n", "2", "--dist", "worksteal"]
+PYTEST = ["-m", "pytest", "-q", "-m", "not long", "-n", "2", "--dist", "worksteal", "--durations", "10"]
 STAGES: dict[str, list[list[str]]] = {
     "lint": [["-m", "ruff", "check", "."], ["-m", "ruff", "format", "--check", "."], ["-m", "mypy"]],
     "unit": [[*PYTEST, "--doctest-modules", "tests/unit", "tests/project", "ddmip_lib", "tools"]],

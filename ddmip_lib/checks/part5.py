@@ -228,10 +228,10 @@ CHECKS = {
             "A bound is prices times capacities plus the sum of block bounds, rounded down as values are whole.",
         ),
         Check(
-            "ex-cert-scale", "Prices too high, too low",
-            "for the market by hand at $t\\,(\\tfrac12, \\tfrac14)$: the three exact values $\\theta(t\\pi)$ for $t "
-            "= 0, 1, 4$",
-            lambda: [hand_market().demand(t * np.array([0.5, 0.25]))[0] for t in (0, 1, 4)],
+            "ex-cert-scale", "One price for everything",
+            "for the market by hand, with the price $t$ for both resources: the three exact values of $\\theta$ for $t "
+            "= 0, \\tfrac12, 2$",
+            lambda: [hand_market().demand(np.full(2, t))[0] for t in (0.0, 0.5, 2.0)],
             lambda s: [
                 ([0, *s[1:]], "At prices of zero everybody buys, and values still count."),
                 ([*s[:2], s[0]], "That is what the library would report; the sum itself grows with the prices."),
