@@ -43,12 +43,14 @@ def work(searches: Sequence[UnitSearch], deadline: float, report: Callable[[list
 def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported) -> None:
     """The searches of each group (the arguments of `UnitSearch`) in one process, until the deadline or the end."""
     lock, children, readers = threading.Lock(), [], []
-    stopped = threading.Event()
+    stopped, errors = threading.Event(), list[Exception]()
     try:
         for number, group in enumerate(groups):
             child = _start()
             children.append(child)
-            reader = threading.Thread(target=_listen, args=(child, number, reported, lock, stopped), daemon=True)
+            reader = threading.Thread(
+                target=_listen, args=(child, number, reported, lock, stopped, errors), daemon=True
+            )
             reader.start()
             readers.append(reader)
             assert child.stdin is not None
@@ -60,6 +62,8 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
             if time.perf_counter() > deadline + GRACE:
                 break
             time.sleep(0.02)
+        if errors:
+            raise errors[0]
         if not stopped.is_set():
             _expect_no_failure(children)
     finally:
@@ -87,16 +91,23 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _listen(
-    child: subprocess.Popen[bytes], number: int, reported: Reported, lock: threading.Lock, stopped: threading.Event
-) -> None:
+    child: subprocess.Popen[bytes], number: int, reported: Reported, lock: threading.Lock,
+    stopped: threading.Event, errors: list[Exception],
+) -> None:  # fmt: skip
     """Hand on the reports of one child until its last."""
     assert child.stdout is not None
-    with contextlib.suppress(EOFError, pickle.UnpicklingError, ValueError):  # it was killed in the middle of one
-        while not stopped.is_set():
+    while not stopped.is_set():
+        try:
             found = pickle.load(child.stdout)
-            with lock:
+        except (EOFError, pickle.UnpicklingError, ValueError):  # its last, or it was killed in the middle of one
+            break
+        with lock:
+            try:
                 if not stopped.is_set() and reported(number, found) is False:
                     stopped.set()
+            except Exception as error:  # raised again where it is heard
+                errors.append(error)
+                stopped.set()
     child.wait()
 
 

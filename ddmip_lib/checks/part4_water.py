@@ -21,7 +21,8 @@ from ..predictors import mlp, resnet
 from ..problems import hand_sized
 from ..solution import History
 from ..teaching.pgd import adam_path
-from .core import Check, FormError, agrees, calls, to_the_digit
+from .core import Check, agrees, calls, to_the_digit
+from .part4_ledger import _outputs
 
 
 def _linear(weight: Any, bias: Any) -> nn.Linear:
@@ -83,15 +84,6 @@ def _depths(shift: float = log(3) / 2, halves: float = 2.0) -> tuple[int, ...]:
 def _first_above(rate: float = 0.01) -> int:
     path = np.abs(adam_path(lambda u: 10 * u, lambda u: u, np.array([1e-16]), 25, rate)).ravel()
     return int(np.argmax(path > 1e-4))
-
-
-def _outputs(net: Any) -> np.ndarray:
-    if not isinstance(net, nn.Module):
-        raise FormError("a network, an `nn.Module`, is wanted")
-    dtype = next(net.parameters()).dtype
-    x = torch.randn(64, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(dtype)
-    with torch.no_grad():
-        return net(x).double().numpy()
 
 
 def _dead() -> nn.Module:

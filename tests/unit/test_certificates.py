@@ -478,3 +478,15 @@ def test_a_classifier_that_ends_in_a_relu_is_closed_too() -> None:
         )
     assert two.closed.all()
     assert two.bound == pytest.approx(one.bound, abs=1e-3 * plain.worth)
+
+
+def test_an_error_in_a_report_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        process, "_start", child("sys.stdout.buffer.write(pickle.dumps([4])); sys.stdout.flush()")
+    )
+
+    def reported(number: int, found: list[Any]) -> bool:
+        raise ValueError("a report that does not fit")
+
+    with pytest.raises(ValueError, match="does not fit"):
+        process.work_in_processes([[]], time.perf_counter() + LONG, reported)
