@@ -19,12 +19,28 @@ PAGES = [f"{name}.html" for name in notebooks.toc_files()]
 # pages it looks inside them as well.
 LOOKED_INSIDE = ("book/quickstart.html", "book/notation.html")
 INSIDES = "mjx-container, .highlight pre"
+# All pages load the same scripts (test_html says so), and these have figures that move besides.
+MOVING = tuple(f"book/{name}.html" for name in ("02_exact_embeddings", "03_augmented_lagrangian", "04_split"))
+FROM_DISK = sorted({*PAGES[::6], *LOOKED_INSIDE, *MOVING})
 AXE_OPTIONS = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
     "resultTypes": ["violations"],
     "preload": False,  # axe would fetch the style sheets again, some by a wrong address
 }
+WITHOUT_CONTRAST = {**AXE_OPTIONS, "rules": {"color-contrast": {"enabled": False}}}
 CONTRAST_ALONE = {**AXE_OPTIONS, "runOnly": {"type": "rule", "values": ["color-contrast"]}}
+# Colours follow from tags, classes and inline styles: of elements with the same path of these the first two are left.
+TWO_OF_EACH_KIND = """() => {
+  const paths = new Map([[document.body, '']]), seen = new Map(), kept = new Set();
+  for (const each of document.body.querySelectorAll('*')) {
+    const own = [each.tagName, each.className.baseVal ?? each.className, each.getAttribute('style')].join();
+    const path = paths.get(each.parentElement) + '>' + own;
+    paths.set(each, path);
+    seen.set(path, (seen.get(path) ?? 0) + 1);
+    for (let one = each; seen.get(path) <= 2 && one && !kept.has(one); one = one.parentElement) kept.add(one);
+  }
+  for (const each of paths.keys()) if (!kept.has(each)) each.remove();
+}"""
 # Findings in what docutils and the theme write, which the book's own sources cannot change.
 THEME_FINDINGS = {
     "aria-deprecated-role": ("[role=doc-biblioentry]",),
@@ -66,16 +82,17 @@ def test_page_reads_well_in_every_state(browser: Browser, address: str, name: st
             )
         if name not in LOOKED_INSIDE:
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
-        for scheme, options in (
-            ("light", AXE_OPTIONS),
-            ("dark", CONTRAST_ALONE),
-        ):  # dark differs in colours alone
+        assert own_findings(page, WITHOUT_CONTRAST) == []
+        page.evaluate(
+            TWO_OF_EACH_KIND
+        )  # axe takes half a minute for the colours of a page with thousands of names
+        for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
-            assert own_findings(page, options) == [], scheme
+            assert own_findings(page, CONTRAST_ALONE) == [], scheme
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", FROM_DISK)
 def test_page_opens_from_disk(browser: Browser, name: str) -> None:
     formulas = name in LOOKED_INSIDE  # typesetting takes most of a page's time, and is the same everywhere
     with visit(browser, HTML.as_uri() + "/", formulas) as seen:
@@ -91,7 +108,7 @@ def test_index_leads_to_the_first_page(browser: Browser, address: str) -> None:
         seen.page.wait_for_url(f"**/{PAGES[0]}")
 
 
-@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", notebooks.chapters()[::5], ids=lambda path: path.stem)
 def test_solutions_unfold_and_the_notebook_downloads(browser: Browser, address: str, path: Path) -> None:
     with visit(browser, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")

@@ -22,20 +22,22 @@ def soup(page: Path) -> BeautifulSoup:
     return BeautifulSoup(page.read_text(), "html.parser")
 
 
-def has_id(page: Path, name: str) -> bool:
-    return soup(page.resolve()).find(id=name) is not None
+@cache
+def names(page: Path) -> set[str]:
+    """The places of a page that links can lead to."""
+    return {str(tag["id"]) for tag in soup(page).select("[id]")}
 
 
 @pytest.mark.parametrize("page", [*PAGES, "index.html", "search.html", "genindex.html"])
 def test_internal_links_lead_somewhere(page: str) -> None:
     broken = []
-    for anchor in soup(HTML / page).select("a[href]"):
+    for anchor in soup((HTML / page).resolve()).select("a[href]"):
         target = urlsplit(str(anchor["href"]))
         if target.scheme or target.netloc:
             continue
         file = (HTML / page).parent / unquote(target.path) if target.path else HTML / page
         fragment = unquote(target.fragment)
-        if not file.exists() or (fragment and file.suffix == ".html" and not has_id(file, fragment)):
+        if not file.exists() or (fragment and file.suffix == ".html" and fragment not in names(file.resolve())):
             broken.append(anchor["href"])
     assert not broken
 
@@ -59,6 +61,28 @@ def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
     ]
     assert loaded or page == "index.html"
     assert not [address for address in loaded if urlsplit(address).netloc]
+
+
+def test_all_pages_load_the_same_scripts() -> None:
+    """What a browser runs on one page it runs on all, but for the formulas: some are opened in every way for all."""
+    loaded = {
+        page: [Path(str(tag["src"])).name for tag in soup(HTML / page).select("script[src]")]
+        for page in PAGES
+    }
+    first = {name for name in loaded[PAGES[0]] if "mathjax" not in name and "tex-" not in name}
+    for page, names in loaded.items():
+        assert {name for name in names if "mathjax" not in name and "tex-" not in name} == first, page
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_chapter_has_folded_solutions_and_its_notebook(path: Path) -> None:
+    page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
+    assert len(page.select(".solution.dropdown")) >= 2
+    sources = [
+        str(link["href"]) for link in page.select("a[href$='.ipynb']") if "_sources" in str(link["href"])
+    ]
+    assert sources
+    assert all((HTML / "book" / source).exists() for source in sources)
 
 
 @pytest.mark.parametrize("page", PAGES)
