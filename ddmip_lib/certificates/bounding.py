@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ..bounds import Ball
 from ..bounds.graph import Graph
+from ..bounds.optimise import optimised_crown
 from ..bounds.result import Range
 from ..bounds.rounding import gamma
 from ..bounds.sweep import Sweep
@@ -34,6 +35,8 @@ STEPS = 30
 RATE, FADE = 0.1, 0.97
 HINT = 1e-3
 """Weight of a unit's range in its score, against what its line costs."""
+INNER = 15
+"""Gradient steps on the slopes of each unit's own range."""
 
 
 class Least(NamedTuple):
@@ -84,6 +87,18 @@ class Evaluated(NamedTuple):
     scores: Tensor
     pull: Tensor
     """How much each input moves the bounding form across the node, (k, p)."""
+
+
+def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]:
+    """Ranges of what enters the activations, over the whole ball of each row, with slopes for every unit and side.
+
+    They cost as much as some sixty nodes and hold in all of them.
+    """
+    centre = torch.minimum(torch.maximum(losses.base, losses.lower), losses.upper)
+    left = (radius - losses.cost(centre)).clamp(min=0.0)
+    ball = Ball(losses.lower, losses.upper, centre, losses.up, losses.down, left)
+    found = optimised_crown(graph, ball, steps=0, inner=INNER).nodes
+    return [found[index] for index in graph.hidden]
 
 
 def sweep_of(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[Sweep, CutBall, Tensor]:

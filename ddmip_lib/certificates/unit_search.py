@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from ..bounds.graph import Graph
 from ..pricing.oracle import MARGIN, follow, pull_back
-from .bounding import Evaluated, evaluate
+from .bounding import Evaluated, evaluate, ranges_in_balls
 from .leaf import settle
 from .losses import Losses
 from .nodes import Nodes, halved, join, roots, switched, switches
@@ -24,6 +25,8 @@ AHEAD = 8
 """Batches that are chosen at a time."""
 LARGE = 2**30
 """Bytes of open nodes from which on those come first that are nearly done."""
+HARD = 16
+"""Nodes of a row in one ball after which the ranges of its units in the whole ball are found with more care."""
 LOOK, LOOKED = 12, 64
 """Steps of the NN block from points where bounds are attained, and how many of these are tried in a batch."""
 NARROW = 1e-6
@@ -45,7 +48,8 @@ class UnitSearch:
 
     `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is nothing to prove. A
     search within a radius $r$ ends when every node is shown to lose at least $r$; its leaves are where the search in
-    the next, larger ball begins. In small balls few units can switch, so the first floors come fast. Nodes of rows
+    the next, larger ball begins. In small balls few units can switch, so the first floors come fast. Where a ball takes
+    more than a few nodes, the ranges of the units in it are found anew, with slopes of their own. Nodes of rows
     with little work so far come first, so that easy rows are closed before hard ones take the time.
 
     >>> from ddmip_lib.bounds import network_graph
@@ -68,6 +72,13 @@ class UnitSearch:
         self.work = torch.zeros(k, dtype=torch.long, device=device)
         self.stage = torch.full((k,), -1, dtype=torch.long, device=device)
         self.radius = torch.zeros(k, dtype=torch.float64, device=device)
+        self.entered = torch.zeros_like(self.work)
+        """The work at which a row came to its ball."""
+        self.refined = torch.zeros(k, dtype=torch.bool, device=device)
+        units = [graph.nodes[index].units for index in graph.hidden]
+        self.ranges = [(torch.full((k, n), -torch.inf, dtype=torch.float64, device=device),
+                        torch.full((k, n), torch.inf, dtype=torch.float64, device=device)) for n in units]  # fmt: skip
+        """Of the units, for every row in its ball."""
         self.whole = all(switches(graph))
         """Whether nodes without free units are linear."""
         place = "cpu" if device.type == "cpu" else "cuda"
@@ -105,7 +116,7 @@ class UnitSearch:
 
     def step(self) -> None:
         """Evaluate one batch of nodes and split those that are not done."""
-        nodes = self._take()
+        nodes = self._refined(self._take())
         found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row])
         self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
         self._look(found)
@@ -132,6 +143,21 @@ class UnitSearch:
         nodes = self.next
         self.next = nodes[self.batch :] if len(nodes) > self.batch else None
         return nodes[: self.batch]
+
+    def _refined(self, nodes: Nodes) -> Nodes:
+        """The nodes with what is known of their rows; hard rows get better ranges first."""
+        rows = nodes.row.unique()
+        hard = rows[~self.refined[rows] & (self.work[rows] - self.entered[rows] >= HARD)]
+        if len(hard):
+            found = ranges_in_balls(self.graph, self.losses[hard], self._reach()[hard])
+            for (low, high), (new_low, new_high) in zip(self.ranges, found, strict=True):
+                low[hard], high[hard] = new_low, new_high
+            self.refined[hard] = True
+        if not self.refined[rows].any():
+            return nodes
+        pairs = zip(nodes.ranges, self.ranges, strict=True)
+        known = [(torch.maximum(a, low[nodes.row]), torch.minimum(b, high[nodes.row])) for (a, b), (low, high) in pairs]
+        return replace(nodes, ranges=known)
 
     def _look(self, found: Evaluated) -> None:
         """Search for points that lose less than is known to be possible, from where the bounds are attained."""
@@ -197,6 +223,9 @@ class UnitSearch:
         stage = beyond.to(torch.int8).argmax(1)
         self.stage = torch.where(going, stage, torch.where(rows, -1, self.stage))
         self.radius = torch.where(going, shares[stage] * self.target, self.radius)
+        self.entered, self.refined = torch.where(rows, self.work, self.entered), self.refined & ~rows
+        for low, high in self.ranges:
+            low[rows], high[rows] = -torch.inf, torch.inf
         leaves: Nodes = join(self.done)
         again, other = going[leaves.row], (self.stage >= 0)[leaves.row] & ~going[leaves.row]
         self.done = [leaves[other]]

@@ -37,7 +37,9 @@ def test_internal_links_lead_somewhere(page: str) -> None:
             continue
         file = (HTML / page).parent / unquote(target.path) if target.path else HTML / page
         fragment = unquote(target.fragment)
-        if not file.exists() or (fragment and file.suffix == ".html" and fragment not in names(file.resolve())):
+        if not file.exists() or (
+            fragment and file.suffix == ".html" and fragment not in names(file.resolve())
+        ):
             broken.append(anchor["href"])
     assert not broken
 

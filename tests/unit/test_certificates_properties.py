@@ -23,7 +23,7 @@ from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, crown, embed, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
-from ddmip_lib.certificates.bounding import evaluate, least_loss
+from ddmip_lib.certificates.bounding import evaluate, least_loss, ranges_in_balls
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import settle
 from ddmip_lib.certificates.losses import Losses, losses_at
@@ -41,7 +41,7 @@ Draw = np.random.Generator
 @contextmanager
 def few_steps() -> Iterator[None]:
     """Fewer gradient steps: bounds that are less tight, so that tiny networks branch too, and sooner done."""
-    with patch.multiple(unit_search, evaluate=partial(evaluate, steps=2), LOOK=3):
+    with patch.multiple(unit_search, evaluate=partial(evaluate, steps=2), LOOK=3, HARD=2):
         yield
 
 
@@ -312,6 +312,23 @@ def test_profit_is_the_top_less_the_loss(seed: int, classes: bool, m: int) -> No
     reached = np.ones(2, dtype=bool) if not classes else output.numpy() > 0
     assert found[reached] == pytest.approx(profit[reached], rel=1e-9, abs=1e-9 * (1 + pi.sum()))
     assert np.isneginf(found[~reached]).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.sampled_from(sorted(KINDS)))
+def test_ranges_in_a_ball_hold_everywhere_in_it(seed: int, kind: str) -> None:
+    draw = np.random.default_rng(seed)
+    rows = random_rows(draw, kind, classes=True)
+    radius = rows.losses.top * torch.from_numpy(draw.uniform(0.1, 1.0, len(rows.losses.top)))
+    found = ranges_in_balls(rows.graph, rows.losses, radius)
+    for i in range(len(radius)):
+        one = rows.losses[torch.tensor([i])]
+        points = double(grid(one.lower[0].numpy(), one.upper[0].numpy(), one.base[0].numpy()))
+        points = points[rows.losses[torch.full((len(points),), i)].cost(points) <= radius[i]]
+        values = rows.graph.values(points)
+        for (low, high), index in zip(found, rows.graph.hidden, strict=True):
+            assert (values[index] >= low[i]).all()
+            assert (values[index] <= high[i]).all()
 
 
 @settings(max_examples=40, deadline=None)
