@@ -155,9 +155,9 @@ class UnitSearch:
             self.refined[hard] = True
         if not self.refined[rows].any():
             return nodes
-        pairs = zip(nodes.ranges, self.ranges, strict=True)
-        known = [(torch.maximum(a, low[nodes.row]), torch.minimum(b, high[nodes.row])) for (a, b), (low, high) in pairs]
-        return replace(nodes, ranges=known)
+        tight = [(torch.maximum(a, low[nodes.row]), torch.minimum(b, high[nodes.row]))
+                 for (a, b), (low, high) in zip(nodes.ranges, self.ranges, strict=True)]  # fmt: skip
+        return replace(nodes, ranges=tight)
 
     def _look(self, found: Evaluated) -> None:
         """Search for points that lose less than is known to be possible, from where the bounds are attained."""
