@@ -75,9 +75,8 @@ class UnitSearch:
         self.entered = torch.zeros_like(self.work)
         """The work at which a row came to its ball."""
         self.refined = torch.zeros(k, dtype=torch.bool, device=device)
-        units = [graph.nodes[index].units for index in graph.hidden]
-        self.ranges = [(torch.full((k, n), -torch.inf, dtype=torch.float64, device=device),
-                        torch.full((k, n), torch.inf, dtype=torch.float64, device=device)) for n in units]  # fmt: skip
+        sizes = [(k, graph.nodes[index].units) for index in graph.hidden]
+        self.ranges = [(self.stuck.new_full(size, -torch.inf), self.stuck.new_full(size, torch.inf)) for size in sizes]
         """Of the units, for every row in its ball."""
         self.whole = all(switches(graph))
         """Whether nodes without free units are linear."""

@@ -155,7 +155,7 @@ def plot_grid(e1: Results, e6: Results) -> Figure:
 
 
 def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]:
-    """Rows of price coordination with those of an earlier method on the same instance.
+    """Rows of price coordination with those of an earlier method on the same instance, where that fitted in memory.
 
     >>> pairs(Results([]), Results([]))
     []
@@ -163,7 +163,9 @@ def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]
     found = []
     for row in e6.where(method="prices", problem="water"):
         other = e1.one(network=row.network, size=row.size, seed=row.seed, method=method, time_limit=300.0)
-        if other is not None and row.size in E1_SIZES and row.network in E1_NETWORKS:
+        if other is None or other.status == "memory_limit":
+            continue
+        if row.size in E1_SIZES and row.network in E1_NETWORKS:
             found.append((other, row))
     return found
 
