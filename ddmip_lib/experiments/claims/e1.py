@@ -98,9 +98,12 @@ def e1_headline_exact(exact: Runs) -> tuple[str, str]:
 def e1_headline_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
     """Ratio of running times within a factor of two of 120, with a proof; ten or more is the direction.
 
-    Where Big-M is cut off at its limit, the ratio says as much about the limit as about Big-M.
+    Where Big-M is cut off at its limit, the ratio says as much about the limit as about Big-M; where it ran out of
+    memory, there is no ratio.
     """
     (fast,), (slow,) = ours, exact
+    if slow.status == "memory_limit":
+        return graded(False, False), f"Big-M ran out of memory ({slow.why}): no time to compare with"
     ratio, same = (slow.seconds or 0) / (fast.seconds or np.inf), same_objective_ratio(slow, fast)
     text = f"Big-M's {slow.seconds or 0:,.0f} s ({slow.status.replace('_', ' ')}) are {ratio:.0f} times Algorithm 1's; "
     text += "Big-M never improved on no treatment" if same is None else f"to the same objective, {same:,.0f} times"
