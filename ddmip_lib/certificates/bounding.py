@@ -92,7 +92,7 @@ class Evaluated(NamedTuple):
 def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]:
     """Ranges of what enters the activations, over the whole ball of each row, with slopes for every unit and side.
 
-    They cost as much as some sixty nodes and hold in all of them.
+    They cost as much as many nodes, and hold in all nodes of the row.
     """
     centre = torch.minimum(torch.maximum(losses.base, losses.lower), losses.upper)
     left = (radius - losses.cost(centre)).clamp(min=0.0)

@@ -83,9 +83,7 @@ def test_page_reads_well_in_every_state(browser: Browser, address: str, name: st
         if name not in LOOKED_INSIDE:
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
         assert own_findings(page, WITHOUT_CONTRAST) == []
-        page.evaluate(
-            TWO_OF_EACH_KIND
-        )  # axe takes half a minute for the colours of a page with thousands of names
+        page.evaluate(TWO_OF_EACH_KIND)  # thousands of names take axe half a minute
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)

@@ -331,6 +331,21 @@ def test_ranges_in_a_ball_hold_everywhere_in_it(seed: int, kind: str) -> None:
             assert (values[index] <= high[i]).all()
 
 
+def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = random_rows(np.random.default_rng(5), "three layers", classes=True, p=3)
+    found = {}
+    for hard in (0, 10**9):
+        monkeypatch.setattr(unit_search, "HARD", hard)
+        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        nodes = search._refined(search._take())
+        assert bool(search.refined.all()) == (hard == 0)
+        assert all(bool(low.isfinite().all()) == (hard == 0) for low, _ in nodes.ranges)
+        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        assert search.run(np.inf)
+        found[hard] = search.progress().least
+    assert torch.allclose(found[0], found[10**9], atol=2e-4)
+
+
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.sampled_from(sorted(KINDS)), st.booleans())
 def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) -> None:
