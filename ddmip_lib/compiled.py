@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from pyscipopt import Model, quicksum
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from .errors import ProblemError
 from .onoff import OnOff, OnOffRow
@@ -162,7 +163,7 @@ class Compiled:
         return tuple(f"{c.kind} {c.name}" for c in self.snapshot.others)
 
     def complete(self, inputs: list[np.ndarray], seconds: float = 10.0) -> np.ndarray | None:
-        """Best full assignment with these network inputs: outputs from the network, the rest by SCIP."""
+        """Best full assignment with these network inputs: outputs from the network, the rest by HiGHS or SCIP."""
         s = self.snapshot
         values = np.full(s.n_variables, np.nan)
         for m, x in zip(self.maps, inputs, strict=True):
@@ -173,6 +174,8 @@ class Compiled:
         outputs = self.with_outputs(np.where(fixed, values, 0.0))
         values[self.is_output] = outputs[self.is_output]
         fixed |= self.is_output
+        if not fixed.all() and not s.others and not s.integer[~fixed].any():
+            return self._completed_by_lp(values, fixed, seconds)
         if not fixed.all():
             model, variables, switched = self._completer
             model.freeTransform()
@@ -185,6 +188,21 @@ class Compiled:
                 return None
             rest = solution_values(model, matrix_of(variables))
             values = np.where(fixed, values, rest)
+        return self.with_outputs(values)
+
+    def _completed_by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The rest is continuous and meets rows alone: no copy of the model is needed."""
+        s = self.snapshot
+        given, free = s.rows[:, fixed] @ values[fixed], s.rows[:, ~fixed]
+        met = np.diff(free.indptr) > 0
+        if relative_violation(given[~met], s.row_lower[~met], s.row_upper[~met]).max(initial=0.0) > TOLERANCE:
+            return None
+        rows = LinearConstraint(free[met], (s.row_lower - given)[met], (s.row_upper - given)[met])
+        bounds = Bounds(s.lower[~fixed], s.upper[~fixed])
+        answer = milp(s.sign * s.cost[~fixed], constraints=rows, bounds=bounds, options={"time_limit": seconds})
+        if answer.x is None:
+            return None
+        values[~fixed] = np.clip(answer.x, bounds.lb, bounds.ub)
         return self.with_outputs(values)
 
     @cached_property

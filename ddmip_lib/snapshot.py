@@ -88,10 +88,12 @@ def read_model(model: Model) -> Snapshot:
     others: list[OtherConstraint] = []
     for constraint in model.getConss():
         kind = constraint.getConshdlrName()
-        members = [_position(v, position, names) for v in model.getConsVars(constraint) or ()]
-        if kind in ROW_HANDLERS and any(v.ptr() not in position for v in model.getConsVars(constraint) or ()):
+        held = model.getConsVars(constraint) or ()
+        members = [position.get(v.ptr(), -1) for v in held]
+        if kind in ROW_HANDLERS and -1 in members:
             raise ProblemError(f"row {constraint.name} holds a negated variable ~b: write it as 1 - b.")
         if kind not in ROW_HANDLERS:
+            members = [_position(v, position, names) for v in held]
             others.append(OtherConstraint(constraint.name, kind, tuple(members)))
             continue
         entries[0].extend([len(row_names)] * len(members))

@@ -100,7 +100,9 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     s = split.snapshot
     links = abs(s.rows[split.mip_rows])
     grouped = [links, *(_joining(c.variables, s.n_variables) for c in s.others)]
-    _, part = connected_components((stack := sp.vstack(grouped)).T @ stack, directed=False)
+    together = sp.vstack(grouped, format="csr")
+    _, part = connected_components(sp.block_array([[None, together.T], [together, None]]), directed=False)
+    part = part[: s.n_variables]
     hard = s.integer | np.isin(np.arange(s.n_variables), [v for c in s.others for v in c.variables])
     continuous = split.owned & ~np.isin(part, part[hard & split.owned])
     if not continuous.any():

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from pyscipopt import Model
+from pyscipopt import Model, quicksum
 from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP
@@ -335,6 +335,39 @@ class TestCompletion:
         x = problem.start[0].copy()
         x[:3, 0] = 1.0
         assert Compiled(problem.model, problem.predictors).complete([x]) is None
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_linear_rest_is_completed_as_scip_would(self, seed: int) -> None:
+        """Random rows join inputs and four continuous variables; an SOS1 constraint that says nothing calls SCIP."""
+        found = []
+        for by_scip in (False, True):
+            draw = np.random.default_rng(seed)
+            built = build(relu_net(2), 2, n=1, low=-1.0)
+            model, z = built.model, [built.model.addVar(f"z{k}", lb=0.0, ub=2.0) for k in range(4)]
+            for _ in range(3):
+                a, b = draw.normal(size=4), draw.normal(size=2)
+                left = quicksum(a[k] * z[k] for k in range(4)) + b[0] * built.x[0, 0] + b[1] * built.x[0, 1]
+                model.addCons(left <= draw.uniform(-0.5, 1.0))
+            model.setObjective(quicksum(z[k] * draw.normal() for k in range(4)) + built.y[0, 0], "maximize")
+            if by_scip:
+                model.addConsSOS1([model.addVar("s0", ub=1.0), model.addVar("s1", ub=0.0)])
+            compiled = Compiled(model, built.problem.predictors)
+            values = [compiled.complete([draw.uniform(-1, 1, (1, 2))]) for _ in range(6)]
+            checks = [None if v is None else compiled.check(v) for v in values]
+            assert all(check is None or check.feasible for check in checks)
+            found.append([None if check is None else check.objective for check in checks])
+        assert [v is None for v in found[0]] == [v is None for v in found[1]]
+        both = [(a, b) for a, b in zip(*found, strict=True) if a is not None]
+        assert both
+        assert np.allclose(*np.array(both).T, atol=1e-6)
+
+    def test_a_row_on_inputs_alone_is_kept(self) -> None:
+        built = build(relu_net(2), 2, n=1, low=-1.0)
+        built.model.addVar("rest", ub=1.0)
+        built.model.addCons(built.x[0, 0] <= 0.25)
+        compiled = Compiled(built.model, built.problem.predictors)
+        assert compiled.complete([np.array([[0.5, 0.0]])]) is None
+        assert compiled.complete([np.array([[0.2, 0.0]])]) is not None
 
 
 class TestIncumbent:
