@@ -79,10 +79,12 @@ class BigM:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(model, variables, incumbent, deadline)
-        optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, self.feastol)
+        restricted = classes and self.margin > 0
+        details["asked_again"] = optimise(
+            model, matrix_of(variables), incumbent, deadline, self.method, progress, self.feastol, restricted
+        )
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
-        restricted = classes and self.margin > 0
         return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted)
 
     def _embed(

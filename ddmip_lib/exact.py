@@ -13,11 +13,26 @@ from .incumbent import Incumbent
 from .snapshot import set_time_limit, solution_values
 from .solution import Solution
 
+SECOND_OPINIONS: tuple[dict[str, Any], ...] = ({"numerics/epsilon": 1e-13}, {"presolving/maxrounds": 0})
+"""What SCIP is told when its answer cannot be right: to take fewer numbers for equal, then not to presolve."""
+
 
 def optimise(
-    model: Model, variables: Any, incumbent: Incumbent, deadline: float, method: str, progress: bool, feastol: float
-) -> None:
-    """Solve, verifying every incumbent on the way; `variables` are those of the user's model."""
+    model: Model,
+    variables: Any,
+    incumbent: Incumbent,
+    deadline: float,
+    method: str,
+    progress: bool,
+    feastol: float,
+    restricted: bool = False,
+) -> int:
+    """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
+
+    Presolving divides rounding errors by small weights, layer after layer, until it calls a model infeasible that
+    has a verified point. An answer at odds with what is known is therefore asked for again, in the time that is
+    left; returned is how often.
+    """
     model.setParam("numerics/feastol", feastol)
     if feastol < 1e-7:  # at SCIP's own 1e-9 for equal numbers, a tolerance as small makes it call wrong points optimal
         model.setParam("numerics/epsilon", 0.1 * feastol)
@@ -31,10 +46,41 @@ def optimise(
             bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
 
         model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
-        set_time_limit(model, deadline - time.perf_counter())
-        model.optimize()
-    if model.getNSols():
-        incumbent.consider(solution_values(model, variables))
+
+        def ask() -> None:
+            set_time_limit(model, deadline - time.perf_counter())
+            model.optimize()
+            if model.getNSols():
+                incumbent.consider(solution_values(model, variables))
+
+        ask()
+        asked_again = 0
+        for settings in SECOND_OPINIONS:
+            best, sign = incumbent.objective, incumbent.compiled.snapshot.sign
+            confirmed = asked_again > 0 and best is None
+            if confirmed or not at_odds(model.getStatus(), model.getDualbound(), best, sign, restricted):
+                break
+            model.freeTransform()
+            model.setParams(settings)
+            ask()
+            asked_again += 1
+    return asked_again
+
+
+def at_odds(scip_status: str, bound: float, best: float | None, sign: float, restricted: bool) -> bool:
+    """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a second look.
+
+    A `restricted` model (a margin) may rightly have a worse optimum than a verified point.
+    """
+    if scip_status != "optimal" or best is None:
+        return scip_status in ("optimal", "infeasible")
+    gap, slack = _gap(best, bound, sign)
+    return gap > slack or (gap < -slack and not restricted)
+
+
+def _gap(best: float, bound: float | None, sign: float) -> tuple[float, float]:
+    """How far a verified objective is from the bound (negative: beyond it), and what counts as equal."""
+    return 0.0 if bound is None else sign * (best - bound), 1e-5 * max(1.0, abs(best))
 
 
 def exact_solution(
@@ -59,8 +105,7 @@ def exact_solution(
             status = "no_solution_found"
         known = None if restricted or status == "infeasible" else bound
         return Solution(status, method, bound=known, seconds=seconds, details=details)
-    gap = 0.0 if bound is None else incumbent.compiled.snapshot.sign * (best - bound)
-    slack = 1e-5 * max(1.0, abs(best))
+    gap, slack = _gap(best, bound, incumbent.compiled.snapshot.sign)
     if gap < -slack:  # a logit inside the margin beat the model's bound
         bound = None
     if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
