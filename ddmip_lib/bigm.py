@@ -12,7 +12,7 @@ from torch import nn
 
 from .classes import MARGIN, tie_class
 from .compiled import Compiled, InputMap
-from .exact import exact_solution, optimise
+from .exact import EPSILON, exact_solution, optimise
 from .incumbent import Incumbent
 from .layers import flat_layers, interval_bounds
 from .problem import NeuralMIP, check_call
@@ -143,7 +143,7 @@ class BigM:
         fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
         fix(twin, own, fixed)
         set_time_limit(twin, deadline - time.perf_counter())
-        twin.setParam("limits/solutions", 1)
+        twin.setParams({"limits/solutions": 1, "numerics/epsilon": EPSILON})
         twin.optimize()
         if twin.getNSols() == 0:
             return

@@ -13,8 +13,9 @@ from .incumbent import Incumbent
 from .snapshot import set_time_limit, solution_values
 from .solution import Solution
 
-SECOND_OPINIONS: tuple[dict[str, Any], ...] = ({"numerics/epsilon": 1e-13}, {"presolving/maxrounds": 0})
-"""What SCIP is told when its answer cannot be right: to take fewer numbers for equal, then not to presolve."""
+EPSILON = 1e-13
+"""Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for networks: presolving divides such
+differences by small weights, layer after layer, and then calls feasible models infeasible and wrong points optimal."""
 
 
 def optimise(
@@ -26,16 +27,14 @@ def optimise(
     progress: bool,
     feastol: float,
     restricted: bool = False,
-) -> int:
+) -> bool:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
 
-    Presolving divides rounding errors by small weights, layer after layer, until it calls a model infeasible that
-    has a verified point. An answer at odds with what is known is therefore asked for again, in the time that is
-    left; returned is how often.
+    An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
+    it was.
     """
     model.setParam("numerics/feastol", feastol)
-    if feastol < 1e-7:  # at SCIP's own 1e-9 for equal numbers, a tolerance as small makes it call wrong points optimal
-        model.setParam("numerics/epsilon", 0.1 * feastol)
+    model.setParam("numerics/epsilon", EPSILON)
     model.setParam("numerics/dualfeastol", min(feastol, 1e-7))
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 
@@ -54,17 +53,13 @@ def optimise(
                 incumbent.consider(solution_values(model, variables))
 
         ask()
-        asked_again = 0
-        for settings in SECOND_OPINIONS:
-            best, sign = incumbent.objective, incumbent.compiled.snapshot.sign
-            confirmed = asked_again > 0 and best is None
-            if confirmed or not at_odds(model.getStatus(), model.getDualbound(), best, sign, restricted):
-                break
+        best, sign = incumbent.objective, incumbent.compiled.snapshot.sign
+        ask_again = at_odds(model.getStatus(), model.getDualbound(), best, sign, restricted)
+        if ask_again:
             model.freeTransform()
-            model.setParams(settings)
+            model.setParam("presolving/maxrounds", 0)
             ask()
-            asked_again += 1
-    return asked_again
+    return ask_again
 
 
 def at_odds(scip_status: str, bound: float, best: float | None, sign: float, restricted: bool) -> bool:
