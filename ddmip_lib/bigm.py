@@ -35,7 +35,9 @@ class BigM:
     network does not. Optimality and bound are those of this model; should a verified point beat the bound by
     winning with a logit inside the margin, no bound is reported.
 
-    SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up.
+    SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up. Numbers
+    closer than `epsilon` are equal to it: with its own 1e-9, presolving calls models of trained networks infeasible,
+    or wrong points optimal. An answer that a verified point contradicts is asked for again without presolving.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers both.
 
@@ -45,16 +47,21 @@ class BigM:
     ('optimal', 0.5, 0.5)
     """
 
-    def __init__(self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6) -> None:
+    def __init__(
+        self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6, epsilon: float = EPSILON
+    ) -> None:
         if formulation not in FORMULATIONS:
             raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
         if not margin >= 0:
             raise ValueError(f"margin={margin} must not be negative.")
         if not 0 < feastol <= 1e-3:
             raise ValueError(f"feastol={feastol} must lie in (0, 1e-3]: it is SCIP's tolerance on rows.")
+        if not 0 < epsilon <= feastol:
+            raise ValueError(f"epsilon={epsilon} must lie in (0, feastol]: numbers closer than this are equal to SCIP.")
         self.formulation = formulation
         self.margin = margin
         self.feastol = feastol
+        self.epsilon = epsilon
         self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
@@ -80,9 +87,9 @@ class BigM:
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(model, variables, incumbent, deadline)
         restricted = classes and self.margin > 0
-        details["asked_again"] = optimise(
-            model, matrix_of(variables), incumbent, deadline, self.method, progress, self.feastol, restricted
-        )
+        own, tolerances = matrix_of(variables), (self.feastol, self.epsilon)
+        again = optimise(model, own, incumbent, deadline, self.method, progress, *tolerances, restricted)
+        details["asked_again"] = again
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
         return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted)
@@ -143,7 +150,7 @@ class BigM:
         fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
         fix(twin, own, fixed)
         set_time_limit(twin, deadline - time.perf_counter())
-        twin.setParams({"limits/solutions": 1, "numerics/epsilon": EPSILON})
+        twin.setParams({"limits/solutions": 1, "numerics/epsilon": self.epsilon})
         twin.optimize()
         if twin.getNSols() == 0:
             return

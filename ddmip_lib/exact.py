@@ -26,6 +26,7 @@ def optimise(
     method: str,
     progress: bool,
     feastol: float,
+    epsilon: float = EPSILON,
     restricted: bool = False,
 ) -> bool:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
@@ -34,7 +35,7 @@ def optimise(
     it was.
     """
     model.setParam("numerics/feastol", feastol)
-    model.setParam("numerics/epsilon", EPSILON)
+    model.setParam("numerics/epsilon", epsilon)
     model.setParam("numerics/dualfeastol", min(feastol, 1e-7))
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 

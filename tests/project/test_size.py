@@ -22,7 +22,7 @@ PARTS = {  # no solver uses the chapters' own examples and figures, nor the expe
     ),
 }
 PARTS["solvers"] = sorted(set(FILES).difference(*PARTS.values()))
-LIMITS = {"solvers": 4440, "teaching": 2500, "experiments": 3900, "beyond": 2950, "checks": 1750}
+LIMITS = {"solvers": 4450, "teaching": 2500, "experiments": 3900, "beyond": 2950, "checks": 1750}
 SILENT = {
     tokenize.COMMENT,
     tokenize.NL,
