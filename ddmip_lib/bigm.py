@@ -37,7 +37,8 @@ class BigM:
 
     SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up. Numbers
     closer than `epsilon` are equal to it: with its own 1e-9, presolving calls models of trained networks infeasible,
-    or wrong points optimal. An answer that a verified point contradicts is asked for again without presolving.
+    or wrong points optimal. "Infeasible", and any
+    answer that a verified point contradicts, is asked for again without presolving.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers both.
 

@@ -14,8 +14,8 @@ from .snapshot import set_time_limit, solution_values
 from .solution import Solution
 
 EPSILON = 1e-13
-"""Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for networks: presolving divides such
-differences by small weights, layer after layer, and then calls feasible models infeasible and wrong points optimal."""
+"""Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
+then calls feasible models infeasible and wrong points optimal (chapter 16)."""
 
 
 def optimise(
@@ -102,7 +102,7 @@ def exact_solution(
         known = None if restricted or status == "infeasible" else bound
         return Solution(status, method, bound=known, seconds=seconds, details=details)
     gap, slack = _gap(best, bound, incumbent.compiled.snapshot.sign)
-    if gap < -slack:  # a logit inside the margin beat the model's bound
+    if gap < -slack:  # a logit inside the margin beat the model's bound, or SCIP cut off a point
         bound = None
     if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
         status = "stopped"

@@ -178,9 +178,7 @@ def one_site(net, features):
 
 def test_networks_with_small_weights_are_not_called_infeasible():
     net, rng = stored_survival(), np.random.RandomState(0)
-    for _ in range(
-        20
-    ):  # with SCIP's own epsilon seven were infeasible (on aarch64), one optimal at the worse point
+    for _ in range(20):  # with SCIP's own epsilon several are infeasible, one is optimal at the worse point
         features = rng.uniform(size=6).round(2)
         solution = BigM().solve(one_site(net, features), time_limit=60)
         best = net(torch.tensor([[*features, 0.0], [*features, 1.0]], dtype=torch.float64)).max().item()
