@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -36,7 +37,11 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     add.add_argument("file", type=Path)
     for each in (one, status, table, check, add):
         each.add_argument("--folder", type=Path, default=None, help="instead of data/results")
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    unknown = [name for name in getattr(options, "experiments", []) if name not in EXPERIMENTS]
+    if unknown:
+        parser.error(f"there is no experiment {', '.join(unknown)}: choose among {', '.join(EXPERIMENTS)}")
+    return options
 
 
 def _status(folder: Path, name_missing: bool) -> None:
@@ -112,4 +117,10 @@ def _add(file: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough: `... table e1 | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

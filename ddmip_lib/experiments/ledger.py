@@ -11,6 +11,7 @@ writes into the file the verdicts of open claims that the stored rows now decide
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -266,16 +267,22 @@ def settle(text: str, findings: Mapping[str, Finding]) -> str:
     return re.sub(r"(- id: '?([\w-]+)'?\n(?:(?!\s*- id:).*\n)*?\s*verdict: )open", decided, text)
 
 
-def main(path: Path) -> int:
-    """Settle the file at `path` by the stored rows, and print what contradicts it."""
+def main(argv: list[str] | None = None) -> int:
+    """Settle a ledger's file by the stored rows, and print what contradicts it; 1 where something does."""
+    parser = argparse.ArgumentParser(prog="python -m ddmip_lib.experiments.ledger", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("file", type=Path, help="the ledger: book/claims.yml")
+    path = parser.parse_args(argv).file.resolve()
+    if not path.is_file():
+        parser.error(f"there is no file {path}: name the ledger, book/claims.yml in the repository")
     rules = yaml.safe_load((path.parents[1] / "tests" / "headline.yml").read_text())
     stored = stored_rows()
     before = Ledger.read(path.parent, rules, stored)
     path.write_text(settle(path.read_text(), before.findings))
     ledger = Ledger.read(path.parent, rules, stored)
     print("\n".join(ledger.contradictions()) or "nothing contradicts the ledger")
-    return len(ledger.contradictions())
+    return int(bool(ledger.contradictions()))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(Path(sys.argv[1]).resolve()))
+    sys.exit(main())

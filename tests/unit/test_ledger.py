@@ -14,7 +14,7 @@ from ddmip_lib.experiments.case import Case
 from ddmip_lib.experiments.claims import CHECKS, VERDICTS, printed
 from ddmip_lib.experiments.claims.finding import Finding, Runs, charged, comma_list, paired
 from ddmip_lib.experiments.grids import EXPERIMENTS, grid
-from ddmip_lib.experiments.ledger import Box, Claim, Ledger, read_boxes, read_claims, rule_text, settle
+from ddmip_lib.experiments.ledger import Box, Claim, Ledger, main, read_boxes, read_claims, rule_text, settle
 from ddmip_lib.experiments.results import Results
 from ddmip_lib.experiments.rows import Row
 
@@ -401,3 +401,9 @@ def test_rules_are_shown_in_signs() -> None:
     assert rule_text({"equals": 49166500}) == "= 49,166,500"
     assert rule_text({"real": {"min": 3}, "stand-in": {"min": 1}}) == "≥ 3"
     assert Claim(**ENTRY, part="Theory", why="So.", proof=["thm-x"]).ours is False
+
+
+def test_command_line_names_the_file_it_wants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "claims.yml")])
+    assert "name the ledger, book/claims.yml" in capsys.readouterr().err
