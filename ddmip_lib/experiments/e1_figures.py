@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from ..figure_style import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, RED
+from ..figure_style import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, PINK, RED
 from .grids import E1_NETWORKS, E1_SIZES
 from .methods import METHODS
 from .results import Results, same_objective_ratio
@@ -23,11 +23,13 @@ STYLES = {
     "dd-paper": (RED, DASHES[1]),
     "dd": (BLUE, DASHES[0]),
     "dd-graph": (GREEN, DASHES[2]),
+    "prices": (PINK, DASHES[4]),
 }
-MARKS = {"bigm": "x", "dd-paper": "s", "dd": "o", "dd-graph": "^"}
+MARKS = {"bigm": "x", "dd-paper": "s", "dd": "o", "dd-graph": "^", "prices": "D"}
 NEVER = 0.01
 """Where a ratio of zero is drawn on a logarithmic axis."""
-SHORT = {"bigm": "Big-M", "dd-paper": "paper's settings", "dd": "our defaults", "dd-graph": "graph split"}
+SHORT = {"bigm": "Big-M", "dd-paper": "paper's settings", "dd": "our defaults", "dd-graph": "graph split",
+         "prices": "price coordination"}  # fmt: skip
 
 
 def mean_share(cell: Results, field: str = "objective") -> float:
@@ -149,8 +151,7 @@ def qualifying_pairs(full: Results, method: str) -> list[tuple[Row, Row, float]]
     """
     found = []
     for exact in full.where(method="bigm"):
-        same = {name: getattr(exact, name) for name in ("network", "size", "seed", "time_limit")}
-        other = full.one(method=method, **same)
+        other = full.one(method=method, network=exact.network, size=exact.size, seed=exact.seed)
         ratio = None if other is None else same_objective_ratio(exact, other)
         if other is not None and ratio is not None:
             found.append((exact, other, ratio))
