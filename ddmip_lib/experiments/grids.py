@@ -102,8 +102,8 @@ def e5(profile: str) -> list[Case]:
 
 
 def e6(profile: str) -> list[Case]:
-    """Beyond the paper: recovery, price coordination and certificates on the instances of E1, E4 and E5; then n from
-    100 to 5,000 with samples drawn again and again."""
+    """Beyond the paper: recovery, price coordination and certificates on the instances of E1, E4 and E5, prices also
+    on those of E3; then n from 100 to 5,000 with samples drawn again and again."""
     if profile == "quick":
         quick = _water("e6", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-recover", "prices"], 20.0)
         quick.append(Case("e6", "water", "2x16", 10, FIRST, "certificate", 20.0))
@@ -122,6 +122,7 @@ def e6(profile: str) -> list[Case]:
     for seed in SEEDS:
         if seed != FIRST:
             found += _water("e6", *cells, [seed], ["prices"], 60.0)
+        found += _water("e6", ["2x16"], E3_SIZES, [seed], ["prices"], 60.0)
         found += [Case("e6", "trees", net, 6, seed, "prices", 60.0) for net in E5_NETWORKS]
         found += [Case("e6", "site_care", net, 6, seed, "prices", 60.0) for net in ("2x16", "8x32")]
     return found
