@@ -42,6 +42,11 @@ def test_claims_say_where_and_why() -> None:
         assert bool(claim.quote) != claim.ours, f"{claim.id}: the paper's words, unless the claim is ours"
 
 
+def test_evidence_can_be_followed_to_a_chapter() -> None:
+    ledger = the_ledger()
+    assert [c.id for c in ledger.claims if not (c.cells or c.proof or c.id in ledger.boxes)] == []
+
+
 def test_experiments_are_judged_by_computation() -> None:
     assert [c.id for c in the_ledger().claims if c.kind == "experiment" and c.check is None] == []
 

@@ -38,7 +38,7 @@ from ddmip_lib.experiments.networks import networks_of
 from ddmip_lib.experiments.rows import decode, encode, solver_hash
 from ddmip_lib.experiments.runner import expected_seconds, missing
 from ddmip_lib.experiments.store import Store
-from ddmip_lib.experiments.verify import NotVerifiable, verify_row
+from ddmip_lib.experiments.verify import NotVerifiable, beaten_bounds, verify_row
 from ddmip_lib.experiments.worker import CaseFailed, Worker
 
 TINY = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 20.0) for n in (2, 3, 4, 5, 6, 7)]
@@ -327,6 +327,14 @@ def test_published_rows_are_sound(experiment: str) -> None:
         assert row.status in {"memory_limit", "killed"} or row.provenance["data"][0]["source"] == "real"
         assert row.bound is None or row.objective is None or row.bound >= row.objective - 1e-5
         assert (row.why is None) == (row.status not in {"memory_limit", "killed"})
+
+
+def test_no_published_bound_is_beaten_by_any_run() -> None:
+    rows = [row for experiment in EXPERIMENTS for row in load(experiment)]
+    assert beaten_bounds(rows) == {}
+    proved = next(row for row in rows if row.method == "enumeration")
+    lower = replace(proved, key="lower", bound=proved.objective - 0.1, objective=None)
+    assert set(beaten_bounds([*rows, lower])) == {"lower"}
 
 
 @pytest.mark.skipif(source("water") != "real", reason="the real data are not here")

@@ -12,7 +12,7 @@ from .printed import DD_ITERATIONS, E1_SIZES_PRINTED, E3_SIZES_PRINTED, HEADLINE
 
 GRID = {"experiment": "e1", "size": E1_SIZES_PRINTED, "time_limit": 300.0}
 OURS, EXACT = {**GRID, "method": "dd-paper"}, {**GRID, "method": "bigm"}
-PRICES = {"experiment": "e6", "problem": "water", "method": "prices", "network": E1_NETWORKS}
+PRICES = {"experiment": "e6", "problem": "water", "method": "prices", "network": E1_NETWORKS, "size": E1_SIZES_PRINTED}
 """Price coordination on the same instances: a rival for the best known value."""
 HEADLINE = {"experiment": "e1", "network": "6x128", "size": 500}
 """The X-Large case of the paper's introduction."""

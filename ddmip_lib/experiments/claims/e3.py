@@ -18,10 +18,12 @@ def _over(column: str, above: Runs, below: Runs) -> list[float]:
 
 @check(ssg=SSG, exact=EXACT)
 def e3_ssg_quality(ssg: Runs, exact: Runs) -> tuple[str, str]:
-    """SSG as printed over Big-M: within 0.1 of each figure confirms; below 0.9 on average is the direction."""
+    """SSG as printed over Big-M: within 0.1 of each figure confirms; a verified point at every size, below 0.9 on
+    average, is the direction."""
     quality = _over("objective", ssg, exact)
     text = f"SSG as printed over Big-M: {comma_list(quality, 2)} (paper {comma_list(SSG_QUALITY)})"
-    return graded(np.allclose(quality, SSG_QUALITY, atol=0.1), float(np.mean(quality)) < 0.9), text
+    weaker = min(quality) > 0 and float(np.mean(quality)) < 0.9
+    return graded(np.allclose(quality, SSG_QUALITY, atol=0.1), weaker), text
 
 
 @check(ours=OURS, exact=EXACT)
@@ -59,12 +61,13 @@ def e3_ssg_speedup(ssg: Runs, exact: Runs) -> tuple[str, str]:
 
 @check(ours=OURS, exact=EXACT)
 def e3_dd_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
-    """Near the printed ratios; at least ten at n = 60 and 80 is the direction."""
+    """Near the printed ratios; at least ten at n = 60 and 80, and growing with n, is the direction."""
     ratios, printed = _over("seconds", exact, ours)[1:], list(DD_SPEEDUPS.values())
     text = (
         f"Big-M's seconds (at most 300) over Algorithm 1's: {comma_list(ratios)} (paper {', '.join(map(str, printed))})"
     )
-    return graded(within_factor_two(ratios, printed), min(ratios[1:]) >= 10), text
+    widens = ratios[0] < ratios[1] < ratios[2]
+    return graded(within_factor_two(ratios, printed), widens and min(ratios[1:]) >= 10), text
 
 
 @check(without=WITHOUT, ours=OURS)

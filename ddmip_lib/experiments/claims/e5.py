@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from ...decomposition import DualDecomposition
 from ..grids import E5_NETWORKS
+from ..rows import Row
 from .finding import (
     NOT_REPRODUCED,
     Runs,
     check,
     comma_list,
     graded,
-    paired,
     time_verdict,
     within_factor_two,
 )
@@ -35,13 +37,30 @@ def _growing(runs: Runs, printed: tuple[float, ...]) -> tuple[str, str]:
     return verdict, f"{text}; {once} of {len(runs)} runs end in their first iteration"
 
 
-@check(exact=EXACT)
-def e5_exact_seconds(exact: Runs) -> tuple[str, str]:
-    """Big-M on the smallest and the largest networks near 111 s and 860 s; growth alone is a change, if it is more than
-    the seconds by which runs overrun their limit."""
-    ours, proofs = _seconds(exact), sum(row.status == "optimal" for row in exact)
+@check(exact=EXACT, best=BEST)
+def e5_exact_seconds(exact: Runs, best: Runs) -> tuple[str, str]:
+    """Big-M on the smallest and the largest networks near 111 s and 860 s; growth from network to network is a change.
+
+    A run that ran out of memory has no time; a proof counts only if enumeration finds nothing better.
+    """
+    timed = [row for row in exact if row.status != "memory_limit"]
+    ours = [
+        float(np.mean([row.seconds or 0.0 for row in timed if row.network == name] or [np.nan])) for name in E5_NETWORKS
+    ]
+    proofs = sum(row.status == "optimal" and not _beaten(row, best) for row in exact)
     text = f"Big-M {comma_list(ours)} s, {proofs} of {len(exact)} with a proof (paper 111 s to 860 s)"
-    return graded(within_factor_two((ours[0], ours[-1]), E5_EXACT), ours[0] < 0.9 * ours[-1]), text
+    if len(timed) < len(exact):
+        text += f"; {len(exact) - len(timed)} ran out of memory"
+    known = [value for value in ours if value == value]
+    grows = len(known) > 1 and all(0.9 * b > a for a, b in pairwise(known))
+    return graded(len(known) == len(ours) and within_factor_two((ours[0], ours[-1]), E5_EXACT), grows), text
+
+
+def _beaten(row: Row, best: Runs) -> bool:
+    """Whether the verified optimum of the table lies beyond the bound of an exact run."""
+    optimum = best.one(network=row.network, seed=row.seed)
+    held = None if optimum is None else optimum.objective
+    return row.bound is not None and held is not None and held > row.bound + 1e-5 * max(1.0, abs(held))
 
 
 @check(barrier=BARRIER)
@@ -88,9 +107,24 @@ def e5_swap() -> tuple[str, str]:
     return graded(not differ, len(differ) <= 1), f"{blocks}: {len(differ)} other settings of the solver change"
 
 
-@check(exact=EXACT, pgd=PGD, barrier=BARRIER)
-def e5_order_of_magnitude(exact: Runs, pgd: Runs, barrier: Runs) -> tuple[str, str]:
-    """Big-M's seconds over those of either block, network by network: at least ten; for one block is a change."""
-    ratios = [paired("seconds", exact, part, "network", E5_NETWORKS) for part in (pgd, barrier)]
-    text = f"Big-M's seconds over Algorithm 1's: PGD {comma_list(ratios[0])}; barrier {comma_list(ratios[1])}"
-    return graded(min(map(min, ratios)) >= 10, max(map(min, ratios)) >= 10), text
+@check(exact=EXACT, pgd=PGD, barrier=BARRIER, best=BEST)
+def e5_order_of_magnitude(exact: Runs, pgd: Runs, barrier: Runs, best: Runs) -> tuple[str, str]:
+    """On instances that leave something to gain: ten times fewer seconds than Big-M with either block, and as much in
+    the end in three runs of four; the seconds alone are a change."""
+    ratios, kept = [], []
+    for block in (pgd, barrier):
+        pairs = [
+            (slow, fast)
+            for slow in exact
+            if slow.status != "memory_limit"
+            and (fast := block.one(network=slow.network, seed=slow.seed)) is not None
+            and (optimum := best.one(network=slow.network, seed=slow.seed)) is not None
+            and (optimum.objective or 0.0) - (optimum.untreated or 0.0) > 1e-6
+        ]
+        slow_seconds, fast_seconds = (sum(pair[i].seconds or 0.0 for pair in pairs) for i in (0, 1))
+        ratios.append(slow_seconds / fast_seconds if fast_seconds else 0.0)
+        reached = sum((b.objective or 0) >= (a.objective or 0) - 1e-5 for a, b in pairs)
+        kept.append(reached / max(1, len(pairs)))
+    text = f"Big-M's seconds over Algorithm 1's where something can be gained: PGD {ratios[0]:.0f}, barrier "
+    text += f"{ratios[1]:.0f}; it holds as much as Big-M in {kept[0]:.0%} and {kept[1]:.0%} of these runs"
+    return graded(min(ratios) >= 10 and min(kept) >= 0.75, min(ratios) >= 10), text
