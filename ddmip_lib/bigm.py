@@ -12,7 +12,7 @@ from torch import nn
 
 from .classes import MARGIN, tie_class
 from .compiled import Compiled, InputMap
-from .exact import EPSILON, exact_solution, optimise
+from .exact import EPSILON, exact_solution, optimise, set_numerics
 from .incumbent import Incumbent
 from .layers import flat_layers, interval_bounds
 from .problem import NeuralMIP, check_call
@@ -37,8 +37,9 @@ class BigM:
 
     SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up. Numbers
     closer than `epsilon` are equal to it: with its own 1e-9, presolving calls models of trained networks infeasible,
-    or wrong points optimal. "Infeasible", and any
-    answer that a verified point contradicts, is asked for again without presolving.
+    or wrong points optimal; if it may `aggregate`, replace variables by sums of others, it is faster and does so with
+    1e-13 as well. "Infeasible", and any answer that a verified point contradicts, is asked for again without
+    presolving.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers both.
 
@@ -49,7 +50,12 @@ class BigM:
     """
 
     def __init__(
-        self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6, epsilon: float = EPSILON
+        self,
+        formulation: str = "bigm",
+        margin: float = MARGIN,
+        feastol: float = 1e-6,
+        epsilon: float = EPSILON,
+        aggregate: bool = False,
     ) -> None:
         if formulation not in FORMULATIONS:
             raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
@@ -63,6 +69,7 @@ class BigM:
         self.margin = margin
         self.feastol = feastol
         self.epsilon = epsilon
+        self.aggregate = aggregate
         self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
@@ -79,7 +86,7 @@ class BigM:
         model = copy_model(problem.model, seed)
         variables = model.getVars()
         built = self._embed(model, variables, compiled, flat, deadline)
-        details: dict[str, Any] = {"build_seconds": time.perf_counter() - began}
+        details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
         classes = any(p.kind == "classification" for p in compiled.predictors)
         if classes:
             details["margin"] = self.margin
@@ -88,8 +95,8 @@ class BigM:
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(model, variables, incumbent, deadline)
         restricted = classes and self.margin > 0
-        own, tolerances = matrix_of(variables), (self.feastol, self.epsilon)
-        again = optimise(model, own, incumbent, deadline, self.method, progress, *tolerances, restricted)
+        own, numerics = matrix_of(variables), (self.feastol, self.epsilon, self.aggregate)
+        again = optimise(model, own, incumbent, deadline, self.method, progress, *numerics, restricted)
         details["asked_again"] = again
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
@@ -151,7 +158,8 @@ class BigM:
         fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
         fix(twin, own, fixed)
         set_time_limit(twin, deadline - time.perf_counter())
-        twin.setParams({"limits/solutions": 1, "numerics/epsilon": self.epsilon})
+        set_numerics(twin, self.feastol, self.epsilon, self.aggregate)
+        twin.setParam("limits/solutions", 1)
         twin.optimize()
         if twin.getNSols() == 0:
             return

@@ -18,6 +18,17 @@ EPSILON = 1e-13
 then calls feasible models infeasible and wrong points optimal (chapter 16)."""
 
 
+def set_numerics(model: Model, feastol: float, epsilon: float, aggregate: bool) -> None:
+    """Tolerances, and whether presolving may replace variables by sums of others, layer into layer."""
+    model.setParams({
+        "numerics/feastol": feastol,
+        "numerics/epsilon": epsilon,
+        "numerics/dualfeastol": min(feastol, 1e-7),
+        "presolving/donotaggr": not aggregate,
+        "presolving/donotmultaggr": not aggregate,
+    })  # fmt: skip
+
+
 def optimise(
     model: Model,
     variables: Any,
@@ -27,6 +38,7 @@ def optimise(
     progress: bool,
     feastol: float,
     epsilon: float = EPSILON,
+    aggregate: bool = False,
     restricted: bool = False,
 ) -> bool:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
@@ -34,9 +46,7 @@ def optimise(
     An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
     it was.
     """
-    model.setParam("numerics/feastol", feastol)
-    model.setParam("numerics/epsilon", epsilon)
-    model.setParam("numerics/dualfeastol", min(feastol, 1e-7))
+    set_numerics(model, feastol, epsilon, aggregate)
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 
         def on_incumbent(scip: Model, _: Any) -> None:
