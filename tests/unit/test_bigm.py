@@ -187,6 +187,24 @@ def test_networks_with_small_weights_are_not_called_infeasible():
         assert solution.bound >= best - 1e-5
 
 
+def test_deep_networks_at_several_sites_are_not_optimal_at_a_wrong_point():
+    """With aggregation SCIP has called a worse point of this model optimal, also with epsilon 1e-13."""
+    net = stored_survival(species="prunus_serotina")
+    sites = np.random.RandomState(0).uniform(size=(4, 6)).round(2)
+    model = pyscipopt.Model()
+    z, y = model.addMatrixVar((4, 1), vtype="B"), model.addMatrixVar((4, 1), lb=None)
+    model.setObjective(y.sum(), "maximize")
+    problem = NeuralMIP(model)
+    problem.add_predictor(net, np.hstack([sites.astype(object), z]), y)
+    best = sum(
+        net(torch.tensor([[*site, 0.0], [*site, 1.0]], dtype=torch.float64)).max().item() for site in sites
+    )
+    solution = BigM().solve(problem, time_limit=120, seed=789)
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(best, abs=1e-4)
+    assert solution.details["aggregate"] is False
+
+
 def test_an_answer_that_a_verified_point_contradicts_is_asked_again():
     net, coarse, fine = stored_survival(), [], []
     for seed in range(5):  # rounding decides on which of them a coarse epsilon fails
@@ -194,7 +212,7 @@ def test_an_answer_that_a_verified_point_contradicts_is_asked_again():
         problem = one_site(net, features)
         problem.set_start(np.array([[*features, 0.0]]))
         for found, epsilon in ((coarse, 1e-6), (fine, 1e-13)):
-            solution = BigM(epsilon=epsilon).solve(problem, time_limit=60)
+            solution = BigM(epsilon=epsilon, aggregate=epsilon > 1e-9).solve(problem, time_limit=60)
             assert solution.bound is None or solution.bound >= solution.objective - 1e-5
             found.append(solution.details["asked_again"])
     assert sum(coarse) > sum(fine)
