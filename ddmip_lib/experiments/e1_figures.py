@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -165,14 +166,10 @@ def plot_ratios(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) -> F
     'times sooner than Big-M'
     """
     figure, axes = plt.subplots(figsize=(6.6, 3.8))
-    cells = [(network, size) for network in E1_NETWORKS for size in (*E1_SIZES, 500)]
-    cells = [
-        cell
-        for cell in cells
-        if any((e.network, e.size) == cell for m in methods for e, _, _ in qualifying_pairs(full, m))
-    ]
-    for shift, method in zip(np.linspace(-0.17, 0.17, len(methods)), methods, strict=True):
-        found = qualifying_pairs(full, method)
+    pairs = {method: qualifying_pairs(full, method) for method in methods}
+    qualify = {(exact.network, exact.size) for found in pairs.values() for exact, _, _ in found}
+    cells = [cell for cell in product(E1_NETWORKS, (*E1_SIZES, 500)) if cell in qualify]
+    for shift, (method, found) in zip(np.linspace(-0.17, 0.17, len(methods)), pairs.items(), strict=True):
         at = [cells.index((exact.network, exact.size)) + shift for exact, _, _ in found]
         heights = [max(ratio, NEVER) for _, _, ratio in found]
         axes.plot(at, heights, MARKS[method], color=STYLES[method][0], label=SHORT[method], markersize=6, alpha=0.8)

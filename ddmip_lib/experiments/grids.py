@@ -34,7 +34,7 @@ def e1(profile: str) -> list[Case]:
     """Against the exact model: four networks, five sizes; the exact model of the two large ones on seed 42 alone."""
     if profile == "quick":
         return _water("e1", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-paper", "dd"], 10.0) + _water(
-            "e1", ["2x16"], [10], [FIRST], ["bigm"], 3.0
+            "e1", ["2x16"], [10], [FIRST], ["bigm"], 2.0
         )
     decompositions = ("dd-paper", "dd")
     first = _water("e1", E1_NETWORKS, E1_SIZES, [FIRST], decompositions)
