@@ -10,7 +10,7 @@ import os
 import platform
 import subprocess
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cache
@@ -157,7 +157,7 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def provenance(data: list[Mapping[str, Any]], device: str, workers: int) -> dict[str, Any]:
+def provenance(data: Sequence[Mapping[str, Any]], device: str, workers: int) -> dict[str, Any]:
     """Data, library, packages, machine and date of a run."""
     machine = {
         "system": platform.system(),

@@ -16,6 +16,7 @@ import psutil
 
 from .case import Case
 from .methods import METHODS
+from .networks import data_sets
 from .rows import Row, provenance
 
 LINUX_PARENT_DEATH_SIGNAL = 1
@@ -112,6 +113,7 @@ class Worker:
 
     def _ended(self, case: Case, status: str, why: str, peak: float, began: float) -> Row:
         self.close()
+        data = [each.provenance for each in data_sets(case).values()]
         return Row(
             key=case.key,
             **case.setting(),
@@ -119,7 +121,7 @@ class Worker:
             why=why,
             seconds=time.perf_counter() - began,
             peak_memory=round(peak, 1),
-            provenance=provenance([], case.device, self.workers),
+            provenance=provenance(data, case.device, self.workers),
         )
 
     def close(self, gently: bool = False) -> None:

@@ -204,6 +204,7 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> No
 def test_memory_limit_ends_a_run_with_a_row_that_says_so(tmp_path: Path) -> None:
     row = Worker(tmp_path, memory_limit=30.0).run(EXACT)
     assert row.status == "memory_limit"
+    assert row.provenance["data"][0]["sha256"]
     assert row.why == "more than 30 MiB"
     assert row.peak_memory is not None
     assert row.peak_memory > 30
