@@ -49,14 +49,8 @@ class BigM:
     ('optimal', 0.5, 0.5)
     """
 
-    def __init__(
-        self,
-        formulation: str = "bigm",
-        margin: float = MARGIN,
-        feastol: float = 1e-6,
-        epsilon: float = EPSILON,
-        aggregate: bool = False,
-    ) -> None:
+    def __init__(self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6,
+                 epsilon: float = EPSILON, aggregate: bool = False) -> None:  # fmt: skip
         if formulation not in FORMULATIONS:
             raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
         if not margin >= 0:

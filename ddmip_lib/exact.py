@@ -20,13 +20,9 @@ then calls feasible models infeasible and wrong points optimal (chapter 16)."""
 
 def set_numerics(model: Model, feastol: float, epsilon: float, aggregate: bool) -> None:
     """Tolerances, and whether presolving may replace variables by sums of others, layer into layer."""
-    model.setParams({
-        "numerics/feastol": feastol,
-        "numerics/epsilon": epsilon,
-        "numerics/dualfeastol": min(feastol, 1e-7),
-        "presolving/donotaggr": not aggregate,
-        "presolving/donotmultaggr": not aggregate,
-    })  # fmt: skip
+    numerics = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
+    model.setParams({f"numerics/{name}": value for name, value in numerics.items()})
+    model.setParams({f"presolving/donot{kind}": not aggregate for kind in ("aggr", "multaggr")})
 
 
 def optimise(
