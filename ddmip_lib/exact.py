@@ -22,7 +22,7 @@ def set_numerics(model: Model, feastol: float, epsilon: float, aggregate: bool) 
     """Tolerances, and whether presolving may replace variables by sums of others, layer into layer."""
     numerics = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
     model.setParams({f"numerics/{name}": value for name, value in numerics.items()})
-    model.setParams({f"presolving/donot{kind}": not aggregate for kind in ("aggr", "multaggr")})
+    model.setParams({f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")})
 
 
 def optimise(
