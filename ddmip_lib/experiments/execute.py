@@ -28,7 +28,7 @@ from .rows import Row, encode, provenance, rounded
 
 TRACE = 100
 """At most so many iterations are kept in a row."""
-WARM_UP_SECONDS = 1.0
+WARM_UP_SECONDS = 0.5
 CONVERGED = 1e-4
 WATER = {"water": False, "water_repeated": True}
 """Problems on the water data, and whether their samples are drawn with replacement."""
