@@ -95,8 +95,9 @@ def main(argv: list[str] | None = None) -> int:
     elif options.command == "table":
         _table(Store(options.experiment, folder).rows())
     elif options.command == "verify":
-        rows = [row for name in options.experiments or EXPERIMENTS for row in Store(name, folder).rows()]
-        good, bad, skipped = verify_rows(rows, folder / "networks")
+        known = [row for name in EXPERIMENTS for row in Store(name, folder).rows()]
+        rows = [row for row in known if row.experiment in (options.experiments or EXPERIMENTS)]
+        good, bad, skipped = verify_rows(rows, folder / "networks", known=known)
         print(f"{good} rows hold, {bad} are wrong, {skipped} could not be checked here")
         return int(bad > 0)
     else:

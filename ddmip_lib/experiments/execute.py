@@ -29,6 +29,7 @@ from .rows import Row, encode, provenance, rounded
 TRACE = 100
 """At most so many iterations are kept in a row."""
 WARM_UP_SECONDS = 0.5
+"""Enough to load code and kernels: every method finishes what it begins with, an iteration or a model."""
 CONVERGED = 1e-4
 WATER = {"water": False, "water_repeated": True}
 """Problems on the water data, and whether their samples are drawn with replacement."""

@@ -65,7 +65,8 @@ def _by_model(row: Row, nets: list[nn.Module]) -> float | str:
 
 
 def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:
-    """By key: bounds that a verified objective of any run on the same instance and weights lies beyond."""
+    """By key: bounds (all problems here maximise) that a verified objective of any run on the same instance and weights
+    exceeds."""
     instances: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         same = (row.problem, row.network, row.size, row.seed, row.weights.get("sha256"))
@@ -80,10 +81,13 @@ def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:
     return found
 
 
-def verify_rows(rows: list[Row], weights: Path, say: Callable[[str], object] = print) -> tuple[int, int, int]:
-    """Check rows one by one, and bounds against all of them; how many hold, are wrong, cannot be checked here."""
+def verify_rows(
+    rows: list[Row], weights: Path, say: Callable[[str], object] = print, known: Iterable[Row] = ()
+) -> tuple[int, int, int]:
+    """Check rows one by one, and bounds against these and all `known` rows; how many hold, are wrong, cannot be checked
+    here."""
     good = bad = skipped = 0
-    beaten = beaten_bounds(rows)
+    beaten = beaten_bounds([*rows, *known])
     for row in rows:
         try:
             problem = beaten.get(row.key) or verify_row(row, weights)
