@@ -2,17 +2,17 @@
 
 from importlib.metadata import version
 
-from .bigm import BigM
-from .blocks.barrier import LogBarrier
-from .blocks.pgd import PGD
+from .baselines.bigm import BigM
+from .baselines.enumeration import Enumeration
+from .baselines.single_step import SingleStepGradient
 from .certificates import certify
-from .decomposition import DualDecomposition
-from .enumeration import Enumeration
-from .gradient_heuristic import SingleStepGradient
+from .decomposition.barrier import LogBarrier
+from .decomposition.pgd import PGD
+from .decomposition.solver import DualDecomposition
+from .decomposition.trace import Trace
+from .model.problem import NeuralMIP
+from .model.solution import Solution
 from .pricing.coordination import PriceCoordination
-from .problem import NeuralMIP
-from .solution import Solution
-from .trace import Trace
 
 __version__ = version("ddmip-lib")
 __all__ = [

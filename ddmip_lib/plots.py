@@ -1,4 +1,5 @@
-"""The book's figures: one function for each kind of result, all in one style (`use_style`).
+"""What a user of any solver wants to see: one function for each kind of result, all in one style (`use_style`),
+colour-blind safe, on white, told apart by markers and dashes as well as colour.
 
 Every function draws into axes that are handed in, or into a new figure, and returns the axes.
 """
@@ -10,19 +11,56 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from .compiled import Compiled
 from .data.tables import WATER_FEATURES
-from .diagrams import draw_split, draw_workflow
-from .figure_style import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE, RED, use_style
-from .problem import NeuralMIP
-from .solution import History, Solution
+from .model.instance import Compiled
+from .model.problem import NeuralMIP
+from .model.solution import History, Solution
 
-__all__ = ["draw_split", "draw_workflow", "incumbent_times", "landscape", "plot_history", "plot_incumbents",
+__all__ = ["incumbent_times", "landscape", "plot_history", "plot_incumbents",
            "plot_iterates", "plot_landscape", "plot_multipliers", "plot_objective", "plot_penalty", "plot_residuals",
            "plot_treatment", "use_style"]  # fmt: skip
+
+
+BLUE, RED, GREEN, PINK, ORANGE, INK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#333333"
+PALE_BLUE, PALE_RED, PALE = "#E3F0F8", "#FBE9DF", "#F4F4F4"
+COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, INK)
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+
+STYLE: dict[str, Any] = {
+    "figure.figsize": (6.2, 3.4),
+    "figure.dpi": 160,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "savefig.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=DASHES) + cycler(marker=MARKERS),
+    "font.size": 10.5,
+    "grid.color": "#dddddd",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "text.color": INK,
+    "lines.markersize": 5,
+}
+
+
+def use_style() -> None:
+    """Set matplotlib to the book's style; the first cell of a chapter calls it.
+
+    >>> use_style()
+    >>> plt.rcParams["figure.facecolor"]
+    'white'
+    """
+    plt.rcParams.update(STYLE)  # type: ignore[arg-type]
 
 
 def _iterations(run: Solution | History) -> History:

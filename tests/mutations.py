@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("ddmip_lib", "tests", "data", "pyproject.toml")
+COPIED = ("ddmip_lib", "book/ddmip_book", "tests", "data", "pyproject.toml")
 # an installed package must not stand in for the copy: whoever runs the tests says what was imported
 CONFTEST = "from pathlib import Path\nimport ddmip_lib\nPath('imported').write_text(ddmip_lib.__file__)\n"
-GUARDS = "tests/unit/test_guards.py::"
-THEORY = "tests/unit/test_theory.py::TestIdentities::"
+GUARDS = "tests/unit/model/test_guards.py::"
+THEORY = "tests/unit/decomposition/test_theory.py::TestIdentities::"
 STEP = GUARDS + "TestMultiplierStep::test_adds_the_penalty_of_both_steps_times_the_residual_and_nothing_else"
 ORDER = GUARDS + "TestMultiplierStep::test_each_block_takes_the_latest_point_of_the_other"
 
@@ -43,21 +43,21 @@ class Mutation:
 MUTATIONS = [
     Mutation(
         "multiplier-sign",
-        "decomposition.py",
+        "ddmip_lib/decomposition/solver.py",
         "run.lam + rho * r,",
         "run.lam - rho * r,",
         (THEORY + "test_all", STEP),
     ),
     Mutation(
         "u-step-with-the-old-x",
-        "decomposition.py",
+        "ddmip_lib/decomposition/solver.py",
         "NNSubproblem(run.split, run.w, run.lam,",
         "NNSubproblem(run.split, (run if before.x is None else before).w, run.lam,",
         (ORDER,),
     ),
     Mutation(
         "u-step-before-the-x-step",
-        "decomposition.py",
+        "ddmip_lib/decomposition/solver.py",
         "block = run.mip.solve(run.lam, run.copies, rho, run.deadline)",
         "block = run.mip.solve(run.lam, run.copies if run.x is None else run.split.copies(run.nn.minimise("
         "NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline), run.u)), rho, run.deadline)",
@@ -65,153 +65,153 @@ MUTATIONS = [
     ),
     Mutation(
         "multiplier-before-u",
-        "decomposition.py",
+        "ddmip_lib/decomposition/solver.py",
         "r = run.copies - run.w\n        run.lam",
         "r = before.copies - run.w\n        run.lam",
         (STEP, ORDER),
     ),
     Mutation(
         "multiplier-rescaled-with-rho",
-        "decomposition.py",
+        "ddmip_lib/decomposition/solver.py",
         "run.rho = following",
         "run.lam, run.rho = run.lam * following.inputs / run.rho.inputs, following",
         (STEP,),
     ),
     Mutation(
         "penalty-of-outputs-ignored",
-        "split.py",
+        "ddmip_lib/decomposition/split.py",
         "np.full(self.coupled.size, rho.outputs)",
         "np.full(self.coupled.size, rho.inputs)",
         (STEP,),
     ),
     Mutation(
         "penalty-of-outputs-ignored-in-the-nn-block",
-        "blocks/nn.py",
+        "ddmip_lib/decomposition/nn_block.py",
         "slope_y = self._lam_y + self.rho.outputs * (y - self._y)",
         "slope_y = self._lam_y + self.rho.inputs * (y - self._y)",
         (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
     ),
     Mutation(
         "groups-mixed-up",
-        "split.py",
+        "ddmip_lib/decomposition/split.py",
         ".index_add(0, where, values)",
         ".index_add(0, where.flip(0), values)",
         (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
     ),
     Mutation(
         "no-projection-on-the-box",
-        "blocks/nn.py",
+        "ddmip_lib/decomposition/nn_block.py",
         "return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])",
         "return u",
         (GUARDS + "TestNNSubproblem::test_every_iterate_stays_in_the_box",),
     ),
     Mutation(
         "budget-met-by-scaling",
-        "blocks/projections.py",
+        "book/ddmip_book/examples/projections.py",
         "return np.maximum(v - theta, 0.0)",
         "return positive * budget / positive.sum()",
-        ("tests/unit/test_projections.py::TestCappedSum",),
+        ("tests/unit/ddmip_book/examples/test_projections.py::TestCappedSum",),
     ),
     Mutation(
         "tightening-sign",
-        "paper_split.py",
+        "ddmip_lib/decomposition/paper_split.py",
         "self.tightening + left +",
         "self.tightening - left +",
-        (
-            GUARDS
-            + "TestNNSubproblem::test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room",
-        ),
+        (GUARDS + "TestNNSubproblem::test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room",),
     ),
     Mutation(
         "budget-row-dropped",
-        "problems/water.py",
+        "ddmip_lib/problems/water.py",
         "b[:, j].sum() <= budget",
         "b[:-1, j].sum() <= budget",
         (GUARDS + "test_every_budget_of_water_binds",),
     ),
     Mutation(
         "margin-ignored",
-        "classes.py",
+        "ddmip_lib/model/labels.py",
         "below + (margin - below) * y",
         "below + (0.0 - below) * y",
         (GUARDS + "TestGraphSplitBlock::test_a_class_needs_a_logit_with_margin",),
     ),
     Mutation(
         "class-zero-not-tied",
-        "classes.py",
+        "ddmip_lib/model/labels.py",
         "if not larger_helps(compiled, at):",
         "if False:",
-        ("tests/unit/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
+        ("tests/unit/baselines/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
     ),
     Mutation(
         "incumbent-not-verified",
-        "incumbent.py",
+        "ddmip_lib/model/incumbent.py",
         "if check.feasible and ",
         "if ",
         (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
     ),
     Mutation(
         "worse-is-better",
-        "snapshot.py",
+        "ddmip_lib/model/scip.py",
         "self.sign * (new - old) <",
         "self.sign * (old - new) <",
         (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
     ),
     Mutation(
         "completion-ignores-outputs",
-        "compiled.py",
+        "ddmip_lib/model/instance.py",
         "        fixed |= self.is_output\n",
         "",
         (GUARDS + "TestCompletion",),
     ),
     Mutation(
         "tangents-too-low",
-        "blocks/milp.py",
+        "ddmip_lib/decomposition/milp.py",
         "z - 2.0 * a * sigma + a**2 * b >= 0",
         "z - 2.0 * a * sigma + 2.0 * a**2 * b >= 0",
         (GUARDS + "TestGraphSplitBlock::test_x_step_agrees_with_enumeration_up_to_its_tangents",),
     ),
     Mutation(
         "on-off-row-without-its-switch",
-        "onoff.py",
+        "ddmip_lib/model/onoff.py",
         "on=side - a_b,",
         "on=side,",
         (GUARDS + "TestCompletion", GUARDS + "TestGraphSplitBlock"),
     ),
     Mutation(
         "square-cut-missing",
-        "blocks/milp.py",
+        "ddmip_lib/decomposition/milp.py",
         "for k in range(lower, upper)]",
         "for k in range(lower, upper - 1)]",
-        ("tests/unit/test_mip_block.py::TestSquareCuts", "tests/unit/test_mip_block.py::TestMILPBlock"),
+        (
+            "tests/unit/decomposition/test_mip_block.py::TestSquareCuts",
+            "tests/unit/decomposition/test_mip_block.py::TestMILPBlock",
+        ),
     ),
     Mutation(
         "table-swapped",
-        "enumeration.py",
+        "ddmip_lib/baselines/enumeration.py",
         "[values[1, 0] - inputs[0], inputs[0] - values[0, 0]]",
         "[inputs[0] - values[0, 0], values[1, 0] - inputs[0]]",
-        ("tests/unit/test_enumeration.py::test_one_binary_input_needs_no_further_variable",),
+        ("tests/unit/baselines/test_enumeration.py::test_one_binary_input_needs_no_further_variable",),
     ),
     Mutation(
         "descent-test-decreases",
-        "penalty.py",
+        "ddmip_lib/decomposition/penalty.py",
         "progress.descends(self.sigma) else progress.rho.times(self.factor)",
         "progress.descends(self.sigma) else progress.rho.times(1 / self.factor)",
         (GUARDS + "TestPenaltyRules::test_descent_test_only_increases_and_ends_above_need",),
     ),
     Mutation(
         "no-fraction-to-the-boundary",
-        "blocks/barrier.py",
+        "ddmip_lib/decomposition/barrier.py",
         "ratio = (1 - KEEP) * at.slack",
         "ratio = 1e9 * at.slack",
         (GUARDS + "test_barrier_steps_keep_a_share_of_every_slack",),
     ),
     Mutation(
         "dual-test-left-out",
-        "decomposition.py",
+        "ddmip_lib/decomposition/solver.py",
         "return dual < self.dual_tolerance and self._stationary(run)",
         "return True",
-        ("tests/unit/test_theory.py::TestStoppingRule",),
+        ("tests/unit/decomposition/test_theory.py::TestStoppingRule",),
     ),
 ]
 
@@ -220,7 +220,7 @@ def mutate(text: str, mutation: Mutation) -> str:
     """The text with the snippet replaced, or an end to the script that says what to do."""
     if text.count(mutation.snippet) != 1:
         what = "not found" if mutation.snippet not in text else "not unique"
-        sys.exit(f"{mutation.name}: snippet {what} in ddmip_lib/{mutation.file}: update tests/mutations.py")
+        sys.exit(f"{mutation.name}: snippet {what} in {mutation.file}: update tests/mutations.py")
     return text.replace(mutation.snippet, mutation.replacement)
 
 
@@ -238,7 +238,11 @@ def run_tests(copy: Path, tests: list[str], *options: str) -> subprocess.Complet
         *options,
         *tests,
     ]
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy), "COLUMNS": "400"}
+    environment = os.environ | {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'book'}",
+        "COLUMNS": "400",
+    }
     (copy / "imported").unlink(missing_ok=True)
     result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     expected = copy / "ddmip_lib" / "__init__.py"
@@ -267,7 +271,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the mutations and stop")
     arguments = parser.parse_args()
     chosen = [m for m in MUTATIONS if arguments.only in (None, m.name)]
-    mutants = [mutate((ROOT / "ddmip_lib" / m.file).read_text(), m) for m in chosen]
+    mutants = [mutate((ROOT / m.file).read_text(), m) for m in chosen]
     if arguments.list:
         print("\n".join(f"{m.name:<44} {m.file}" for m in chosen))
         return 0
@@ -287,7 +291,7 @@ def main() -> int:
             sys.exit("the tests fail on the library as it is: mend that first")
         print(f"unmutated: {sound.stdout.strip().splitlines()[-1]}, imported from the copy", flush=True)
         for mutation, mutant in zip(chosen, mutants, strict=True):
-            file = copy / "ddmip_lib" / mutation.file
+            file = copy / mutation.file
             original = file.read_text()
             file.write_text(mutant)
             caught, why = verdict(run_tests(copy, list(mutation.tests), "-x"))

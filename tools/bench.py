@@ -62,17 +62,11 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
         solver.step(run)
         total.append(time.perf_counter() - begin)
     net = _counted(water_potability(n=n, net=Counted(plain).eval(), seed=42), solver, iterations)
-    columns = {
-        name: 1e3 * float(np.mean(run.history[f"seconds_{name}"][1:])) for name in ("mip", "solver", "nn")
-    }
+    columns = {name: 1e3 * float(np.mean(run.history[f"seconds_{name}"][1:])) for name in ("mip", "solver", "nn")}
     x = torch.tensor(problem.predictors[0].raw(np.zeros((1, 9))).repeat(9, axis=1).repeat(n, axis=0))
-    passes = 1e3 * _bare(
-        net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()}
-    )
+    passes = 1e3 * _bare(net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()})
     iteration = 1e3 * float(np.mean(total))
-    countable = (
-        block != "barrier"
-    )  # which differentiates twice as well: its bare cost is not a number of passes
+    countable = block != "barrier"  # which differentiates twice as well: its bare cost is not a number of passes
     return {
         "block": block, "net": f"{depth}x{width}", "n": n, "iteration_ms": iteration, "mip_ms": columns["mip"],
         "solver_ms": columns["solver"], "nn_ms": columns["nn"], "passes_ms": passes if countable else None,
@@ -131,9 +125,7 @@ def main() -> None:
             for n in arguments.sizes:
                 row = iteration_cost(block, depth, width, n)
                 rows.append(row)
-                cells = (
-                    "-" if v is None else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values()
-                )
+                cells = ("-" if v is None else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values())
                 print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
     record = {
         "library": __version__,

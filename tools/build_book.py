@@ -49,9 +49,7 @@ def with_outputs(source: Path, executed: Path) -> nbformat.NotebookNode:
         if cell.cell_type == "code" and "injected-parameters" not in cell.metadata.get("tags", [])
     ]
     if [cell.source for cell in ours] != [cell.source for cell in theirs]:
-        raise notebooks.ChapterError(
-            f"{executed.name} was executed from another source. To fix this: make clean"
-        )
+        raise notebooks.ChapterError(f"{executed.name} was executed from another source. To fix this: make clean")
     for cell, done in zip(ours, theirs, strict=True):
         cell.outputs, cell.execution_count = done.outputs, done.execution_count
     return notebook

@@ -157,9 +157,7 @@ def plan(name: str, course: dict[str, Any]) -> str:
             ]
             continue
         lines += ["| Minutes | What | Notes |", "|---|---|---|"]
-        lines += [
-            f"| {m} | {what} | [lecture {n}](lecture_{n:02d}.html) |" for m, what, n in session["plan"]
-        ] + [""]
+        lines += [f"| {m} | {what} | [lecture {n}](lecture_{n:02d}.html) |" for m, what, n in session["plan"]] + [""]
     return "\n".join(lines)
 
 
@@ -192,8 +190,7 @@ def write_instructors(names: list[str], course: dict[str, Any], output: Path) ->
         write(output / f"{source.stem}.html", page_of(source))
     items = [f"- [Plan: {course['formats'][name]['title'].lower()}]({name}.html)" for name in names]
     items += [
-        f"- [{s.read_text(encoding='utf-8').split(chr(10), 1)[0].removeprefix('# ')}]({s.stem}.html)"
-        for s in sources
+        f"- [{s.read_text(encoding='utf-8').split(chr(10), 1)[0].removeprefix('# ')}]({s.stem}.html)" for s in sources
     ]
     body = (
         "# For instructors\n\nDo not publish this folder: it holds the solutions of the examination.\n\n"
@@ -237,9 +234,7 @@ def run_tool(module: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write slides, student notebooks, quizzes and syllabi.")
     length = parser.add_mutually_exclusive_group()
-    length.add_argument(
-        "--weeks", type=int, choices=sorted(BY_WEEKS), help="only the syllabus of this length"
-    )
+    length.add_argument("--weeks", type=int, choices=sorted(BY_WEEKS), help="only the syllabus of this length")
     length.add_argument("--day", action="store_true", help="only the syllabus of one day")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="only these parts")
     arguments = parser.parse_args()

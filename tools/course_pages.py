@@ -64,9 +64,7 @@ class FormulaError(ValueError):
 
 def formula(tex: str, options: dict[str, Any]) -> str:
     r"""A formula as MathML; what is not understood is an error that shows it."""
-    digits = re.sub(
-        r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", tex
-    )  # docutils reads 12 in \tfrac12 as one number
+    digits = re.sub(r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", tex)  # docutils reads 12 in \tfrac12 as one number
     paired = re.sub(r"\\l([Vv])ert", r"\\left\\l\1ert", re.sub(r"\\r([Vv])ert", r"\\right\\r\1ert", digits))
     try:
         return tex2mathml(paired, as_block=options["display_mode"])

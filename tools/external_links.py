@@ -42,9 +42,7 @@ def trimmed(address: str) -> str:
     >>> trimmed("https://example.org/a_(b)).")
     'https://example.org/a_(b)'
     """
-    while address and (
-        address[-1] in ".,;:!?*_" or (address[-1] == ")" and address.count(")") > address.count("("))
-    ):
+    while address and (address[-1] in ".,;:!?*_" or (address[-1] == ")" and address.count(")") > address.count("("))):
         address = address[:-1]
     return address
 

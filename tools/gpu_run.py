@@ -2,7 +2,7 @@
 
 `train` fits the networks that are too large to be stored, each in a process of its own, into the cache of trained
 networks. `rows` then runs E2's cases on the GPU, one after another in one process, and writes rows as
-`python -m ddmip_lib.experiments run` does, but with several threads: a point is verified on the CPU in double
+`python -m ddmip_book.experiments run` does, but with several threads: a point is verified on the CPU in double
 precision, and one thread would take longer for that than the GPU takes for everything else. `compare` times the same
 iterations with and without recorded passes, in both precisions, and on that machine's own CPU.
 """
@@ -21,15 +21,15 @@ from typing import Any
 from unittest import mock
 
 import torch
+from ddmip_book.experiments.case import SEEDS, Case
+from ddmip_book.experiments.execute import build
+from ddmip_book.experiments.grids import E2_NETWORKS
+from ddmip_book.experiments.networks import networks_of
+from ddmip_book.experiments.rows import provenance
+from ddmip_book.experiments.runner import run
 
 from ddmip_lib import DualDecomposition
-from ddmip_lib.experiments.case import SEEDS, Case
-from ddmip_lib.experiments.execute import build
-from ddmip_lib.experiments.grids import E2_NETWORKS
-from ddmip_lib.experiments.networks import networks_of
-from ddmip_lib.experiments.rows import provenance
-from ddmip_lib.experiments.runner import run
-from ddmip_lib.placement import Elsewhere
+from ddmip_lib.device import Elsewhere
 
 LARGE = E2_NETWORKS[-2:]
 VARIANTS = (
@@ -46,9 +46,7 @@ def case_of(network: str, seed: int, device: str = "cuda") -> Case:
 
 def train(networks: list[str], seeds: list[int]) -> None:
     """All of them side by side, on a core each."""
-    jobs = [
-        [sys.executable, "-m", "tools.gpu_run", "fit", n, str(s)] for n in reversed(networks) for s in seeds
-    ]
+    jobs = [[sys.executable, "-m", "tools.gpu_run", "fit", n, str(s)] for n in reversed(networks) for s in seeds]
     running = [subprocess.Popen(job) for job in jobs]
     failed = sum(process.wait() != 0 for process in running)
     if failed:
@@ -72,7 +70,7 @@ def unrecorded() -> Iterator[None]:
     def eager(net: torch.nn.Module, device: Any, dtype: torch.dtype, like: torch.Tensor) -> Elsewhere:
         return Elsewhere(net, device, dtype)
 
-    with mock.patch("ddmip_lib.split.place", eager):
+    with mock.patch("ddmip_lib.decomposition.split.place", eager):
         yield
 
 
@@ -116,9 +114,7 @@ def main() -> None:
             continue
         command.add_argument("--networks", nargs="+", default=list(LARGE if name == "train" else E2_NETWORKS))
         command.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-        command.add_argument(
-            "--folder", type=Path, default=Path("_build/gpu"), help="where rows and networks are"
-        )
+        command.add_argument("--folder", type=Path, default=Path("_build/gpu"), help="where rows and networks are")
         command.add_argument("--threads", type=int, default=8)
         command.add_argument("--iterations", type=int, default=10)
     options = parser.parse_args()

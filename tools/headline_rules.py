@@ -14,9 +14,7 @@ SOURCES = ("real", "stand-in")
 RULES = ("min", "max", "equals", "tolerance", "at_least", "at_most")
 
 
-def violations(
-    numbers: Mapping[str, float], rules: Mapping[str, Mapping[str, Any]], source: str
-) -> list[str]:
+def violations(numbers: Mapping[str, float], rules: Mapping[str, Mapping[str, Any]], source: str) -> list[str]:
     """Everything that is wrong with a chapter's numbers, a sentence each.
 
     >>> violations({"a": 3, "b": 2}, {"a": {"min": 1}, "b": {"at_least": "a"}}, "real")

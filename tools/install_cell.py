@@ -42,9 +42,7 @@ if "google.colab" in sys.modules:
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *packages], check=True)
     os.chdir(f"{{project}}/book")"""
 FETCH = 'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project], check=True)'
-NO_ADDRESS = (
-    'raise FileNotFoundError(f"no address is known: upload the project to {project} and run this again")'
-)
+NO_ADDRESS = 'raise FileNotFoundError(f"no address is known: upload the project to {project} and run this again")'
 
 
 def package_name(requirement: str) -> str:
@@ -87,9 +85,7 @@ def refreshed(path: Path, text: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Put the cell for Colab into the chapters.")
     parser.add_argument("files", nargs="*", type=Path, help="notebooks; all chapters if none is given")
-    parser.add_argument(
-        "--check", action="store_true", help="change nothing; fail where a cell is missing or old"
-    )
+    parser.add_argument("--check", action="store_true", help="change nothing; fail where a cell is missing or old")
     arguments = parser.parse_args()
     text = source(config())
     stale = [path for path in arguments.files or chapters() if path.read_text() != refreshed(path, text)]

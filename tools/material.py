@@ -49,9 +49,7 @@ class Statement:
 
     def clauses(self, wanted: list[int]) -> list[tuple[int, str]]:
         """The numbered clauses with these numbers, their continuation lines moved to the margin."""
-        found = {
-            int(n): re.sub(r"^ {1,3}", "", text, flags=re.MULTILINE) for n, text in CLAUSE.findall(self.body)
-        }
+        found = {int(n): re.sub(r"^ {1,3}", "", text, flags=re.MULTILINE) for n, text in CLAUSE.findall(self.body)}
         return [(n, found[n]) for n in wanted]
 
     def lead(self) -> str:
@@ -134,17 +132,13 @@ class Material:
     def chapter(self, name: str) -> str:
         """Its number and title, as in the table of contents."""
         if name not in self.chapters:
-            raise MissingMaterial(
-                f"there is no chapter {name!r} in _toc.yml; it has {', '.join(self.chapters)}"
-            )
+            raise MissingMaterial(f"there is no chapter {name!r} in _toc.yml; it has {', '.join(self.chapters)}")
         return f"{self.chapters[name]}. {cells(BOOK / f'{name}.ipynb')[0]['source'].splitlines()[0].lstrip('# ')}"
 
     def goals(self, name: str) -> str:
         """The list under "You will learn"."""
         self.chapter(name)
-        found = re.search(
-            r"\*\*You will learn\*\*\n\n(.*?)\n\n", cells(BOOK / f"{name}.ipynb")[0]["source"], re.DOTALL
-        )
+        found = re.search(r"\*\*You will learn\*\*\n\n(.*?)\n\n", cells(BOOK / f"{name}.ipynb")[0]["source"], re.DOTALL)
         if not found:
             raise MissingMaterial(f"chapter {name!r} does not begin with **You will learn** and a list")
         return found[1]

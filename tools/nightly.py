@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddmip_lib.experiments import Results, load, run
-from ddmip_lib.experiments.verify import verify_rows
-from ddmip_lib.experiments.worker import CaseFailed
+from ddmip_book.experiments import Results, load, run
+from ddmip_book.experiments.verify import verify_rows
+from ddmip_book.experiments.worker import CaseFailed
+
 from tools.notebooks import BUILD
 
 # An experiment, and what the keys of the chosen cases contain: together about a quarter of an hour.
@@ -58,9 +59,7 @@ def main() -> int:
         chosen = Results([row for row in rows if only in row.key])
         good, bad, skipped = verify_rows(list(chosen), folder / "networks")
         wrong += bad
-        print(
-            f"\n{experiment}, cases with {only!r}: {good} rows hold, {bad} are wrong, {skipped} were not checked"
-        )
+        print(f"\n{experiment}, cases with {only!r}: {good} rows hold, {bad} are wrong, {skipped} were not checked")
         print("\n".join(compared(chosen, load(experiment))), flush=True)
     return int(wrong > 0)
 

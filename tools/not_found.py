@@ -102,9 +102,7 @@ def contents() -> list[tuple[str, list[str]]]:
         return [node["file"], *(name for sub in node.get("sections", []) for name in files(sub))]
 
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    parts = [
-        (part["caption"], [n for node in part["chapters"] for n in files(node)]) for part in toc["parts"]
-    ]
+    parts = [(part["caption"], [n for node in part["chapters"] for n in files(node)]) for part in toc["parts"]]
     parts[0][1].insert(0, toc["root"])
     return parts
 
@@ -128,13 +126,10 @@ def page(book: str, site: str, titles: dict[str, str]) -> str:
     parts = ""
     for caption, pages in contents():
         items = "".join(
-            f"<li><a {link(f'{name}.html', site)}>{escape(titles[f'{name}.html'])}</a></li>\n"
-            for name in pages
+            f"<li><a {link(f'{name}.html', site)}>{escape(titles[f'{name}.html'])}</a></li>\n" for name in pages
         )
         parts += f"<section>\n<h2>{escape(caption)}</h2>\n<ul>\n{items}</ul>\n</section>\n"
     script = SCRIPT.replace("TITLE", json.dumps(f"<title>{escape(book)}</title>").replace("</", "<\\/"))
     home = f"<a {link('index.html', site)}>"
     search = link("search.html", site, "action")
-    return PAGE.format(
-        book=escape(book), style=STYLE, script=script, home=home, logo=logo, search=search, parts=parts
-    )
+    return PAGE.format(book=escape(book), style=STYLE, script=script, home=home, logo=logo, search=search, parts=parts)

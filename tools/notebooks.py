@@ -20,10 +20,10 @@ from typing import Any
 import nbformat
 import papermill
 import yaml
+from ddmip_book.headline import METADATA_KEY
 from papermill.exceptions import PapermillExecutionError
 
 from ddmip_lib.data import load_trees, load_water
-from ddmip_lib.headline import METADATA_KEY
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "_build"
@@ -90,9 +90,8 @@ def data_source() -> str:
 def key(path: Path, profile: str) -> str:
     """sha256 over everything that determines the executed notebook."""
     digest = hashlib.sha256()
-    library = (
-        p for p in ROOT.glob("ddmip_lib/**/*.py") if "checks" not in p.parts
-    )  # pages only name the checks
+    code = [*ROOT.glob("ddmip_lib/**/*.py"), *ROOT.glob("book/ddmip_book/**/*.py")]
+    library = (p for p in code if "checks" not in p.parts)  # pages only name the checks
     tracked = [*library, *(p for p in ROOT.glob("data/**/*") if p.is_file())]
     # the ledger reads the boxes of all chapters and the rules that check them
     if "claims.yml" in path.read_text():
@@ -111,9 +110,7 @@ def executed_path(path: Path, profile: str) -> Path:
 def is_current(path: Path, profile: str) -> bool:
     """Whether the executed notebook is there and its key still fits."""
     target = executed_path(path, profile)
-    return target.exists() and nbformat.read(target, 4).metadata.get("ddmip", {}).get("key") == key(
-        path, profile
-    )
+    return target.exists() and nbformat.read(target, 4).metadata.get("ddmip", {}).get("key") == key(path, profile)
 
 
 def execute(path: Path, profile: str = "quick") -> Path:
@@ -146,9 +143,7 @@ def execute(path: Path, profile: str = "quick") -> Path:
             f"{path.stem}: cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback)
         ) from None
     except TimeoutError as error:
-        raise ChapterError(
-            f"{path.stem}: a cell ran longer than {CELL_TIMEOUT[profile]} s.\n\n{error}"
-        ) from None
+        raise ChapterError(f"{path.stem}: a cell ran longer than {CELL_TIMEOUT[profile]} s.\n\n{error}") from None
     finally:
         partial.unlink(missing_ok=True)
     return target
@@ -184,9 +179,7 @@ def main() -> int:
     if unknown := sorted(set(arguments.chapters) - set(known)):
         parser.error(f"no such chapter: {', '.join(unknown)}. There are: {', '.join(known)}.")
     try:
-        bring_up_to_date(
-            [known[name] for name in arguments.chapters or known], arguments.profile, arguments.force
-        )
+        bring_up_to_date([known[name] for name in arguments.chapters or known], arguments.profile, arguments.force)
     except ChapterError as error:
         print(error, file=sys.stderr)
         return 1

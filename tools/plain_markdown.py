@@ -60,9 +60,7 @@ def citations() -> dict[str, str]:
     """``Salman et al., 2019`` for each entry of the bibliography."""
     said = {}
     for key, entry in parse_file(str(ROOT / "book" / "references.bib")).entries.items():
-        names = [" ".join(person.last_names).strip("{}") for person in entry.persons.get("author", [])] or [
-            key
-        ]
+        names = [" ".join(person.last_names).strip("{}") for person in entry.persons.get("author", [])] or [key]
         who = names[0] + (" et al." if len(names) > 2 else f" and {names[1]}" if len(names) == 2 else "")
         said[key] = f"{who}, {entry.fields.get('year', 'no year')}"
     return said

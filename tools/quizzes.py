@@ -121,9 +121,7 @@ def load(path: Path) -> dict[str, Any]:
             missing = {key for option in question["options"] for key in {"text", "why"} - option.keys()}
             right = sum(bool(option.get("right")) for option in question["options"])
             if right < 1 or (kind == "single" and right > 1) or right == len(question["options"]):
-                raise QuizError(
-                    f"{where}: {right} options are right. To fix this, mark them with right: true."
-                )
+                raise QuizError(f"{where}: {right} options are right. To fix this, mark them with right: true.")
         if missing:
             raise QuizError(f"{where}: {', '.join(sorted(missing))} missing. To fix this, add it.")
     return quiz
@@ -164,11 +162,7 @@ def number_field(name: str, question: dict[str, Any]) -> str:
 
 def field(count: int, question: dict[str, Any]) -> str:
     name, numeric = f"q{count}", question["kind"] == "number"
-    data = (
-        f' data-answer="{question["answer"]}" data-tolerance="{question.get("tolerance", 1e-6)}"'
-        if numeric
-        else ""
-    )
+    data = f' data-answer="{question["answer"]}" data-tolerance="{question.get("tolerance", 1e-6)}"' if numeric else ""
     more = "" if numeric else '<button type="button" class="all plain">Show all explanations</button>'
     return (
         f'<fieldset id="{question["id"]}" data-kind="{question["kind"]}"{data} aria-describedby="{name}-ask">\n'

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import nbformat
+from ddmip_book.experiments.__main__ import main as experiments
+from ddmip_book.experiments.grids import EXPERIMENTS
 
-from ddmip_lib.experiments.__main__ import main as experiments
-from ddmip_lib.experiments.grids import EXPERIMENTS
 from tools.notebooks import BUILD, bring_up_to_date, chapters, executed_path
 
 

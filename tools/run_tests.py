@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTEST = ["-m", "pytest", "-q", "-m", "not long", "-n", "2", "--dist", "worksteal", "--durations", "10"]
 STAGES: dict[str, list[list[str]]] = {
     "lint": [["-m", "ruff", "check", "."], ["-m", "ruff", "format", "--check", "."], ["-m", "mypy"]],
-    "unit": [[*PYTEST, "--doctest-modules", "tests/unit", "tests/project", "ddmip_lib", "tools"]],
+    "unit": [[*PYTEST, "--doctest-modules", "tests/unit", "tests/project", "ddmip_lib", "book/ddmip_book", "tools"]],
     "notebooks": [[*PYTEST, "tests/notebooks"]],
     "book": [["-m", "tools.build_book"]],
     "pages": [[*PYTEST, "tests/book"]],

@@ -90,9 +90,7 @@ class Deck:
         self.markdown = MarkdownIt("commonmark", {"html": True, "typographer": False}).enable("table")
         self.markdown.use(dollarmath_plugin, allow_labels=True, double_inline=False)
         rules = {
-            "math_inline": lambda tokens, i, *_: (
-                f'<span class="math">\\({html.escape(tokens[i].content)}\\)</span>'
-            ),
+            "math_inline": lambda tokens, i, *_: f'<span class="math">\\({html.escape(tokens[i].content)}\\)</span>',
             "math_block": lambda tokens, i, *_: self._equation(tokens[i]),
             "math_block_label": lambda tokens, i, *_: self._equation(tokens[i]),
         }
@@ -179,9 +177,7 @@ class Deck:
             body, _, notes = piece.strip().partition("\n???\n")
             first, _, body = body.partition("\n")
             if not first.startswith("# "):
-                raise DeckError(
-                    f"{self.source.name}: slide {number} begins with {first!r}, not with a title '# ...'"
-                )
+                raise DeckError(f"{self.source.name}: slide {number} begins with {first!r}, not with a title '# ...'")
             heading = ASK.sub(self._take, first[2:])
             kind = next((word.lower() for word in KINDS if heading.startswith(word)), "")
             if number == 1:

@@ -3,7 +3,7 @@
     python -m tools.student [--output DIR] [chapter ...]   write them, by default to _build/course/student
     python -m tools.student --lines [--check]              put the lines on self-checks into the book's exercises
 
-What to assign stands in `ddmip_lib.checks` alone; the stubs of the copies and the lines of the pages are made from it.
+What to assign stands in `ddmip_book.checks` alone; the stubs of the copies and the lines of the pages are made from it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 
 import nbformat
+from ddmip_book.checks.core import Check
+from ddmip_book.checks.report import by_chapter, check_of
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from ddmip_lib.checks.core import Check
-from ddmip_lib.checks.report import by_chapter, check_of
 from tools.notebooks import BUILD, ROOT, ChapterError, chapters
 from tools.plain_markdown import numbers, plain_markdown
 
@@ -39,7 +39,7 @@ INTRODUCTION = """\
 Under each exercise is a cell for your answer.
 Work in as many cells as you like, assign your answer in place of `...`, and run the cell.
 It says whether the answer is right, or gives a hint."""
-FIRST = "from ddmip_lib.checks import check, progress"
+FIRST = "from ddmip_book.checks import check, progress"
 
 
 def line(check: Check) -> str:
@@ -66,9 +66,7 @@ def stub(check: Check) -> list[NotebookNode]:
 def names(source: str, context: type[ast.expr_context]) -> set[str]:
     """Names that a code cell reads (`ast.Load`) or binds (`ast.Store`) in any way, as an argument too."""
     tree = ast.parse(TransformerManager().transform_cell(source))
-    found = {
-        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)
-    }
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
     if context is ast.Store:
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -109,11 +107,7 @@ def student_copy(path: Path) -> NotebookNode:
     inside = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            if (
-                "{exercise-start}" in cell.source
-                and not solved
-                and not any(c.id == "self-check" for c in cells)
-            ):
+            if "{exercise-start}" in cell.source and not solved and not any(c.id == "self-check" for c in cells):
                 cells += [
                     new_markdown_cell(INTRODUCTION, id="self-check-text"),
                     new_code_cell(FIRST, id="self-check"),
@@ -187,12 +181,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write copies of the chapters for students.")
     parser.add_argument("chapters", nargs="*", help="names without suffix; all of them if none is given")
     parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument(
-        "--lines", action="store_true", help="put the lines on self-checks into the book itself"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="with --lines: change nothing, fail where one is stale"
-    )
+    parser.add_argument("--lines", action="store_true", help="put the lines on self-checks into the book itself")
+    parser.add_argument("--check", action="store_true", help="with --lines: change nothing, fail where one is stale")
     arguments = parser.parse_args()
     known = {path.stem: path for path in chapters()}
     if unknown := sorted(set(arguments.chapters) - set(known)):

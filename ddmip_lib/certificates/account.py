@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from ..bounds import Graph
-from ..compiled import Compiled
-from ..pricing.blocks import Blocks
+from ..model.blocks import Blocks
+from ..model.instance import Compiled
+from ..model.problem import NeuralMIP
+from ..model.solution import Solution
 from ..pricing.oracle import MARGIN, follow, pull_back
-from ..problem import NeuralMIP
-from ..solution import Solution
 from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
 from .unit_search import Progress

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProblemError
-from ..solution import Solution
+from ..model.solution import Solution
 
 CROSSED = 1e-5
 """A verified point may beat the optimum by what `verify` tolerates, not by more than this."""

@@ -26,13 +26,13 @@ import torch
 from tqdm.auto import tqdm
 
 from ..bounds import network_graph
-from ..compiled import Compiled
+from ..device import check_place
 from ..errors import ProblemError
-from ..placement import check_place
-from ..pricing.blocks import Blocks
+from ..model.blocks import Blocks
+from ..model.instance import Compiled
+from ..model.problem import NeuralMIP, check_call
+from ..model.solution import Solution
 from ..pricing.coordination import PriceCoordination
-from ..problem import NeuralMIP, check_call
-from ..solution import Solution
 from .account import Account
 from .certificate import with_bound
 from .lagrangian import lagrangian_bound

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from ddmip_book.examples.input_search import Search
 
 from ..bounds import Bounds, crown
 from ..errors import ProblemError
-from ..problem import NeuralMIP, check_call
-from ..solution import Solution
+from ..model.problem import NeuralMIP, check_call
+from ..model.solution import Solution
 from .certificate import CROSSED
-from .input_search import Search
 from .relaxation import Relaxation, best_multipliers, coupled_inputs, form_below, output_cost, read_problem, whole_box
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..bounds import Box, Graph, crown, intervals
-from ..pricing.blocks import Blocks
+from ..model.blocks import Blocks
 from ..pricing.oracle import MARGIN, Task
 
 

@@ -20,10 +20,10 @@ import torch
 from pyscipopt import quicksum
 
 from ..bounds import Bounds, Box, Graph, network_graph
-from ..compiled import Compiled
-from ..problem import NeuralMIP
-from ..snapshot import copy_model, matrix_of, set_time_limit, solution_values
-from ..verification import TOLERANCE
+from ..model.instance import Compiled
+from ..model.problem import NeuralMIP
+from ..model.scip import copy_model, matrix_of, set_time_limit, solution_values
+from ..model.verification import TOLERANCE
 
 FEASTOL, SLACK, ROOM = 1e-7, 1e-7, 1e-9
 """SCIP's tolerance on rows; what its bounds are lowered by; what forms are moved outward by."""

@@ -5,9 +5,9 @@
 ('ph', 'Hardness', 'Solids')
 """
 
-from ddmip_lib.data.dataset import DataError, Dataset, draw_nonpotable, light_range
-from ddmip_lib.data.files import cache_dir, download, status
-from ddmip_lib.data.load import load_trees, load_water, source, source_line
+from .dataset import DataError, Dataset, draw_nonpotable, light_range
+from .files import cache_dir, download, status
+from .load import load_trees, load_water, source, source_line
 
 __all__ = [
     "DataError",

@@ -3,8 +3,8 @@
 import argparse
 import sys
 
-from ddmip_lib.data.dataset import DataError
-from ddmip_lib.data.files import cache_dir, download, status
+from .dataset import DataError
+from .files import cache_dir, download, status
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pooch
 
-from ddmip_lib.data.dataset import DataError
+from .dataset import DataError
 
 DOWNLOAD = "`python -m ddmip_lib.data download`"
 

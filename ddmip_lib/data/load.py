@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from ddmip_lib.data.dataset import DataError, Dataset
-from ddmip_lib.data.files import DOWNLOAD, FILES, DataFile, locate
-from ddmip_lib.data.standin import content_hash, standin_trees, standin_water
-from ddmip_lib.data.tables import TREE_FEATURES, WATER_FEATURES, Table, parse_trees, parse_water
+from .dataset import DataError, Dataset
+from .files import DOWNLOAD, FILES, DataFile, locate
+from .standin import content_hash, standin_trees, standin_water
+from .tables import TREE_FEATURES, WATER_FEATURES, Table, parse_trees, parse_water
 
 Parsed = TypeVar("Parsed")
 

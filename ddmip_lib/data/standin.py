@@ -8,7 +8,7 @@ import hashlib
 
 import numpy as np
 
-from ddmip_lib.data.tables import SPECIES, Table
+from .tables import SPECIES, Table
 
 SEED = 20260
 WATER_ROWS = 2000

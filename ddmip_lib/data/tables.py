@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from ddmip_lib.data.dataset import DataError
+from .dataset import DataError
 
 WATER_FEATURES = (
     "ph", "Hardness", "Solids", "Chloramines", "Sulfate", "Conductivity", "Organic_carbon", "Trihalomethanes",

@@ -5,9 +5,9 @@
 '2x16 ReLU MLP, 449 parameters'
 """
 
-from ddmip_lib.predictors.architectures import attention, conv1d, lstm, mlp, resnet
-from ddmip_lib.predictors.describe import describe
-from ddmip_lib.predictors.npz import load_npz, save_npz
-from ddmip_lib.predictors.training import train
+from .architectures import attention, conv1d, lstm, mlp, resnet
+from .describe import describe
+from .npz import load_npz, save_npz
+from .training import train
 
 __all__ = ["attention", "conv1d", "describe", "load_npz", "lstm", "mlp", "resnet", "save_npz", "train"]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ddmip_lib.data.files import cache_dir
+from ..data.files import cache_dir
 
 DIGEST = hashlib.sha256().digest_size
 Settings = (bool, int, float, str, tuple, type(None))

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from ddmip_lib.predictors.architectures import AttentionNet, Conv1dNet, LSTMNet, ResNet
+from .architectures import AttentionNet, Conv1dNet, LSTMNet, ResNet
 
 NAMES: dict[type, str] = {
     Conv1dNet: "1-D convolutional network",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddmip_lib.predictors.describe import describe, linear_layers
+from .describe import describe, linear_layers
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

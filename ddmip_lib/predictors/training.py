@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from ddmip_lib.data import Dataset
-from ddmip_lib.predictors import cache as disk
-from ddmip_lib.predictors.architectures import seeded
+from ..data import Dataset
+from . import cache as disk
+from .architectures import seeded
 
 FORMAT = 1
 """Part of every cache key: raise it when what is stored under a key changes."""

@@ -1,5 +1,5 @@
 """Price coordination: independent blocks that buy shared resources at prices, and recovery of visited points."""
 
-from .blocks import Blocks, Mode
+from ..model.blocks import Blocks, Mode
 
 __all__ = ["Blocks", "Mode"]

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..compiled import Compiled
-from ..incumbent import Incumbent
-from ..placement import check_place
-from ..problem import NeuralMIP, check_call
-from ..solution import Solution
+from ..device import check_place
+from ..model.incumbent import Incumbent
+from ..model.instance import Compiled
+from ..model.problem import NeuralMIP, check_call
+from ..model.solution import Solution
 from .market import Market, Round, blocks_of
 from .search import Search
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProblemError
-from ..incumbent import Incumbent
-from ..problem import NeuralMIP
-from ..solution import History
-from .blocks import Blocks
+from ..model.blocks import Blocks
+from ..model.incumbent import Incumbent
+from ..model.problem import NeuralMIP
+from ..model.solution import History
 from .pool import Pool, Prices
 
 WORTH, ALMOST = 0.02, 0.1

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..split import vjp
-from .blocks import Blocks
+from ..decomposition.split import vjp
+from ..model.blocks import Blocks
 
 MARGIN = 1e-6
 """Logit that a point of class 1 keeps from zero in double precision."""

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 from scipy.optimize import linprog
 
-from ..snapshot import matrix_of, set_time_limit, solution_values
-from .blocks import Blocks
+from ..model.blocks import Blocks
+from ..model.scip import matrix_of, set_time_limit, solution_values
 
 LACKING = 1e-9
 """So much of a resource may be missing for lack of digits."""

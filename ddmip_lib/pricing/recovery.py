@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from ..compiled import Compiled
 from ..errors import ProblemError
-from ..incumbent import Incumbent
-from ..problem import NeuralMIP, check_call
-from ..solution import Solution
-from .blocks import Blocks
+from ..model.blocks import Blocks
+from ..model.incumbent import Incumbent
+from ..model.instance import Compiled
+from ..model.problem import NeuralMIP, check_call
+from ..model.solution import Solution
 from .market import Market, blocks_of
 from .oracle import Task, pull_back
 from .search import judge

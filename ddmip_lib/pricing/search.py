@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..placement import place
+from ..device import place
 from .market import Market
 from .oracle import MARGIN, Task, follow, pull_back
 

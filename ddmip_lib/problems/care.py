@@ -11,7 +11,7 @@ from torch import nn
 
 from ..data import Dataset, load_trees
 from ..errors import ProblemError
-from ..problem import NeuralMIP
+from ..model.problem import NeuralMIP
 from .trees import Plot, Way, add_survivals, draw_plot, in_order, plant, planting_blocks
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, milp
 
-from ..compiled import Compiled
 from ..errors import ProblemError
-from ..incumbent import Incumbent
-from ..problem import check_call
-from ..solution import Solution
+from ..model.incumbent import Incumbent
+from ..model.instance import Compiled
+from ..model.problem import check_call
+from ..model.solution import Solution
 from .care import SiteCare
 
 

@@ -6,7 +6,7 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
-from ..problem import NeuralMIP
+from ..model.problem import NeuralMIP
 
 COST = (1.5, 2.0)
 HIDDEN = ((-2.0, 1.0), (2.0, -2.0), (1.0, 1.0))

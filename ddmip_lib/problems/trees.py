@@ -12,8 +12,8 @@ from torch import nn
 
 from ..data import Dataset, light_range, load_trees
 from ..errors import ProblemError
-from ..pricing.blocks import Blocks, Mode
-from ..problem import NeuralMIP
+from ..model.blocks import Blocks, Mode
+from ..model.problem import NeuralMIP
 
 
 def tree_planting(

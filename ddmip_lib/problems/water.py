@@ -9,8 +9,8 @@ from pyscipopt import Model
 from torch import nn
 
 from ..data import Dataset, draw_nonpotable, load_water
-from ..pricing.blocks import Blocks, Mode
-from ..problem import NeuralMIP
+from ..model.blocks import Blocks, Mode
+from ..model.problem import NeuralMIP
 
 
 def water_potability(

@@ -35,9 +35,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip(message)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=found[0], args=[*SILENT, "--disable-gpu", *sandbox]
-        )
+        chromium = playwright.chromium.launch(executable_path=found[0], args=[*SILENT, "--disable-gpu", *sandbox])
         yield chromium
         chromium.close()
 
@@ -50,9 +48,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """The book served on the loopback interface."""
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(QuietHandler, directory=str(HTML))
-    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=str(HTML)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

@@ -62,8 +62,7 @@ def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
         allowed = THEME_FINDINGS.get(violation["id"], ())
         for node in violation["nodes"]:
             if not any(
-                page.locator(str(node["target"][0])).first.evaluate("(e, s) => e.matches(s)", s)
-                for s in allowed
+                page.locator(str(node["target"][0])).first.evaluate("(e, s) => e.matches(s)", s) for s in allowed
             ):
                 found.append(f"{violation['id']}: {node['target'][0]} ({violation['help']})")
     return found
@@ -77,9 +76,7 @@ def test_page_reads_well_in_every_state(browser: Browser, address: str, name: st
         assert_formulas_rendered(page)
         for width in (390, 1280):
             page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, (
-                f"scrolls sideways at {width} px"
-            )
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"scrolls sideways at {width} px"
         if name not in LOOKED_INSIDE:
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
         assert own_findings(page, WITHOUT_CONTRAST) == []

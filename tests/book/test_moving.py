@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from ddmip_book.figures.moving import multiplier_path, root_bound, stepping
 from playwright.sync_api import Browser, Page
 
-from ddmip_lib.teaching.moving import multiplier_path, root_bound, stepping
 from tests.book.visits import visit
 
 PAGES = {
@@ -31,14 +31,10 @@ def numbers(text: str) -> list[float]:
 
 def tab_to(page: Page, label: str) -> None:
     """Move the keyboard's focus from the drawing to a control by the tab key alone."""
-    page.locator(".moving svg").evaluate(
-        "svg => { svg.tabIndex = -1; svg.focus(); svg.removeAttribute('tabindex') }"
-    )
+    page.locator(".moving svg").evaluate("svg => { svg.tabIndex = -1; svg.focus(); svg.removeAttribute('tabindex') }")
     for _ in range(8):
         page.keyboard.press("Tab")
-        focused = page.evaluate(
-            "(document.activeElement.closest('label') ?? document.activeElement).innerText"
-        )
+        focused = page.evaluate("(document.activeElement.closest('label') ?? document.activeElement).innerText")
         if focused.startswith(label):
             return
     pytest.fail(f"the keyboard does not reach {label!r}")

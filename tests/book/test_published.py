@@ -120,11 +120,7 @@ def test_the_page_for_lost_readers_reads_well(page: Page, host: str, scheme: str
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = (
-        Axe()
-        .run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
-        .response["violations"]
-    )
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).response["violations"]
     assert [(each["id"], each["nodes"][0]["target"]) for each in found] == []
 
 

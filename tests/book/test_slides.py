@@ -171,9 +171,7 @@ def test_what_no_chapter_has_is_named_with_its_deck(tmp_path: Path, asked: str, 
 
 
 def test_what_may_be_missing_leaves_its_stand_in(tmp_path: Path) -> None:
-    page = deck_from(
-        "# A title\n\n{{chapter?:99_nothing:Something new}}\n\n{{thm-of-nobody?}}\n", tmp_path
-    ).page()
+    page = deck_from("# A title\n\n{{chapter?:99_nothing:Something new}}\n\n{{thm-of-nobody?}}\n", tmp_path).page()
     assert "Something new" in page
     assert "nobody" not in page
 
@@ -182,9 +180,7 @@ def test_a_changed_statement_changes_the_slide(tmp_path: Path) -> None:
     deck = deck_from("# A title\n\n{{prop-split-equal}}\n\n{{eq-split-bid}}\n", tmp_path)
     stated = deck.material.statements["prop-split-equal"]
     assert stated.title in deck.page()
-    deck.material.statements["prop-split-equal"] = Statement(
-        stated.kind, stated.number, stated.title, "Nothing."
-    )
+    deck.material.statements["prop-split-equal"] = Statement(stated.kind, stated.number, stated.title, "Nothing.")
     deck.material.equations["eq-split-bid"] = ("a < b", "4.9")
     page = deck.page()
     assert "<p>Nothing.</p>" in page

@@ -22,9 +22,7 @@ class Visit:
         page.on("requestfailed", self._failed)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith(
-            "Failed to load resource"
-        ):  # named by its address
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):  # named by its address
             self.errors.append(message.text)
 
     def _failed(self, request: Request) -> None:

@@ -27,9 +27,7 @@ def test_chapter(path: Path) -> None:
 
 
 def assert_quiet(cells: list[nbformat.NotebookNode]) -> None:
-    noise = [
-        output.text for cell in cells for output in cell.get("outputs", []) if output.get("name") == "stderr"
-    ]
+    noise = [output.text for cell in cells for output in cell.get("outputs", []) if output.get("name") == "stderr"]
     assert not noise, "a cell writes to stderr, which readers see as a red box"
 
 

@@ -8,9 +8,9 @@ from functools import cache
 
 import pytest
 import yaml
+from ddmip_book.experiments.grids import EXPERIMENTS, grid
+from ddmip_book.experiments.ledger import OPEN, VERDICTS, Ledger, stored_rows
 
-from ddmip_lib.experiments.grids import EXPERIMENTS, grid
-from ddmip_lib.experiments.ledger import OPEN, VERDICTS, Ledger, stored_rows
 from tools.notebooks import ROOT
 
 BOOK = ROOT / "book"
@@ -64,12 +64,8 @@ def test_another_verdict_on_any_examined_claim_would_be_noticed(verdict: str) ->
     changed = [c for c in ledger.claims if c.id in ledger.boxes and c.verdict not in (verdict, OPEN)]
     assert changed
     for claim in changed:
-        other = replace(
-            ledger, claims=[replace(claim, verdict=verdict)], boxes={claim.id: ledger.boxes[claim.id]}
-        )
-        assert [
-            line for line in other.contradictions() if line.startswith(f"claim {claim.id}: the ledger says")
-        ]
+        other = replace(ledger, claims=[replace(claim, verdict=verdict)], boxes={claim.id: ledger.boxes[claim.id]})
+        assert [line for line in other.contradictions() if line.startswith(f"claim {claim.id}: the ledger says")]
 
 
 def test_the_chapter_shows_every_part() -> None:

@@ -106,7 +106,7 @@ def test_parameters_are_set_one_by_one(path: Path) -> None:
 def test_uses_the_library_and_redefines_nothing_of_it(path: Path) -> None:
     module = tree(path)
     assert any(name.split(".")[0] == "ddmip_lib" for name in imported_modules(module))
-    experiments = any(name.startswith("ddmip_lib.experiments") for name in imported_modules(module))
+    experiments = any(name.startswith("ddmip_book.experiments") for name in imported_modules(module))
     assert not defined_names(module) & library_names(experiments)
 
 
@@ -125,9 +125,7 @@ def test_figure_metadata_is_complete(path: Path) -> None:
         if {"figure", "image"} & set(about):
             assert about.get("figure", {}).get("caption"), cell.id
             assert re.fullmatch(r"fig-[\w-]+", about.get("figure", {}).get("name", "")), cell.id
-            assert len(about.get("image", {}).get("alt", "")) > 20, (
-                f"{cell.id}: alt text that says what is seen"
-            )
+            assert len(about.get("image", {}).get("alt", "")) > 20, f"{cell.id}: alt text that says what is seen"
 
 
 @chapter

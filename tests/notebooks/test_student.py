@@ -11,9 +11,9 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
+from ddmip_book.checks.report import by_chapter, by_label
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from ddmip_lib.checks.report import by_chapter, by_label
 from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, ChapterError, chapters
 from tools.plain_markdown import numbers, plain_markdown
 from tools.student import MARK, line, names, refresh_lines, stub, student_copy, with_lines, without, write
@@ -56,9 +56,7 @@ def run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbfor
     for name, value in KERNEL_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     done = folder / "done.ipynb"
-    papermill.execute_notebook(
-        str(copy), str(done), kernel_name="python3", cwd=str(folder), progress_bar=False
-    )
+    papermill.execute_notebook(str(copy), str(done), kernel_name="python3", cwd=str(folder), progress_bar=False)
     return nbformat.read(done, 4).cells
 
 
@@ -66,7 +64,7 @@ def run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbfor
 def test_exercises_and_checks_belong_together(path: Path) -> None:
     checks = by_chapter().get(path.stem, [])
     assert {one.label: one.title for one in checks} == exercises(path), (
-        f"every exercise needs a Check in ddmip_lib/checks, with its title, under {path.stem!r}"
+        f"every exercise needs a Check in book/ddmip_book/checks, with its title, under {path.stem!r}"
     )
 
 
@@ -86,9 +84,7 @@ def test_a_stub_for_every_exercise_and_no_solution_left(path: Path) -> None:
     assert code[-1] == f'progress("{path.stem}")'
     everything = "\n".join(cell.source for cell in cells)
     solution, own = parts(path)
-    said_twice = {text for text in solution if len(text) <= 40} | set(
-        own
-    )  # too short to tell, or in the chapter too
+    said_twice = {text for text in solution if len(text) <= 40} | set(own)  # too short to tell, or in the chapter too
     assert [text for text in solution if text not in said_twice and text in everything] == []
 
 
@@ -96,9 +92,7 @@ def test_a_stub_for_every_exercise_and_no_solution_left(path: Path) -> None:
 def test_no_cell_needs_what_a_solution_would_have_bound(path: Path) -> None:
     code = [cell.source for cell in copy_of(path) if cell.cell_type == "code"]
     bound = (
-        set(dir(builtins))
-        | {"get_ipython", "display"}
-        | {name for source in code for name in names(source, ast.Store)}
+        set(dir(builtins)) | {"get_ipython", "display"} | {name for source in code for name in names(source, ast.Store)}
     )
     assert sorted({name for source in code for name in names(source, ast.Load)} - bound) == []
 
@@ -112,9 +106,7 @@ def test_texts_are_readable_without_the_book(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_copy_runs_with_its_stubs_unfilled(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_runs_with_its_stubs_unfilled(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = run(ROOT / "book" / f"{name}.ipynb", tmp_path, monkeypatch)
     said = "".join(
         output.text for cell in cells for output in cell.get("outputs", []) if output.get("name") == "stdout"
@@ -130,20 +122,14 @@ def test_every_copy_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert f"exercises solved in {path.stem}" in cells[-1].outputs[0].text
 
 
-def test_the_answer_of_a_student_is_judged_in_the_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_answer_of_a_student_is_judged_in_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stub filled in the way that its text asks for."""
     notebook = new_notebook(
-        cells=[new_code_cell("from ddmip_lib.checks import check, progress"), *stub(by_label()["ex-neurons"])]
+        cells=[new_code_cell("from ddmip_book.checks import check, progress"), *stub(by_label()["ex-neurons"])]
     )
-    notebook.cells[-1].source = notebook.cells[-1].source.replace(
-        "...  # your work here", "[-2.5, 3.5, 0.5, 3.5]"
-    )
+    notebook.cells[-1].source = notebook.cells[-1].source.replace("...  # your work here", "[-2.5, 3.5, 0.5, 3.5]")
     nbformat.write(notebook, tmp_path / "one.ipynb")
-    done = papermill.execute_notebook(
-        str(tmp_path / "one.ipynb"), None, kernel_name="python3", progress_bar=False
-    )
+    done = papermill.execute_notebook(str(tmp_path / "one.ipynb"), None, kernel_name="python3", progress_bar=False)
     assert [output.text for output in done.cells[-1].outputs] == ["ex-neurons: right.\n"]
 
 
@@ -174,9 +160,7 @@ def test_directives_and_references_become_plain(monkeypatch: pytest.MonkeyPatch)
     nested = "`````{dropdown} Why\n```{prf:proof}\nBy {eq}`eq-a`.\n```\n`````"
     assert plain_markdown(nested) == "> **Why**\n>\n> > *Proof.*\n> >\n> > By (4.1)."
     statement = "```{prf:proposition} Short\n:label: prop-a\n\n$$\nx\n$$ (eq-a)\n```\nand {numref}`fig-a`"
-    assert plain_markdown(statement) == (
-        "> **Proposition 4.2** (Short)\n>\n> $$\n> x \\tag{4.1}\n> $$\n\nand Fig. 4.3"
-    )
+    assert plain_markdown(statement) == ("> **Proposition 4.2** (Short)\n>\n> $$\n> x \\tag{4.1}\n> $$\n\nand Fig. 4.3")
 
 
 def test_every_reference_of_the_book_has_a_number() -> None:

@@ -10,17 +10,17 @@ from fractions import Fraction
 
 import numpy as np
 import torch
+from ddmip_book.examples.alm import EqualityQP
+from ddmip_book.examples.pgd import contraction_factor
+from ddmip_book.examples.prices import Listed, hand_market
+from ddmip_book.examples.projections import project_halfspace, project_two_sided_budget
+from ddmip_book.examples.tiny import Tiny, quadratic
 from scipy.optimize import linprog
 
-from ddmip_lib.blocks.projections import project_halfspace, project_two_sided_budget
 from ddmip_lib.plots import landscape
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing.oracle import Task, pull_back
 from ddmip_lib.problems import hand_sized
-from ddmip_lib.teaching.alm import EqualityQP
-from ddmip_lib.teaching.pgd import contraction_factor
-from ddmip_lib.teaching.prices import Listed, hand_market
-from ddmip_lib.teaching.tiny import Tiny, quadratic
 
 CORNERS = list(itertools.product((0, 1), repeat=2))
 COST = np.array([1.0, 1.0])

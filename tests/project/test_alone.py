@@ -17,8 +17,8 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from ddmip_book.experiments import EXPERIMENTS, load
 
-from ddmip_lib.experiments import EXPERIMENTS, load
 from tools import install_cell
 from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, parameters
 
@@ -52,9 +52,7 @@ def environment(folder: Path) -> tuple[Path, Path]:
     """A new environment and the folder of its packages."""
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
-    return python, Path(
-        called(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    )
+    return python, Path(called(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
 
 
 def lend_dependencies(packages: Path) -> None:
@@ -71,9 +69,7 @@ def lend_dependencies(packages: Path) -> None:
 def code(path: Path) -> ast.Module:
     """All code cells of a notebook, without magics."""
     cells = [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-    return ast.parse(
-        "\n".join(line for cell in cells for line in cell.splitlines() if not line.startswith("%"))
-    )
+    return ast.parse("\n".join(line for cell in cells for line in cell.splitlines() if not line.startswith("%")))
 
 
 def imports(module: ast.Module) -> list[ast.Import | ast.ImportFrom]:
@@ -123,8 +119,8 @@ def run_all(python: Path, notebook: Path) -> str:
 READ = """\
 from pathlib import Path
 import ddmip_lib
-from ddmip_lib.experiments import EXPERIMENTS, load
-from ddmip_lib.experiments.store import results_folder
+from ddmip_book.experiments import EXPERIMENTS, load
+from ddmip_book.experiments.store import results_folder
 print(ddmip_lib.__file__)
 print(sum(len(load(name)) for name in EXPERIMENTS))
 print(len(list(results_folder().glob("networks/*.npz"))), len(list(results_folder().parent.glob("networks/*.npz"))))
@@ -171,8 +167,8 @@ os.chdir("/")
 for _ in range(2):  # the second time everything is there
     exec(open(here + "/cell.py").read())
 import ddmip_lib
-from ddmip_lib.experiments import load
-from ddmip_lib.experiments.store import results_folder
+from ddmip_book.experiments import load
+from ddmip_book.experiments.store import results_folder
 print(os.getcwd(), ddmip_lib.__file__, results_folder(), len(load("e5")), sep="\\n")
 """
 
@@ -208,9 +204,7 @@ def test_elsewhere_the_cell_does_nothing(tmp_path: Path) -> None:
 
 
 def test_without_an_address_the_cell_says_what_to_do(tmp_path: Path) -> None:
-    program = (
-        "import sys, types\nsys.modules['google.colab'] = types.ModuleType('c')\n" + install_cell.source({})
-    )
+    program = "import sys, types\nsys.modules['google.colab'] = types.ModuleType('c')\n" + install_cell.source({})
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
     assert "upload the project to /content/ddmip-book and run this again" in done.stderr
 

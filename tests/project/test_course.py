@@ -24,16 +24,12 @@ NUMBERED = [q for quiz in quizzes.quizzes() for q in quiz["questions"] if q["kin
 PLAN = course.load()
 plans = pytest.mark.parametrize("name", PLAN["formats"])
 notes = pytest.mark.parametrize("path", NOTES, ids=lambda path: path.stem)
-quiz_files = pytest.mark.parametrize(
-    "path", sorted(quizzes.SOURCES.glob("*.yml")), ids=lambda path: path.stem
-)
+quiz_files = pytest.mark.parametrize("path", sorted(quizzes.SOURCES.glob("*.yml")), ids=lambda path: path.stem)
 
 
 def words(path: Path) -> int:
     """How many a reader meets: the text without the solutions."""
-    return len(
-        re.sub(r"\{solution-start\}.*?\{solution-end\}", "", course.text(path), flags=re.DOTALL).split()
-    )
+    return len(re.sub(r"\{solution-start\}.*?\{solution-end\}", "", course.text(path), flags=re.DOTALL).split())
 
 
 # --- plans ---
@@ -80,9 +76,7 @@ def test_what_is_misspelt_in_the_plan_is_an_error(tmp_path: Path, monkeypatch: p
 @plans
 def test_a_syllabus_says_what_to_do(name: str) -> None:
     text = course.syllabus(name, PLAN)
-    assert len(re.findall(r"^## (?:Week|Block) \d+", text, re.MULTILINE)) == len(
-        PLAN["formats"][name]["sessions"]
-    )
+    assert len(re.findall(r"^## (?:Week|Block) \d+", text, re.MULTILINE)) == len(PLAN["formats"][name]["sessions"])
     assert "* In class: " in text
     assert "](../student/" in text
     assert "lecture_" not in text, "notes are for instructors"
@@ -180,9 +174,7 @@ def test_points_add_up_and_every_problem_is_solved() -> None:
         assert not parts or sum(parts) == int(said), number
         points[number] = int(said)
     assert f"{sum(points.values())} points in all" in (EXAM_FOLDER / "problems.md").read_text()
-    rows = re.findall(
-        r"^\| [^|]+ \| ([\d, ]+) \| (\d+) \|$", (EXAM_FOLDER / "problems.md").read_text(), re.MULTILINE
-    )
+    rows = re.findall(r"^\| [^|]+ \| ([\d, ]+) \| (\d+) \|$", (EXAM_FOLDER / "problems.md").read_text(), re.MULTILINE)
     assert len(rows) == 3
     assert all(sum(points[int(n)] for n in chosen.split(",")) == int(total) == 90 for chosen, total in rows)
 
@@ -203,12 +195,7 @@ def test_students_get_nothing_of_the_examination(tmp_path: Path) -> None:
     assert "Project sheets" in index.read_text()
     kept = [p for p in (students, notebooks.ROOT / "book", course.COURSE / "slides", course.COURSE / "projects",
                         notebooks.ROOT / "ddmip_lib", course.STUDENTS) if p.exists()]  # fmt: skip
-    files = [
-        p
-        for folder in kept
-        for p in folder.rglob("*")
-        if p.suffix in {".html", ".md", ".ipynb", ".py", ".yml"}
-    ]
+    files = [p for folder in kept for p in folder.rglob("*") if p.suffix in {".html", ".md", ".ipynb", ".py", ".yml"}]
     given = {path: " ".join(path.read_text().split()) for path in files}
     for name in ("problems.md", "solutions.md"):
         lines = [line.strip() for line in (EXAM_FOLDER / name).read_text().splitlines()]
@@ -224,9 +211,7 @@ def test_instructors_get_all_of_it(tmp_path: Path) -> None:
     listed = re.findall(r'<a href="([^"]+)"', (tmp_path / "index.html").read_text())
     assert {"solutions.html", "problems.html", "six-weeks.html", "lecture_12.html"} <= set(listed)
     assert all((tmp_path / name).exists() for name in listed)
-    assert not [
-        p for p in tmp_path.glob("*.html") if re.search(r"https?://(?!www\.w3\.org)|src=", p.read_text())
-    ]
+    assert not [p for p in tmp_path.glob("*.html") if re.search(r"https?://(?!www\.w3\.org)|src=", p.read_text())]
 
 
 # --- a quiz in the browser ---

@@ -28,9 +28,7 @@ def test_version_is_the_same_everywhere() -> None:
 
 def test_citation_names_the_paper() -> None:
     (paper,) = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
-    assert (
-        paper["title"] == "Scalable Mixed-Integer Optimization with Neural Constraints via Dual Decomposition"
-    )
+    assert paper["title"] == "Scalable Mixed-Integer Optimization with Neural Constraints via Dual Decomposition"
     assert [author["family-names"] for author in paper["authors"]] == ["Zeng", "Zhang", "Wu", "Tang", "Li"]
 
 
@@ -49,14 +47,10 @@ def test_ci_runs_the_tests() -> None:
 def test_every_public_name_is_on_the_api_page() -> None:
     """A package that lists public names in ``__all__`` has its section, so all of them are described."""
     described = set(re.findall(r"automodule:: (\S+)", (ROOT / "book" / "api.md").read_text()))
-    public = {"ddmip_lib.headline"}
+    public = {"ddmip_book.headline"}
     for file in (ROOT / "ddmip_lib").rglob("__init__.py"):
         tree = ast.parse(file.read_text())
-        if any(
-            getattr(node.targets[0], "id", "") == "__all__"
-            for node in tree.body
-            if isinstance(node, ast.Assign)
-        ):
+        if any(getattr(node.targets[0], "id", "") == "__all__" for node in tree.body if isinstance(node, ast.Assign)):
             public.add(".".join(file.parent.relative_to(ROOT).parts))
     assert public <= described
 
@@ -76,9 +70,6 @@ def test_every_reference_is_cited() -> None:
     entries = set(re.findall(r"^@\w+\{(\S+),", (ROOT / "book" / "references.bib").read_text(), re.MULTILINE))
     pages = [path.read_text() for path in (ROOT / "book").iterdir() if path.suffix in (".md", ".ipynb")]
     cited = {
-        key
-        for page in pages
-        for keys in re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", page)
-        for key in keys.split(",")
+        key for page in pages for keys in re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", page) for key in keys.split(",")
     }
     assert entries == {key.strip() for key in cited}

@@ -51,9 +51,7 @@ def test_unknown_parameter_is_an_error(project: Path) -> None:
         notebooks.execute(notebooks.chapters()[0], "full")
 
 
-@pytest.mark.parametrize(
-    "changed", ["ddmip_lib/solver.py", "data/weights.txt", "requirements.lock", "book/one.ipynb"]
-)
+@pytest.mark.parametrize("changed", ["ddmip_lib/solver.py", "data/weights.txt", "requirements.lock", "book/one.ipynb"])
 def test_any_change_makes_the_result_stale(project: Path, changed: str) -> None:
     (chapter,) = notebooks.chapters()
     before = notebooks.key(chapter, "quick")
@@ -92,10 +90,7 @@ def test_cache_takes_the_outputs_and_refuses_foreign_ones(project: Path) -> None
     (chapter,) = notebooks.chapters()
     notebooks.execute(chapter, "full")
     assert len(build_book.seed_cache("full")) == 1
-    assert (
-        build_book.with_outputs(chapter, notebooks.executed_path(chapter, "full")).cells[1].outputs[0].text
-        == "49\n"
-    )
+    assert build_book.with_outputs(chapter, notebooks.executed_path(chapter, "full")).cells[1].outputs[0].text == "49\n"
     write_chapter(project, "print(n + 1)")
     with pytest.raises(notebooks.ChapterError, match="another source"):
         build_book.seed_cache("full")

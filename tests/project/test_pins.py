@@ -19,9 +19,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LOCK_LINES = [
-    line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")
-]
+LOCK_LINES = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
 LOCK = [Requirement(line) for line in LOCK_LINES]
 ENVIRONMENTS = [
     {
@@ -44,9 +42,7 @@ def pins(environment: dict[str, str] | None = None) -> dict[str, Version]:
     applying = [pin for pin in LOCK if pin.marker is None or pin.marker.evaluate(environment)]
     names = [canonicalize_name(pin.name) for pin in applying]
     assert len(set(names)) == len(names), "two pins of one package apply at once"
-    return {
-        name: Version(next(iter(pin.specifier)).version) for name, pin in zip(names, applying, strict=True)
-    }
+    return {name: Version(next(iter(pin.specifier)).version) for name, pin in zip(names, applying, strict=True)}
 
 
 def asked_for() -> list[Requirement]:
@@ -67,9 +63,7 @@ def test_lock_holds_no_cuda() -> None:
     assert not [pin.name for pin in LOCK if pin.name.startswith(("nvidia", "cuda", "triton"))]
 
 
-@pytest.mark.parametrize(
-    "environment", ENVIRONMENTS, ids=lambda e: f"{e['python_version']}-{e['platform_machine']}"
-)
+@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda e: f"{e['python_version']}-{e['platform_machine']}")
 def test_lock_answers_pyproject_everywhere(environment: dict[str, str]) -> None:
     pinned = pins(environment)
     for wish in asked_for():
@@ -108,9 +102,7 @@ def test_installed_versions_are_the_pinned_ones() -> None:
 def test_pip_finds_no_conflict() -> None:
     result = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
     # the CUDA packages that a CUDA build of torch brings are not ours to pin
-    ours = [
-        line for line in result.stdout.splitlines() if not line.startswith(("nvidia-", "cuda-", "triton"))
-    ]
+    ours = [line for line in result.stdout.splitlines() if not line.startswith(("nvidia-", "cuda-", "triton"))]
     assert result.returncode == 0 or (result.stdout and not ours), result.stdout + result.stderr
 
 

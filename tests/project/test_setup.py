@@ -40,17 +40,13 @@ def fake(project: Path, name: str, body: str) -> Path:
 
 
 def run(project: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    inherited = {
-        key: value for key, value in os.environ.items() if key not in ("PYTHON", "DDMIP_TORCH_INDEX")
-    }
+    inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHON", "DDMIP_TORCH_INDEX")}
     environment = {**inherited, "PATH": f"{project / 'bin'}:{os.environ['PATH']}", **variables}
     command = ["bash", "tools/setup_env.sh"]
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(
-    ("system", "machine"), [("Darwin", "x86_64"), ("Linux", "riscv64"), ("MINGW64_NT", "x86_64")]
-)
+@pytest.mark.parametrize(("system", "machine"), [("Darwin", "x86_64"), ("Linux", "riscv64"), ("MINGW64_NT", "x86_64")])
 def test_unsupported_platform_is_refused_by_name(project: Path, system: str, machine: str) -> None:
     fake(project, "uname", f'#!/bin/bash\n[ "$1" = -s ] && echo {system} || echo {machine}\n')
     result = run(project)
@@ -67,9 +63,7 @@ def test_wrong_python_is_refused_by_version(project: Path) -> None:
 
 
 def test_missing_venv_module_is_named_with_its_package(project: Path) -> None:
-    bare = fake(
-        project, "bare", f'#!/bin/bash\n[[ "$*" == *ensurepip* ]] && exit 1\nexec {sys.executable} "$@"\n'
-    )
+    bare = fake(project, "bare", f'#!/bin/bash\n[[ "$*" == *ensurepip* ]] && exit 1\nexec {sys.executable} "$@"\n')
     result = run(project, PYTHON=str(bare))
     assert result.returncode == 1
     assert "sudo apt-get install python3-venv" in result.stderr
@@ -121,8 +115,6 @@ def test_interrupted_install_is_shown_and_repaired(project: Path) -> None:
 
 def test_torch_index_can_be_named(project: Path) -> None:
     (project / "network").touch()
-    result = run(
-        project, PYTHON=python_that_makes_fakes(project), DDMIP_TORCH_INDEX="https://example.org/whl"
-    )
+    result = run(project, PYTHON=python_that_makes_fakes(project), DDMIP_TORCH_INDEX="https://example.org/whl")
     assert result.returncode == 0, result.stderr
     assert "--index-url https://example.org/whl torch==2.13.0" in (project / "pip.log").read_text()

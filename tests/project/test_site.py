@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 from bs4 import BeautifulSoup
+from ddmip_book.experiments import Results, grid, load
 from matplotlib.image import imread
 
-from ddmip_lib.experiments import Results, grid, load
 from tools import address, book_footer, external_links, nightly, not_found, preview, site
 from tools.launch_buttons import live_buttons
 from tools.notebooks import ROOT, book_title, toc_files
@@ -45,8 +45,7 @@ def html(tmp_path: Path) -> Path:
 def meta(page: Path) -> dict[str, str]:
     soup = BeautifulSoup(page.read_text(), "html.parser")
     return {
-        str(tag.get("property") or tag.get("name")): str(tag["content"])
-        for tag in soup.select("head meta[content]")
+        str(tag.get("property") or tag.get("name")): str(tag["content"]) for tag in soup.select("head meta[content]")
     }
 
 
@@ -60,20 +59,12 @@ def test_without_an_address_nothing_leads_nowhere(html: Path, tmp_path: Path) ->
         assert not {"og:url", "og:image"} & set(meta(page)), page
     said = meta(tmp_path / "site" / f"{toc_files()[1]}.html")
     assert said["og:title"] == f"About {toc_files()[1]}"
-    assert (
-        said["description"]
-        == said["og:description"]
-        == 'Where the prices come from, and what "they" buy & sell.'
-    )
+    assert said["description"] == said["og:description"] == 'Where the prices come from, and what "they" buy & sell.'
 
 
 def test_with_an_address_everything_is_whole(html: Path, tmp_path: Path) -> None:
     assert site.publish(html, tmp_path / "site", ADDRESS) == []
-    listed = [
-        node.text
-        for node in ElementTree.parse(tmp_path / "site" / "sitemap.xml").getroot().iter()
-        if node.text
-    ]
+    listed = [node.text for node in ElementTree.parse(tmp_path / "site" / "sitemap.xml").getroot().iter() if node.text]
     assert [text for text in listed if text.strip()] == [f"{ADDRESS}{name}.html" for name in toc_files()]
     for name in ("index", *toc_files()):
         page = tmp_path / "site" / f"{name}.html"
@@ -109,9 +100,7 @@ def test_a_link_from_the_root_of_the_host_is_refused(html: Path, tmp_path: Path)
 
 
 def test_description_leaves_formulas_out_and_is_short() -> None:
-    items = "".join(
-        f"<li><p>{text};</p></li>" for text in ('<span class="math">\\(x\\)</span> squared', "words " * 60)
-    )
+    items = "".join(f"<li><p>{text};</p></li>" for text in ('<span class="math">\\(x\\)</span> squared', "words " * 60))
     said = site.description(f"<article><p>You will learn</p><ul>{items}</ul></article>", "")
     assert said.startswith("You will learn words words")
     assert len(said) <= site.LONGEST_DESCRIPTION
@@ -152,9 +141,7 @@ def test_no_file_knows_the_address_but_the_configuration() -> None:
     if not known:
         assert address.site(address.config()) == ""
         return
-    files = [
-        path for folder in ("tools", "tests", "ddmip_lib", ".github") for path in (ROOT / folder).rglob("*.*")
-    ]
+    files = [path for folder in ("tools", "tests", "ddmip_lib", ".github") for path in (ROOT / folder).rglob("*.*")]
     assert [path for path in files if path.is_file() and known.encode() in path.read_bytes()] == []
 
 
@@ -189,9 +176,7 @@ def test_workflows_are_pinned_bounded_and_need_no_secret(path: Path) -> None:
         assert ("uses" in step) != ("run" in step)
         if "uses" in step:
             assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", step["uses"]), "pin by commit"
-    assert len(re.findall(r"uses: \S+ # v\d+\.\d+\.\d+\n", path.read_text())) == path.read_text().count(
-        "uses:"
-    )
+    assert len(re.findall(r"uses: \S+ # v\d+\.\d+\.\d+\n", path.read_text())) == path.read_text().count("uses:")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -220,9 +205,7 @@ def test_the_workflows_do_what_they_are_for() -> None:
 
 def test_a_night_is_long_enough_for_the_chosen_experiments() -> None:
     for experiment, only in nightly.SMALL:
-        assert [case for case in grid(experiment, "full") if only in case.key], (
-            f"{experiment} has no case with {only}"
-        )
+        assert [case for case in grid(experiment, "full") if only in case.key], f"{experiment} has no case with {only}"
     chosen = [row for name, only in nightly.SMALL for row in load(name) if only in row.key]
     assert 60 < sum(row.seconds for row in chosen) < 3600
     same = Results(chosen)
@@ -231,9 +214,7 @@ def test_a_night_is_long_enough_for_the_chosen_experiments() -> None:
 
 def test_external_addresses_are_found_where_readers_meet_them(tmp_path: Path) -> None:
     (tmp_path / "book").mkdir()
-    (tmp_path / "book" / "a.ipynb").write_text(
-        '{"cells": [{"source": ["See [b](https://b.net/c_(d)).\\n"]}]}'
-    )
+    (tmp_path / "book" / "a.ipynb").write_text('{"cells": [{"source": ["See [b](https://b.net/c_(d)).\\n"]}]}')
     (tmp_path / "book" / "b.bib").write_text('@book{b,\n  doi = {10.1/x(1)},\n  url = "https://b.net/e"\n}')
     (tmp_path / "README.md").write_text("<https://b.net/e>, https://example.org and http://localhost:8888.")
     found = external_links.collected(tmp_path)

@@ -17,9 +17,7 @@ PARTS = {  # no solver uses the chapters' own examples and figures, nor the expe
     "checks": sorted((LIBRARY / "checks").rglob("*.py")),
     "experiments": sorted((LIBRARY / "experiments").rglob("*.py")),
     # what goes beyond the paper: each of the three can be left out
-    "beyond": sorted(
-        f for name in ("pricing", "bounds", "certificates") for f in (LIBRARY / name).rglob("*.py")
-    ),
+    "beyond": sorted(f for name in ("pricing", "bounds", "certificates") for f in (LIBRARY / name).rglob("*.py")),
 }
 PARTS["solvers"] = sorted(set(FILES).difference(*PARTS.values()))
 LIMITS = {"solvers": 4450, "teaching": 2500, "experiments": 3900, "beyond": 2950, "checks": 1750}
@@ -37,11 +35,7 @@ def lines_of_code(source: str) -> int:
     """Lines that hold code: not blank, no comment, and no string that stands alone as a statement (a docstring)."""
     prose: set[int] = set()
     for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.Expr)
-            and isinstance(node.value, ast.Constant)
-            and isinstance(node.value.value, str)
-        ):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

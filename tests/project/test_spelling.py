@@ -14,10 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("book/*.md")), *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("course/**/*.md"))]
 NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
 CODE = [
-    p
-    for part in ("ddmip_lib", "tools", "tests")
-    for p in sorted(ROOT.glob(f"{part}/**/*.py"))
-    if p != Path(__file__)
+    p for part in ("ddmip_lib", "tools", "tests") for p in sorted(ROOT.glob(f"{part}/**/*.py")) if p != Path(__file__)
 ]
 NOT_PROSE = re.compile(
     r"```\{(?:eval-rst|code).*?```|\$\$.*?\$\$|\$[^$]+\$|\{[\w:]+\}`[^`]*`|``[^`]+``|`[^`]+`|\]\([^)]*\)|https?://\S+",

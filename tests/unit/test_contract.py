@@ -87,9 +87,7 @@ def test_nothing_of_the_users_is_changed(solver):
     weights = [p.clone() for p in net.parameters()]
 
     def state():
-        bounds = [
-            (v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()
-        ]
+        bounds = [(v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()]
         return model.getStageName(), model.getObjectiveSense(), bounds, [c.name for c in model.getConss()]
 
     before = state()

@@ -9,15 +9,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from ddmip_book.figures import diagrams
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
+from ddmip_lib.decomposition.trace import Trace
+from ddmip_lib.model.solution import History
 from ddmip_lib.problems import hand_sized, water_potability
-from ddmip_lib.solution import History
-from ddmip_lib.trace import Trace
 
 
 @pytest.fixture(autouse=True)
@@ -217,7 +218,7 @@ def test_landscape_writes_the_cost_at_every_corner() -> None:
     assert len({line.get_marker() for line in marked}) == 2
 
 
-@pytest.mark.parametrize("draw", [plots.draw_workflow, plots.draw_split], ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", [diagrams.draw_workflow, diagrams.draw_split], ids=lambda draw: draw.__name__)
 def test_words_of_a_drawing_stay_inside_and_apart(draw: Callable[[], Axes]) -> None:
     ax = draw()
     figure = ax.get_figure()
@@ -233,7 +234,7 @@ def test_words_of_a_drawing_stay_inside_and_apart(draw: Callable[[], Axes]) -> N
 
 
 def test_figures_are_drawn_on_white() -> None:
-    ax = plots.draw_split()
+    ax = diagrams.draw_split()
     figure = ax.get_figure()
     assert figure is not None
     assert mpl.colors.to_hex(figure.get_facecolor()) == "#ffffff"

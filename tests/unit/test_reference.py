@@ -1,7 +1,6 @@
 """Water Potability on the real data with the stored reference networks: counts that must be reached."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +9,8 @@ from ddmip_lib import BigM, DualDecomposition, PriceCoordination, certify
 from ddmip_lib.data import load_water
 from ddmip_lib.predictors import load_npz, mlp, train
 from ddmip_lib.problems import water_potability
+from tests.builders.places import NETWORKS
 
-NETWORKS = Path(__file__).parents[2] / "data" / "networks"
 SEEDS = (42, 123, 456, 789, 1024)
 real_data = pytest.mark.skipif(
     not os.environ.get("DDMIP_DATA_DIR"), reason="needs the real data: set DDMIP_DATA_DIR to their folder"
@@ -41,9 +40,9 @@ def test_verified_potable_samples(net, solver, potable):
 
 @real_data
 def test_untreated_counts_of_the_reference_instances():
-    assert {
-        net: int(reference(net).predictors[0].predict(reference(net).start[0]).sum()) for net in ("2x16",)
-    } == {"2x16": 7}
+    assert {net: int(reference(net).predictors[0].predict(reference(net).start[0]).sum()) for net in ("2x16",)} == {
+        "2x16": 7
+    }
 
 
 @real_data
@@ -60,9 +59,7 @@ def test_defaults_beat_the_papers_settings_on_any_data(n):
     """The relation on whatever data are there, one seed; the five seeds are in the long tests."""
     net = train(mlp(2, 16, 9, seed=42), load_water(), seed=42)
     problem = water_potability(n=n, net=net, seed=42)
-    paper, ours = (
-        s.solve(problem, time_limit=60, seed=42) for s in (DualDecomposition.paper(), DualDecomposition())
-    )
+    paper, ours = (s.solve(problem, time_limit=60, seed=42) for s in (DualDecomposition.paper(), DualDecomposition()))
     assert ours.objective >= paper.objective
 
 

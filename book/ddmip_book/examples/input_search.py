@@ -1,0 +1,268 @@
+"""Branch and bound on the boxes of the network inputs, each bounded by a relaxation with linear forms."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from ddmip_lib.bounds import Box, crown, intervals, optimised_crown
+from ddmip_lib.certificates.relaxation import (
+    SLACK,
+    Place,
+    Relaxation,
+    Row,
+    best_multipliers,
+    coupled_inputs,
+    read_problem,
+    rows_of,
+    whole_box,
+)
+from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.model.solution import Solution
+from ddmip_lib.model.verification import TOLERANCE
+from torch import Tensor
+from tqdm.auto import tqdm
+
+CLOSED = 1e-6
+"""Relative distance at which a bound meets an objective."""
+BATCH = 8
+"""Nodes that are split at a time, so that their networks are bounded together."""
+ROUNDS, HELPS = 8, 1e-3
+"""Rounds of new forms at the root, and what a round must gain, relatively, for another one."""
+STEPS, STEPS_AT_ROOT = 5, 20
+"""Gradient steps for the slopes of a form."""
+SHARE = 0.25
+"""Share of the remaining time that SCIP may spend on one node, unless this cannot be split."""
+NARROW = 1e-7
+"""Relative width below which a continuous input is not split."""
+
+
+@dataclass(eq=False)
+class Node:
+    """A box of the inputs (bounds of all variables, of which those of inputs count) and what is known on it."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    bound: float
+    rows: dict[Place, Row]
+    values: np.ndarray | None = None
+    """The point at which the relaxation ended."""
+
+
+@dataclass(eq=False)
+class _At(Box):
+    """A box whose forms are compared at one point: optimised slopes are then the best for that point.
+
+    The forms hold on the whole box; the ranges of a pass over such a region mean nothing.
+    """
+
+    point: Tensor
+
+    def box(self) -> Box:
+        return Box(self.lower, self.upper)
+
+    def argsmallest(self, coef: Tensor) -> Tensor:
+        return self.point[:, None].expand_as(coef)
+
+
+class Search:
+    """Branch and bound on the boxes of the inputs, in the sense of a minimisation."""
+
+    def __init__(self, problem: NeuralMIP, solution: Solution | None, began: float, deadline: float, seed: int) -> None:
+        self.compiled, self.graphs = read_problem(problem)
+        self.began, self.deadline = began, deadline
+        s = self.compiled.snapshot
+        self.cost, self.inputs = s.sign * s.cost, coupled_inputs(self.compiled)
+        self.incumbent, self.relaxation = Incumbent(self.compiled, began), Relaxation(self.compiled, seed)
+        self.given = None if solution is None or solution.objective is None else s.sign * solution.objective
+        self.touched: dict[int, list[Place]] = {int(at): [] for at in self.inputs}
+        for t, m in enumerate(self.compiled.maps):
+            for r, at in sorted({(r, int(at)) for (r, _), at in np.ndenumerate(m.index) if int(at) in self.touched}):
+                self.touched[at].append((t, r))
+        self.importance = np.abs(self.cost)
+        if s.rows.shape[0]:
+            self.importance = self.importance + abs(s.rows).max(axis=0).toarray().ravel()
+        self.multipliers = np.zeros(self.inputs.size)
+        self.heap: list[tuple[float, int, Node]] = []
+        self.working: list[Node] = []
+        """Nodes whose children are on their way: they count until all of these are there."""
+        self.settled = np.inf
+        """Weakest bound among the nodes that are split no further."""
+        self.number, self.nodes, self.unbounded = itertools.count(), 0, False
+        self.history: list[tuple[float, float]] = []
+        self._push(self._whole())
+
+    def _whole(self) -> Node:
+        """The root with what costs nothing: every variable at its better bound, outputs by interval arithmetic."""
+        s = self.compiled.snapshot
+        root = Node(s.lower.copy(), s.upper.copy(), -np.inf, whole_box(self.compiled, self.graphs, intervals))
+        whole = self.inputs[s.integer[self.inputs]]
+        root.lower[whole] = np.ceil(s.lower[whole] - TOLERANCE)
+        root.upper[whole] = np.floor(s.upper[whole] + TOLERANCE)
+        lower, upper = root.lower.copy(), root.upper.copy()
+        for (t, r), row in root.rows.items():
+            at, classes = self.compiled.maps[t].output[r], self.compiled.predictors[t].kind == "classification"
+            lower[at] = np.maximum(lower[at], row.low > 0 if classes else row.low)
+            upper[at] = np.minimum(upper[at], row.high > 0 if classes else row.high)
+        used = self.cost != 0
+        value = np.where(self.cost > 0, lower, upper)[used] @ self.cost[used] + s.sign * s.offset
+        root.bound = np.inf if (root.lower > root.upper).any() else value - SLACK * max(1.0, abs(value))
+        return root
+
+    @property
+    def best(self) -> float | None:
+        """The best verified objective known."""
+        own = self.incumbent.objective
+        own = None if own is None else self.compiled.snapshot.sign * own
+        return min((value for value in (self.given, own) if value is not None), default=None)
+
+    @property
+    def enough(self) -> float:
+        """A node with such a bound need not be split."""
+        best = np.inf if self.best is None else self.best - CLOSED * max(1.0, abs(self.best))
+        return min(best, self.settled)
+
+    def bound(self) -> float:
+        """What is proved: the weakest bound of all nodes."""
+        return min([self.settled, *(node.bound for node in self.working), *(self.heap[0][:1] if self.heap else ())])
+
+    def run(self, progress: bool) -> str:
+        """Branch until the bound is good enough or the time is up; the status."""
+        if self.bound() < np.inf:
+            self._start(heapq.heappop(self.heap)[2])
+        if self.unbounded:
+            return "unbounded"
+        with tqdm(disable=not progress, desc="Lagrangian bound", unit=" nodes") as bar:
+            while self.heap and self.heap[0][0] < self.enough:
+                if time.perf_counter() >= self.deadline:
+                    return "time_limit"
+                self._expand()
+                bar.update(self.nodes - bar.n)
+                bar.set_postfix(bound=f"{self.compiled.snapshot.sign * self.bound():.6g}")
+        return "infeasible" if self.bound() == np.inf else "closed"
+
+    def _start(self, root: Node) -> None:
+        """Bound the whole problem, with new forms at the point where the relaxation ended as long as they help."""
+        self.working, jobs = [root], [(root, place) for place in root.rows]
+        self._bound_networks(jobs, steps=0)
+        self.multipliers = best_multipliers(self.compiled, root.rows)
+        self._solve(root)
+        for _ in range(ROUNDS):
+            before = root.bound
+            if root.values is None or before >= self.enough or time.perf_counter() >= self.deadline:
+                break
+            kept = {place: row.forms for place, row in root.rows.items()}
+            self._bound_networks(jobs, STEPS_AT_ROOT)
+            for place, forms in kept.items():
+                root.rows[place] = root.rows[place]._replace(forms=forms + root.rows[place].forms[1:])
+            self._solve(root)
+            if root.bound - before <= HELPS * max(1.0, abs(before)):
+                break
+        self._push(root)
+
+    def _expand(self) -> None:
+        """Split the nodes with the weakest bounds; their children's networks are bounded together."""
+        children: list[tuple[Node, int]] = []
+        while self.heap and self.heap[0][0] < self.enough and len(self.working) < BATCH:
+            node = heapq.heappop(self.heap)[2]
+            self.working.append(node)
+            at = self._branching_input(node)
+            if at is None:
+                self.settled = min(self.settled, node.bound)
+            else:
+                children += [(child, at) for child in self._halves(node, at)]
+        self._bound_networks([(child, place) for child, at in children for place in self.touched[at]], STEPS)
+        for child, _ in children:
+            self._solve(child)
+        self._push(*(child for child, _ in children))
+
+    def _push(self, *nodes: Node) -> None:
+        for node in nodes:
+            heapq.heappush(self.heap, (node.bound, next(self.number), node))
+        self.working = []
+        bound = self.bound()
+        if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
+            self.history.append((time.perf_counter() - self.began, bound))
+
+    def _bound_networks(self, jobs: list[tuple[Node, Place]], steps: int) -> None:
+        """Ranges and forms of network rows on the boxes of their nodes: CROWN's and, after some gradient steps, those
+        with the best slopes at the point where the last relaxation ended."""
+        for t, graph in enumerate(self.graphs):
+            own = [(node, place) for node, place in jobs if place[0] == t]
+            if not own:
+                continue
+            lower = torch.tensor(np.array([self._inputs(place, node.lower) for node, place in own]))
+            upper = torch.tensor(np.array([self._inputs(place, node.upper) for node, place in own]))
+            found = crown(graph, Box(lower, upper))
+            for (node, place), row in zip(own, rows_of(found), strict=True):
+                node.rows[place] = row
+            points = {
+                i: self._inputs(place, node.values) for i, (node, place) in enumerate(own) if node.values is not None
+            }
+            wide = [i for i in points if (lower[i] < upper[i]).any()]
+            if not (steps and wide):
+                continue
+            point = torch.tensor(np.array([points[i] for i in wide])).clamp(lower[wide], upper[wide])
+            region = _At(lower[wide], upper[wide], point)
+            better = optimised_crown(graph, region, steps=steps, known=found[wide].nodes, tighten=False)
+            for i, row in zip(wide, rows_of(better), strict=True):
+                node, place = own[i]
+                node.rows[place] = node.rows[place]._replace(forms=node.rows[place].forms + row.forms)
+
+    def _inputs(self, place: Place, values: np.ndarray) -> np.ndarray:
+        """The inputs of one network row at a full assignment."""
+        where = self.compiled.maps[place[0]]
+        index = where.index[place[1]]
+        return np.where(index >= 0, values[index], where.constant[place[1]])
+
+    def _solve(self, node: Node) -> None:
+        """Improve the bound of a node by its relaxation, whose point may also be a solution."""
+        left = self.deadline - time.perf_counter()
+        if left <= 0:
+            return
+        self.relaxation.reset(node.lower, node.upper)
+        for place, row in node.rows.items():
+            self.relaxation.limit(place, row)
+            for form in row.forms:
+                self.relaxation.add(place, form)
+        fixed = (node.lower == node.upper)[self.inputs].all()
+        solved = self.relaxation.solve(self.cost, left if fixed else max(1.0, SHARE * left))
+        self.nodes += 1
+        node.bound, node.values = max(node.bound, solved.bound), solved.values
+        self.unbounded = node.bound == -np.inf and solved.status in ("unbounded", "inforunbd")
+        if solved.values is not None:
+            self.incumbent.consider(solved.values)
+
+    def _branching_input(self, node: Node) -> int | None:
+        """The input with the widest effect: what it moves its form by over its range, times how wrong the output is."""
+        low, high = node.lower[self.inputs], node.upper[self.inputs]
+        width, size = high - low, np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+        divisible = width > np.where(self.compiled.snapshot.integer[self.inputs], 0.0, NARROW * size)
+        missed = None if node.values is None else np.abs(self.compiled.with_outputs(node.values) - node.values)
+        effect, possible = np.zeros((2, len(node.lower)))
+        for (t, r), row in node.rows.items():
+            outputs, index = self.compiled.maps[t].output[r], self.compiled.maps[t].index[r]
+            slopes = np.maximum(np.abs(row.forms[-1].below), np.abs(row.forms[-1].above))
+            weights = self.importance[outputs]
+            for score, error in ((effect, None if missed is None else missed[outputs]), (possible, row.high - row.low)):
+                if error is not None:
+                    np.add.at(score, index[index >= 0], ((weights * error) @ slopes)[index >= 0])
+        for score in (effect, possible, np.ones(len(node.lower))):
+            gain = np.where(divisible, score[self.inputs] * width, 0.0)
+            if gain.max(initial=0.0) > 0:
+                return int(self.inputs[gain.argmax()])
+        return None
+
+    def _halves(self, node: Node, at: int) -> list[Node]:
+        """The two halves of a node's box: integers at an integer, other inputs in the middle."""
+        middle = 0.5 * (node.lower[at] + node.upper[at])
+        below, above = (np.floor(middle), np.floor(middle) + 1) if self.compiled.snapshot.integer[at] else (middle,) * 2
+        left = Node(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)
+        right = Node(node.lower.copy(), node.upper, node.bound, dict(node.rows), node.values)
+        left.upper[at], right.lower[at] = below, above
+        return [left, right]

@@ -1,0 +1,143 @@
+"""Price coordination on lists: options written down, exact prices, and a slower NN block to compare with."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from ddmip_lib.pricing.oracle import Network, Task, values_and_slopes
+from scipy.optimize import linprog
+from torch import Tensor
+
+
+class Linear(NamedTuple):
+    """The linear program over a list: value, prices, what each block earns, and the share of each option."""
+
+    value: float
+    prices: np.ndarray
+    earned: np.ndarray
+    shares: np.ndarray
+
+
+@dataclass(frozen=True)
+class Listed:
+    r"""Options written down: `block`, `value` and `use` of each, and the capacities; choosing nothing is allowed.
+
+    >>> listed = hand_market()
+    >>> listed.linear().value, listed.best()
+    (2.5, 2.0)
+    """
+
+    block: Any
+    value: Any
+    use: Any
+    capacities: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "block", np.asarray(self.block, dtype=int))
+        for name in ("value", "use", "capacities"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=float))
+
+    @property
+    def n(self) -> int:
+        return int(self.block.max()) + 1
+
+    def profits(self, prices: Any) -> np.ndarray:
+        r"""$v_o - \pi^\top r_o$ of every option."""
+        return self.value - self.use @ np.asarray(prices, dtype=float)
+
+    def demand(self, prices: Any) -> tuple[float, np.ndarray, np.ndarray]:
+        r"""The dual function $\theta(\pi)$, its subgradient $R - \sum_i r_i$, and the options bought (-1: none)."""
+        profits, bought = self.profits(prices), np.full(self.n, -1)
+        for i in range(self.n):
+            mine = np.flatnonzero(self.block == i)
+            best = mine[profits[mine].argmax()]
+            bought[i] = best if profits[best] > 0 else -1
+        taken = bought[bought >= 0]
+        value = float(np.asarray(prices) @ self.capacities + profits[taken].sum())
+        return value, self.capacities - self.use[taken].sum(axis=0), bought
+
+    def linear(self) -> Linear:
+        """The linear program over these options."""
+        own = (self.block == np.arange(self.n)[:, None]).astype(float)
+        upper = np.concatenate([self.capacities, np.ones(self.n)])
+        result = linprog(-self.value, np.vstack([self.use.T, own]), upper, method="highs")
+        multipliers, m = -result.ineqlin.marginals, len(self.capacities)
+        return Linear(0.0 - float(result.fun), multipliers[:m], multipliers[m:], result.x)
+
+    def best(self) -> float:
+        """The largest value of a choice, by trying all."""
+        ways = [[-1, *np.flatnonzero(self.block == i)] for i in range(self.n)]
+        values = []
+        for choice in itertools.product(*ways):
+            taken = [o for o in choice if o >= 0]
+            if (self.use[taken].sum(axis=0) <= self.capacities + 1e-9).all():
+                values.append(self.value[taken].sum())
+        return float(max(values))
+
+    def generate(
+        self, smoothing: float = 0.0, joint: bool = False, rounds: int = 200
+    ) -> list[tuple[float, np.ndarray, float]]:
+        r"""Column generation from an empty pool: (value of the linear program, its prices, $\theta$ there) by rounds.
+
+        Blocks buy at smoothed prices $\pi \leftarrow s\,\pi + (1 - s)\,\pi^{LP}$, and at the program's own where
+        that brings nothing new. With `joint`, what all blocks buy together is one option, as if they were one block.
+
+        >>> [round(value, 3) for value, _, _ in hand_market().generate()]
+        [0.0, 1.5, 2.5]
+        """
+        none = Listed([0 if joint else self.n - 1], [0.0], 0 * self.capacities[None], self.capacities)
+        found, pool, seen = [], none, np.zeros(len(self.capacities))
+        for _ in range(rounds):
+            lp = pool.linear()
+            found.append((lp.value, lp.prices, self.demand(lp.prices)[0]))
+            if found[-1][2] - lp.value <= 1e-9 * max(1.0, lp.value):
+                break
+            seen = smoothing * seen + (1 - smoothing) * lp.prices
+            for prices in (seen, lp.prices):
+                bought = self.demand(prices)[2]
+                taken = bought[bought >= 0]
+                block, value, use = self.block[taken], self.value[taken], self.use[taken]
+                if joint:
+                    block, value, use = np.zeros(1, int), value.sum(keepdims=True), use.sum(axis=0, keepdims=True)
+                if (value - use @ lp.prices - lp.earned[block]).max(initial=0.0) > 1e-9:
+                    break
+            block, value, use = (np.concatenate(p) for p in ((pool.block, block), (pool.value, value), (pool.use, use)))
+            pool = Listed(block, value, use, self.capacities)
+        return found
+
+
+def hand_market() -> Listed:
+    """Three samples, two resources of which there are 2 and 4, two treatments for each sample."""
+    return Listed([0, 0, 1, 1, 2, 2], np.ones(6), [[1, 0], [0, 4], [2, 1], [0, 4], [2, 0], [1, 2]], [2, 4])
+
+
+def random_market(n: int, m: int, each: int, seed: int, scale: float = 0.25) -> Listed:
+    """`each` options for n blocks, values and uses at random, capacities a share `scale` of what all would use."""
+    draw = np.random.default_rng(seed)
+    use = draw.exponential(size=(n * each, m)) * (draw.random((n * each, m)) < 0.5)
+    return Listed(np.repeat(np.arange(n), each), draw.uniform(0.5, 1.5, n * each), use, np.full(m, scale * n))
+
+
+def adam_search(
+    network: Network, task: Task, u: Tensor, steps: int, rate: float = 0.05, weight: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    r"""Adam with a projection on $\pi^\top r(u) + w \max(0, \text{margin} - f(u))$: the cheapest point of class 1 on
+    its path, and its profit (minus infinity where there was none)."""
+    u = u.clone().requires_grad_(True)
+    adam, best, most = torch.optim.Adam([u], lr=rate), u.detach().clone(), torch.full((len(u),), -torch.inf)
+    most = most.to(u.dtype)
+    for _ in range(steps + 1):
+        output, slope = values_and_slopes(network, u)
+        with torch.no_grad():
+            profit = task.profit(u, output)
+            better = profit > most
+            best, most = torch.where(better[:, None], u, best), torch.where(better, profit, most)
+            rises = torch.where(u > task.base, task.up, torch.where(u < task.base, -task.down, 0.0))
+            u.grad = rises - weight * slope * (output < task.margin)[:, None]
+            adam.step()
+            u.clamp_(task.lower, task.upper)
+    return best, most

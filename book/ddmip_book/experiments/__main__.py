@@ -1,0 +1,127 @@
+"""``python -m ddmip_book.experiments run|status|table|verify|add``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+from .grids import EXPERIMENTS, PROFILES, grid
+from .results import Results
+from .rows import Row, solver_hash
+from .runner import expected_seconds, missing, run
+from .store import Store, results_folder
+from .verify import verify_rows
+from .worker import CaseFailed
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("run", help="run what is missing of an experiment, and resume where it was stopped")
+    one.add_argument("experiment", choices=EXPERIMENTS)
+    one.add_argument("--profile", choices=PROFILES, default="quick")
+    one.add_argument("--workers", type=int, default=1, help="runs side by side; timed runs want one")
+    one.add_argument("--device", default="cpu")
+    one.add_argument("--memory", type=float, default=8192.0, help="MiB that one run may hold")
+    one.add_argument("--only", default="", help="only cases whose key contains this")
+    status = commands.add_parser("status", help="what is done, what is missing, what is stale")
+    status.add_argument("--missing", action="store_true", help="name every missing case")
+    table = commands.add_parser("table", help="means over the seeds, one line for each setting")
+    table.add_argument("experiment", choices=EXPERIMENTS)
+    check = commands.add_parser("verify", help="recompute stored objectives from points and weights")
+    check.add_argument("experiments", nargs="*", help="some of " + ", ".join(EXPERIMENTS))
+    add = commands.add_parser("add", help="take over rows of a file that another machine wrote")
+    add.add_argument("file", type=Path)
+    for each in (one, status, table, check, add):
+        each.add_argument("--folder", type=Path, default=None, help="instead of data/results")
+    options = parser.parse_args(argv)
+    unknown = [name for name in getattr(options, "experiments", []) if name not in EXPERIMENTS]
+    if unknown:
+        parser.error(f"there is no experiment {', '.join(unknown)}: choose among {', '.join(EXPERIMENTS)}")
+    return options
+
+
+def _status(folder: Path, name_missing: bool) -> None:
+    for experiment in EXPERIMENTS:
+        cases, rows = grid(experiment, "full"), Store(experiment, folder).rows()
+        left = missing(cases, rows)
+        keys = {case.key for case in cases}
+        stale = sum(row.provenance["solvers"] != solver_hash() for row in rows)
+        hours = sum(expected_seconds(case, rows) for case in left) / 3600
+        word = "complete" if not left else f"{len(left)} missing, about {hours:.1f} h one at a time"
+        print(f"{experiment}  {len(cases) - len(left)} of {len(cases)} cases: {word}")
+        if stale:
+            print(f"    {stale} rows come from other code of the solvers")
+        extra = sum(row.key not in keys for row in rows)
+        if extra:
+            print(f"    {extra} rows belong to no case of the full profile")
+        for (method, device), number in Counter((case.method, case.device) for case in left).items():
+            print(f"    missing: {number} x {method} on {device}")
+        if name_missing:
+            for case in left:
+                print(f"      {case.key}")
+
+
+def _table(rows: list[Row]) -> None:
+    results, names = Results(rows), ("problem", "network", "size", "method", "device")
+    columns = {"objective": 11, "objective_last": 16, "bound": 9, "seconds": 9, "converged": 11}
+    heads = "".join(f"{name:>{width}}" for name, width in columns.items())
+    print(f"{'setting':<28}{'method':<20}{'runs':>5}{heads}")
+    for setting in dict.fromkeys(tuple(getattr(row, name) for name in names) for row in rows):
+        cell = results.where(**dict(zip(names, setting, strict=True)))
+        numbers = "".join(f"{cell.values(name).mean():>{width}.4g}" for name, width in columns.items())
+        problem, network, size, method, device = setting
+        name = f"{problem} {network} {size}" + ("" if device == "cpu" else f" {device}")
+        print(f"{name:<28}{method:<20}{len(cell):>5}{numbers}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Carry out one command; the exit status is 1 where something failed or a stored row is wrong."""
+    options = _arguments(argv)
+    folder = options.folder or results_folder(writing=options.command in ("run", "add"))
+    if options.command == "run":
+        try:
+            found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
+                       options.memory, only=options.only)  # fmt: skip
+        except (CaseFailed, ValueError) as problem:
+            print(problem, file=sys.stderr)
+            return 1
+        print(f"{len(found)} rows in {Store(options.experiment, folder).path}")
+    elif options.command == "status":
+        _status(folder, options.missing)
+    elif options.command == "table":
+        _table(Store(options.experiment, folder).rows())
+    elif options.command == "verify":
+        known = [row for name in EXPERIMENTS for row in Store(name, folder).rows()]
+        rows = [row for row in known if row.experiment in (options.experiments or EXPERIMENTS)]
+        good, bad, skipped = verify_rows(rows, folder / "networks", known=known)
+        print(f"{good} rows hold, {bad} are wrong, {skipped} could not be checked here")
+        return int(bad > 0)
+    else:
+        _add(options.file, folder)
+    return 0
+
+
+def _add(file: Path, folder: Path) -> None:
+    found = Store(file.stem, file.parent).rows()
+    for experiment in {row.experiment for row in found}:
+        store = Store(experiment, folder)
+        with store.writing():
+            known = {row.key for row in store.rows()}
+            new = [row for row in found if row.experiment == experiment and row.key not in known]
+            for row in new:
+                store.append(row)
+        print(f"{len(new)} rows added to {store.path}")
+
+
+if __name__ == "__main__":
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough: `... table e1 | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status)

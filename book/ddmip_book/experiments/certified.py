@@ -1,0 +1,50 @@
+"""Price coordination and its certificate as one method."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from ddmip_lib.certificates import Certificate, certify
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.model.solution import Solution
+from ddmip_lib.pricing.coordination import PriceCoordination
+
+FINDING = 60.0
+"""Seconds that price coordination gets at most; the certificate has the rest."""
+HISTORY = 60
+"""At most so many improvements of the bound are kept."""
+
+
+class Certified:
+    """A solution by price coordination, and then the bound that `certify` proves until the time is over."""
+
+    method = "price coordination and certificate"
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """Both parts count in `seconds` and in the time limit."""
+        began = time.perf_counter()
+        found = PriceCoordination(device=self.device).solve(problem, min(FINDING, time_limit), seed, progress)
+        left = time_limit - (time.perf_counter() - began)
+        certified = certify(problem, found, time_limit=left, device=self.device, seed=seed, progress=progress)
+        return replace(certified, method=self.method, seconds=time.perf_counter() - began)
+
+
+def summary(certificate: Certificate) -> dict[str, Any]:
+    """What a row keeps of a certificate."""
+    step = max(1, len(certificate.history) // HISTORY)
+    kept = [*certificate.history[:-1:step], certificate.history[-1]]
+    return {
+        "bound": certificate.bound,
+        "blocks": len(certificate.closed),
+        "closed": int(certificate.closed.sum()),
+        "methods": dict(sorted(Counter(certificate.method).items())),
+        "nodes": certificate.nodes,
+        "seconds": round(certificate.seconds, 3),
+        "history": [[round(seconds, 2), round(bound, 4)] for seconds, bound in kept],
+    }

@@ -1,0 +1,176 @@
+"""One function from a case to a row."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from ddmip_lib.certificates import Certificate
+from ddmip_lib.data import Dataset, draw_nonpotable, load_water
+from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model.instance import Compiled
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.model.solution import Solution
+from ddmip_lib.pricing.market import Rounds
+from ddmip_lib.problems import site_care, tree_planting, water_potability
+from torch import nn
+
+from .case import Case
+from .certified import summary
+from .methods import solver_of
+from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
+from .rows import Row, encode, provenance, rounded
+
+TRACE = 100
+"""At most so many iterations are kept in a row."""
+WARM_UP_SECONDS = 0.5
+"""Enough to load code and kernels: every method finishes what it begins with, an iteration or a model."""
+CONVERGED = 1e-4
+WATER = {"water": False, "water_repeated": True}
+"""Problems on the water data, and whether their samples are drawn with replacement."""
+
+
+def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
+    """The case's problem (with another size: its small sibling)."""
+    size = case.size if size is None else size
+    if case.problem in WATER:
+        return water_potability(n=size, net=nets[0], seed=case.seed, repeat=WATER[case.problem])
+    builders: dict[str, Callable[..., NeuralMIP]] = {"trees": tree_planting, "site_care": site_care}
+    return builders[case.problem](grid=size, nets=nets, seed=case.seed)
+
+
+def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: Callable[[], Any] = lambda: None) -> Row:
+    """Train or load, warm up on a two-sample sibling, solve, and write down what came of it.
+
+    `weights` is the folder of stored networks; `ready` is called when the timed part begins.
+    """
+    nets, data = networks_of(case, weights), data_sets(case)
+    solver = solver_of(case.method, case.device)
+    problem = build(case, nets)
+    untreated = _untreated(problem)
+    solver.solve(build(case, nets, 2), time_limit=WARM_UP_SECONDS, seed=case.seed)
+    ready()
+    cpu = time.process_time()
+    solution = solver.solve(problem, time_limit=case.time_limit, seed=case.seed)
+    cpu = time.process_time() - cpu
+    total = sum(map(parameters, nets))
+    return Row(
+        key=case.key,
+        **case.setting(),
+        status=solution.status,
+        objective=solution.objective,
+        untreated=untreated,
+        bound=solution.bound,
+        seconds=solution.seconds,
+        cpu_seconds=rounded(cpu),
+        objective_last=solution.objective_last,
+        **_of_history(solution),
+        build_seconds=solution.details.get("build_seconds"),
+        solve_seconds=solution.details.get("solve_seconds"),
+        peak_memory=_peak_memory(),
+        parameters=total,
+        test_score=_score(nets),
+        incumbents=[[rounded(t) or 0.0, value] for t, value in _incumbents(solution)],
+        details=_scalars(solution),
+        weights={
+            "files": list(data) if all(parameters(net) <= LARGEST_STORED for net in nets) else [],
+            "sha256": digest(nets),
+        },
+        point=_point(case, problem, solution),
+        provenance=provenance([each.provenance for each in data.values()], case.device, workers),
+    )
+
+
+def _untreated(problem: NeuralMIP) -> float | None:
+    incumbent = Incumbent(Compiled(problem.model, problem.predictors), 0.0)
+    incumbent.consider_start(problem.start, 50.0)
+    return incumbent.objective
+
+
+def _of_history(solution: Solution) -> dict[str, Any]:
+    """Iterations, last residuals, seconds in each block, and a trace of at most `TRACE` iterations."""
+    history = solution.history
+    if not len(history):
+        return {"iterations": solution.details.get("steps")}
+    last = history[-1]
+    kept = np.unique(np.linspace(0, len(history) - 1, min(TRACE, len(history))).astype(int))
+    residuals: dict[str, Any] = {}
+    names: tuple[str, ...] = ("k", "seconds", "lp_value", "incumbent", "options", "new")
+    if not isinstance(history, Rounds):
+        names = ("k", "seconds", "primal_residual", "dual_residual", "objective")
+        residuals = {
+            "converged": bool(last.primal_residual < CONVERGED),
+            "primal_residual": rounded(last.primal_residual),
+            "dual_residual": rounded(last.dual_residual),
+        }
+    return residuals | {
+        "iterations": len(history),
+        "seconds_mip": rounded(float(history["seconds_mip"].sum())),
+        "seconds_nn": rounded(float(history["seconds_nn"].sum())),
+        "trace": {name: [rounded(v) for v in history[name][kept]] for name in names},
+    }
+
+
+def _incumbents(solution: Solution) -> list[tuple[float, float]]:
+    found: list[tuple[float, float]] = solution.details.get("incumbents", [])
+    return found
+
+
+def _scalars(solution: Solution) -> dict[str, Any]:
+    kept = {k: v for k, v in solution.details.items() if isinstance(v, (bool, int, float, str))}
+    scalars: dict[str, Any] = {k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()}
+    if "prices" in solution.details:
+        scalars["prices"] = [rounded(price) for price in solution.details["prices"]]
+    if isinstance(solution.details.get("certificate"), Certificate):
+        scalars["certificate"] = summary(solution.details["certificate"])
+    return scalars
+
+
+def _peak_memory() -> float:
+    """MiB. On Linux by the process itself: what `getrusage` says includes the process that started this one."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        kib = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return round(int(kib) / 2**10, 1)
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 1)  # macOS counts in bytes
+
+
+def _score(nets: list[nn.Module]) -> float:
+    scores = [v for net in nets for k, v in net.__dict__["report"].items() if k.startswith("test_")]
+    return float(np.mean(scores))
+
+
+def samples(data: Dataset, rows: np.ndarray, net: nn.Module) -> np.ndarray:
+    """The instance's samples as the network sees them, from indices into the complete rows."""
+    mean, std = net.__dict__["mean"], net.__dict__["std"]
+    return np.asarray((data.features[rows] - mean) / std)
+
+
+def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]:
+    """What `verify` needs, without any value of the data: adjustments and row numbers, or the model's variables."""
+    if solution.values is None:
+        return {}
+    if case.problem not in WATER:
+        return {"values": encode(solution.values), "dtype": "float64"}
+    data = load_water()
+    drawn = draw_nonpotable(data, case.size, case.seed, WATER[case.problem])
+    net = problem.predictors[0].net
+    exact = solution.inputs[0] - samples(data, drawn, net)
+    short = exact.astype(np.float32)
+    kept = short if potable(net, samples(data, drawn, net) + short) == solution.objective else exact
+    return {
+        "rows": data.row_numbers[drawn].tolist(),
+        "adjustments": encode(kept),
+        "dtype": str(kept.dtype),
+    }
+
+
+def potable(net: nn.Module, x: np.ndarray) -> int:
+    """How many rows of `x` the network calls potable, in float64."""
+    with torch.no_grad():
+        return int((net(torch.from_numpy(np.asarray(x, dtype=np.float64))) > 0).sum())

@@ -1,0 +1,288 @@
+"""The claims ledger: every claim of the paper, its verdict, and the evidence that the verdict rests on.
+
+``book/claims.yml`` states the verdicts. A check (`ddmip_book.experiments.claims`) computes its own; a claim box of a
+chapter has one in the chapters' words; `Ledger.contradictions` lists all that does not agree. Needs PyYAML, which comes
+with the extra ``book``.
+
+    python -m ddmip_book.experiments.ledger book/claims.yml
+
+writes into the file the verdicts of open claims that the stored rows now decide, and prints what contradicts what.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .claims import CHECKS, VERDICTS, Finding
+from .grids import EXPERIMENTS
+from .results import Results, load
+
+KINDS = ("theory", "experiment", "consistency")
+OPEN = "open"
+"""Stated for a claim that the stored rows are to decide: its check's verdict is shown, once it has one."""
+MARKS = {**dict(zip(VERDICTS, "✔◐○✘", strict=True)), OPEN: "…"}
+IN_BOXES = {
+    "holds": "confirmed",
+    "holds with changes": "confirmed with changes",
+    "not shown": "not reproduced",
+    "new": "confirmed",
+}
+"""The words of the claim boxes in the ledger's; `fails` depends on the kind, see `Box.verdict`."""
+BOX = re.compile(r"```\{admonition\} Claim ([\w-]+)\. [^\n]+\n:class: claim\n:name: claim-[\w-]+\n(.*?)```", re.DOTALL)
+STATEMENT = re.compile(r"\{prf:(?:theorem|lemma|proposition|corollary)\} ([^\n]*)\n:label: (\S+)")
+SIGNS = {"equals": "=", "min": "≥", "max": "≤", "at_least": "≥", "at_most": "≤"}
+SHOWN = 3
+"""So many headline numbers are shown for a claim; the box has all."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One entry of ``book/claims.yml``."""
+
+    id: str
+    part: str
+    says: str
+    quote: str
+    place: str
+    kind: str
+    verdict: str
+    why: str
+    proof: list[str] = field(default_factory=list)
+    cells: dict[str, list[str]] = field(default_factory=dict)
+    check: str | None = None
+    ours: bool = False
+
+
+@dataclass(frozen=True)
+class Box:
+    """A claim box of a chapter."""
+
+    chapter: str
+    word: str
+    keys: list[str]
+
+    def verdict(self, kind: str) -> str:
+        """In the ledger's words: what fails is false if refuted on paper, not reproduced if an experiment.
+
+        >>> Box("09_convergence", "fails", []).verdict("theory"), Box("12_e1", "fails", []).verdict("experiment")
+        ('false', 'not reproduced')
+        """
+        if self.word == "fails":
+            return "not reproduced" if kind == "experiment" else "false"
+        return IN_BOXES[self.word]
+
+
+def read_claims(path: Path | str) -> list[Claim]:
+    """The claims of a ledger file, in its order.
+
+    An unknown field, kind, verdict or check, a claim without evidence and a number used twice are errors.
+    """
+    claims = [
+        Claim(part=part, **entry)
+        for part, entries in yaml.safe_load(Path(path).read_text()).items()
+        for entry in entries
+    ]
+    for claim in claims:
+        if claim.verdict not in MARKS:
+            words = ", ".join(MARKS)
+            raise ValueError(f"claim {claim.id}: verdict {claim.verdict!r}; write one of {words} ('false' in quotes).")
+        if claim.kind not in KINDS or (claim.check is not None and claim.check not in CHECKS):
+            raise ValueError(f"claim {claim.id}: kind {claim.kind!r} or check {claim.check!r} is unknown.")
+        if not (claim.proof or claim.cells or claim.check):
+            raise ValueError(f"claim {claim.id} has no evidence: give it a proof, cells or a check.")
+    twice = [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]
+    if twice:
+        raise ValueError(f"claims listed twice: {', '.join(twice)}.")
+    return claims
+
+
+def _text(notebook: Path) -> str:
+    cells = json.loads(notebook.read_text())["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+def read_boxes(book: Path) -> dict[str, Box]:
+    """The claim boxes of all chapters, by number in lower case."""
+    boxes = {}
+    for path in sorted(book.glob("[0-9]*.ipynb")):
+        for name, body in BOX.findall(_text(path)):
+            said = dict(re.findall(r"\*\*(Verdict|Checked by)\*\*: (.+)", body))
+            keys = re.findall(r"`(\w+)`", said["Checked by"])
+            boxes[name.lower()] = Box(path.stem, said["Verdict"].rstrip(". "), keys)
+    return boxes
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Claims beside their evidence; made by `Ledger.read`."""
+
+    claims: list[Claim]
+    boxes: dict[str, Box]
+    statements: dict[str, tuple[str, str]]
+    """Label of a proved statement: its title and its chapter."""
+    rules: Mapping[str, Mapping[str, Any]]
+    """The asserted headline numbers by chapter."""
+    findings: dict[str, Finding]
+    """By claim."""
+
+    @classmethod
+    def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
+        """The ledger of the book in that folder, its checks computed on the stored rows."""
+        claims = read_claims(book / "claims.yml")
+        computed = {name: CHECKS[name](stored) for name in {c.check for c in claims if c.check}}
+        statements = {
+            label: (title, path.stem)
+            for path in sorted(book.glob("[0-9]*.ipynb"))
+            for title, label in STATEMENT.findall(_text(path))
+        }
+        findings = {c.id: computed[c.check] for c in claims if c.check}
+        return cls(claims, read_boxes(book), statements, rules, findings)
+
+    @property
+    def parts(self) -> list[str]:
+        return list(dict.fromkeys(claim.part for claim in self.claims))
+
+    def counts(self, by: str = "kind") -> dict[str, Counter[str]]:
+        """How often each verdict occurs, by kind or part; claims that are ours are not the paper's, and left out."""
+        found: dict[str, Counter[str]] = {}
+        for claim in self.claims:
+            if not claim.ours:
+                found.setdefault(getattr(claim, by), Counter())[self.verdict(claim)] += 1
+        return found
+
+    def verdict(self, claim: Claim) -> str:
+        """The verdict stated, or for an open claim the one that its check has come to."""
+        finding = self.findings.get(claim.id)
+        return finding.verdict if claim.verdict == OPEN and finding and finding.verdict else claim.verdict
+
+    def contradictions(self) -> list[str]:
+        """Every disagreement between a verdict and its evidence, a sentence each."""
+        known = {claim.id for claim in self.claims}
+        found = [f"chapter {box.chapter} examines {name}, which the ledger lacks" for name, box in self.boxes.items()
+                 if name not in known]  # fmt: skip
+        for claim in self.claims:
+            found += [f"claim {claim.id}: {problem}" for problem in self._problems(claim)]
+        return found
+
+    def _problems(self, claim: Claim) -> list[str]:
+        finding, box, found = self.findings.get(claim.id), self.boxes.get(claim.id), []
+        stated, shown = claim.verdict, self.verdict(claim)
+        if finding is None and stated == OPEN:
+            found.append("it is open, but has no check that could decide it")
+        if finding is not None and finding.verdict not in (None, shown):
+            found.append(f"the ledger says {shown}, its check {finding.verdict}")
+        if finding is not None and finding.open and stated != OPEN:
+            found.append(f"{stated} is stated, but its check has {finding.have} of {finding.need} runs")
+        if box is not None and shown != OPEN and box.verdict(claim.kind) != shown:
+            found.append(f"the ledger says {shown}, the box in {box.chapter} {box.word!r}")
+        if box is not None and box.chapter in claim.cells and set(box.keys) != set(claim.cells[box.chapter]):
+            found.append(f"the box in {box.chapter} is checked by other numbers")
+        for chapter, keys in claim.cells.items():
+            missing = sorted(set(keys) - set(self.rules.get(chapter, {})))
+            found += [f"{key} of {chapter} is not asserted" for key in missing]
+        return found + [f"{label} is proved nowhere" for label in claim.proof if label not in self.statements]
+
+    def table(self, part: str) -> str:
+        """The claims of a part of the paper as a Markdown table of two columns, which fits a phone."""
+        lines = ["| The paper | Verdict and evidence |", "|:--|:--|"]
+        for claim in (claim for claim in self.claims if claim.part == part):
+            quote = f" “{claim.quote}”" if claim.quote else ""
+            said = f"**{claim.id}.** {claim.says}.{quote} *{claim.place}*"
+            evidence = "; ".join(self._evidence(claim))
+            shown = f"{MARKS[self.verdict(claim)]} **{self.verdict(claim)}**. {claim.why} {evidence}."
+            lines.append(f"| {_plain(said)} | {_plain(shown)} |")
+        return "\n".join(lines)
+
+    def _evidence(self, claim: Claim) -> list[str]:
+        found = [f"**Computed**: {finding.text}"] if (finding := self.findings.get(claim.id)) is not None else []
+        proved: dict[str, list[str]] = {}
+        for label in claim.proof:
+            title, chapter = self.statements[label]
+            proved.setdefault(chapter, []).append(f"*{title}*")
+        word = "Proved" if self.verdict(claim) == "confirmed" else "What holds is proved"
+        found += [f"**{word}** in {_link(chapter)}: {', '.join(titles)}" for chapter, titles in proved.items()]
+        box = self.boxes.get(claim.id)
+        where = "" if box is None else f"[claim box](#claim-{claim.id})"
+        for chapter, keys in claim.cells.items():
+            numbers = [f"`{key}` {rule_text(self.rules[chapter][key])}" for key in keys]
+            rest = [f"{len(numbers) - SHOWN} more"] if len(numbers) > SHOWN else []
+            place = _link(chapter) + (f" ({where})" if box is not None and box.chapter == chapter else "")
+            found.append(f"**Asserted** in {place}: " + ", ".join(numbers[:SHOWN] + rest))
+        elsewhere = box is not None and box.chapter not in claim.cells
+        return [*found, f"{where} in {_link(box.chapter)}"] if box is not None and elsewhere else found
+
+
+def rule_text(rule: Mapping[str, Any]) -> str:
+    """What a rule of ``tests/headline.yml`` demands, in signs.
+
+    >>> rule_text({"min": 0.4, "max": 1e-6, "at_most": "other"})
+    '≥ 0.4, ≤ 1e-06, ≤ `other`'
+    """
+    own = {**rule, **rule.get("real", {})}
+    shown = {k: f"`{v}`" if isinstance(v, str) else _number(v) for k, v in own.items() if k in SIGNS}
+    return ", ".join(f"{SIGNS[word]} {value}" for word, value in shown.items())
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _link(chapter: str) -> str:
+    name = f"Chapter {int(chapter[:2])}" if chapter[:2].isdigit() else f"the {chapter}"
+    return f"[{name}]({chapter}.ipynb)"
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("..", ".").replace("?.", "?")
+
+
+def stored_rows() -> Results:
+    """The stored rows of all experiments."""
+    return Results([row for experiment in EXPERIMENTS for row in load(experiment)])
+
+
+def settle(text: str, findings: Mapping[str, Finding]) -> str:
+    """A ledger file with the verdicts of its open claims filled in where their checks are decided.
+
+    >>> settle("- id: e1-1\\n  kind: experiment\\n  verdict: open\\n", {"e1-1": Finding("", "false")})
+    "- id: e1-1\\n  kind: experiment\\n  verdict: 'false'\\n"
+    """
+
+    def decided(match: re.Match[str]) -> str:
+        finding = findings.get(match[2])
+        if finding is None or finding.verdict is None:
+            return match[0]
+        return match[1] + (f"'{finding.verdict}'" if finding.verdict == "false" else finding.verdict)
+
+    return re.sub(r"(- id: '?([\w-]+)'?\n(?:(?!\s*- id:).*\n)*?\s*verdict: )open", decided, text)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Settle a ledger's file by the stored rows, and print what contradicts it; 1 where something does."""
+    parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments.ledger", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("file", type=Path, help="the ledger: book/claims.yml")
+    path = parser.parse_args(argv).file.resolve()
+    if not path.is_file():
+        parser.error(f"there is no file {path}: name the ledger, book/claims.yml in the repository")
+    rules = yaml.safe_load((path.parents[1] / "tests" / "headline.yml").read_text())
+    stored = stored_rows()
+    before = Ledger.read(path.parent, rules, stored)
+    path.write_text(settle(path.read_text(), before.findings))
+    ledger = Ledger.read(path.parent, rules, stored)
+    print("\n".join(ledger.contradictions()) or "nothing contradicts the ledger")
+    return int(bool(ledger.contradictions()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

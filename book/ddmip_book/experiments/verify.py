@@ -1,0 +1,103 @@
+"""Recomputing stored results: from row numbers, adjustments and weights, by another way than the solvers took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+from ddmip_lib.data import draw_nonpotable, load_water
+from torch import nn
+
+from .execute import WATER, build, potable, samples
+from .networks import data_sets, digest, networks_of
+from .rows import Row, decode
+
+BUDGET = 2.0
+TOLERANCE = 1e-5
+
+
+class NotVerifiable(RuntimeError):
+    """The row cannot be recomputed here: other data, or weights that are not stored and train differently here."""
+
+
+def verify_row(row: Row, weights: Path) -> str | None:
+    """What is wrong with a row, or None; raises `NotVerifiable` where data or weights are not here."""
+    if row.objective is not None and row.bound is not None and row.bound < row.objective - TOLERANCE:
+        return f"its bound {row.bound} is below its objective {row.objective}"
+    if row.objective is None:
+        return None if not row.point else "it has a point but no objective"
+    case = row.case
+    here = [data.provenance["sha256"] for data in data_sets(case).values()]
+    if here != [data["sha256"] for data in row.provenance["data"]]:
+        raise NotVerifiable("it belongs to other data: set DDMIP_DATA_DIR to the folder of the real files")
+    nets = networks_of(case, weights)
+    if digest(nets) != row.weights["sha256"]:
+        stored = "the stored weights are not those of this row" if row.weights["files"] else None
+        if stored:
+            return stored
+        raise NotVerifiable("its network is too large to be stored, and training it here gives other weights")
+    found = _water(row, nets[0]) if row.problem in WATER else _by_model(row, nets)
+    if isinstance(found, str):
+        return found
+    if abs(found - row.objective) > TOLERANCE * max(1.0, abs(row.objective)):
+        return f"its objective is {row.objective}, recomputed {found}"
+    return None
+
+
+def _water(row: Row, net: nn.Module) -> float | str:
+    """Count what the network calls potable, and look at every budget, in plain numpy."""
+    data = load_water()
+    place = {int(number): at for at, number in enumerate(data.row_numbers)}
+    at = np.array([place[number] for number in row.point["rows"]])
+    if (at != draw_nonpotable(data, row.size, row.seed, WATER[row.problem])).any():
+        return "its samples are not those that its seed draws"
+    moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
+    spent = max(np.maximum(moved, 0).sum(axis=0).max(), np.maximum(-moved, 0).sum(axis=0).max())
+    if spent > BUDGET + TOLERANCE:
+        return f"it spends {spent} of a budget of {BUDGET}"
+    return float(potable(net, samples(data, at, net) + moved))
+
+
+def _by_model(row: Row, nets: list[nn.Module]) -> float | str:
+    check = build(row.case, nets).verify(decode(row.point["values"], row.point["dtype"]))
+    return check.objective if check.feasible else f"its point is not feasible: {check}"
+
+
+def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:
+    """By key: bounds (all problems here maximise) that a verified objective of any run on the same instance and weights
+    exceeds."""
+    instances: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        same = (row.problem, row.network, row.size, row.seed, row.weights.get("sha256"))
+        instances.setdefault(same, []).append(row)
+    found = {}
+    for group in instances.values():
+        best = max(group, key=lambda row: -np.inf if row.objective is None else row.objective)
+        for row in group:
+            slack = TOLERANCE * max(1.0, abs(best.objective or 0.0))
+            if row.bound is not None and best.objective is not None and best.objective > row.bound + slack:
+                found[row.key] = f"its bound {row.bound} is below the objective {best.objective} of {best.key}"
+    return found
+
+
+def verify_rows(
+    rows: list[Row], weights: Path, say: Callable[[str], object] = print, known: Iterable[Row] = ()
+) -> tuple[int, int, int]:
+    """Check rows one by one, and bounds against these and all `known` rows; how many hold, are wrong, cannot be checked
+    here."""
+    good = bad = skipped = 0
+    beaten = beaten_bounds([*rows, *known])
+    for row in rows:
+        try:
+            problem = beaten.get(row.key) or verify_row(row, weights)
+        except NotVerifiable as why:
+            skipped += 1
+            say(f"not checked  {row.key}: {why}")
+            continue
+        if problem is None:
+            good += 1
+        else:
+            bad += 1
+            say(f"WRONG        {row.key}: {problem}")
+    return good, bad, skipped

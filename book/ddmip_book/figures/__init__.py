@@ -1,0 +1,1 @@
+"""The figures that the chapters draw, one file a chapter, on one small kit."""

@@ -1,0 +1,176 @@
+"""Figures of certificates: one block in the plane, many blocks, the bound by time, and the certified grid of E1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from ddmip_lib.bounds import Bounds, Graph
+from ddmip_lib.certificates.losses import Losses
+from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, PALE_BLUE, PALE_RED, RED
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ..experiments.grids import E1_NETWORKS, E1_SIZES
+from ..experiments.results import Results
+from ..experiments.rows import Row
+
+
+def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str, tuple[Bounds, float]]) -> Figure:
+    """A sample in the plane: where the class is 1, the ball, the line that a form proves, and the ball proven empty.
+
+    >>> from ddmip_lib.bounds import Box, crown
+    >>> from ddmip_book.examples.certificates import plane_graph, plane_losses
+    >>> graph, losses = plane_graph(), plane_losses()
+    >>> panels = {"box": (crown(graph, Box(losses.lower, losses.upper)), 0.0)}
+    >>> len(plot_plane(graph, losses, 0.5, panels).axes)
+    1
+    """
+    figure, grid = plt.subplots(1, len(panels), figsize=(6.8, 3.3), sharey=True, squeeze=False)
+    ends = losses.lower[0].tolist(), losses.upper[0].tolist()
+    x, y = (torch.linspace(low, high, 121, dtype=torch.float64) for low, high in zip(*ends, strict=True))
+    points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)
+    output, cost = graph(points)[..., 0].numpy(), losses.cost(points).numpy()
+    for axes, (title, (bounds, proven)) in zip(grid.flat, panels.items(), strict=True):
+        yes = axes.contourf(x, y, output, levels=[0, np.inf], colors=[PALE_RED], hatches=["///"])
+        yes.set(edgecolor=RED, linewidth=0)
+        axes.contour(x, y, output, levels=[0], colors=RED, linewidths=1.4)
+        if proven > 0:
+            axes.contourf(x, y, cost, levels=[-1, proven], colors=[PALE_BLUE])
+            axes.contour(x, y, cost, levels=[proven], colors=BLUE, linewidths=1.6)
+        axes.contour(x, y, cost, levels=[radius], colors=INK, linewidths=1.4, linestyles="--")
+        slope, constant = bounds.upper_form
+        form = (points @ slope[0, 0] + constant[0, 0]).numpy()
+        if form.min() < 0 < form.max():
+            axes.contour(x, y, form, levels=[0], colors=GREEN, linewidths=1.8, linestyles="-.")
+        axes.plot(*losses.base[0].tolist(), "o", color=INK, markersize=5, linestyle="")
+        axes.set(title=f"{title}\nproven {proven:.2f} of {radius:.2f}", xlabel="$u_1$", aspect="equal")
+        axes.title.set_fontsize(10)
+        axes.grid(False)
+    grid[0, 0].set_ylabel("$u_2$")
+    looks: list[tuple[str, Any, str]] = [
+        (RED, "-", "class changes"),
+        (INK, "--", "known cost"),
+        (GREEN, "-.", "form is 0"),
+        (BLUE, "-", "proven"),
+    ]
+    handles = [Line2D([], [], color=colour, linestyle=dash, marker="", label=name) for colour, dash, name in looks]
+    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=9)
+    return figure
+
+
+def plot_blocks(proven: Mapping[str, np.ndarray], known: np.ndarray) -> Figure:
+    """What each method proves of the cost of every sample, beside the cost that is known.
+
+    >>> plot_blocks({"interval": np.zeros(2)}, np.ones(2)).axes[0].get_ylabel()
+    'cost to change the class'
+    """
+    figure, axes = plt.subplots(figsize=(6.4, 3.6))
+    order = np.argsort(known, kind="stable")
+    axes.bar(np.arange(1, len(known) + 1), known[order], 0.8, color="#E8E8E8", edgecolor=INK, linewidth=0.8,
+             label="known")  # fmt: skip
+    for number, (name, values) in enumerate(proven.items()):
+        axes.plot(np.arange(1, len(known) + 1), values[order], MARKERS[number], color=COLOURS[number], linestyle="",
+                  markersize=6, label=name)  # fmt: skip
+    axes.set(xlabel="samples that need treatment, by known cost", ylabel="cost to change the class")
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
+    return figure
+
+
+def plot_anytime(history: Sequence[Sequence[float]], objective: float, lp_value: float) -> Figure:
+    """The bound by seconds, with the objective and the value of the linear program.
+
+    >>> len(plot_anytime([(0.1, 9.0), (1.0, 7.5)], 7.0, 7.2).axes[0].lines)
+    3
+    """
+    figure, axes = plt.subplots(figsize=(6.2, 3.2))
+    seconds, bounds = np.transpose(history)
+    end = max(1.05 * seconds[-1], seconds[0] + 0.1)
+    axes.step([*seconds, end], [*bounds, bounds[-1]], where="post", color=BLUE, linestyle="-", label="proven bound",
+              marker="")  # fmt: skip
+    axes.axhline(lp_value, color=GREEN, linestyle="-.", marker="", label="linear program, no bound")
+    axes.axhline(objective, color=RED, linestyle="--", marker="", label="objective, verified")
+    axes.set(xlabel="seconds", ylabel="potable", xlim=(0, end))
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
+    return figure
+
+
+def whole_bound(row: Row) -> float:
+    """The bound of a stored certificate, as a whole number where the values are such.
+
+    >>> from .case import Case
+    >>> case = Case("e6", "water", "2x16", 50, 42, "certificate", 600.0)
+    >>> whole_bound(Row(case.key, **case.setting(), status="time_limit", details={"certificate": {"bound": 39.58}}))
+    39.0
+    """
+    bound = float(row.details["certificate"]["bound"])
+    return float(math.floor(bound + 1e-6)) if row.problem == "water" else bound
+
+
+def gap(row: Row) -> float:
+    """(bound - objective) / objective, with the bound as a whole number where the values are such."""
+    assert row.objective is not None
+    return max(0.0, whole_bound(row) - row.objective) / row.objective
+
+
+def exact_bound(e1: Results, row: Row) -> float | None:
+    """What the monolithic Big-M model proved in 300 s on the same instance, None where no such run is stored."""
+    found = e1.one(network=row.network, size=row.size, seed=row.seed, method="bigm", time_limit=300.0)
+    return None if found is None else float(row.size if found.bound is None else min(found.bound, row.size))
+
+
+def plot_certified(e1: Results, certified: Results) -> Figure:
+    """Of every cell: objective, linear program, certified bound and Big-M's bound, as shares of the samples.
+
+    >>> plot_certified(Results([]), Results([])).axes[0].get_xlabel()
+    'share of the samples'
+    """
+    figure, axes = plt.subplots(figsize=(6.6, 5.4))
+    cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
+    looks = {
+        "objective": ("s", RED),
+        "linear program, no bound": ("|", INK),
+        "certified bound": ("o", BLUE),
+        "Big-M's bound, 300 s": ("x", GREEN),
+    }
+    marks: dict[str, list[tuple[float, int]]] = {name: [] for name in looks}
+    for row in certified:
+        at = cells.index((row.network, row.size))
+        values = (row.objective, row.details.get("lp_value"), whole_bound(row), exact_bound(e1, row))
+        for name, value in zip(looks, values, strict=True):
+            if value is not None:
+                marks[name].append((value / row.size, at))
+        axes.plot([(row.objective or 0.0) / row.size, whole_bound(row) / row.size], [at, at], color=INK, linewidth=1.0,
+                  marker="", linestyle="-")  # fmt: skip
+    for name, (mark, colour) in looks.items():
+        places = np.reshape(marks[name], (-1, 2))
+        axes.plot(places[:, 0], places[:, 1], mark, color=colour, linestyle="", label=name,
+                  markersize=11 if mark == "|" else 6)  # fmt: skip
+    axes.set(xlabel="share of the samples", ylim=(len(cells) - 0.4, -0.6), xlim=(0, 1.03))
+    axes.set_yticks(range(len(cells)), [f"{network}, {size}" for network, size in cells], fontsize=9)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=9.5)
+    return figure
+
+
+def plot_histories(certified: Results, size: int = 50) -> Figure:
+    """Bound by seconds of the stored certificates of one size, as shares of the samples, and their objectives.
+
+    >>> plot_histories(Results([])).axes[0].get_ylabel()
+    'bound, share of the samples'
+    """
+    figure, axes = plt.subplots(figsize=(6.4, 3.5))
+    for number, network in enumerate(E1_NETWORKS):
+        for row in certified.where(network=network, size=size).rows[:1]:
+            told = row.details["certificate"]
+            seconds, bounds = np.transpose([*told["history"], [told["seconds"], told["history"][-1][1]]])
+            axes.step(seconds, bounds / size, where="post", color=COLOURS[number], linestyle=DASHES[number], marker="",
+                      label=network)  # fmt: skip
+            axes.plot(seconds[-1], (row.objective or 0.0) / size, MARKERS[number], color=COLOURS[number], linestyle="")
+    axes.set(xlabel="seconds", ylabel="bound, share of the samples", xscale="symlog", ylim=(0, 1.03))
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=9.5, loc="lower left")
+    return figure

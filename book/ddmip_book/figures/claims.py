@@ -1,0 +1,69 @@
+"""Figures of the claims ledger: how many claims have which verdict, and where in the paper they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from ddmip_lib.plots import GREEN, INK, ORANGE, PALE, PALE_BLUE, RED
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.typing import FillStyleType
+
+LOOKS: dict[str, tuple[str, str, str, FillStyleType]] = {
+    "confirmed": (GREEN, "", "o", "full"),
+    "confirmed with changes": (PALE_BLUE, "//", "o", "left"),
+    "not reproduced": (ORANGE, "..", "o", "none"),
+    "false": (RED, "xx", "X", "full"),
+    "open": (PALE, "", ".", "full"),
+}
+"""For each verdict: colour, hatching, marker and how the marker is filled."""
+
+
+def plot_verdicts(counts: Mapping[str, Mapping[str, int]]) -> Axes:
+    """Stacked bars, one for each group: how many claims have which verdict.
+
+    >>> ax = plot_verdicts({"theory": {"confirmed": 2, "false": 3}})
+    >>> int(sum(bar.get_width() for bar in ax.patches))
+    5
+    """
+    ax = plt.subplots(figsize=(6.2, 2.6))[1]
+    groups = list(counts)
+    left = [0] * len(groups)
+    for verdict, (colour, hatch, _, _) in LOOKS.items():
+        widths = [counts[group].get(verdict, 0) for group in groups]
+        if any(widths):
+            bars = ax.barh(groups, widths, left=left, color=colour, edgecolor=INK, hatch=hatch, label=verdict)
+            inside = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+            for text in ax.bar_label(bars, [str(w) if w > 1 else "" for w in widths], label_type="center"):
+                text.set_bbox(inside if text.get_text() else None)
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)
+    ax.set(xlabel="claims", xlim=(0, max(left) + 1))
+    ax.figure.legend(loc="outside upper center", ncols=3)
+    return ax
+
+
+def plot_parts(verdicts: Mapping[str, Sequence[str]]) -> Axes:
+    """One mark for each claim, in rows by part of the paper; its shape and filling tell the verdict.
+
+    >>> ax = plot_parts({"Theory": ["confirmed", "false"], "E1": ["open"]})
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['Theory', 'E1']
+    """
+    ax = plt.subplots(figsize=(6.2, 4.8))[1]
+    rows = list(verdicts)
+    for verdict, (colour, _, marker, fill) in LOOKS.items():
+        places = [(i, row) for row, part in enumerate(rows) for i, v in enumerate(verdicts[part]) if v == verdict]
+        if places:
+            x, y = zip(*places, strict=True)
+            line = Line2D(x, y, linestyle="", marker=marker, fillstyle=fill, markersize=9, label=verdict)
+            line.set(color=GREEN if fill == "left" else colour, markeredgecolor=INK)
+            ax.add_line(line)
+    ax.set_yticks(range(len(rows)), rows)
+    ax.set_xticks([])
+    ax.set(ylim=(len(rows) - 0.5, -0.5), xlim=(-0.7, max(map(len, verdicts.values())) - 0.3))
+    ax.grid(visible=False)
+    ax.figure.legend(loc="outside upper center", ncols=3)
+    return ax

@@ -1,0 +1,72 @@
+"""Drawings of boxes and arrows: how a decision is made, and one iteration of Algorithm 1."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+from ddmip_lib.plots import BLUE, INK, PALE, PALE_BLUE, PALE_RED, RED
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+
+def _canvas(width: float, height: float) -> Axes:
+    """Axes without frame whose unit is a tenth of an inch, so that boxes keep their shape."""
+    _, ax = plt.subplots(figsize=(width, height))
+    ax.set(xlim=(0, 10 * width), ylim=(0, 10 * height), aspect="equal")
+    ax.set_axis_off()
+    return ax
+
+
+def _box(ax: Axes, x: float, y: float, width: float, height: float, title: str, text: str = "",
+         edge: str = INK, fill: str = PALE) -> None:  # fmt: skip
+    """A rounded box with its lower left corner at (x, y)."""
+    ax.add_patch(FancyBboxPatch((x + 0.6, y + 0.6), width - 1.2, height - 1.2, boxstyle="round,pad=0.6",
+                                facecolor=fill, edgecolor=edge, linewidth=1.6))  # fmt: skip
+    middle, top = x + width / 2, y + height / 2 if not text else y + height - 2.6
+    ax.text(middle, top, title, ha="center", va="center", fontsize=10.5, fontweight="bold", color=INK)
+    ax.text(middle, y + (height - 2.6) / 2, text, ha="center", va="center", fontsize=10, linespacing=1.35)
+
+
+def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], label: str = "",
+           at: tuple[float, float] | None = None, dashed: bool = False, bend: float = 0.0) -> None:  # fmt: skip
+    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, linewidth=1.6, color=INK,
+                                 linestyle="--" if dashed else "-", shrinkA=1, shrinkB=1,
+                                 connectionstyle=f"arc3,rad={bend}"))  # fmt: skip
+    if label:
+        x, y = at or ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 1)
+        ax.text(x, y, label, ha="center", va="center", fontsize=9.5, color=INK)
+
+
+def draw_workflow() -> Axes:
+    """From data and rules to a checked decision: training, model, solver, verification."""
+    ax = _canvas(5.8, 4.6)
+    _box(ax, 1, 34.5, 24, 10.5, "Data", "what was observed:\ninputs and outcomes", BLUE, PALE_BLUE)
+    _box(ax, 33, 34.5, 24, 10.5, "Rules", "costs, budgets, limits,\nyes/no choices", RED, PALE_RED)
+    _box(ax, 1, 18.5, 24, 10.5, "Network", "$y = f(x)$, trained,\nthen frozen", BLUE, PALE_BLUE)
+    _box(ax, 33, 18.5, 24, 10.5, "Neural MIP", "rows, integers,\nand $y = f(x)$", RED, PALE_RED)
+    _box(ax, 33, 2.5, 24, 10.5, "Solver", "exact model,\nor decomposition")
+    _box(ax, 1, 2.5, 24, 10.5, "Verified decision", "$f$ evaluated again,\nevery row checked")
+    _arrow(ax, (13, 34.5), (13, 29), "train", (17, 31.8))
+    _arrow(ax, (45, 34.5), (45, 29), "model", (49.3, 31.8))
+    _arrow(ax, (25, 23.8), (33, 23.8), "embed", (29, 25.3))
+    _arrow(ax, (45, 18.5), (45, 13), "solve", (48.9, 15.8))
+    _arrow(ax, (33, 7.8), (25, 7.8), "$x$", (29, 9.3))
+    _arrow(ax, (13, 18.5), (13, 13), "check", (17.2, 15.8), dashed=True)
+    return ax
+
+
+def draw_split() -> Axes:
+    """One iteration of Algorithm 1: MIP block, NN block, multiplier, and the check of every iterate."""
+    ax = _canvas(5.8, 4.4)
+    mip = "rows, integers\nmoves $x$, keeps $u$\nMIP or QP solver"
+    nn = "the network itself\nmoves $u$, keeps $x$\ngradient steps"
+    _box(ax, 1, 26, 22, 16.5, "1  MIP block", mip, RED, PALE_RED)
+    _box(ax, 35, 26, 22, 16.5, "2  NN block", nn, BLUE, PALE_BLUE)
+    _box(ax, 18, 11.5, 22, 9, "3  Multiplier", r"$\lambda \leftarrow \lambda + \rho\,(u - x)$")
+    _box(ax, 1, 1, 56, 6, "every $x$ is checked by the true network; the best one is kept")
+    _arrow(ax, (23, 38), (35, 38), "$x$", (29, 39.6))
+    _arrow(ax, (35, 31), (23, 31), "$u$", (29, 32.6))
+    _arrow(ax, (46, 26), (40, 17), "$u - x$", (47.5, 20.8), bend=-0.25)
+    _arrow(ax, (18, 17), (12, 26), r"$\lambda,\ \rho$", (10.8, 20.8), bend=-0.25)
+    _arrow(ax, (33, 20.5), (40, 26), r"$\lambda,\ \rho$", (33.6, 24.3), bend=0.15)
+    _arrow(ax, (5.5, 26), (5.5, 7), dashed=True)
+    return ax

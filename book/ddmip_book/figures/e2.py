@@ -1,0 +1,171 @@
+"""Figures of the second experiment: six networks, each twice as deep and twice as wide as the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, RED
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ..examples.costs import PowerLaw, power_law
+from ..experiments.grids import E2_NETWORKS
+from ..experiments.results import Results
+
+TOLERANCE = 1e-4
+"""Of the paper's stopping test."""
+PRINTED_SHARE = {"2x16": 0.4, "16x128": 1.0, "32x256": 1.0, "64x512": 1.0}
+PRINTED_SECONDS = 90.0
+"""The paper's upper end for 64x512."""
+DEVICES = {"cpu": ("one core", "o", BLUE), "cuda": ("GPU", "^", GREEN)}
+
+
+def sizes_of(network: str, n_in: int = 9) -> tuple[int, int, int]:
+    """Hidden layers, units in each, and parameters of a dense network with one output.
+
+    >>> sizes_of("2x16")
+    (2, 16, 449)
+    """
+    depth, width = map(int, network.split("x"))
+    return depth, width, (n_in + 1) * width + (depth - 1) * (width + 1) * width + width + 1
+
+
+def decompositions(full: Results, device: str | tuple[str, ...]) -> Results:
+    """The runs of Algorithm 1 with the paper's settings on that device, or on any of several."""
+    return full.where(method=("dd-paper", "dd-paper-float32"), device=device)
+
+
+def by_network(rows: Results, *fields: str) -> dict[str, float]:
+    """Mean of the sum of `fields` in one iteration, for each of the six networks that has rows.
+
+    >>> by_network(Results([]), "seconds")
+    {}
+    """
+    found = {}
+    for network in E2_NETWORKS:
+        own = rows.where(network=network)
+        if len(own):
+            total = sum(own.values(field) for field in fields)
+            found[network] = float(np.mean(total / own.values("iterations")))
+    return found
+
+
+def slope_in_parameters(cost: Mapping[str, float], last: int | None = None) -> PowerLaw | None:
+    """The power law of `cost` in the parameters over all networks, or over the `last` ones; None for less than three.
+
+    >>> round(slope_in_parameters({"2x16": 449.0, "4x32": 3521.0, "8x64": 29825.0}).slope, 6)
+    1.0
+    """
+    chosen = list(cost)[-last:] if last else list(cost)
+    if len(chosen) < 3:
+        return None
+    return power_law([sizes_of(network)[2] for network in chosen], [cost[network] for network in chosen])
+
+
+def _networks(ax: Axes) -> None:
+    ax.set_xticks(range(len(E2_NETWORKS)), E2_NETWORKS, rotation=60)
+    ax.set_xlim(-0.6, len(E2_NETWORKS) - 0.4)
+
+
+def _each(ax: Axes, rows: Results, field: str, mark: str, colour: str, shift: float = 0.0) -> None:
+    for place, network in enumerate(E2_NETWORKS):
+        values = rows.where(network=network).values(field)
+        ax.plot([place + shift] * len(values), values, mark, color=colour, linestyle="", alpha=0.8)
+
+
+def plot_paper_panels(full: Results) -> Figure:
+    """The paper's three panels with our runs: share that meets its test, total seconds, seconds of an iteration.
+
+    >>> [ax.get_title() for ax in plot_paper_panels(Results([])).axes]
+    ['share converged', 'seconds in all', 'seconds of an iteration']
+    """
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.8, 3.5))
+    for shift, (device, (label, mark, colour)) in zip((-0.15, 0.15), DEVICES.items(), strict=True):
+        rows = decompositions(full, device)
+        for place, network in enumerate(E2_NETWORKS):
+            met = rows.where(network=network).values("converged")
+            if len(met):
+                left.plot(place + shift, met.mean(), mark, color=colour)
+        _each(middle, rows, "seconds", mark, colour, shift)
+        cost = by_network(rows, "seconds")
+        right.plot([sizes_of(n)[2] for n in cost], list(cost.values()), mark, color=colour, linestyle="", label=label)
+        if law := slope_in_parameters(cost):
+            line = np.array([sizes_of(next(iter(cost)))[2], sizes_of(list(cost)[-1])[2]])
+            right.plot(line, law(line), color=colour, marker="", linestyle="--")
+    places = [E2_NETWORKS.index(network) for network in PRINTED_SHARE]
+    left.plot(places, list(PRINTED_SHARE.values()), "D", color=RED, markerfacecolor="none", markersize=8, linestyle="")
+    middle.plot(len(E2_NETWORKS) - 1, PRINTED_SECONDS, "D", color=RED, markerfacecolor="none", markersize=8)
+    right.plot([], [], "D", color=RED, markerfacecolor="none", markersize=8, linestyle="", label="paper")
+    for ax, title in ((left, "share converged"), (middle, "seconds in all"), (right, "seconds of an iteration")):
+        ax.set_title(title, fontsize=10.5)
+    _networks(left)
+    _networks(middle)
+    left.set_ylim(-0.06, 1.06)
+    middle.set_yscale("log")
+    right.set(xscale="log", yscale="log", xlabel="parameters $P$")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def plot_blocks(full: Results) -> Figure:
+    """Seconds of an iteration in the NN block and in the MIP block against the parameters, one panel a device.
+
+    >>> len(plot_blocks(Results([])).axes)
+    2
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.3), sharey=True)
+    for ax, device in zip(axes, DEVICES, strict=True):
+        rows = decompositions(full, device)
+        for i, (field, label) in enumerate({"seconds_nn": "NN block", "seconds_mip": "MIP block"}.items()):
+            cost = by_network(rows, field)
+            ax.plot([sizes_of(n)[2] for n in cost], list(cost.values()), MARKERS[i], color=COLOURS[i],
+                    linestyle=DASHES[i], label=label)  # fmt: skip
+        ax.set(xscale="log", yscale="log", xlabel="parameters $P$")
+        ax.set_title(DEVICES[device][0], fontsize=10.5)
+    axes[0].set_ylabel("seconds of an iteration")
+    axes[0].legend(fontsize=9)
+    return figure
+
+
+def plot_what_moves(full: Results) -> Figure:
+    """Of every run: the last residual with the paper's tolerance, and the samples gained over the untreated count.
+
+    >>> len(plot_what_moves(Results([])).axes)
+    2
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.3))
+    for shift, (device, (label, mark, colour)) in zip((-0.15, 0.15), DEVICES.items(), strict=True):
+        rows = decompositions(full, device)
+        _each(left, rows, "primal_residual", mark, colour, shift)
+        left.plot([], [], mark, color=colour, linestyle="", label=label)
+        for place, network in enumerate(E2_NETWORKS):
+            own = rows.where(network=network)
+            gain = own.values("objective") - own.values("untreated")
+            right.plot([place + shift] * len(gain), gain, mark, color=colour, linestyle="", alpha=0.8)
+    left.axhline(TOLERANCE, color=INK, linestyle="--", marker="", label="paper's test")
+    left.set_yscale("log")
+    left.set_title(r"last $\|u - x\|_\infty$", fontsize=10.5)
+    right.set_title("samples gained, of 100", fontsize=10.5)
+    for ax in (left, right):
+        _networks(ax)
+    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.08))
+    return figure
+
+
+def plot_slopes(
+    depths: Sequence[int], found: Mapping[str, Sequence[float]], laws: Mapping[str, Sequence[float]]
+) -> Axes:
+    """Slopes of networks against their depth, on a logarithmic axis: measured (marks) and by formula (lines).
+
+    >>> plot_slopes([1, 2], {"torch": [0.2, 0.1]}, {"torch": [0.24, 0.1]}).get_yscale()
+    'log'
+    """
+    ax = plt.subplots()[1]
+    for i, (name, values) in enumerate(found.items()):
+        ax.plot(depths, values, MARKERS[i], color=COLOURS[i], linestyle="", label=name)
+        ax.plot(depths, laws[name], color=COLOURS[i], marker="", linestyle=DASHES[i])
+    ax.set(yscale="log", xlabel="hidden layers $L$", ylabel="norm of the input gradient")
+    ax.legend(loc="lower left")
+    return ax

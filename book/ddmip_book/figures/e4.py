@@ -1,0 +1,269 @@
+"""Figures of the fourth experiment: five architectures on nine features, and what Algorithm 1 does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from ddmip_lib.plots import BLUE, COLOURS, INK, MARKERS, PALE_BLUE, RED
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
+from torch import nn
+
+from ..experiments.claims.printed import ACCURACY, CONVERGENCE, E4_SECONDS
+from ..experiments.grids import E4_NETWORKS, E4_SIZES
+from ..experiments.networks import load_weights, untrained
+from ..experiments.results import Results
+from ..experiments.store import results_folder
+
+Link = tuple[int, int, int, int]
+"""From node i of layer a to node j of layer b, as (a, i, b, j)."""
+POTABLE = {
+    ("dd-paper", "untreated"): ("untreated", "x", INK),
+    ("dd-paper", "objective_last"): ("paper's settings, last", "v", RED),
+    ("dd-paper", "objective"): ("paper's settings, best", "s", RED),
+    ("dd", "objective"): ("our defaults, best", "o", BLUE),
+}
+
+
+def caricature(network: str) -> tuple[list[int], list[Link]]:
+    """A caricature of an architecture: units in each layer, from the features up, and which unit reads which.
+
+    >>> units, read = caricature("conv1d")
+    >>> units, len([link for link in read if link[0] == 0])
+    ([9, 9, 9, 1], 25)
+    """
+    units = {"fc": [9, 6, 6, 1], "conv1d": [9, 9, 9, 1], "resnet": [9, 6, 6, 1], "lstm": [9, 9, 1]}.get(
+        network, [9, 9, 9, 1]
+    )
+    near = {("conv1d", 0): 1, ("conv1d", 1): 1, ("lstm", 0): 0, ("attention", 0): 0}
+    read = [
+        (a, i, a + 1, j)
+        for a in range(len(units) - 1)
+        for i in range(units[a])
+        for j in range(units[a + 1])
+        if abs(i - j) <= near.get((network, a), 9)
+    ]
+    if network == "lstm":  # each step reads the step before; only the last one is read by the head
+        read = [link for link in read if link[0] == 0] + [(1, i, 1, i + 1) for i in range(8)] + [(1, 8, 2, 0)]
+    if network == "resnet":
+        read += [(1, i, 2, i) for i in range(6)] * 3  # the sum that skips a block, drawn heavier
+    return units, read
+
+
+def draw_architectures(networks: Sequence[str] = E4_NETWORKS) -> Figure:
+    """One small graph for each architecture: features below, the logit on top.
+
+    >>> len(draw_architectures(["fc", "lstm"]).axes)
+    2
+    """
+    figure, axes = plt.subplots(1, len(networks), figsize=(6.4, 2.5), squeeze=False)
+    for ax, network in zip(axes[0], networks, strict=True):
+        units, read = caricature(network)
+
+        def place(layer: int, unit: int, units: list[int] = units) -> tuple[float, float]:
+            return unit - (units[layer] - 1) / 2, layer * 3.0 / (len(units) - 1)
+
+        for a, i, b, j in read:
+            (x, y), (to_x, to_y) = place(a, i), place(b, j)
+            along = a == b
+            ax.plot([x, to_x], [y, to_y], color=BLUE if along else INK, marker="", linestyle="-",
+                    linewidth=2.2 if along else 0.5, alpha=1.0 if along else 0.5)  # fmt: skip
+        for layer, count in enumerate(units):
+            points = np.array([place(layer, unit) for unit in range(count)])
+            mark = "s" if layer == 0 else "o"
+            ax.plot(points[:, 0], points[:, 1], mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4, linestyle="")
+        ax.set_title(network, fontsize=10.5)
+        ax.axis("off")
+    return figure
+
+
+def _paper(ax: Axes, printed: Mapping[str, float]) -> None:
+    ax.plot([E4_NETWORKS.index(n) for n in printed], list(printed.values()), "D", color=RED, markerfacecolor="none",
+            markersize=7, linestyle="", label="paper")  # fmt: skip
+    ax.set_xticks(range(len(E4_NETWORKS)), E4_NETWORKS, rotation=60)
+    ax.set_xlim(-0.6, len(E4_NETWORKS) - 0.4)
+
+
+def plot_paper_panels(full: Results, majority: float) -> Figure:
+    """The paper's three panels with our runs of its settings: accuracy, share converged, seconds (processor time).
+
+    >>> [ax.get_title() for ax in plot_paper_panels(Results([]), 0.6).axes]
+    ['test accuracy', 'converged', 'seconds']
+    """
+    runs = full.where(method="dd-paper", device="cpu")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.6, 3.3))
+    for place, network in enumerate(E4_NETWORKS):
+        own = runs.where(network=network)
+        scores = sorted(set(own.values("test_score")))
+        left.plot([place] * len(scores), scores, "o", color=BLUE, linestyle="")
+        if len(own):
+            middle.bar(place, own.values("converged").mean(), color=PALE_BLUE, edgecolor=BLUE)
+            middle.plot(place, own.values("converged").mean(), "o", color=BLUE)
+        for size, mark in zip(E4_SIZES, MARKERS, strict=False):
+            seconds = own.where(size=size).values("cpu_seconds")
+            if len(seconds):
+                right.plot(place, np.exp(np.log(seconds).mean()), mark, color=BLUE)
+    left.axhline(majority, color=INK, linestyle="--", marker="", label="majority")
+    left.plot([], [], "o", color=BLUE, linestyle="", label="ours")
+    for size, mark in zip(E4_SIZES, MARKERS, strict=False):
+        right.plot([], [], mark, color=BLUE, linestyle="", label=f"n = {size}")
+    for ax, printed, title in ((left, ACCURACY, "test accuracy"), (middle, CONVERGENCE, "converged"),
+                               (right, E4_SECONDS, "seconds")):  # fmt: skip
+        _paper(ax, printed)
+        ax.set_title(title, fontsize=10.5)
+    left.set_ylim(0.5, 0.95)
+    middle.set_ylim(-0.05, 1)
+    right.set(yscale="log", ylim=(0.3, 2000))
+    left.legend(fontsize=8, loc="upper left")
+    right.legend(fontsize=8, loc="upper left")
+    return figure
+
+
+def plot_potable(full: Results) -> Figure:
+    """Share of potable samples by architecture, one panel for each size: mean over the seeds, and their range.
+
+    >>> len(plot_potable(Results([])).axes)
+    3
+    """
+    figure, axes = plt.subplots(1, len(E4_SIZES), figsize=(6.6, 3.4), sharey=True)
+    for ax, size in zip(axes, E4_SIZES, strict=True):
+        for shift, ((method, field), (label, mark, colour)) in enumerate(POTABLE.items()):
+            runs = full.where(method=method, size=size, device="cpu")
+            for place, network in enumerate(E4_NETWORKS):
+                share = runs.where(network=network).values(field) / size
+                if len(share):
+                    x = place + 0.17 * (shift - 1.5)
+                    ax.plot([x, x], [share.min(), share.max()], color=colour, marker="", linestyle="-", linewidth=1)
+                    ax.plot(x, share.mean(), mark, color=colour)
+            ax.plot([], [], mark, color=colour, linestyle="", label=label)
+        ax.set_xticks(range(len(E4_NETWORKS)), E4_NETWORKS, rotation=60)
+        ax.set_title(f"n = {size}", fontsize=10.5)
+        ax.set(xlim=(-0.6, len(E4_NETWORKS) - 0.4), ylim=(0, 1))
+    axes[0].set_ylabel("share of potable samples")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
+    return figure
+
+
+def logit_size(net: nn.Module) -> float:
+    r"""Median of $\lvert f(x)\rvert$ over standard normal inputs: how large a network's logits are, without any data.
+
+    >>> round(logit_size(lambda x: 3.0 * x[:, :1]), 1)
+    2.0
+    """
+    with torch.no_grad():
+        return float(net(_normal()).abs().median())
+
+
+def boundary_distance(net: nn.Module) -> float:
+    r"""Median of $-f(x) / \lVert\nabla f(x)\rVert_\infty$ over the standard normal inputs with $f(x) < 0$: how far,
+    to first order, the cheapest single feature must move to change the class. The scale of $f$ cancels.
+
+    >>> round(boundary_distance(lambda x: 3.0 * x[:, :1]), 1)
+    0.7
+    """
+    x = _normal().requires_grad_(True)
+    value = net(x)[:, 0]
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    value = value.detach()
+    return float((-value / slope.abs().amax(dim=1).clamp(min=1e-12))[value < 0].median())
+
+
+def _normal(n_in: int = 9) -> torch.Tensor:
+    return torch.randn(2000, n_in, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def of_stored(
+    full: Results, measure: Callable[[nn.Module], float], folder: Path | None = None
+) -> dict[tuple[str, int], float]:
+    """A measure of the stored network of every pair of architecture and seed among the rows.
+
+    >>> of_stored(Results([]), logit_size)
+    {}
+    """
+    files = {(row.network, row.seed): row.weights["files"][0] for row in full if row.weights["files"]}
+    place = (results_folder() if folder is None else folder) / "networks"
+    return {key: measure(load_weights(untrained(key[0], 9, key[1]), place / name)) for key, name in files.items()}
+
+
+class Gain(NamedTuple):
+    """What was gained over no treatment on one instance."""
+
+    network: str
+    seed: int
+    size: int
+    share: float
+    """By the defaults, of all samples."""
+    part: float
+    """What the paper's settings gain, over what the defaults gain."""
+
+
+def gains(full: Results) -> list[Gain]:
+    """All instances that both methods solved and on which the defaults gained something.
+
+    >>> gains(Results([]))
+    []
+    """
+    found = []
+    for ours in full.where(method="dd", device="cpu"):
+        paper = full.one(method="dd-paper", device="cpu", network=ours.network, size=ours.size, seed=ours.seed)
+        if paper is not None and (most := (ours.objective or 0) - (ours.untreated or 0)) > 0:
+            reached = (paper.objective or 0) - (paper.untreated or 0)
+            found.append(Gain(ours.network, ours.seed, ours.size, most / ours.size, reached / most))
+    return found
+
+
+def plot_two_causes(
+    full: Results, distance: Mapping[tuple[str, int], float], size: Mapping[tuple[str, int], float]
+) -> Figure:
+    """Left: share gained by the defaults against the distance to the boundary. Right: the part of that gain which the
+    paper's settings reach, against the size of the logits. One mark an architecture, one point an instance.
+
+    >>> len(plot_two_causes(Results([]), {}, {}).axes)
+    2
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.4))
+    for i, network in enumerate(E4_NETWORKS):
+        rows = [gain for gain in gains(full) if gain.network == network and gain[:2] in distance]
+        for ax, x, y in zip(axes, (distance, size), ("share", "part"), strict=True):
+            values = [getattr(row, y) for row in rows]
+            ax.plot([x[row[:2]] for row in rows], values, MARKERS[i], color=COLOURS[i], linestyle="", label=network)
+    for ax, xlabel, title in ((axes[0], "distance to the boundary", "gain of the defaults"),
+                              (axes[1], "size of a logit", "part reached, paper's settings")):  # fmt: skip
+        ax.set(xscale="log", xlabel=xlabel, xticks=[0.25, 0.5, 1, 2, 4, 8])
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_title(title, fontsize=10.5)
+        ax.set_ylim(0, None)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
+    return figure
+
+
+def plot_iteration_cost(full: Results, work: Mapping[str, float]) -> Figure:
+    """Milliseconds of the NN block in an iteration, against parameters and multiply-adds, at the largest size stored.
+
+    >>> len(plot_iteration_cost(Results([]), {}).axes)
+    2
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.2), sharey=True)
+    size = max(full.distinct("size"), default=0)
+    for i, network in enumerate(E4_NETWORKS):
+        rows = full.where(method="dd-paper", network=network, size=size, device="cpu")
+        if len(rows):
+            part = rows.values("seconds_nn") / rows.values("seconds")  # of the wall clock; the processor's is not split
+            each = 1e3 * float(np.mean(part * rows.values("cpu_seconds") / rows.values("iterations")))
+            for ax, x in zip(axes, (rows.rows[0].parameters, work[network]), strict=True):
+                ax.plot(x, each, MARKERS[i], color=COLOURS[i], markersize=7, linestyle="", label=network)
+    for ax, label in zip(axes, ("parameters $P$", "multiply-adds $W$"), strict=True):
+        ax.set(xscale="log", yscale="log", xlabel=label)
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    axes[0].set_ylabel("ms in the NN block")
+    if axes[0].get_legend_handles_labels()[0]:
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
+    return figure

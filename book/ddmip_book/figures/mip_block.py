@@ -1,0 +1,136 @@
+"""Figures of the chapter on the MIP block: price regions, chords of a parabola, perspectives, seconds of x-steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from ddmip_lib.decomposition.milp import square_cuts
+from ddmip_lib.plots import BLUE, COLOURS, DASHES, INK, MARKERS, PALE_RED, RED
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.ticker import MaxNLocator
+
+FILLS = ("#FFFFFF", "#E3F0F8", "#FBE9DF", "#E6E6E6")
+
+
+def nearest_site(sites: Any, where: Any) -> np.ndarray:
+    """Number of the site that is nearest to each point of `where`; of equally near ones the first.
+
+    >>> nearest_site([[0, 0], [2, 0]], [[0.9, 5.0], [1.1, 5.0]])
+    array([0, 1])
+    """
+    sites, where = np.asarray(sites, dtype=float), np.asarray(where, dtype=float)
+    distance: np.ndarray = ((where[..., None, :] - sites) ** 2).sum(axis=-1)
+    return distance.argmin(axis=-1)
+
+
+def plot_regions(
+    panels: Mapping[str, tuple[Any, Any]], window: tuple[float, float], names: tuple[str, str], path: Any = None
+) -> list[Axes]:
+    """Voronoi cells in the plane, one panel for each (points, sites); every site bears the name of its point.
+
+    `path` is drawn into each panel, numbered at its first points.
+
+    >>> [ax] = plot_regions({"two": ([[0, 0], [1, 0]], [[0, 0], [1, 0]])}, (-1, 2), ("a", "b"))
+    >>> [text.get_text() for text in ax.texts]
+    ['(0, 0)', '(1, 0)']
+    """
+    single = len(panels) == 1
+    figure, axes = plt.subplots(1, len(panels), figsize=(5.0, 4.6) if single else (6.2, 3.5), squeeze=False)
+    side = np.linspace(*window, 241)
+    grid = np.stack(np.meshgrid(side, side), axis=-1)
+    for ax, (title, (points, sites)) in zip(axes.flat, panels.items(), strict=True):
+        sites = np.asarray(sites, dtype=float)
+        cell = nearest_site(sites, grid)
+        ax.pcolormesh(side, side, cell, cmap=ListedColormap(FILLS), vmin=0, vmax=len(FILLS) - 1, rasterized=True)
+        for number in range(len(sites)):
+            ax.contour(side, side, cell == number, [0.5], colors=INK, linewidths=1.2, linestyles="-")
+        ax.plot(*sites.T, linestyle="none", marker="o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
+        for point, site in zip(points, sites, strict=True):
+            ax.annotate(f"({', '.join(f'{value:g}' for value in point)})", site, xytext=(0, 7), ha="center",
+                        textcoords="offset points", fontsize=10, fontweight="bold", zorder=6)  # fmt: skip
+        if path is not None:
+            ax.plot(*np.asarray(path).T, color=RED, linestyle="-", linewidth=1.0, marker="s", markersize=4, zorder=7)
+            for k, point in enumerate(np.asarray(path)[:4]):
+                ax.annotate(str(k), point, xytext=(4, -11), textcoords="offset points", fontsize=9, zorder=8)
+        ax.set(xlim=window, ylim=window, xlabel=names[0], ylabel=names[1], aspect="equal")
+        ax.set_title(title, fontsize=10.5)
+        ax.grid(visible=False)
+    return list(figure.axes)
+
+
+def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:
+    """The parabola with its chords between neighbouring integers, and how far their maximum lies above it.
+
+    >>> left, right = plot_square_cuts(-1, 2)
+    >>> float(right.lines[0].get_ydata().max())
+    0.25
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.2))
+    x = np.linspace(low, high, 32 * (high - low) + 1)
+    chords = np.array([slope * x + intercept for slope, intercept in square_cuts(low, high)])
+    for number, chord in enumerate(chords):
+        left.plot(x, chord, color="#999999", linestyle=":", marker="", linewidth=1.2,
+                  label=None if number else "chords")  # fmt: skip
+    left.plot(x, chords.max(axis=0), color=RED, linestyle="-", marker="", label="their maximum")
+    left.plot(x, x**2, color=BLUE, linestyle="--", marker="", label="$x^2$")
+    whole = np.arange(low, high + 1)
+    left.plot(whole, whole**2, linestyle="none", marker="o", color=INK, label="integers", zorder=5)
+    left.set(xlabel="$x$", ylabel="$z$", ylim=(-1.2, max(low**2, high**2) + 0.4))
+    left.legend(loc="upper center", fontsize=9)
+    right.plot(x, chords.max(axis=0) - x**2, color=RED, linestyle="-", marker="")
+    right.plot(whole, 0 * whole, linestyle="none", marker="o", color=INK, clip_on=False, zorder=5)
+    right.set(xlabel="$x$", ylabel="maximum of chords $-\\ x^2$", ylim=(0, 0.3), yticks=(0, 0.25))
+    for ax in (left, right):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return left, right
+
+
+def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) -> tuple[Axes, Axes]:
+    r"""The relaxed on/off square: along the way from off to on at $v$ = `value`, and in the section $b$ = `share`.
+
+    >>> left, right = plot_perspective(0.8, 0.5)
+    >>> perspective = left.lines[0]
+    >>> bool(np.allclose(perspective.get_ydata(), 0.64 * perspective.get_xdata()))
+    True
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.5), sharey=True)
+    b = np.linspace(0, 1, 101)
+    strong: dict[str, Any] = {"color": RED, "linestyle": "-", "marker": "", "label": r"$\sigma^2 / b$"}
+    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\sigma^2$"}
+    left.plot(b, b * value**2, **strong)
+    left.plot(b, (b * value) ** 2, **weak)
+    left.fill_between(b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc")
+    left.plot([0, 1], [0, value**2], linestyle="none", marker="o", color=INK, clip_on=False, zorder=5)
+    left.set(xlabel=f"$b$, with $\\sigma = {value:g}\\,b$", ylabel=r"$\zeta$")
+    left.set_title("from off to on", fontsize=10.5)
+    sigma = np.linspace(0, share, 101)
+    right.plot(sigma, sigma**2 / share, **strong)
+    right.plot(sigma, sigma**2, **weak)
+    for number, a in enumerate(np.linspace(0, 1, tangents)):
+        right.plot(sigma, 2 * a * sigma - a**2 * share, color="#777777", linestyle=":", marker="", linewidth=1.1,
+                   label=None if number else "tangents")  # fmt: skip
+    right.set(xlabel=r"$\sigma$", ylim=(-0.02, 0.7))
+    right.set_title(f"section at $b = {share:g}$", fontsize=10.5)
+    right.legend(loc="upper left", fontsize=9)
+    return left, right
+
+
+def plot_step_seconds(seconds: Mapping[str, Any]) -> Axes:
+    """Seconds of each x-step on a log scale, one line for each form of the block.
+
+    >>> ax = plot_step_seconds({"a": [0.1, 0.2], "b": [1.0, 3.0]})
+    >>> [line.get_label() for line in ax.lines]
+    ['a', 'b']
+    """
+    _, ax = plt.subplots(figsize=(6.2, 3.4))
+    for number, (label, values) in enumerate(seconds.items()):
+        ax.semilogy(np.arange(1, len(values) + 1), values, color=COLOURS[number], linestyle=DASHES[number],
+                    marker=MARKERS[number], label=label)  # fmt: skip
+    ax.set(xlabel="iteration", ylabel="CPU seconds of the x-step")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1 if len(seconds) > 3 else len(seconds))
+    return ax

@@ -1,0 +1,155 @@
+"""The numbers behind the three figures that a reader can move, and the still pictures that stand in for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED, landscape, use_style
+from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT, hand_sized
+from matplotlib.axes import Axes
+from pyscipopt import Model
+
+from ..examples.hand_steps import hand_tiny
+
+TARGET, WANTED = 2.0, 0.5
+PENALTIES = (0.7, 1.5, 3.0, 5.0, 6.0, 7.0, 8.0, 10.0)
+LOOSENESS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
+
+
+def multiplier_path(rho: float, steps: int = 12, lam: float = 0.0) -> dict[str, list[float]]:
+    r"""The method of multipliers on $\min \tfrac12(x - 2)^2$ subject to $x = \tfrac12$.
+
+    First $x = (2 - \lambda + \rho/2)/(1 + \rho)$ minimises the augmented Lagrangian, then
+    $\lambda \leftarrow \lambda + \rho(x - \tfrac12)$.
+
+    >>> path = multiplier_path(rho=1.0, steps=3)
+    >>> path["x"], path["lam"]
+    ([1.25, 0.875, 0.6875], [0.75, 1.125, 1.3125])
+    """
+    path: dict[str, list[float]] = {"x": [], "lam": []}
+    for _ in range(steps):
+        x = (TARGET - lam + rho * WANTED) / (1 + rho)
+        lam += rho * (x - WANTED)
+        path["x"].append(x)
+        path["lam"].append(lam)
+    return path
+
+
+def stepping(rho: float, iterations: int = 16) -> dict[str, Any]:
+    """Algorithm 1 on the hand-sized example, both blocks exact: $x$, $u$, $\\lambda$ and $F(x)$ of every iteration.
+
+    >>> run = stepping(10.0)
+    >>> run["status"], run["total"]
+    ('converged', [1.5, 1.5])
+    """
+    path = hand_tiny().run(rho, iterations)
+    still = np.flatnonzero((path.residual < 1e-12) & (np.abs(np.diff(path.lam, axis=0, prepend=np.nan)).max(1) < 1e-12))
+    end = int(still[0]) + 1 if still.size else iterations
+    x, u, lam, total = (np.round(rows[:end], 4).tolist() for rows in (path.x, path.u, path.lam, path.total))
+    status = "converged" if still.size else "cycle"
+    return {"rho": rho, "x": x, "u": u, "lam": lam, "total": total, "status": status}
+
+
+def hand_sized_bounds() -> tuple[np.ndarray, np.ndarray]:
+    """Least and largest value of each neuron's bracket over the unit square.
+
+    >>> [side.tolist() for side in hand_sized_bounds()]
+    [[-2.5, -0.5, -0.5], [0.5, 3.5, 1.5]]
+    """
+    weights, bias = np.array(HIDDEN), np.array(HIDDEN_BIAS)
+    return bias + np.minimum(weights, 0).sum(1), bias + np.maximum(weights, 0).sum(1)
+
+
+def root_bound(looseness: float) -> float:
+    r"""Bound of the LP relaxation of the hand-sized Big-M model, every $M$ multiplied by ``looseness``.
+
+    >>> root_bound(2.0) < root_bound(1.0) < 0.5
+    True
+    """
+    low, high = (looseness * side for side in hand_sized_bounds())
+    model = Model()
+    model.hideOutput()
+    x = [model.addVar(ub=1.0) for _ in range(2)]
+    cost = COST[0] * x[0] + COST[1] * x[1]
+    for j, (row, bias, out) in enumerate(zip(HIDDEN, HIDDEN_BIAS, OUTPUT, strict=True)):
+        bracket = row[0] * x[0] + row[1] * x[1] + bias
+        z, on = model.addVar(), model.addVar(ub=1.0)
+        model.addCons(z >= bracket)
+        model.addCons(z <= bracket - low[j] * (1 - on))
+        model.addCons(z <= high[j] * on)
+        cost += out * z
+    model.setObjective(cost)
+    model.optimize()
+    return float(model.getObjVal())
+
+
+def moving_data() -> dict[str, Any]:
+    """Everything that the moving figures read, by figure."""
+    side = np.linspace(0, 1, 21)
+    grid = np.array([[a, b] for b in side for a in side])
+    corners = [[a, b] for a in (0, 1) for b in (0, 1)]
+    problem = hand_sized()
+    return {
+        "penalty-multiplier": {"target": TARGET, "wanted": WANTED},
+        "algorithm-steps": {
+            "side": len(side),
+            "heights": np.round(landscape(problem, grid), 3).tolist(),
+            "corners": [[*c, float(landscape(problem, np.array([c]))[0])] for c in corners],
+            "runs": [stepping(rho) for rho in PENALTIES],
+        },
+        "relu-envelope": {
+            "low": -1.0,
+            "high": 2.0,
+            "optimum": 0.5,
+            "bounds": [[t, round(root_bound(t), 4)] for t in LOOSENESS],
+        },
+    }
+
+
+def still_penalty() -> Axes:
+    """The penalty figure as a picture: two augmented Lagrangians of the one-dimensional problem."""
+    use_style()
+    ax = plt.subplots()[1]
+    x = np.linspace(-1, 4, 301)
+    for rho, lam, dash in ((1.0, 0.0, "--"), (1.0, 1.5, "-")):
+        y = (x - TARGET) ** 2 / 2 + lam * (x - WANTED) + rho / 2 * (x - WANTED) ** 2
+        ax.plot(x, y, dash, color=BLUE, marker="", label=rf"$\rho$ = {rho:g}, $\lambda$ = {lam:g}")
+        ax.plot(x[y.argmin()], y.min(), "o", color=BLUE, linestyle="")
+    ax.plot(x, (x - TARGET) ** 2 / 2, ":", color=INK, marker="", label="objective")
+    ax.axvline(WANTED, color=RED, linestyle="-.", marker="", label="x = 0.5")
+    ax.set(xlabel="x", ylim=(0, 6))
+    ax.legend()
+    return ax
+
+
+def still_steps(rho: float = 3.0) -> Axes:
+    """The stepping figure as a picture: all iterates of one run on the unit square."""
+    use_style()
+    ax = plt.subplots(figsize=(4.4, 4.0))[1]
+    run = stepping(rho)
+    u, x = np.array(run["u"]), np.array(run["x"])
+    ax.plot(u[:, 0], u[:, 1], "o--", color=BLUE, label="u")
+    ax.plot(x[:, 0], x[:, 1], "s", color=RED, markersize=9, linestyle="", label="x")
+    ax.set(xlabel="first machine", ylabel="second machine", xlim=(-0.1, 1.1), ylim=(-0.1, 1.1))
+    ax.legend(loc="lower right")
+    return ax
+
+
+def still_envelope(looseness: float = 2.0) -> Axes:
+    """The envelope figure as a picture: the relaxation of one ReLU for tight and for loose bounds."""
+    use_style()
+    ax = plt.subplots()[1]
+    low, high = -1.0, 2.0
+    a = np.linspace(low, high, 61)
+    relu = np.maximum(a, 0)
+    for t, colour, dash in ((1.0, GREEN, "-"), (looseness, BLUE, "--")):
+        top = t * high * (a - t * low) / (t * high - t * low)
+        ax.plot(a, top, dash, color=colour, marker="", label=f"upper edge, bounds x {t:g}")
+        if t > 1:
+            ax.fill_between(a, relu, top, color=PALE_BLUE)
+    ax.plot(a, relu, color=INK, marker="", label="ReLU")
+    ax.set(xlabel="a", ylabel="z")
+    ax.legend()
+    return ax

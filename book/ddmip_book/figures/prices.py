@@ -1,0 +1,240 @@
+"""Figures of price coordination: the dual function, prices by rounds, who buys what, and the grid of E1 again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from ddmip_lib.model.blocks import Blocks
+from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, RED
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..examples.prices import Listed
+from ..experiments.grids import E1_NETWORKS, E1_SIZES
+from ..experiments.results import Results, time_to
+from ..experiments.rows import Row
+from .e1 import _heat
+
+
+def plot_dual(listed: Listed, paths: Mapping[str, np.ndarray], most: float = 1.0) -> Figure:
+    r"""Level lines of $\theta$ over the prices of two resources, with paths of prices.
+
+    >>> from ddmip_book.examples.prices import hand_market
+    >>> plot_dual(hand_market(), {"path": np.array([[0, 0], [0.5, 0.25]])}).axes[0].get_xlabel()
+    'price of resource 1'
+    """
+    figure, axes = plt.subplots(figsize=(6.2, 3.8))
+    grid = np.linspace(0, most, 61)
+    values = np.array([[listed.demand((a, b))[0] for a in grid] for b in grid])
+    levels = axes.contour(grid, grid, values, levels=np.arange(2.5, 7, 0.25), colors=INK, linewidths=0.7, alpha=0.6)
+    axes.clabel(levels, fontsize=8.5)
+    for number, (name, path) in enumerate(paths.items()):
+        axes.plot(*np.transpose(path), color=COLOURS[number], linestyle=DASHES[number], marker=MARKERS[number],
+                  label=name, markersize=4, clip_on=False, zorder=4)  # fmt: skip
+    best = listed.linear().prices
+    axes.plot(*best, "*", color=INK, markersize=15, label="lowest point", zorder=5, linestyle="")
+    axes.set(xlim=(0, most), ylim=(0, most), xlabel="price of resource 1", ylabel="price of resource 2")
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
+    return figure
+
+
+def plot_price_paths(paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[str], most: int = 4) -> Figure:
+    """Prices by rounds, a panel for each run: those resources that are dearest in the end of the first run.
+
+    >>> len(plot_price_paths({"one": [np.ones(2), np.ones(2)]}, ["a", "b"]).axes)
+    1
+    """
+    figure, grid = plt.subplots(1, len(paths), figsize=(6.6, 3.5), sharey=True, squeeze=False)
+    dearest = np.argsort(-np.asarray(next(iter(paths.values())))[-1], kind="stable")[:most]
+    for axes, (title, path) in zip(grid.flat, paths.items(), strict=True):
+        rounds = np.arange(1, len(path) + 1)
+        for number, resource in enumerate(dearest):
+            axes.plot(rounds, np.asarray(path)[:, resource], color=COLOURS[number], linestyle=DASHES[number],
+                      marker=MARKERS[number], markersize=4, label=names[resource])  # fmt: skip
+        axes.set(title=title, xlabel="round")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.title.set_fontsize(10.5)
+    grid[0, 0].set_ylabel("price")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9.5)
+    return figure
+
+
+def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figure:
+    """Who buys what: the steps of every treated block away from its base point, and the price of each resource.
+
+    >>> from ddmip_lib.predictors import mlp
+    >>> from ddmip_lib.problems import water_potability
+    >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
+    >>> len(plot_market(problem.blocks, np.ones(18), problem.start[0] + 0.1).axes)
+    2
+    """
+    p, (figure, (left, right)) = (
+        inputs.shape[1],
+        plt.subplots(1, 2, figsize=(6.6, 4.0), width_ratios=(2.4, 1), sharey=True),
+    )
+    steps = inputs - blocks.base[: len(inputs)]
+    steps = steps[np.abs(steps).max(axis=1) > 1e-9]
+    rank = np.argsort(-(np.abs(steps) > 1e-9).sum(axis=1), kind="stable")
+    for sign, mark, colour in ((1, "^", BLUE), (-1, "v", RED)):
+        which, feature = np.nonzero(sign * steps[rank] > 1e-9)
+        size = 14 + 120 * np.abs(steps[rank][which, feature])
+        left.scatter(which + 1, feature, s=size, marker=mark, color=colour, alpha=0.75, linewidths=0)
+    names = [name.removeprefix("up ") for name in blocks.resources[:p]]
+    left.set(xlabel="treated samples", yticks=range(p), ylim=(p - 0.4, -0.6), title="added (up) and taken away (down)")
+    left.set_yticklabels(names, fontsize=9)
+    right.barh(np.arange(p) - 0.19, prices[:p], 0.36, color=BLUE, label="to add", hatch="")
+    right.barh(
+        np.arange(p) + 0.19, prices[p : 2 * p], 0.36, color=RED, label="to take away", hatch="////", edgecolor="white"
+    )
+    right.set(xlabel="price of one unit", title="prices")
+    figure.legend(*right.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=9.5)
+    for axes in (left, right):
+        axes.title.set_fontsize(10.5)
+    return figure
+
+
+def plot_rounds(rounds: Any) -> Figure:
+    """Value of the linear program and best verified choice by rounds; below, options in the pool.
+
+    >>> from ddmip_lib.pricing.market import Rounds
+    >>> len(plot_rounds(Rounds()).axes)
+    2
+    """
+    figure, (top, low) = plt.subplots(2, 1, figsize=(6.2, 3.8), sharex=True, height_ratios=(2, 1))
+    k = rounds["k"]
+    top.plot(k, rounds["lp_value"], color=BLUE, linestyle="-", marker="o", label="linear program over the pool")
+    top.plot(
+        k,
+        rounds["incumbent"],
+        color=RED,
+        linestyle="--",
+        marker="s",
+        drawstyle="steps-post",
+        label="best choice, verified",
+    )
+    top.set(ylabel="potable")
+    top.legend(fontsize=9.5)
+    low.bar(k, rounds["options"], color=GREEN, width=0.6)
+    low.set(xlabel="round", ylabel="options")
+    return figure
+
+
+def share_of(cell: Results, of: str = "objective") -> float:
+    """Mean share of the samples that are potable in the runs of a cell, or that the linear program promises.
+
+    >>> share_of(Results([]))
+    nan
+    """
+    values = [row.details.get("lp_value") if of == "lp_value" else row.objective for row in cell]
+    shares = [value / row.size for value, row in zip(values, cell, strict=True) if value is not None]
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def plot_grid(e1: Results, e6: Results) -> Figure:
+    """Potable share, network by size: the exact model, Algorithm 1, price coordination, and its linear program.
+
+    >>> len(plot_grid(Results([]), Results([])).axes)
+    4
+    """
+    figure, axes = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
+    paid = e6.where(method="prices", problem="water")
+    panels = [
+        (e1.where(method="bigm", time_limit=300.0), "objective", "Big-M, 300 s"),
+        (e1.where(method="dd", time_limit=300.0), "objective", "Algorithm 1, our defaults"),
+        (paid, "objective", "price coordination"),
+        (paid, "lp_value", "its linear program, no bound"),
+    ]
+    for place, (rows, of, title) in zip(axes.flat, panels, strict=True):
+        values = rows.pivot("network", "size", lambda cell, of=of: share_of(cell, of), E1_NETWORKS, E1_SIZES)  # type: ignore[misc]
+        _heat(place, values, title, 0.0, 1.0, ".2f")
+        place.label_outer()
+    return figure
+
+
+def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]:
+    """Rows of price coordination with those of an earlier method on the same instance, where that fitted in memory.
+
+    >>> pairs(Results([]), Results([]))
+    []
+    """
+    found = []
+    for row in e6.where(method="prices", problem="water"):
+        other = e1.one(network=row.network, size=row.size, seed=row.seed, method=method, time_limit=300.0)
+        if other is None or other.status == "memory_limit":
+            continue
+        if row.size in E1_SIZES and row.network in E1_NETWORKS:
+            found.append((other, row))
+    return found
+
+
+def sooner(other: Row, row: Row) -> float:
+    """How much sooner price coordination held what the other run ended with: t_other(v) / t_prices(v)."""
+    assert other.objective is not None
+    return time_to(other, other.objective) / time_to(row, other.objective)
+
+
+def plot_sooner(e1: Results, e6: Results) -> Figure:
+    """How much sooner price coordination holds what Algorithm 1 ends with, a mark for each pair of runs.
+
+    >>> plot_sooner(Results([]), Results([])).axes[0].get_ylabel()
+    'times sooner'
+    """
+    figure, axes = plt.subplots(figsize=(6.6, 3.6))
+    cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
+    looks = {"dd-paper": (-0.15, "s", RED, "paper's settings"), "dd": (0.15, "o", BLUE, "our defaults")}
+    for method, (shift, mark, colour, name) in looks.items():
+        found = pairs(e1, e6, method)
+        at = [cells.index((row.network, row.size)) + shift for _, row in found]
+        heights = [max(sooner(*pair), 0.01) for pair in found]
+        axes.plot(
+            at, heights, mark, color=colour, linestyle="", markersize=5.5, alpha=0.75, label=f"than Algorithm 1, {name}"
+        )
+    axes.axhline(1.0, color=INK, linewidth=1.2, linestyle="--", marker="")
+    axes.set(yscale="log", ylabel="times sooner", xlabel="network and samples", xlim=(-0.7, len(cells) - 0.3))
+    axes.set_xticks(range(len(cells)), [f"{network} {size}" for network, size in cells], rotation=90, fontsize=9)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=9.5)
+    return figure
+
+
+def slope(rows: Results, field: str = "seconds") -> float:
+    """Exponent a of the fit field ~ n^a over stored sizes, NaN for fewer than three.
+
+    >>> slope(Results([]))
+    nan
+    """
+    if len(rows) < 3:
+        return float("nan")
+    return float(np.polyfit(np.log(rows.values("size")), np.log(rows.values(field)), 1)[0])
+
+
+def plot_scaling(rows: Results) -> Figure:
+    """Seconds in all, in the NN block and in the choice, and peak memory, against the number of samples.
+
+    >>> len(plot_scaling(Results([])).axes)
+    2
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4))
+    ordered = Results(sorted(rows, key=lambda row: row.size))
+    n = ordered.values("size")
+    for number, (field, name) in enumerate((("seconds", "in all"), ("seconds_nn", "NN block"))):
+        left.plot(
+            n,
+            ordered.values(field),
+            color=COLOURS[number],
+            linestyle=DASHES[number],
+            marker=MARKERS[number],
+            label=name,
+        )
+    right.plot(n, ordered.values("peak_memory") / 1024, color=GREEN, linestyle="-", marker="^")
+    for axes, title in ((left, "seconds"), (right, "peak memory, GiB")):
+        axes.set(title=title, xlabel="samples $n$", xscale="log", xlim=(80, 6500))
+        axes.set_xticks([100, 1000, 5000], ["100", "1,000", "5,000"])
+        axes.minorticks_off()
+        axes.title.set_fontsize(10.5)
+    left.set_yscale("log" if len(n) else "linear")
+    right.set_ylim(0, None if len(n) else 1)
+    left.legend(fontsize=9.5)
+    return figure

@@ -1,0 +1,178 @@
+"""The figures of the chapter on projected gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED, plot_iterates
+from matplotlib.axes import Axes
+
+from ..examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
+
+Height = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _legend(ax: Axes, ncols: int, drop: float = 0.17) -> None:
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -drop), ncols=ncols)
+
+
+def _plane(ax: Axes, span: Sequence[float], inside: Height) -> tuple[np.ndarray, np.ndarray]:
+    """Shade where `inside` is at most 0, with its border; the grid for more."""
+    xs, ys = np.meshgrid(np.linspace(span[0], span[1], 241), np.linspace(span[2], span[3], 241))
+    level = inside(xs, ys)
+    ax.contourf(xs, ys, level, [-1e9, 0], colors=[PALE_BLUE])
+    ax.contour(xs, ys, level, [0], colors=[BLUE], linewidths=1.6)
+    ax.set(xlim=span[:2], ylim=span[2:], aspect="equal", xlabel="$u_1$", ylabel="$u_2$")
+    ax.grid(visible=False)
+    return xs, ys
+
+
+def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, target: np.ndarray) -> Axes:
+    """Paths in a half-plane {u : a'u <= b} over circles around the `target`; a mark ends each path.
+
+    >>> paths = {"steps": np.array([[0.0, 0.0], [1.0, 0.0]])}
+    >>> len(plot_descents(paths, np.array([1.0, 2.0]), 1.0, np.array([2.0, 2.0])).get_lines())
+    3
+    """
+    ax = plt.subplots(figsize=(6.2, 4.4))[1]
+    xs, ys = _plane(ax, (-0.6, 3.0, -1.0, 2.3), lambda x, y: a[0] * x + a[1] * y - b)
+    ax.contour(xs, ys, np.hypot(xs - target[0], ys - target[1]), 8, colors="#bbbbbb", linewidths=0.7)
+    for number, (label, path) in enumerate(paths.items()):
+        style: dict[str, Any] = {"color": COLOURS[number], "linestyle": DASHES[number]}
+        ax.plot(*path.T, **style, marker="", linewidth=4.5 - 2.5 * number, zorder=3)
+        ax.plot(*path[-1], marker=MARKERS[number], markersize=10, **style, label=label, zorder=4)
+    ax.annotate("allowed", (-0.35, -0.75), fontsize=11)
+    ax.plot(*target, marker="*", markersize=14, color=INK, linestyle="none", label="aim")
+    _legend(ax, 3)
+    return ax
+
+
+def plot_contraction(
+    etas: np.ndarray,
+    bound: np.ndarray,
+    measured: Mapping[str, np.ndarray],
+    marks: Mapping[str, float],
+    errors: Mapping[str, tuple[np.ndarray, float]],
+) -> tuple[Axes, Axes]:
+    """Left: contraction factor against step length, bound and measured. Right: errors by step, line = bound.
+
+    >>> one = np.ones(3)
+    >>> left, right = plot_contraction(one, one, {"net": one}, {"here": 1.0}, {"here": (one, 0.5)})
+    >>> right.get_yscale()
+    'log'
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(6.6, 4.0))
+    left.plot(etas, bound, color=INK, linestyle="-", marker="", label="bound")
+    for number, (label, values) in enumerate(measured.items()):
+        left.plot(etas, values, MARKERS[number], color=COLOURS[number], markersize=4.5, label=label, linestyle="none")
+    for label, eta in marks.items():
+        left.axvline(eta, color="#888888", linestyle=":", linewidth=1.2)
+        left.annotate(label, (eta, 1.03), fontsize=9, rotation=90, xytext=(-10, 0), textcoords="offset points")
+    left.axhline(1.0, color=RED, linestyle="--", linewidth=1.0)
+    left.set(xlabel=r"step length $\eta$", ylabel="contraction factor", ylim=(0, 1.4), xlim=(-0.012, None))
+    for number, (label, (values, factor)) in enumerate(errors.items()):
+        t = np.arange(len(values))
+        right.semilogy(t, values, MARKERS[number], color=COLOURS[number], label=label, linestyle="none")
+        right.semilogy(t, values[0] * factor**t, color=COLOURS[number], linestyle=DASHES[number], marker="")
+    right.set(xlabel="step $t$", ylabel="distance to the minimiser", ylim=(1e-9, 3))
+    _legend(left, 1)
+    _legend(right, 1)
+    return left, right
+
+
+def plot_projections() -> list[Axes]:
+    """Four sets with closed forms, and where each of a ring of points goes.
+
+    >>> len(plot_projections())
+    4
+    """
+    a = np.array([1.0, 2.0])
+    sets: dict[str, tuple[Height, Callable[[np.ndarray], np.ndarray]]] = {
+        "box": (lambda x, y: np.maximum(abs(x), abs(y)) - 1, lambda v: project_box(v, -1.0, 1.0)),
+        "halfspace": (lambda x, y: x + 2 * y - 1, lambda v: project_halfspace(v, a, 1.0)),
+        "capped sum": (lambda x, y: np.maximum(x + y - 1.2, -np.minimum(x, y)), lambda v: project_capped_sum(v, 1.2)),
+        "two-sided budget": (
+            lambda x, y: np.maximum(x.clip(0) + y.clip(0) - 1.4, (-x).clip(0) + (-y).clip(0) - 0.8),
+            lambda v: project_two_sided_budget(v, 1.4, 0.8),
+        ),
+    }
+    _, grid = plt.subplots(2, 2, figsize=(6.2, 6.2))
+    angles = 2 * np.pi * (np.arange(12) + 0.35) / 12
+    for ax, (name, (inside, project)) in zip(grid.ravel(), sets.items(), strict=True):
+        _plane(ax, (-2.2, 2.2, -2.2, 2.2), inside)
+        for v in 1.95 * np.stack([np.cos(angles), np.sin(angles)], axis=1):
+            w = project(v)
+            ax.plot(*np.stack([v, w]).T, color=INK, linestyle="-", marker="", linewidth=0.9)
+            ax.plot(*v, "o", color=ORANGE, markersize=4)
+            ax.plot(*w, "s", color=RED, markersize=5)
+        ax.set(title=name, xlabel="", ylabel="")
+    return list(grid.ravel())
+
+
+def plot_alternation(runs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Axes]:
+    """Iterates $x^k$ and $u^k$ of one-dimensional runs side by side, the first ones of each.
+
+    >>> path = np.zeros((5, 1))
+    >>> [ax.get_title() for ax in plot_alternation({"short": (path, path)})]
+    ['short']
+    """
+    _, axes = plt.subplots(1, len(runs), figsize=(6.4, 3.2), sharey=True, squeeze=False)
+    for ax, (title, (x, u)) in zip(axes[0], runs.items(), strict=True):
+        plot_iterates(x, u, ax).set(title=title, ylabel="")
+    return list(axes[0])
+
+
+def plot_gaps(gaps: Mapping[str, np.ndarray], floor: float = 1e-7) -> Axes:
+    r"""What is left of $\varphi$ above the best value seen, against gradients used, log scale.
+
+    >>> plot_gaps({"any": np.array([1.0, 0.1])}).get_yscale()
+    'log'
+    """
+    ax = plt.subplots()[1]
+    for number, (label, values) in enumerate(gaps.items()):
+        ax.semilogy(np.arange(1, len(values) + 1), np.maximum(values, floor), color=COLOURS[number], label=label,
+                    linestyle=DASHES[number], marker=MARKERS[number], markevery=3)  # fmt: skip
+    ax.set(xlabel="gradients computed", ylabel=r"$\varphi(u)$ above the best seen")
+    _legend(ax, 3, 0.2)
+    return ax
+
+
+def plot_jump(inside: Height, points: np.ndarray, nearest: np.ndarray, span: Sequence[float]) -> Axes:
+    """A set that is not convex, points beside it and the nearest point of each.
+
+    >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])
+    >>> plot_jump(lambda x, y: 1 - abs(y), points, points + 1.0, (-2, 2, -2, 2)).get_xlim()
+    (np.float64(-2.0), np.float64(2.0))
+    """
+    ax = plt.subplots(figsize=(6.2, 4.4))[1]
+    _plane(ax, span, inside)
+    for v, w in zip(points, nearest, strict=True):
+        ax.plot(*np.stack([v, w]).T, color=INK, linestyle="-", marker="", linewidth=0.9)
+    ax.plot(*points.T, "o", color=ORANGE, label="point", linestyle="none")
+    ax.plot(*nearest.T, "s", color=RED, markersize=6, label="its projection", linestyle="none")
+    _legend(ax, 2)
+    return ax
+
+
+def plot_inner_outer(
+    inside: Height, slope: tuple[np.ndarray, float], ball: tuple[np.ndarray, float], marks: Mapping[str, Any],
+    path: np.ndarray, span: Sequence[float]
+) -> Axes:  # fmt: skip
+    """A convex set with the halfspace a'u <= b outside, the ball inside, a path of iterates and named points.
+
+    >>> unit = (np.zeros(2), 1.0)
+    >>> plot_inner_outer(lambda x, y: x, (np.ones(2), 1.0), unit, {"here": (0, 0)}, np.zeros((2, 2)), (-1, 1, -1, 1))
+    <Axes: xlabel='$u_1$', ylabel='$u_2$'>
+    """
+    ax = plt.subplots(figsize=(6.2, 4.8))[1]
+    xs, ys = _plane(ax, span, inside)
+    ax.contour(xs, ys, slope[0][0] * xs + slope[0][1] * ys - slope[1], [0], colors=[RED], linestyles="--")
+    ax.add_patch(plt.Circle((ball[0][0], ball[0][1]), ball[1], fill=False, color=GREEN, linestyle="-.", linewidth=1.8))
+    ax.plot(*path.T, color=INK, linestyle="-", linewidth=1.0, marker=".", markersize=7, label="moving balls")
+    for number, (label, point) in enumerate(marks.items()):
+        ax.plot(*point, MARKERS[number], color=COLOURS[number], markersize=9, label=label, linestyle="none", zorder=4)
+    _legend(ax, 2)
+    return ax

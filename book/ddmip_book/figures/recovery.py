@@ -1,0 +1,143 @@
+"""Figures of recovery: visited points in the plane, where chosen options come from, penalties, gains on the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, RED
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ..examples.recovery import Visits
+from ..experiments.grids import E1_NETWORKS, E1_SIZES
+from ..experiments.results import Results
+from ..experiments.rows import Row
+from .e1 import _heat
+
+RECOVERED = {"dd-paper": "dd-paper-recover", "dd": "dd-recover"}
+"""The methods of E1 and what they are called with recovery."""
+
+
+def plot_plane(problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray], Visits, np.ndarray]]) -> Figure:
+    """Contours of a logit on the plane, the paths of u from each sample, options pulled back, and the chosen ones.
+
+    >>> from ddmip_book.examples.recovery import plane_network, plane_problem, visited_options
+    >>> problem, path = plane_problem(plane_network(), np.zeros((1, 2)), 2.0), [np.full((1, 2), 1.5)]
+    >>> len(plot_plane(problem, {"one": (path, visited_options(problem, path), np.array([0]))}).axes)
+    1
+    """
+    blocks, net = problem.blocks, problem.predictors[0].net
+    assert blocks is not None
+    w = blocks.base
+    every = np.concatenate([w, *(visits.pool.u for _, visits, _ in runs.values())])
+    low, high = every.min(axis=0) - 0.3, every.max(axis=0) + 0.3
+    across, along = np.meshgrid(*(np.linspace(*ends, 120) for ends in zip(low, high, strict=True)))
+    with torch.no_grad():
+        logit = net(torch.from_numpy(np.stack([across.ravel(), along.ravel()], axis=1)))[:, 0].numpy()
+    figure, grid = plt.subplots(1, len(runs), figsize=(6.6, 3.9), sharex=True, sharey=True, squeeze=False)
+    for axes, (title, (path, visits, chosen)) in zip(grid[0], runs.items(), strict=True):
+        levels = axes.contour(
+            across, along, logit.reshape(across.shape), [-3, -2, -1, 1], colors="#bbbbbb", linewidths=1
+        )
+        axes.clabel(levels, fontsize=8)
+        axes.contour(across, along, logit.reshape(across.shape), [0], colors=INK, linewidths=2)
+        for i, sample in enumerate(w):
+            steps = np.array([sample, *(u[i] for u in path)])
+            axes.plot(*steps.T, color=BLUE, linestyle="-", linewidth=0.8, marker="o", markersize=2.5,
+                      label="path of $u$" if i == 0 else None)  # fmt: skip
+        for o in chosen:
+            way = np.stack([w[visits.pool.at[o]], visits.pool.u[o]])
+            axes.plot(*way.T, color=RED, linestyle="--", linewidth=1.4, marker="")
+        axes.plot(*visits.pool.u.T, "^", color=ORANGE, markersize=5, label="pulled back")
+        axes.plot(*visits.pool.u[chosen].T, "*", color=RED, markersize=13, markeredgecolor=INK, label="chosen")
+        axes.plot(*w.T, "s", color=INK, markersize=6, label="sample $w$")
+        axes.set(title=title, xlabel="$u_1$", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        axes.label_outer()
+    grid[0][0].set_ylabel("$u_2$")
+    named = zip(*grid[0][0].get_legend_handles_labels(), strict=True)
+    handles, labels = zip(*named, strict=True)
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=9.5)
+    return figure
+
+
+def plot_origins(runs: Mapping[str, tuple[np.ndarray, np.ndarray]], iterations: int, n: int) -> Figure:
+    """For each run the iteration, counted from 1, from which each chosen option comes: (samples, iterations).
+
+    >>> plot_origins({"weak": (np.array([0, 2]), np.array([5, 1]))}, 6, 3).axes[0].get_ylabel()
+    'iteration'
+    """
+    figure, grid = plt.subplots(len(runs), 1, figsize=(6.6, 1.7 * len(runs) + 0.6), sharex=True, squeeze=False)
+    for axes, (title, (samples, origins)), mark in zip(grid[:, 0], runs.items(), MARKERS, strict=False):
+        axes.vlines(samples, 0, origins, color="#bbbbbb", linewidth=1)
+        axes.plot(samples, origins, mark, color=BLUE, linestyle="")
+        axes.set(ylim=(0, iterations + 1), xlim=(-1, n), ylabel="iteration")
+        axes.set_title(f"{title}: {len(samples)} chosen, from {len(np.unique(origins))} iterations", fontsize=10.5)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    grid[-1, 0].set_xlabel("sample")
+    return figure
+
+
+def plot_penalties(rhos: Sequence[float], table: Mapping[str, Sequence[float]], spread: Sequence[float]) -> Figure:
+    """Counts against the penalty, a line for each name, and below how far apart the visited points are.
+
+    >>> len(plot_penalties([0.1, 1.0], {"last": [1, 2], "best": [2, 2]}, [0.5, 0.1]).axes)
+    2
+    """
+    figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 4.6), sharex=True, height_ratios=[2, 1])
+    for (label, values), colour, dashes, mark in zip(
+        table.items(), (RED, ORANGE, INK, BLUE), (DASHES[1], DASHES[2], DASHES[3], DASHES[0]), MARKERS, strict=False
+    ):
+        above.plot(rhos, values, color=colour, linestyle=dashes, marker=mark, label=label)
+    above.set(ylabel="samples", xscale="log")
+    figure.legend(loc="outside upper center", ncols=4, fontsize=9.5)
+    below.plot(rhos, spread, color=GREEN, linestyle="-", marker="D")
+    below.set(xlabel=r"penalty $\rho$", ylabel="spread", ylim=(0, None))
+    below.set_xticks(rhos, [f"{rho:g}" for rho in rhos])
+    below.minorticks_off()
+    return figure
+
+
+def recovery_pairs(e1: Results, e6: Results, method: str) -> list[tuple[Row, Row]]:
+    """Every stored run with recovery beside the run of E1 on the same instance without it.
+
+    >>> recovery_pairs(Results([]), Results([]), "dd")
+    []
+    """
+    found = []
+    for row in e6.where(method=RECOVERED[method], problem="water"):
+        same = {name: getattr(row, name) for name in ("network", "size", "seed", "time_limit")}
+        plain = e1.one(method=method, **same)
+        if plain is not None and None not in (plain.objective, row.objective):
+            found.append((plain, row))
+    return found
+
+
+def recovery_share(row: Row) -> float:
+    """The share of a run's seconds that came after the last iteration of Algorithm 1."""
+    return 1.0 - (row.trace["seconds"][-1] or 0.0) / (row.seconds or np.nan)
+
+
+def plot_gains(e1: Results, e6: Results) -> Figure:
+    """Above, the potable share with recovery; below, what it adds in samples; mean over the pairs stored.
+
+    >>> [axes.get_title() for axes in plot_gains(Results([]), Results([])).axes][0]
+    "paper's settings, recovered"
+    """
+    figure, grid = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
+    for column, (method, title) in enumerate((("dd-paper", "paper's settings"), ("dd", "our defaults"))):
+        share, gain = (np.full((len(E1_NETWORKS), len(E1_SIZES)), np.nan) for _ in range(2))
+        found = recovery_pairs(e1, e6, method)
+        for i, j in np.ndindex(share.shape):
+            cell = [(a, b) for a, b in found if (a.network, a.size) == (E1_NETWORKS[i], E1_SIZES[j])]
+            if cell:
+                share[i, j] = np.mean([b.objective / b.size for _, b in cell])  # type: ignore[operator]
+                gain[i, j] = np.mean([b.objective - a.objective for a, b in cell])  # type: ignore[operator]
+        _heat(grid[0, column], share, f"{title}, recovered", 0.0, 1.0, ".2f")
+        _heat(grid[1, column], gain, "samples gained", 0.0, 30.0, ".0f")
+    for axes in grid.flat:
+        axes.label_outer()
+    return figure

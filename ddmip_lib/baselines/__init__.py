@@ -1,0 +1,1 @@
+"""What Algorithm 1 is compared with: exact models, enumeration, a gradient heuristic."""

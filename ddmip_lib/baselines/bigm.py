@@ -1,0 +1,164 @@
+"""The exact baseline: every ReLU of every sample written into one MILP by PySCIPOpt-ML, solved by SCIP."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from pyscipopt import Model
+from pyscipopt_ml.add_predictor import add_predictor_constr
+from torch import nn
+
+from ..bounds.flattening import flat_layers, interval_bounds
+from ..model.incumbent import Incumbent
+from ..model.instance import Compiled, InputMap
+from ..model.labels import MARGIN, tie_class
+from ..model.problem import NeuralMIP, check_call
+from ..model.scip import copy_model, fix, matrix_of, set_time_limit, solution_values
+from ..model.solution import Solution
+from .scip_run import EPSILON, exact_solution, optimise, set_numerics
+
+FORMULATIONS = ("bigm", "sos")
+UNITS_PER_CHUNK = 2000
+"""About so many units are embedded between two looks at the clock."""
+
+
+class BigM:
+    r"""The exact model. A ReLU $s = \max(0, h)$ with $l \le h \le u$, $l < 0 < u$, becomes
+
+    $$s \ge h, \quad s \ge 0, \quad s \le h - l\,(1 - z), \quad s \le u\,z, \quad z \in \{0, 1\}$$
+
+    (``formulation="bigm"``), or a pair $s - h = t$, at most one of $s, t \ge 0$ nonzero (``"sos"``).
+    A class $y$ is tied to its logit $o$ by $y = 1 \Rightarrow o \ge$ `margin` and, unless $y$ occurs only where a
+    larger $y$ helps, $y = 0 \Rightarrow o \le 0$: without a margin, solver tolerances call samples potable that the
+    network does not. Optimality and bound are those of this model; should a verified point beat the bound by
+    winning with a logit inside the margin, no bound is reported.
+
+    SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up. Numbers
+    closer than `epsilon` are equal to it: with its own 1e-9, presolving calls models of trained networks infeasible,
+    or wrong points optimal; if it may `aggregate`, replace variables by sums of others, it is faster and does so with
+    1e-13 as well. "Infeasible", and any answer that a verified point contradicts, is asked for again without
+    presolving.
+    The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
+    covers both.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> solution = BigM().solve(hand_sized())
+    >>> solution.status, solution.objective, round(solution.bound, 3)
+    ('optimal', 0.5, 0.5)
+    """
+
+    def __init__(self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6,
+                 epsilon: float = EPSILON, aggregate: bool = False) -> None:  # fmt: skip
+        if formulation not in FORMULATIONS:
+            raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
+        if not margin >= 0:
+            raise ValueError(f"margin={margin} must not be negative.")
+        if not 0 < feastol <= 1e-3:
+            raise ValueError(f"feastol={feastol} must lie in (0, 1e-3]: it is SCIP's tolerance on rows.")
+        if not 0 < epsilon <= feastol:
+            raise ValueError(f"epsilon={epsilon} must lie in (0, feastol]: numbers closer than this are equal to SCIP.")
+        self.formulation = formulation
+        self.margin = margin
+        self.feastol = feastol
+        self.epsilon = epsilon
+        self.aggregate = aggregate
+        self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """Build the exact model and let SCIP work on it until the time limit."""
+        began = time.perf_counter()
+        check_call(problem, time_limit, seed)
+        deadline = began + time_limit
+        compiled = Compiled(problem.model, problem.predictors)
+        flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]
+        incumbent = Incumbent(compiled, began)
+        if time_limit <= 0:
+            return exact_solution(self.method, incumbent, "timelimit", None, {})
+        incumbent.consider_start(problem.start, time_limit)
+        model = copy_model(problem.model, seed)
+        variables = model.getVars()
+        built = self._embed(model, variables, compiled, flat, deadline)
+        details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
+        classes = any(p.kind == "classification" for p in compiled.predictors)
+        if classes:
+            details["margin"] = self.margin
+        if not built:
+            return exact_solution(self.method, incumbent, "timelimit", None, details)
+        details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
+        self._give_start(model, variables, incumbent, deadline)
+        restricted = classes and self.margin > 0
+        own, numerics = matrix_of(variables), (self.feastol, self.epsilon, self.aggregate)
+        again = optimise(model, own, incumbent, deadline, self.method, progress, *numerics, restricted)
+        details["asked_again"] = again
+        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
+        details["nodes"] = model.getNTotalNodes()
+        return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted)
+
+    def _embed(
+        self, model: Model, variables: list[Any], compiled: Compiled, flat: list[list[nn.Module]], deadline: float
+    ) -> bool:
+        """Write every network into `model`, a few samples at a time; False where the time ran out."""
+        for number, (where, layers) in enumerate(zip(compiled.maps, flat, strict=True)):
+            inputs = self._input_variables(model, variables, where)
+            ranges = interval_bounds(layers, where.at(compiled.snapshot.lower), where.at(compiled.snapshot.upper))
+            targets = self._targets(model, compiled, number, variables, ranges)
+            units = sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
+            rows = max(1, UNITS_PER_CHUNK // units)
+            for first in range(0, len(inputs), rows):
+                if time.perf_counter() >= deadline:
+                    return False
+                chunk = slice(first, first + rows)
+                add_predictor_constr(
+                    model,
+                    nn.Sequential(*layers),
+                    matrix_of(inputs[chunk]),
+                    matrix_of(targets[chunk]),
+                    unique_naming_prefix=f"net_{number}_{first}_",
+                    output_type="regression",
+                    formulation=self.formulation,
+                )
+        return True
+
+    def _input_variables(self, model: Model, variables: list[Any], where: InputMap) -> np.ndarray:
+        """Input matrix with a fixed variable for every plain number."""
+        grid = np.empty(where.index.shape, dtype=object)
+        for cell, at in np.ndenumerate(where.index):
+            value = float(where.constant[cell])
+            grid[cell] = variables[at] if at >= 0 else model.addVar(lb=value, ub=value)
+        return grid
+
+    def _targets(
+        self, model: Model, compiled: Compiled, number: int, variables: list[Any], ends: tuple[np.ndarray, np.ndarray]
+    ) -> np.ndarray:
+        """The variables that the last layer of a network feeds: its outputs, or logits tied to its classes."""
+        targets = np.array(variables, dtype=object)[compiled.maps[number].output]
+        if compiled.predictors[number].kind == "regression":
+            return targets
+        for cell, at in np.ndenumerate(compiled.maps[number].output):
+            low, high = (float(end[cell]) for end in ends)
+            targets[cell] = tie_class(model, variables[at], compiled, int(at), low, high, self.margin)
+        return targets
+
+    def _give_start(self, model: Model, variables: list[Any], incumbent: Incumbent, deadline: float) -> None:
+        """Hand the start point to SCIP: its hidden units follow from the inputs in a copy with these fixed."""
+        if incumbent.values is None:
+            return
+        twin = copy_model(model)
+        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.compiled.maps]))
+        own, place = twin.getVars(), {v.ptr(): i for i, v in enumerate(model.getVars())}
+        fixed = np.full(len(own), np.nan)
+        fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
+        fix(twin, own, fixed)
+        set_time_limit(twin, deadline - time.perf_counter())
+        set_numerics(twin, self.feastol, self.epsilon, self.aggregate)
+        twin.setParam("limits/solutions", 1)
+        twin.optimize()
+        if twin.getNSols() == 0:
+            return
+        values = solution_values(twin, matrix_of(own))
+        start = model.createSol()
+        for variable, value in zip(model.getVars(), values, strict=True):
+            model.setSolVal(start, variable, value)
+        model.addSol(start)

@@ -1,0 +1,116 @@
+"""What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyscipopt import SCIP_EVENTTYPE, Model
+from tqdm.auto import tqdm
+
+from ..errors import ProblemError
+from ..model.incumbent import Incumbent
+from ..model.scip import set_time_limit, solution_values
+from ..model.solution import Solution
+
+EPSILON = 1e-13
+"""Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
+then calls feasible models infeasible and wrong points optimal (chapter 16)."""
+
+
+def set_numerics(model: Model, feastol: float, epsilon: float, aggregate: bool) -> None:
+    """Tolerances, and whether presolving may replace variables by sums of others, layer into layer."""
+    numerics = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
+    model.setParams({f"numerics/{name}": value for name, value in numerics.items()})
+    model.setParams({f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")})
+
+
+def optimise(
+    model: Model,
+    variables: Any,
+    incumbent: Incumbent,
+    deadline: float,
+    method: str,
+    progress: bool,
+    feastol: float,
+    epsilon: float = EPSILON,
+    aggregate: bool = False,
+    restricted: bool = False,
+) -> bool:
+    """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
+
+    An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
+    it was.
+    """
+    set_numerics(model, feastol, epsilon, aggregate)
+    with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
+
+        def on_incumbent(scip: Model, _: Any) -> None:
+            incumbent.consider(solution_values(scip, variables))
+            best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
+            bar.update(1)
+            bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
+
+        model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
+
+        def ask() -> None:
+            set_time_limit(model, deadline - time.perf_counter())
+            model.optimize()
+            if model.getNSols():
+                incumbent.consider(solution_values(model, variables))
+
+        ask()
+        best, sign = incumbent.objective, incumbent.compiled.snapshot.sign
+        ask_again = at_odds(model.getStatus(), model.getDualbound(), best, sign, restricted)
+        if ask_again:
+            model.freeTransform()
+            model.setParam("presolving/maxrounds", 0)
+            ask()
+    return ask_again
+
+
+def at_odds(scip_status: str, bound: float, best: float | None, sign: float, restricted: bool) -> bool:
+    """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a second look.
+
+    A `restricted` model (a margin) may rightly have a worse optimum than a verified point.
+    """
+    if scip_status != "optimal" or best is None:
+        return scip_status in ("optimal", "infeasible")
+    gap, slack = _gap(best, bound, sign)
+    return gap > slack or (gap < -slack and not restricted)
+
+
+def _gap(best: float, bound: float | None, sign: float) -> tuple[float, float]:
+    """How far a verified objective is from the bound (negative: beyond it), and what counts as equal."""
+    return 0.0 if bound is None else sign * (best - bound), 1e-5 * max(1.0, abs(best))
+
+
+def exact_solution(
+    method: str,
+    incumbent: Incumbent,
+    scip_status: str,
+    bound: float | None,
+    details: dict[str, Any],
+    restricted: bool = False,
+) -> Solution:
+    """SCIP's answer after verification; a `restricted` model (a margin) cannot prove the problem infeasible."""
+    best, seconds = incumbent.objective, time.perf_counter() - incumbent.began
+    if scip_status in ("unbounded", "inforunbd") and best is None:
+        raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
+    details = details | {"solver_status": scip_status}
+    known_as = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}
+    status = known_as.get(scip_status, "stopped")
+    if bound is not None and not abs(bound) < 1e20:
+        bound = None
+    if best is None:
+        if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
+            status = "no_solution_found"
+        known = None if restricted or status == "infeasible" else bound
+        return Solution(status, method, bound=known, seconds=seconds, details=details)
+    gap, slack = _gap(best, bound, incumbent.compiled.snapshot.sign)
+    if gap < -slack:  # a logit inside the margin beat the model's bound, or SCIP cut off a point
+        bound = None
+    if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
+        status = "stopped"
+    details = details | {"incumbents": incumbent.found}
+    return Solution(status, method, bound=bound, **incumbent.point(), seconds=seconds, details=details)

@@ -1,0 +1,196 @@
+"""The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import piqp
+import scipy.sparse as sp
+import torch
+from tqdm.auto import tqdm
+
+from ..errors import ProblemError
+from ..model.incumbent import Incumbent
+from ..model.instance import Compiled
+from ..model.problem import NeuralMIP, check_call
+from ..model.scip import copy_model, has_point
+from ..model.solution import Solution
+
+ZERO = 1e-9
+"""The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
+OPTIMISERS = {"gradient": torch.optim.SGD, "adam": torch.optim.Adam}
+
+
+class SingleStepGradient:
+    r"""Projected gradient steps on the penalised relaxation, all variables in one vector $v$, the outputs in it
+    overwritten by $\hat y$ (the network, or the sigmoid of its logit for a class):
+
+    $$\mathcal L(v) = c^\top v + d^\top \hat y(v) + \mu \lVert p(v) \rVert^2, \quad
+    v^t = P_{[l,u]}\bigl(v^{t-1} - \eta_t \nabla\mathcal L(v^{t-1})\bigr), \quad
+    \eta_t = \eta\,(1 + \delta t)^{-1/2},$$
+
+    with $p$ the violations of all rows and output bounds, $\mu$ = `penalty`, $\eta$ = `learning_rate`,
+    $\delta$ = `decay` and `steps` steps. It proves no bound. The inputs start at the problem's start, all else at the
+    point of the box nearest 0. `optimiser` is ``"gradient"`` (the printed step) or ``"adam"`` (the paper's text);
+    None takes the first as printed and the second when repaired: plain steps diverge once
+    $\eta_t\mu\lVert A\rVert^2 > 1$, with the paper's figures as soon as a row adds up a few variables.
+
+    ``repaired=False`` is the printed pseudo-code: $p = 0$ is tested at $v^{t-1}$, before rounding; $v^t$ is stored,
+    rounded; points are compared by $c^\top v^t$ alone. What it claims is in `details` (``claimed_objective``,
+    ``claimed_values``, and ``claimed_feasible``: whether the claimed point passes verification); the objective of
+    the solution is verified, or there is none.
+
+    ``repaired=True`` moves every rounded $v^t$ to the rows (`Relaxation.repair`), verifies it, and compares by the
+    true objective; variables that enter no network but cost something or meet outputs in a row are solved for again,
+    as for an iterate of Algorithm 1. The start competes too.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> SingleStepGradient().solve(hand_sized()).objective
+    1.5
+    """
+
+    def __init__(
+        self,
+        repaired: bool = True,
+        steps: int = 100,
+        learning_rate: float = 0.01,
+        decay: float = 0.01,
+        penalty: float = 50.0,
+        optimiser: str | None = None,
+    ) -> None:
+        positive = 0 < learning_rate < np.inf and 0 < penalty < np.inf and 0 <= decay < np.inf
+        if int(steps) != steps or steps < 1 or not positive:
+            raise ValueError(
+                f"steps={steps} must be a positive integer, learning_rate={learning_rate} and penalty={penalty} "
+                f"positive, decay={decay} not negative."
+            )
+        optimiser = optimiser or ("adam" if repaired else "gradient")
+        if optimiser not in OPTIMISERS:
+            raise ValueError(f"optimiser={optimiser!r} is unknown; choose 'gradient' or 'adam'.")
+        self.repaired, self.steps, self.optimiser = repaired, int(steps), optimiser
+        self.learning_rate, self.decay, self.penalty = learning_rate, decay, penalty
+        self.method = f"single-step gradient, {'repaired' if repaired else 'as printed'}"
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
+        began = time.perf_counter()
+        deadline = began + time_limit
+        check_call(problem, time_limit, seed)
+        compiled = Compiled(problem.model, problem.predictors)
+        s, relaxation, incumbent = compiled.snapshot, Relaxation(compiled), Incumbent(compiled, began)
+        if self.repaired:
+            incumbent.consider_start(problem.start, time_limit)
+        v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
+        point = v.detach().numpy()  # v itself: the same memory
+        optimiser = OPTIMISERS[self.optimiser]([v], lr=self.learning_rate)
+        best, claimed, t, p = np.inf, None, 0, np.inf
+        with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
+            while t < self.steps and time.perf_counter() < deadline:
+                t += 1
+                # forward: p, at the point before the step
+                _, v.grad, p = relaxation.loss(v, self.penalty)
+                # backward: the step, and the projection on the box
+                optimiser.param_groups[0]["lr"] = self.learning_rate * (1 + self.decay * t) ** -0.5
+                optimiser.step()
+                np.clip(point, s.lower, s.upper, out=point)
+                if self.repaired and relaxation.settles:
+                    seconds = min(10.0, deadline - time.perf_counter())
+                    incumbent.consider_inputs(relaxation.repair(point), seconds)
+                elif self.repaired:
+                    incumbent.consider(relaxation.repair(point))
+                elif p <= ZERO and relaxation.own_cost @ point < best:
+                    best, claimed = relaxation.own_cost @ point, compiled.rounded(point)
+                bar.update(1)
+                bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
+        details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
+        if claimed is not None:
+            details["claimed_objective"] = float(s.sign * best + s.offset)
+            details["claimed_values"] = compiled.with_outputs(claimed)
+            details["claimed_feasible"] = incumbent.consider(claimed).feasible
+        status = "iteration_limit" if t == self.steps else "time_limit"
+        if incumbent.values is None and t == self.steps:
+            may_exist = has_point(copy_model(problem.model), deadline - time.perf_counter())
+            status = "no_solution_found" if may_exist else "infeasible"
+        seconds = time.perf_counter() - began
+        return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
+
+
+class Relaxation:
+    """Every variable relaxed to its interval, outputs computed, rows as violations; and the way back to the rows."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        s, self.compiled, outputs = compiled.snapshot, compiled, compiled.is_output
+        if s.others:
+            raise ProblemError(
+                f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows, or use BigM."
+            )
+        self.cost, self.own_cost = s.sign * s.cost, np.where(outputs, 0.0, s.sign * s.cost)
+        self.is_class = np.zeros(s.n_variables, dtype=bool)
+        for predictor, m in zip(compiled.predictors, compiled.maps, strict=True):
+            self.is_class[m.output] = predictor.kind == "classification"
+        # bounds of outputs are rows like any other: no step can project on them
+        self.rows = sp.vstack([s.rows, sp.identity(s.n_variables, format="csr")[outputs]]).tocsr()
+        self.lower = np.concatenate([s.row_lower, s.lower[outputs]])
+        self.upper = np.concatenate([s.row_upper, s.upper[outputs]])
+        # what the repair moves, and by which rows
+        on_outputs = abs(s.rows) @ outputs > 0
+        self.free = ~outputs & ~s.integer & (s.lower < s.upper)
+        movable = ~on_outputs & (abs(s.rows) @ self.free > 0)
+        self.equal = movable & (s.row_lower == s.row_upper)
+        self.between = movable & ~self.equal
+        side = ~outputs
+        side[np.concatenate([m.index[m.index >= 0] for m in compiled.maps])] = False
+        self.settles = bool(s.cost[side].any()) or s.rows[on_outputs][:, side].nnz > 0
+
+    def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
+        """The given network inputs, fractional ones too; all else at the point of the box nearest 0."""
+        s = self.compiled.snapshot
+        values = np.zeros(s.n_variables)
+        for m, x in zip(self.compiled.maps, inputs or (), strict=False):
+            values[m.index[m.index >= 0]] = x[m.index >= 0]
+        return np.clip(values, s.lower, s.upper)
+
+    def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
+        """The penalised objective, its gradient, and the largest violation with true classes instead of sigmoids."""
+        outputs = v
+        for predictor, m in zip(self.compiled.predictors, self.compiled.maps, strict=True):
+            x = torch.where(torch.tensor(m.index >= 0), v[m.index], torch.tensor(m.constant))
+            raw = predictor.net(x)
+            if not raw.requires_grad:
+                raise ProblemError(
+                    "no gradient reaches the network's inputs: remove detach() or no_grad() from its forward()."
+                )
+            y = torch.sigmoid(raw) if predictor.kind == "classification" else raw
+            outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
+        full = outputs.detach().numpy()
+        p = self._excess(full)
+        (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
+        if not (np.isfinite(full).all() and slope.isfinite().all()):
+            raise ProblemError(
+                "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."
+            )
+        true = np.where(self.is_class, full > 0.5, full)
+        return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
+
+    def _excess(self, full: np.ndarray) -> np.ndarray:
+        """By how much each row is above (positive) or below its sides."""
+        left = self.rows @ full
+        return left - np.clip(left, self.lower, self.upper)
+
+    def repair(self, v: np.ndarray) -> np.ndarray:
+        """Integers rounded, then continuous variables moved to the nearest point of the rows without outputs (a QP);
+        where there is no such point nothing moves."""
+        s, free, values = self.compiled.snapshot, self.free, self.compiled.rounded(v)
+        if not (self.equal | self.between).any():
+            return values
+        rows, shift = s.rows[:, free], s.rows @ np.where(free, 0.0, values)
+        low, high, box = s.row_lower - shift, s.row_upper - shift, (s.lower[free], s.upper[free])
+        equalities = rows[self.equal].tocsc(), high[self.equal]
+        inequalities = rows[self.between].tocsc(), low[self.between], high[self.between]
+        solver, weights = piqp.SparseSolver(), sp.identity(free.sum(), format="csc")
+        solver.setup(weights, -values[free], *equalities, *inequalities, *box)
+        if solver.solve() == piqp.PIQP_SOLVED:
+            values[free] = np.clip(solver.result.x, *box)
+        return values

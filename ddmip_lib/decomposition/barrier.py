@@ -1,0 +1,255 @@
+r"""The NN block by a logarithmic barrier: Newton's method strictly inside the box and the rows $h(u) < 0$."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from .interior import CENTRED, Inside, Point, grad, newton_direction
+from .nn_block import NNSubproblem, finite
+
+KEEP = 0.005
+"""Share of each slack that a step leaves: the rest is the fraction to the boundary."""
+PASSING = 10.0
+"""What may be left to gain on the way along the path, in units of the gap mu sum(kappa)."""
+TRIES, CUT = 4, 0.2
+"""Step lengths tried, and by what factor each is shorter: a kink of the network would refuse any number of them."""
+NOISE = 1e-14
+
+
+class LogBarrier:
+    r"""Newton's method on $\Phi_\mu(u) = \varphi(u) - \mu \sum_j \kappa_j \log s_j(u)$ with $\mu \to 0$.
+
+    The slacks $s_j$ are those of both sides of the box, $u_i - l_i$ and $r_i - u_i$, and of the rows, $-h_j(u)$. The
+    weights make $\mu$ a plain number: $\kappa_i = \rho (r_i - l_i)^2$ for the box and the group's mean of these for a
+    row. On a convex problem $\varphi(u_\mu) - \varphi^\star \le \mu \sum_j \kappa_j$, hence
+    $\lVert u_\mu - u^\star \rVert^2 \le 2 \mu \sum_j \kappa_j / \rho$.
+
+    A call starts with $\mu$ as large as the step ahead asks for, at most `mu`, and multiplies it by `shrink` (or takes
+    $\mu^{1.5}$ if that is less) whenever a group of inputs is near its minimiser. The first call ends at
+    $\sqrt{\mu \mu_{final}}$, each later one `shrink` times lower, down to `mu_final`: with the same final $\mu$ for
+    ever u would not reach an x on the boundary. Steps keep 0.5 % of every slack, then satisfy Armijo's rule. Their
+    Hessian has $z_j / s_j$ for the curvature of a side, with dual estimates $z_j$ kept from call to call, or, without
+    `primal_dual`, $\mu\kappa_j / s_j^2$. Rows without a strictly feasible start get one by phase I (min t subject to
+    h <= t); where that fails, and for equalities, the squared hinge of `PGD` stands in, and `phase_one` says so ("ok",
+    "failed" or "no rows").
+
+    ``method="lbfgsb"`` hands box and gradient to SciPy's L-BFGS-B, with the barrier for the rows alone.
+    `callback(u, mu)` is called after each Newton step, with one mu for each group.
+
+    >>> LogBarrier(mu_final=1e-8)
+    LogBarrier(method='newton', mu=0.01, mu_final=1e-08)
+    """
+
+    def __init__(
+        self,
+        method: str = "newton",
+        mu: float = 1e-2,
+        mu_final: float = 1e-12,
+        shrink: float = 0.1,
+        steps: int = 10,
+        cg_steps: int = 50,
+        primal_dual: bool = True,
+        callback: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    ) -> None:
+        if method not in ("newton", "lbfgsb"):
+            raise ValueError(f"method={method!r} is unknown; choose 'newton' or 'lbfgsb'.")
+        if not 0 < mu_final <= mu < np.inf:
+            raise ValueError(f"mu={mu}, mu_final={mu_final}: 0 < mu_final <= mu is needed.")
+        if not 0 < shrink < 1:
+            raise ValueError(f"shrink={shrink} must lie between 0 and 1.")
+        if min(steps, cg_steps) < 1:
+            raise ValueError(f"steps={steps}, cg_steps={cg_steps}: at least one of each is needed.")
+        self.method, self.mu, self.mu_final, self.shrink = method, mu, mu_final, shrink
+        self.steps, self.cg_steps, self.primal_dual, self.callback = steps, cg_steps, primal_dual, callback
+        self.phase_one: str | None = None
+        self._end = float(np.sqrt(mu * mu_final))
+        self._dual, self._failed = torch.zeros(0), torch.zeros(0, dtype=torch.bool)
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows on outputs are kept by the barrier, with multipliers that no hinge has."""
+        return self.phase_one == "ok"
+
+    @classmethod
+    def paper(cls, method: str = "newton") -> LogBarrier:
+        """The paper's block: damped Newton steps of five CG steps each, mu <- 0.1 mu, the same mu in every call.
+
+        The paper names no values of mu; these end where the barrier moves u by its tolerance of 1e-4. As many steps
+        as Adam takes."""
+        block = cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False)
+        block._end = block.mu_final
+        return block
+
+    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+        """Approximate minimiser of `sub`, started at `u`."""
+        first = not len(self._failed)
+        if first:
+            self._failed = torch.zeros(sub.n_groups, dtype=torch.bool)
+        start = interior(torch.tensor(u), sub, 1e-2 if first else 1e-12)
+        rows, self.phase_one = sub.row_has_interior, "no rows"
+        if rows.any():
+            start, inside = self._phase_one(sub, start)
+            rows = rows & inside[sub.row_group]
+            self.phase_one = "failed" if self._failed.any() else "ok"
+        hinged = ~rows
+
+        def parts(v: Tensor) -> tuple[Tensor, Tensor]:
+            phi, h = sub.parts(v)
+            return (phi + sub.hinge(h, rows=hinged) if hinged.any() else phi), h
+
+        box = sub.rho.inputs * (sub.upper - sub.lower) ** 2
+        mean = sub.sum_by_group(box) / sub.sum_by_group(torch.ones_like(box))
+        kappa = torch.cat([box, box, torch.where(rows, mean[sub.row_group], 0.0)])
+        groups = (sub.group, sub.row_group, sub.n_groups)
+        f = Inside(parts, (sub.lower, sub.upper), groups, rows, kappa, sub.rho.inputs)
+        end = self._lbfgsb(sub, f, start) if self.method == "lbfgsb" else self._newton(sub, f, start)
+        self._end = max(self.mu_final, self.shrink * self._end)
+        return end.numpy()
+
+    def _newton(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
+        at = Point(f, u)
+        known = self._dual if len(self._dual) == len(f.kappa) else torch.zeros_like(f.kappa)
+        slope = grad(at.values.sum() + known[2 * len(u) :] @ at.h, at.u, twice=False)
+        ahead = torch.clamp(u - slope / f.convexity, f.lower, f.upper)
+        step = (ahead - u).abs() / (f.upper - f.lower)
+        farthest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
+        mu = farthest.square().clamp(self._end, self.mu)
+        dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
+        at, dual = self._follow(sub, at, mu, dual, self._end)
+        self._dual = dual if self.primal_dual else self._dual
+        return at.u.detach()
+
+    def _follow(
+        self, sub: NNSubproblem, at: Point, mu: Tensor, dual: Tensor, end: float, live: Tensor | None = None
+    ) -> tuple[Point, Tensor]:
+        """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own pace."""
+        f, stuck = at.f, torch.zeros(at.f.n_groups, dtype=torch.bool)
+        steps, callback = (self.steps, self.callback) if live is None else (5 * self.steps, None)  # else phase I
+        live = ~stuck if live is None else live
+        left = residual = torch.full_like(mu, torch.inf)
+        longest = torch.ones_like(mu)
+        for _ in range(steps):
+            at.differentiate(dual)
+            decrement = f.total(at.gradient(mu) ** 2 / (f.convexity + mu[f.group] * at.box_bend))
+            centred = stuck | (torch.minimum(decrement, left) <= CENTRED * mu * f.gap)
+            centred = centred | ((residual <= PASSING * mu * f.gap) & (mu > end))
+            live = live & ~(centred & (mu <= end))
+            if not live.any() or sub.out_of_time:
+                break
+            # a group that no step improves sits at a kink: it has one more try, at the end of the path
+            lower = torch.minimum(self.shrink * mu, mu**1.5 if self.primal_dual else mu).clamp(min=end)
+            mu = torch.where(centred, torch.where(stuck, end, lower), mu)
+            slope = at.gradient(mu)
+            d, residual = newton_direction(at, slope, mu, live, self.cg_steps)
+            promise = -f.total(slope * d)
+            new, length = self._search(at, d, promise, mu, longest)
+            stuck = length == 0
+            longest = torch.where(stuck, 1.0, (length / CUT).clamp(max=1.0))
+            sides, target = length[f.side_group], f.kappa * mu[f.side_group]
+            path = target / new.slack
+            if self.primal_dual:
+                estimate = dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
+                dual = torch.maximum(estimate, KEEP * dual).clamp(1e-8 * path, 1e8 * path)
+            else:
+                dual = path
+            off = f.total(((dual - path).abs() > 0.5 * path).double())
+            # a full step whose duals fit the path leaves what CG left; its own promise bounds what the model missed
+            residual = torch.where((length == 1) & (off == 0), residual, torch.inf)
+            left = torch.maximum(promise, residual)
+            at = new
+            if callback is not None:
+                callback(at.u.detach().numpy(), mu.numpy())
+        return at, dual
+
+    def _search(self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor) -> tuple[Point, Tensor]:
+        """The longest of the tried steps that keeps a share of all slacks and satisfies Armijo's rule, by group."""
+        f = at.f
+        ratio = (1 - KEEP) * at.slack[: 2 * len(d)] / torch.cat([-d, d]).clamp(min=1e-300)
+        length = longest.scatter_reduce(0, f.side_group[: len(ratio)], ratio, "amin")
+        before = at.phi - mu * at.logs + NOISE * (at.phi.abs() + f.gap)
+        for attempt in range(TRIES + 1):
+            new = Point(f, at.u.detach() + length[f.group] * d)
+            lost = f.total((new.slack < 0.99 * KEEP * at.slack).double())
+            ok = (lost == 0) & (new.phi - mu * new.logs <= before - 1e-4 * length * promise)
+            if ok.all():
+                break
+            length = torch.where(ok, length, CUT * length if attempt < TRIES - 1 else 0.0)
+        return new, length
+
+    def _phase_one(self, sub: NNSubproblem, u: Tensor) -> tuple[Tensor, Tensor]:
+        """A start strictly inside the rows for the groups that lack one, by min t subject to h <= t; who has one."""
+        p, rows, group = len(u), sub.row_has_interior, sub.row_group
+
+        def worst(h: Tensor) -> Tensor:
+            h = torch.where(rows, finite(h.detach()), -torch.inf)
+            return h.new_full((sub.n_groups,), -torch.inf).scatter_reduce(0, group, h, "amax")
+
+        outside = worst(sub.parts(u)[1]) >= 0
+        for guess in (u, sub.x, 0.5 * (sub.lower + sub.upper)):
+            todo = outside & ~self._failed
+            if not todo.any():
+                break
+            v = torch.where(todo[sub.group], interior(guess, sub, 1e-2), u).requires_grad_(True)
+            h = sub.parts(v)[1]
+            # h in units of what it changes by over a part of the box
+            reach = grad(torch.relu(torch.where(rows, h, 0.0)).sum(), v, twice=False) * (sub.upper - sub.lower)
+            unit = torch.maximum(worst(h), 0.1 * sub.sum_by_group(reach.abs()))
+            unit = torch.where(todo & (unit > 0), unit, 1.0)
+
+            def parts(v: Tensor, unit: Tensor = unit) -> tuple[Tensor, Tensor]:
+                return v[p:], sub.parts(v[:p])[1] / unit[group] - v[p:][group]
+
+            t = worst(h).clamp(min=0) / unit + 0.5
+            box = (torch.cat([sub.lower, 0 * t - 1]), torch.cat([sub.upper, 2 * t + 1]))
+            groups = (torch.cat([sub.group, torch.arange(sub.n_groups)]), group, sub.n_groups)
+            kappa = torch.cat([torch.ones(2 * (p + len(t)), dtype=u.dtype), rows.to(u.dtype)])
+            at = Point(Inside(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t]))
+            at, _ = self._follow(sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, todo)
+            end = at.u.detach()[:p]
+            found = todo & (worst(sub.parts(end)[1]) < 0)
+            u, outside = torch.where(found[sub.group], end, u), outside & ~found
+        self._failed = self._failed | outside
+        return u, ~outside
+
+    def _lbfgsb(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
+        """L-BFGS-B, with each row's logarithm continued by a parabola below a small slack: SciPy's line search
+        needs a finite value everywhere. A group that ends outside goes back and tries with a smaller one."""
+        p, barred = len(u), f.barred
+        kappa, group, slack = f.kappa[2 * p :], sub.row_group, Point(f, u).slack[2 * p :]
+        mu, small = (self.mu if barred.any() else self._end), KEEP * slack
+
+        def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
+            point = torch.tensor(v, requires_grad=True)
+            phi, h = f.parts(point)
+            below = torch.clamp(-h / small - 1, max=0)
+            logs = torch.log(torch.maximum(-h, small)) + below - 0.5 * below**2
+            value = (phi.sum() - mu * torch.where(barred, kappa * logs, 0.0).sum()) / f.convexity
+            return finite(value.detach()).item(), finite(grad(value, point, twice=False)).numpy()
+
+        bounds = np.stack([f.lower.numpy(), f.upper.numpy()], axis=1)
+        options = {"maxiter": self.steps, "ftol": 1e-15, "gtol": 1e-9}
+        for _ in range(self.steps):
+            result = minimize(value_and_slope, u.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            end = torch.tensor(result.x)
+            left = torch.where(barred, -f.parts(end)[1].detach(), 1.0)
+            lost = sub.sum_by_group((left <= 0).to(u.dtype), group) > 0
+            u = torch.where(lost[f.group], u, end)
+            small = torch.where(lost[group], 0.01 * small, KEEP * left)
+            if (mu <= self._end and not lost.any()) or sub.out_of_time:
+                break
+            mu = mu if lost.any() else max(self._end, self.shrink * mu)
+        return u
+
+    def __repr__(self) -> str:
+        return f"LogBarrier(method={self.method!r}, mu={self.mu:g}, mu_final={self.mu_final:g})"
+
+
+def interior(u: Tensor, sub: NNSubproblem, share: float) -> Tensor:
+    """u moved inside the box by a share of its width (and by more than rounding)."""
+    room = torch.maximum(share * (sub.upper - sub.lower), 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs()))
+    return torch.clamp(u, sub.lower + room, sub.upper - room)

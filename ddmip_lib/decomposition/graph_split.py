@@ -1,0 +1,148 @@
+r"""The graph split: the MIP block has its own copy $y$ of the outputs; $u = x$ and $f(u) = y$ couple the blocks.
+
+It exists for every neural MIP, also where outputs share rows with other variables. The MIP block is the user's model
+without $y = f(x)$; the NN block has no objective of its own and is confined to the graph of $f$. A classifier's logit
+becomes a variable $o$ of the MIP block, $y = 1 \Rightarrow o \ge$ margin, and $o$ is what is coupled. No convergence
+theorem covers this split. The range of each output, within which the MIP block may dream, is taken from the network.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from pyscipopt import Model
+
+from ..bounds.flattening import flat_layers, interval_bounds
+from ..errors import UnsupportedNetworkError
+from ..model.instance import Compiled, InputMap
+from ..model.labels import MARGIN, tie_class
+from ..model.onoff import find_onoff
+from ..model.predictor import Predictor
+from ..model.scip import Snapshot, copy_model, read_model
+from .penalty import Penalty, PenaltyRule, Sweeps
+from .split import Split
+
+if TYPE_CHECKING:
+    from ..model.incumbent import Incumbent
+    from .mip_block import MIPBlock
+
+FEW, SAMPLES = 64, 128
+"""A row whose inputs take at most so many values is tabulated; others are sampled so often."""
+
+
+class GraphSplit(Split):
+    """Inputs and outputs are coupled; every row stays in the MIP block."""
+
+    name = "graph"
+
+    def __init__(self, compiled: Compiled, start: list[np.ndarray] | None = None) -> None:
+        super().__init__(compiled, start)
+        self._model, positions = self._extend()
+        self.snapshot = read_model(self._model)
+        self.coupled = np.concatenate([self.inputs, positions])
+        self.owned = np.ones(self.snapshot.n_variables, dtype=bool)
+        self.mip_rows = np.ones(len(self.snapshot.row_names), dtype=bool)
+        users = np.arange(len(self.mip_rows)) < len(compiled.snapshot.row_names)
+        if self._sound:  # completion must not trust ranges that were only sampled
+            compiled.onoff = find_onoff(self.snapshot, self.output_positions, users)
+        self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
+
+    def _extend(self) -> tuple[Model, np.ndarray]:
+        """The user's model with output ranges and logits; positions of the coupled outputs in it."""
+        model = copy_model(self.compiled.model)
+        variables = model.getVars()
+        added, positions, self._widths, self._sound = len(variables), [], [], True
+        for predictor, where in zip(self.compiled.predictors, self.compiled.maps, strict=True):
+            found = reach(predictor, where, self.compiled.snapshot)
+            self._widths.append(found.width.ravel())
+            self._sound = self._sound and found.sound
+            for cell, at in np.ndenumerate(where.output):
+                low, high = float(found.low[cell]), float(found.high[cell])
+                if predictor.kind == "classification":
+                    tie_class(model, variables[at], self.compiled, int(at), low, high, MARGIN)
+                    positions.append(added)
+                    added += 1
+                    continue
+                y = variables[at]
+                lower, upper = max(y.getLbOriginal(), low), min(y.getUbOriginal(), high)
+                if lower <= upper:  # else the user's bounds lie outside what was seen: leave them
+                    model.chgVarLb(y, lower)
+                    model.chgVarUb(y, upper)
+                positions.append(int(at))
+        return model, np.array(positions)
+
+    def block_model(self, seed: int = 0) -> Model:
+        """A SCIP copy of the user's model with output ranges and logits."""
+        return copy_model(self._model, seed)
+
+    def copies(self, u: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
+
+    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
+        r"""Penalties at which the whole gain in sight would pay for moving every copy across its range,
+        $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over the outputs; half of each, or
+        where inputs are integer a quarter of the first alone: a flip must cost less than it gains.
+
+        $\Delta$ is what the MIP block, free to choose any output in range, would gain over the start.
+        """
+        tiny = np.full(self.coupled.size, 1e-9 * float(np.abs(self.cost).max(initial=0.0)) or 1e-9)
+        dream = mip.solve(np.zeros(self.coupled.size), self.copies(self.start), tiny, deadline)
+        best = 0.0 if dream.values is None else float(self.cost @ dream.values)
+        if incumbent.objective is None and time.perf_counter() < deadline:  # no start was given: ours may do
+            values = np.clip(0.0, self.compiled.snapshot.lower, self.compiled.snapshot.upper)
+            values[self.inputs] = self.start
+            incumbent.consider_inputs(values, min(10.0, deadline - time.perf_counter()))
+        now, s = incumbent.objective, self.snapshot
+        gain = 0.0 if now is None else s.sign * (now - s.offset) - best
+        if gain <= 1e-9 * max(1.0, abs(best)):
+            gain = max(0.1 * abs(best), float(np.abs(self.cost).max(initial=0.0)), 1e-12)
+        wide = [self.box[1] - self.box[0], np.concatenate(self._widths)]
+        inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
+        factors = (0.25, 1.0) if s.integer[self.inputs].any() else (0.5, 0.5)
+        return Penalty(inputs, outputs if np.any(wide[1] > 1e-9) else inputs).times(*factors)
+
+    def default_rule(self) -> PenaltyRule:
+        """Shorter sweeps than elsewhere: an x-step is a MIP, and good points come early."""
+        return Sweeps(high=16.0, lengths=(15, 25, 25))
+
+
+class Reach(NamedTuple):
+    """Ranges of a network's outputs, row by row; `width` is what was seen, at random points unless inputs are few."""
+
+    low: np.ndarray
+    high: np.ndarray
+    width: np.ndarray
+    sound: bool
+
+
+def reach(predictor: Predictor, where: InputMap, s: Snapshot) -> Reach:
+    """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it; else a guess, five
+    times as wide as what random points show."""
+    lower, upper = where.at(s.lower), where.at(s.upper)
+    whole = (where.at(s.integer) > 0) | (lower == upper)
+    if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
+        points = [np.array(list(itertools.product(*map(_integers, *ends)))) for ends in zip(lower, upper, strict=True)]
+        if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
+            tables = [predictor.raw(table) for table in points]
+            low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
+            return Reach(low, high, high - low, True)
+    rng = np.random.default_rng(0)
+    sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
+    raw = predictor.raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
+    low, high = raw.min(axis=0), raw.max(axis=0)
+    width = high - low
+    try:
+        return Reach(*interval_bounds(flat_layers(predictor.net, lower.shape[1]), lower, upper), width, True)
+    except UnsupportedNetworkError:
+        return Reach(low - 2 * width, high + 2 * width, width, False)
+
+
+def _integers(low: float, high: float) -> np.ndarray:
+    """The integers from low to high; a constant stands for itself."""
+    return np.array([low]) if low == high else np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)

@@ -1,0 +1,137 @@
+r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - \kappa \rVert_\rho^2$ over the
+coupled part $w$ of $v$, with $\kappa$ the copies that the NN block holds.
+
+Parts of the block that hold no integer variable and share no row with one are a convex QP (PIQP); the rest is a MILP
+(SCIP). Either part may be empty.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import numpy as np
+import piqp
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from ..errors import ProblemError
+from ..model.scip import has_point, matrix_of, set_time_limit
+from ..model.verification import TOLERANCE, relative_violation
+from .milp import BlockResult, MILPBlock
+from .split import Split
+
+
+class MIPBlock(Protocol):
+    """What Algorithm 1 needs of a MIP block."""
+
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult: ...
+
+
+class QPBlock:
+    """A block without integer variables (or the part `mask` of one), as a sparse QP for PIQP."""
+
+    def __init__(self, split: Split, mask: np.ndarray | None = None) -> None:
+        s = split.snapshot
+        self.split = split
+        self.mask = split.owned if mask is None else mask
+        self.kept = np.flatnonzero(self.mask)
+        self.mine = self.mask[split.coupled]
+        self.slots = np.searchsorted(self.kept, split.coupled[self.mine])
+        within = split.mip_rows & (abs(s.rows) @ self.mask > 0)
+        rows, lower, upper = s.rows[within][:, self.kept], s.row_lower[within], s.row_upper[within]
+        equal = lower == upper
+        self.equalities = (rows[equal].tocsc(), upper[equal])
+        self.inequalities = (rows[~equal].tocsc(), lower[~equal], upper[~equal])
+        self.bounds = (s.lower[self.kept], s.upper[self.kept])
+
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
+        """One x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility alone."""
+        cost = self.split.cost[self.kept].copy()
+        cost[self.slots] -= (lam + rho * copies)[self.mine]
+        diagonal = np.zeros(self.kept.size)
+        diagonal[self.slots] = rho[self.mine]
+        # a fresh solver each time: PIQP's update() of an existing one was seen to end in its iteration limit
+        each = np.arange(self.kept.size + 1, dtype=np.int32)
+        quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape=2 * (self.kept.size,))
+        began, solver = time.perf_counter(), piqp.SparseSolver()
+        a, b = self.equalities
+        g, low, high = self.inequalities
+        solver.setup(quadratic, cost, a, b, g, low, high, *self.bounds)
+        status = solver.solve()
+        seconds = time.perf_counter() - began
+        x = np.clip(solver.result.x, *self.bounds)
+        if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
+            # an interior-point method's word is no proof of infeasibility
+            seconds = min(60.0, deadline - time.perf_counter())
+            return BlockResult(None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible")
+        values = np.zeros(self.split.snapshot.n_variables)
+        values[self.kept] = x
+        return BlockResult(values, "solved", seconds)
+
+    def _violation(self, x: np.ndarray) -> float:
+        a, b = self.equalities
+        g, low, high = self.inequalities
+        parts = np.concatenate([relative_violation(a @ x, b, b), relative_violation(g @ x, low, high)])
+        return float(parts.max(initial=0.0))
+
+
+class JointBlock:
+    """A QP and a MILP that share no row: each solves its part."""
+
+    def __init__(self, qp: QPBlock, milp: MILPBlock) -> None:
+        self.qp, self.milp = qp, milp
+
+    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
+        """One x-step of both parts."""
+        continuous = self.qp.solve(lam, copies, rho, deadline)
+        if continuous.values is None:
+            return continuous
+        integer = self.milp.solve(lam, copies, rho, deadline)
+        if integer.values is None:
+            return integer
+        values = np.where(self.qp.mask, continuous.values, integer.values)
+        return BlockResult(values, "solved", continuous.seconds + integer.seconds)
+
+
+def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
+    """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
+    require_bounded(split, min(10.0, deadline - time.perf_counter()))
+    s = split.snapshot
+    links = abs(s.rows[split.mip_rows])
+    grouped = [links, *(_joining(c.variables, s.n_variables) for c in s.others)]
+    together = sp.vstack(grouped, format="csr")
+    _, part = connected_components(sp.block_array([[None, together.T], [together, None]]), directed=False)
+    part = part[: s.n_variables]
+    hard = s.integer | np.isin(np.arange(s.n_variables), [v for c in s.others for v in c.variables])
+    continuous = split.owned & ~np.isin(part, part[hard & split.owned])
+    if not continuous.any():
+        return MILPBlock(split, split.owned, seed)
+    qp = QPBlock(split, continuous)
+    rest = split.owned & ~continuous
+    return JointBlock(qp, MILPBlock(split, rest, seed)) if rest.any() else qp
+
+
+def _joining(members: tuple[int, ...], n: int) -> sp.csr_matrix:
+    """A row that joins the variables of a constraint which is no row."""
+    return sp.csr_matrix((np.ones(len(members)), (np.zeros(len(members), int), members)), shape=(1, n))
+
+
+def require_bounded(split: Split, seconds: float = 10.0) -> None:
+    """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs always has one."""
+    s = split.snapshot
+    cost = split.cost.copy()
+    cost[split.coupled] = 0.0
+    endless = ~np.isfinite(np.where(cost > 0, s.lower, s.upper)) & (cost != 0)
+    if not endless.any():
+        return
+    model = split.block_model()
+    model.setObjective((matrix_of(model.getVars()) * cost).sum(), "minimize")
+    # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without telling which
+    model.setParam("presolving/maxrounds", 0)
+    model.setParam("limits/nodes", 1)
+    set_time_limit(model, seconds)
+    model.optimize()
+    if model.getStatus() in ("unbounded", "inforunbd"):
+        name = s.names[int(np.argmax(endless))]
+        raise ProblemError(f"the objective is unbounded over the MIP block: give {name} a finite bound.")

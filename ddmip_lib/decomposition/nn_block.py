@@ -1,0 +1,125 @@
+r"""The NN block's subproblem, which `PGD` and `LogBarrier` solve:
+
+$$\min_u\ \varphi(u) = g(u) + \lambda^\top (\kappa(u) - w) + \tfrac12 \lVert \kappa(u) - w \rVert_\rho^2,$$
+
+with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w = (x, y)$, $g = 0$ in the graph split.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from ..errors import ProblemError
+from .penalty import Penalty
+from .split import Split, flat, vjp
+
+
+class NNSubproblem:
+    """One u-step: the point `w` of the MIP block, the multiplier, the penalty; u falls into independent groups.
+
+    `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one back through the
+    networks; `parts` and `hinge` are for methods that differentiate twice."""
+
+    def __init__(self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf) -> None:
+        n = split.inputs.size
+        self.split, self.rho, self.deadline = split, rho, deadline
+        self._x, self._lam, self._y, self._lam_y = w[:n], lam[:n], w[n:], lam[n:]
+        self.x, self.lam = torch.from_numpy(self._x), torch.from_numpy(self._lam)
+        self.lower, self.upper = split.box_tensors
+        self.group, self.n_groups, self.sum_by_group = split.group, split.n_groups, split.sum_by_group
+        self.row_group, self.row_has_interior = split.row_group, split.row_has_interior
+
+    def _network_terms(self, y: torch.Tensor) -> torch.Tensor:
+        """What each output adds to the objective: its cost, or its coupling."""
+        if self.split.cost_of_outputs is not None:
+            return torch.from_numpy(self.split.cost_of_outputs) * y
+        r = y - torch.from_numpy(self._y)
+        return (torch.from_numpy(self._lam_y) + 0.5 * self.rho.outputs * r) * r
+
+    def parts(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The objective without rows, one value for each group, and the rows h(u) <= 0; differentiable."""
+        y, r = self.split.outputs(u), u - self.x
+        value = self.sum_by_group(self._network_terms(y), self.split.output_group)
+        value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
+        return value, self.split.rows(u, y)
+
+    def hinge(self, h: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+        """The squared-hinge penalty of the rows (of those in the mask `rows`), one value for each group."""
+        terms = self.split.hinge_terms(h)
+        return self.sum_by_group(terms if rows is None else torch.where(rows, terms, 0.0), self.row_group)
+
+    def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The objective with rows by hinge, one value for each group, and its gradient."""
+        y, h, slope, coupling = self._differentiate(u)
+        terms = self._network_terms(torch.from_numpy(y)).numpy()
+        values = np.bincount(self.split.output_group_index, terms, self.n_groups)
+        values += self.group_sums(coupling)
+        if h.size:
+            values += self.hinge(torch.from_numpy(h)).numpy()
+        return values, slope
+
+    def gradient(self, u: np.ndarray) -> np.ndarray:
+        """The gradient alone."""
+        return self._differentiate(u)[2]
+
+    def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one vector-Jacobian product."""
+        split, point = self.split, torch.from_numpy(u)
+        if len(split.gathers) == 1 and split.gathers[0].plain:  # u is the input matrix: one node less in the graph
+            point = point.view(split.gathers[0].index.shape)
+        point.requires_grad_(True)
+        with torch.enable_grad():
+            raws = split.raws(point)
+        y, bend = split.surrogate_and_slope(flat(raws))
+        r = u - self._x
+        slope = self._lam + self.rho.inputs * r
+        coupling = 0.5 * (self._lam + slope) * r
+        if split.cost_of_outputs is not None:
+            slope_y = split.cost_of_outputs
+        else:
+            slope_y = self._lam_y + self.rho.outputs * (y - self._y)
+        h = split.rows_b.numpy()
+        if h.size:
+            h = split.rows(torch.from_numpy(u), torch.from_numpy(y)).numpy()
+            pull = torch.from_numpy(split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0))
+            slope_y = slope_y + (split.rows_y.T @ pull).numpy()
+            slope += (split.rows_u.T @ pull).numpy()
+        slope += vjp(raws, point, slope_y * bend).numpy().ravel()
+        finite(y)
+        return y, h, finite(slope), coupling
+
+    def group_sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums of an array over the groups of the coordinates."""
+        return np.bincount(self.split.group_index, values, self.n_groups)
+
+    def project(self, u: np.ndarray) -> np.ndarray:
+        """Projection on the box of the coupled variables."""
+        return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.perf_counter() >= self.deadline
+
+
+Values = TypeVar("Values", np.ndarray, torch.Tensor)
+
+
+def finite(values: Values) -> Values:
+    """The same values, or an error that names the remedy; one sum finds any NaN or infinity."""
+    if not math.isfinite(values.sum()):
+        raise ProblemError(
+            "the network's value or gradient is NaN or infinite inside the box of its inputs: "
+            "tighten their bounds, or use a network that is finite there."
+        )
+    return values
+
+
+class NNBlock(Protocol):
+    """What Algorithm 1 needs of an NN block; each run works on its own copy, which may carry what it learns."""
+
+    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray: ...

@@ -1,7 +1,0 @@
-"""Checks of the paper's claims: its printed figures against each other, its experiments against stored rows."""
-
-from . import e1, e2, e3, e4, e5, printed  # noqa: F401  (importing a module registers its checks)
-from .finding import CHECKS as CHECKS
-from .finding import VERDICTS as VERDICTS
-from .finding import Check as Check
-from .finding import Finding as Finding

@@ -1,0 +1,1 @@
+"""What the user says (`NeuralMIP`), what it becomes (arrays, maps), and what comes back (a verified `Solution`)."""

@@ -1,0 +1,93 @@
+"""One network placed in a model: which variables enter it, which ones carry its outputs."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..errors import ProblemError
+
+KINDS = ("regression", "classification")
+
+
+@dataclass(frozen=True)
+class Predictor:
+    r"""The constraint $y = f(x)$ for $n$ rows at once: $x$ is $n \times p$, $y$ is $n \times q$.
+
+    ``inputs`` and ``outputs`` hold pyscipopt variables; an input may also be a plain number.
+    ``kind`` is ``"regression"`` ($y = f(x)$) or ``"classification"`` ($y = 1[f(x) > 0]$).
+    """
+
+    net: nn.Module
+    inputs: np.ndarray
+    outputs: np.ndarray
+    kind: str
+    name: str
+
+    def raw(self, x: np.ndarray) -> np.ndarray:
+        """$f(x)$ by the true network in float64: predictions, or logits of a classifier."""
+        with torch.no_grad():
+            return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
+
+    def outputs_of(self, raw: np.ndarray) -> np.ndarray:
+        """The values that the output variables must take where the network says `raw`."""
+        return (raw > 0).astype(float) if self.kind == "classification" else raw
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The values that the output variables must take at inputs `x`."""
+        return self.outputs_of(self.raw(x))
+
+
+def is_variable(entry: Any) -> bool:
+    """Whether an entry of an input matrix is a pyscipopt variable, not a plain number."""
+    return hasattr(entry, "ptr")
+
+
+def as_grid(entries: Any, what: str) -> np.ndarray:
+    """A two-dimensional object array of variables and numbers; a vector is one row."""
+    grid = np.array(np.asarray(entries, dtype=object), dtype=object)
+    if grid.ndim == 0:
+        grid = grid.reshape(1, 1)
+    if grid.ndim == 1:
+        grid = grid.reshape(1, -1)
+    if grid.ndim != 2:
+        raise ProblemError(f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions.")
+    if grid.size == 0:
+        raise ProblemError(f"{what} is empty: a predictor needs at least one row and one column.")
+    return grid
+
+
+def frozen_double(net: Any) -> nn.Module:
+    """An independent float64 copy of `net` whose weights need no gradient, after checking the original."""
+    if not isinstance(net, nn.Module):
+        raise TypeError(f"a predictor must be a torch.nn.Module, not {type(net).__name__}.")
+    if any(module.training for module in net.modules()):
+        raise ProblemError("the network is in training mode: call net.eval() before adding it to a model.")
+    for name, weight in [*net.named_parameters(), *net.named_buffers()]:
+        if weight.dtype in (torch.float16, torch.bfloat16):
+            raise ProblemError(
+                f"weight {name} is {weight.dtype}: convert the network with net.float() or net.double()."
+            )
+        if weight.is_floating_point() and not torch.isfinite(weight).all():
+            raise ProblemError(f"weight {name} contains NaN or infinity: retrain or reload the network.")
+    return copy.deepcopy(net).cpu().double().requires_grad_(False)
+
+
+def output_width(net: nn.Module, n_in: int) -> int:
+    """Number of outputs for one row of `n_in` features; a clear error where the widths do not fit."""
+    try:
+        with torch.no_grad():
+            out = net(torch.zeros(2, n_in, dtype=torch.float64))
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise ProblemError(
+            f"the network does not accept rows of {n_in} features ({error}). "
+            "Pass as many input columns as the network has inputs."
+        ) from error
+    if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[0] != 2:
+        raise ProblemError("the network must map (rows, features) to (rows, outputs).")
+    return int(out.shape[1])

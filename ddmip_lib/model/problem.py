@@ -1,0 +1,176 @@
+"""A mixed-integer program with neural networks inside: `NeuralMIP`."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from pyscipopt import Model
+from torch import nn
+
+from ..errors import ProblemError
+from .blocks import Blocks
+from .instance import Compiled
+from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width
+from .scip import require_unsolved
+from .solution import Solution
+from .verification import Verification
+
+
+class NeuralMIP:
+    r"""The problem $\min c^\top x + d^\top y$ s.t. your rows on $(x, y)$, $y = f(x)$, $x$ mixed-integer and boxed.
+
+    You write rows and objective on a `pyscipopt.Model`, as for any MIP, and say which variables a network
+    connects. No solver of this library changes your model or your network.
+
+    >>> import pyscipopt, torch
+    >>> m = pyscipopt.Model()
+    >>> x = m.addMatrixVar((1, 2), vtype="B", name="x")
+    >>> y = m.addMatrixVar((1, 1), lb=None, name="y")
+    >>> _ = m.addCons(x[0, 0] + x[0, 1] <= 1)
+    >>> m.setObjective(y[0, 0], "maximize")
+    >>> net = torch.nn.Linear(2, 1).eval()
+    >>> problem = NeuralMIP(m)
+    >>> _ = problem.add_predictor(net, x, y)
+    >>> problem
+    NeuralMIP
+      maximise, 3 variables (2 integer), 1 row
+      predictor 0  Linear, regression, 1 x 2 (2 free) -> 1 x 1
+    """
+
+    def __init__(self, model: Model, name: str = "") -> None:
+        if not isinstance(model, Model):
+            raise TypeError(f"NeuralMIP needs a pyscipopt.Model, not {type(model).__name__}.")
+        require_unsolved(model)
+        self.model = model
+        self.name = name
+        self.predictors: list[Predictor] = []
+        self.start: list[np.ndarray] | None = None
+        """Inputs of each predictor from which solvers start (see `set_start`)."""
+        self.blocks: Blocks | None = None
+        """The problem as blocks that share resources (see `set_blocks`)."""
+
+    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression") -> Predictor:
+        """Add the constraint outputs = net(inputs), row by row.
+
+        `inputs` is (n, p): variables with finite bounds, or plain numbers; `outputs` is (n, q), variables.
+        `output="classification"` makes each output variable the class 1[logit > 0]; it must be binary.
+        """
+        if output not in KINDS:
+            raise ProblemError(f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}.")
+        if self.start is not None:
+            raise ProblemError("a start was set already: call set_start after the last add_predictor.")
+        frozen = frozen_double(net)
+        last = list(frozen.modules())[-1]
+        if output == "classification" and isinstance(last, (nn.Sigmoid, nn.Softmax)):
+            raise ProblemError(
+                f"the network ends in {type(last).__name__}, so its output is positive everywhere: a class is "
+                "1[logit > 0]. Pass the network without its last layer."
+            )
+        x = as_grid(inputs, "inputs")
+        y = as_grid(outputs, "outputs")
+        q = output_width(frozen, x.shape[1])
+        if y.shape == (1, x.shape[0]) and q == 1:
+            y = y.reshape(-1, 1)
+        if y.shape != (x.shape[0], q):
+            raise ProblemError(
+                f"outputs have shape {y.shape}, but {x.shape[0]} rows through this network give "
+                f"{(x.shape[0], q)}: pass one output variable for each row and network output."
+            )
+        self._check_variables(x, y, output)
+        predictor = Predictor(frozen, x, y, output, f"{type(net).__name__}")
+        self.predictors.append(predictor)
+        return predictor
+
+    def set_start(self, *inputs: Any) -> None:
+        """Tell solvers where to start: one (n, p) array of input values for each predictor, in order."""
+        arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in inputs]
+        expected = [p.inputs.shape for p in self.predictors]
+        if [a.shape for a in arrays] != expected:
+            raise ProblemError(f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}.")
+        if not all(np.isfinite(a).all() for a in arrays):
+            raise ProblemError("the start contains NaN or infinity.")
+        self.start = arrays
+
+    def set_blocks(self, blocks: Blocks) -> None:
+        """Describe the problem through blocks that share resources, for `PriceCoordination` and `certify`.
+
+        The description must agree with the model: solutions are verified on the model, and one whose value is not
+        what the blocks say is an error.
+        """
+        if not isinstance(blocks, Blocks):
+            raise TypeError(f"set_blocks needs Blocks, not {type(blocks).__name__}: see ddmip_lib.pricing.")
+        for t, mode in enumerate(blocks.modes):
+            if not 0 <= mode.predictor < len(self.predictors):
+                raise ProblemError(f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}.")
+            shape, q = self.predictors[mode.predictor].inputs.shape, self.predictors[mode.predictor].outputs.shape[1]
+            if mode.base.shape[1] != shape[1] or not ((mode.row >= 0) & (mode.row < shape[0])).all():
+                raise ProblemError(f"mode {t}: rows and inputs must fit its predictor, {shape[0]} x {shape[1]}.")
+            if q != 1:
+                raise ProblemError(f"mode {t}: its network has {q} outputs; blocks need networks with one.")
+        self.blocks = blocks
+
+    def verify(self, point: Solution | np.ndarray) -> Verification:
+        """Check a solution, or a full assignment in the order of `Model.getVars`, by the true network."""
+        values = point.values if isinstance(point, Solution) else np.asarray(point, dtype=float)
+        if values is None:
+            raise ProblemError("this solution has no point to verify; its status says why.")
+        return Compiled(self.model, self.predictors).check(values)
+
+    def _check_variables(self, x: np.ndarray, y: np.ndarray, output: str) -> None:
+        own = {v.ptr() for v in self.model.getVars()}
+        infinity = self.model.infinity()
+        taken = {v.ptr() for p in self.predictors for v in p.outputs.flat}
+        fed = {v.ptr() for p in self.predictors for v in p.inputs.flat if is_variable(v)}
+        fed |= {v.ptr() for v in x.flat if is_variable(v)}
+        for entry in x.flat:
+            if not is_variable(entry):
+                if not isinstance(entry, Real) or not np.isfinite(float(entry)):
+                    raise ProblemError(f"input {entry!r} is neither a variable of the model nor a finite number.")
+            elif entry.ptr() not in own:
+                raise ProblemError(f"input variable {entry.name} belongs to another model: use this model's own.")
+            elif entry.ptr() in taken:
+                raise ProblemError(f"{entry.name} is an output of a network already: chain the two in one module.")
+            elif entry.getLbOriginal() <= -infinity or entry.getUbOriginal() >= infinity:
+                raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
+        seen: set[int] = set()
+        for entry in y.flat:
+            if not is_variable(entry) or entry.ptr() not in own:
+                raise ProblemError(f"output {entry} must be a variable of this model.")
+            if entry.ptr() in taken | seen:
+                raise ProblemError(f"output variable {entry.name} is used twice: one variable for each output.")
+            if entry.ptr() in fed:
+                raise ProblemError(f"{entry.name} is an input of a network too: chain the two in one module.")
+            if output == "classification" and entry.vtype() != "BINARY":
+                raise ProblemError(f'{entry.name} carries a class and must be binary: add it with vtype="B".')
+            seen.add(entry.ptr())
+
+    def __repr__(self) -> str:
+        model = self.model
+        integers = sum(v.isIntegral() for v in model.getVars())
+        rows = model.getNConss()
+        lines = [
+            f"NeuralMIP {self.name}".rstrip(),
+            f"  {model.getObjectiveSense()[:-3]}ise, {len(model.getVars())} variables ({integers} integer), "
+            f"{rows} row{'s' * (rows != 1)}",
+        ]
+        for i, p in enumerate(self.predictors):
+            shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
+            free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
+            lines.append(f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}")
+        return "\n".join(lines)
+
+
+def check_call(problem: NeuralMIP, time_limit: float, seed: int) -> None:
+    """Refuse what no solver can work with, before any work."""
+    if not isinstance(problem, NeuralMIP):
+        raise TypeError(f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
+    if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
+        raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
+    if not isinstance(seed, Integral) or int(seed) < 0:
+        raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
+
+
+def _is_free(entry: Any) -> bool:
+    return is_variable(entry) and entry.getLbOriginal() < entry.getUbOriginal()

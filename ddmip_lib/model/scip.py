@@ -1,0 +1,174 @@
+"""A user's `pyscipopt.Model`, read once into plain arrays.
+
+Everything that the library does with a model goes through such a snapshot or through a copy that SCIP
+makes of it, so the user's own model is never changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from pyscipopt import MatrixVariable, Model
+
+from ..errors import ProblemError
+
+ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
+
+
+@dataclass(frozen=True)
+class OtherConstraint:
+    """A constraint that is no linear row (indicator, SOS, nonlinear, ...): SCIP itself checks it."""
+
+    name: str
+    kind: str
+    variables: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    r"""The model $\min s\,(c^\top v + c_0)$ s.t. $l_A \le A v \le u_A$, $l \le v \le u$, integrality.
+
+    ``sign`` is $s = 1$ for a model that minimises and $-1$ for one that maximises; ``cost`` and ``offset``
+    are in the sense of the user's model. Variables are numbered as `Model.getVars` lists them.
+    """
+
+    sign: float
+    cost: np.ndarray
+    offset: float
+    lower: np.ndarray
+    upper: np.ndarray
+    integer: np.ndarray
+    names: list[str]
+    position: dict[int, int]
+    rows: sp.csr_matrix
+    row_lower: np.ndarray
+    row_upper: np.ndarray
+    row_names: list[str]
+    others: tuple[OtherConstraint, ...]
+
+    def objective(self, values: np.ndarray) -> float:
+        """Objective at a full assignment, in the sense of the user's model."""
+        return float(self.cost @ values + self.offset)
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Whether objective `new` beats `old` (None: nothing to beat)."""
+        return old is None or self.sign * (new - old) < -1e-9 * max(1.0, abs(old))
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.cost)
+
+
+def require_unsolved(model: Model) -> None:
+    """Refuse a model that SCIP has already transformed or solved."""
+    if model.getStageName() != "PROBLEM":
+        raise ProblemError(
+            f"the model is in SCIP's stage {model.getStageName()}: it was already presolved or optimised. "
+            "Call model.freeTransform() first, or build a fresh model."
+        )
+
+
+def read_model(model: Model) -> Snapshot:
+    """Read variables, objective and rows of `model` without touching it."""
+    require_unsolved(model)
+    infinity = model.infinity()
+    variables = model.getVars()
+    position = {v.ptr(): i for i, v in enumerate(variables)}
+    names = {v.name: i for i, v in enumerate(variables)}
+    lower = _finite_or_inf([v.getLbOriginal() for v in variables], infinity)
+    upper = _finite_or_inf([v.getUbOriginal() for v in variables], infinity)
+    integer = np.array([v.isIntegral() for v in variables], dtype=bool)
+
+    row_names: list[str] = []
+    sides: list[tuple[float, float]] = []
+    entries: tuple[list[int], list[int], list[float]] = ([], [], [])
+    others: list[OtherConstraint] = []
+    for constraint in model.getConss():
+        kind = constraint.getConshdlrName()
+        held = model.getConsVars(constraint) or ()
+        members = [position.get(v.ptr(), -1) for v in held]
+        if kind in ROW_HANDLERS and -1 in members:
+            raise ProblemError(f"row {constraint.name} holds a negated variable ~b: write it as 1 - b.")
+        if kind not in ROW_HANDLERS:
+            members = [_position(v, position, names) for v in held]
+            others.append(OtherConstraint(constraint.name, kind, tuple(members)))
+            continue
+        entries[0].extend([len(row_names)] * len(members))
+        entries[1].extend(members)
+        entries[2].extend(model.getConsVals(constraint) or ())
+        row_names.append(constraint.name)
+        sides.append((model.getLhs(constraint), model.getRhs(constraint)))
+    shape = (len(row_names), len(variables))
+    return Snapshot(
+        sign=1.0 if model.getObjectiveSense() == "minimize" else -1.0,
+        cost=np.array([v.getObj() for v in variables], dtype=float),
+        offset=float(model.getObjoffset()),
+        lower=lower,
+        upper=upper,
+        integer=integer,
+        names=[v.name for v in variables],
+        position=position,
+        rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
+        row_lower=_finite_or_inf([s[0] for s in sides], infinity),
+        row_upper=_finite_or_inf([s[1] for s in sides], infinity),
+        row_names=row_names,
+        others=tuple(others),
+    )
+
+
+def copy_model(model: Model, seed: int = 0) -> Model:
+    """A silent, independent copy of the original problem; its variables keep their order."""
+    copy = Model(sourceModel=model, origcopy=True)
+    copy.resetParams()  # limits that the user set for their own solve would silently cut ours short
+    copy.hideOutput()
+    copy.setParam("misc/catchctrlc", False)  # an interrupt ends the whole run, not one block
+    copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
+    return copy
+
+
+def set_time_limit(model: Model, seconds: float) -> None:
+    """Give SCIP `seconds`, which may be infinite or used up already."""
+    model.setParam("limits/time", float(min(max(seconds, 0.0), 1e20)))
+
+
+def has_point(model: Model, seconds: float = 60.0) -> bool:
+    """Whether a model may have a feasible point: only SCIP's proof says no. The model is used up."""
+    model.setObjective(0.0)
+    set_time_limit(model, seconds)
+    model.optimize()
+    return bool(model.getStatus() != "infeasible")
+
+
+def fix(model: Model, variables: Any, values: np.ndarray) -> None:
+    """Fix each variable whose value is a number."""
+    for at in np.flatnonzero(~np.isnan(values)):
+        model.chgVarLb(variables[at], values[at])
+        model.chgVarUb(variables[at], values[at])
+
+
+def matrix_of(variables: Any) -> MatrixVariable:
+    """A list of variables as one vector that PySCIPOpt handles at once."""
+    return np.array(variables, dtype=object).view(MatrixVariable)
+
+
+def solution_values(model: Model, variables: Any) -> np.ndarray:
+    """Values of `variables` (a MatrixVariable) in the best solution of `model`."""
+    return np.asarray(model.getSolVal(model.getBestSol(), variables), dtype=float)
+
+
+def _position(variable: Any, position: dict[int, int], names: dict[str, int]) -> int:
+    """Number of a variable of a constraint; SCIP lists the negation of b as a variable of its own, b_neg."""
+    at = position.get(variable.ptr(), names.get(variable.name.removesuffix("_neg")))
+    if at is None:
+        raise ProblemError(f"variable {variable.name} of a constraint is not among the model's variables.")
+    return at
+
+
+def _finite_or_inf(values: list[float], infinity: float) -> np.ndarray:
+    array = np.array(values, dtype=float)
+    array[array >= infinity] = np.inf
+    array[array <= -infinity] = -np.inf
+    return array

@@ -1,0 +1,495 @@
+"""The mathematics under certificates: every bound against a linear program, an exact model or a fine grid, which know
+nothing of how it was found."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyscipopt import Model, quicksum
+from scipy.optimize import linprog
+from torch import Tensor, nn
+
+from ddmip_lib import BigM
+from ddmip_lib.bounds import Ball, Box, crown, embed, network_graph, optimised_crown
+from ddmip_lib.bounds.graph import Graph
+from ddmip_lib.certificates import unit_search
+from ddmip_lib.certificates.bounding import evaluate, least_loss, ranges_in_balls
+from ddmip_lib.certificates.cut_ball import CutBall
+from ddmip_lib.certificates.leaf import settle
+from ddmip_lib.certificates.losses import Losses, losses_at
+from ddmip_lib.certificates.nodes import fresh, halved, roots, switched
+from ddmip_lib.certificates.unit_search import UnitSearch
+from ddmip_lib.model.blocks import Blocks, Mode
+from tests.builders.instances import build, relu_net
+
+torch.set_num_threads(1)
+seeds = st.integers(0, 2**32 - 1)
+
+Draw = np.random.Generator
+
+
+@contextmanager
+def few_steps() -> Iterator[None]:
+    """Fewer gradient steps: bounds that are less tight, so that tiny networks branch too, and sooner done."""
+    with patch.multiple(unit_search, evaluate=partial(evaluate, steps=2), LOOK=3, HARD=2):
+        yield
+
+
+def double(values: object) -> Tensor:
+    return torch.as_tensor(np.asarray(values, dtype=float))
+
+
+class Residual(nn.Module):
+    """A layer, a layer with a way around it, an output."""
+
+    def __init__(self, p: int, h: int) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(p, h), nn.Linear(h, h), nn.Linear(h, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = torch.relu(self.first(x))
+        return self.last(z + torch.relu(self.second(z)))
+
+
+KINDS = {
+    "one layer": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1)),
+    "two layers": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, h), nn.ReLU(), nn.Linear(h, 1)),
+    "three layers": lambda p, h: nn.Sequential(
+        nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)
+    ),
+    "residual": Residual,
+    "convolution": lambda p, h: nn.Sequential(
+        nn.Unflatten(1, (1, p)), nn.Conv1d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2 * p, 1)
+    ),
+    "leaky": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.LeakyReLU(0.2), nn.Linear(h, 1)),
+    "tanh": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.Tanh(), nn.Linear(h, 1)),
+    "sigmoid": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 2), nn.Sigmoid(), nn.Linear(2, 1)),
+    "ends in ReLU": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1), nn.ReLU()),
+    "linear": lambda p, h: nn.Sequential(nn.Linear(p, 1)),
+}
+EXACT = ["one layer", "two layers", "three layers", "residual", "convolution", "leaky"]
+
+
+def random_net(draw: Draw, p: int, kind: str) -> nn.Module:
+    """Weights of very different sizes, so that units of all sorts occur."""
+    net = KINDS[kind](p, int(draw.integers(2, 7))).double().eval().requires_grad_(False)
+    scale = draw.choice([0.5, 1.0, 2.0])
+    for part in net.parameters():
+        part.copy_(double(scale * draw.normal(size=part.shape)))
+    return net
+
+
+def shifted(net: nn.Module, by: float) -> nn.Module:
+    """The network with another bias of its last layer."""
+    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    layers[-1].bias += by
+    return net
+
+
+def random_rates(draw: Draw, shape: tuple[int, ...]) -> np.ndarray:
+    """Prices of a step: mostly ordinary, some zero, tiny or huge."""
+    rates = draw.uniform(0.02, 2.0, shape) * draw.choice([1.0, 1.0, 1.0, 1e-7, 1e5])
+    return rates * draw.choice([0.0, 1e-11, 1.0], shape, p=[0.1, 0.05, 0.85])
+
+
+def grid(lower: np.ndarray, upper: np.ndarray, base: np.ndarray, size: int = 700) -> np.ndarray:
+    """Points of a box: a fine grid with its corners, and the base point's coordinates."""
+    count = max(2, int(size ** (1 / len(base))))
+    ticks = [np.unique([*np.linspace(a, b, count), w]) for a, b, w in zip(lower, upper, base, strict=True)]
+    return np.array(list(itertools.product(*ticks)))
+
+
+@dataclass
+class Rows:
+    """Some rows of one network at given prices, with the least loss of many of their points."""
+
+    graph: Graph
+    losses: Losses
+    possible: Tensor
+    sampled: np.ndarray
+
+
+def random_rows(draw: Draw, kind: str, classes: bool, k: int = 2, p: int | None = None) -> Rows:
+    p = int(draw.integers(1, 4)) if p is None else p
+    net, base = random_net(draw, p, kind), draw.normal(size=(k, p))
+    wide = draw.random((2, k, p)) < 0.85  # some boxes have no room on a side, or none at all
+    lower, upper = base - 2 * draw.random((k, p)) * wide[0], base + 2 * draw.random((k, p)) * wide[1]
+    points = [grid(*ends) for ends in zip(lower, upper, base, strict=True)]
+    if classes and kind != "ends in ReLU":  # so that some points have the class, but few or none do at the base
+        outputs = net(double(np.concatenate(points))).numpy()
+        net = shifted(net, -np.quantile(outputs, draw.uniform(0.5, 1.0)) - 0.01)
+    graph = network_graph(net, p)
+    gain = np.full(k, np.inf) if classes else draw.uniform(0.1, 3.0, k)
+    level = np.zeros(k)
+    if not classes:
+        highest = crown(graph, Box(double(lower), double(upper))).upper[:, 0].numpy()
+        level = np.minimum(highest, draw.choice([np.inf, draw.normal()]))
+    rates = random_rates(draw, (k, p)), random_rates(draw, (k, p))
+    parts = map(double, (lower, upper, base, *rates, gain, level, np.ones(k)))
+    losses = Losses(*parts)
+    possible = double(draw.uniform(0.2, 2.0, k)) if classes else losses.at(losses.base, graph(losses.base)[:, 0])
+    sampled = []
+    for i, u in enumerate(map(double, points)):
+        sampled.append(float(plain_loss(losses, i, u, net(u)[:, 0]).min()))
+    return Rows(graph, losses, possible, np.minimum(sampled, possible.numpy()))
+
+
+def plain_loss(losses: Losses, i: int, u: Tensor, output: Tensor) -> np.ndarray:
+    """The loss of points of row i, written out again."""
+    move = (u - losses.base[i]).numpy()
+    cost = np.maximum(move, 0) @ losses.up[i].numpy() + np.maximum(-move, 0) @ losses.down[i].numpy()
+    if losses.gain[i].isinf():
+        return np.where(output.numpy() > 0, cost, np.inf)
+    return cost + losses.gain[i].item() * np.maximum(losses.level[i].item() - output.numpy(), 0)
+
+
+def exact_loss(rows: Rows, i: int) -> float:
+    """The least loss of row i by SCIP on the exact model; a class counts from 0 on, infinite where out of reach."""
+    losses, model = rows.losses[torch.tensor([i])], Model()
+    model.hideOutput()
+    for name in ("feastol", "dualfeastol"):
+        model.setParam(f"numerics/{name}", 1e-7)
+    lower, upper, base, up, down = (
+        getattr(losses, name)[0].tolist() for name in ("lower", "upper", "base", "up", "down")
+    )
+    x = [model.addVar(lb=a, ub=b) for a, b in zip(lower, upper, strict=True)]
+    above, below = ([model.addVar() for _ in x] for _ in range(2))
+    for v, w, a, b in zip(x, base, above, below, strict=True):
+        model.addCons(v == w + a - b)
+    (output,) = embed(model, x, rows.graph, crown(rows.graph, Box(losses.lower, losses.upper)))
+    cost = quicksum(r * a for r, a in zip(up + down, above + below, strict=True))
+    if losses.gain.isinf().item():
+        model.addCons(output >= 0)
+    else:
+        missed = model.addVar()
+        model.addCons(missed >= losses.level.item() - output)
+        cost = cost + losses.gain.item() * missed
+    model.setObjective(cost)
+    model.optimize()
+    return np.inf if model.getStatus() == "infeasible" else model.getObjVal()
+
+
+def random_ball(draw: Draw, p: int) -> tuple[np.ndarray, ...]:
+    base = draw.normal(size=p) * draw.choice([0.0, 1.0, 100.0])
+    room = draw.random((2, p)) * (draw.random((2, p)) < 0.9) * draw.choice([0.1, 1.0, 10.0])
+    return base - room[0], base + room[1], base, random_rates(draw, (p,)), random_rates(draw, (p,))
+
+
+def in_ball(draw: Draw, ball: tuple[np.ndarray, ...], radius: float, count: int = 40) -> np.ndarray:
+    """Corners of a ball: the radius is spent on the coordinates in some order, in some directions."""
+    lower, upper, base, up, down = ball
+    points = np.tile(base, (count, 1))
+    for point in points:
+        left = radius
+        for j in draw.permutation(len(base)):
+            rises = draw.random() < 0.5
+            room, price = (upper[j] - base[j], up[j]) if rises else (base[j] - lower[j], down[j])
+            step = room if price * room <= left else left / price
+            point[j] += step if rises else -step
+            left = max(0.0, left - price * step)
+    return points
+
+
+def in_front(points: np.ndarray, cut: np.ndarray, level: float) -> np.ndarray:
+    """The points in front of a plane, and where the lines to those behind it cross the plane."""
+    height = points @ cut + level
+    front, back = points[height >= 0], points[height < 0]
+    share = (height[height >= 0][:, None] / (height[height >= 0][:, None] - height[height < 0]))[..., None]
+    crossing = front[:, None] + share * (back - front[:, None])
+    return np.concatenate([front, crossing.reshape(-1, points.shape[1])])
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds, st.integers(1, 4))
+def test_a_cut_ball_bounds_every_form_and_no_worse_than_the_ball(seed: int, p: int) -> None:
+    draw = np.random.default_rng(seed)
+    ball, radius = random_ball(draw, p), draw.choice([0.0, 0.1, 1.0]) * draw.random()
+    cut = draw.normal(size=p) * (draw.random(p) < 0.8) * draw.choice([1e-8, 1.0, 1e6])
+    forms = draw.normal(size=(3, p)) * (draw.random((3, p)) < 0.8) * draw.choice([1e-6, 1.0, 1e4])
+    # in front of the plane lies the centre, or only a part of the ball, or nothing
+    level = -cut @ ball[2] + draw.uniform(-1.0, 0.5) * np.abs(cut).sum()
+    parts = [double(part)[None] for part in (*ball, radius, cut, level)]
+    found = CutBall(*parts).smallest(double(forms)[None])[0].numpy()
+    assert (found >= Ball(*parts[:6]).smallest(double(forms)[None])[0].numpy()).all()
+    points = in_front(in_ball(draw, ball, radius), cut, level)
+    smallest = (points @ forms.T).min(axis=0, initial=np.inf)
+    assert (found <= smallest + 1e-9 * np.abs(forms).max() * (1 + np.abs(ball[2]).max())).all()
+
+
+def test_the_plane_of_a_cut_ball_helps() -> None:
+    """The radius alone lets $u_1$ fall to -0.5, the plane to -0.2; it does nothing for $u_2$."""
+    one = torch.ones(1, 2)
+    plane = torch.tensor([[1.0, 0.0]]), torch.tensor([0.2])
+    region = CutBall(-one, one, 0 * one, 2.0, 2.0, 1.0, *plane)
+    form = double([[[1.0, 0.0], [0.0, 1.0]]])
+    assert Ball.smallest(region, form)[0].tolist() == pytest.approx([-0.5, -0.5])
+    assert region.smallest(form)[0].tolist() == pytest.approx([-0.2, -0.5])
+
+
+@settings(max_examples=50, deadline=None)
+@given(seeds, st.integers(1, 4), st.booleans())
+def test_a_form_gives_the_best_bound_of_its_linear_program(seed: int, p: int, classes: bool) -> None:
+    r"""With $q^\top u + \kappa \le -f(u)$: $\min$ cost $+\ g\,(h + q^\top u + \kappa)_+$ over the box."""
+    draw = np.random.default_rng(seed)
+    lower, upper, base = random_ball(draw, p)[:3]
+    up, down = draw.uniform(0.02, 2.0, (2, p)) * (draw.random((2, p)) < 0.9)
+    coef, const = draw.normal(size=p) * (draw.random(p) < 0.9), draw.normal()
+    gain, level = (np.inf, 0.0) if classes else (draw.uniform(0.1, 5.0), draw.normal())
+    const = const - coef @ base  # so that the base point is no special case
+    parts = [double(part)[None] for part in (lower, upper, base, up, down, gain, level, 0.0)]
+    losses, zero = Losses(*parts), torch.zeros(1, p)
+    region = CutBall(*parts[:5], double([1.0]), zero, zero[:, 0])
+    form = double(coef)[None], double([const])
+    least = least_loss(losses, region, *form)
+    costs, ends = np.concatenate([up, down]), [(0, r) for r in (*(upper - base), *(base - lower))]
+    row, need = np.concatenate([coef, -coef]), level + coef @ base + const
+    if classes:
+        exact = linprog(costs, row[None], [-need], bounds=ends)
+    else:  # one more column for what is missed
+        exact = linprog([*costs, gain], [[*row, -1.0]], [-need], bounds=[*ends, (0, None)])
+    value, size = least.value.item(), 1e-6 * (1 + np.abs(coef).sum())
+    if exact.status == 2:  # out of reach: the bound is beyond the radius
+        assert value > 1.0
+    else:
+        assert value <= exact.fun + size
+        assert value >= min(exact.fun, 1.0) - size or need <= 0
+    for multiplier in (0.0, draw.exponential(), 1e3 * draw.random()):
+        value = least_loss(losses, region, *form, double([multiplier])).value.item()
+        assert exact.status == 2 or value <= exact.fun + size * max(1.0, multiplier)
+    inside = least.point[0].numpy()
+    assert (inside >= lower - 1e-9).all()
+    assert (inside <= upper + 1e-9).all()
+
+
+def random_mode(draw: Draw, n: int, p: int, m: int, **fields: object) -> Mode:
+    base = draw.normal(size=(n, p))
+    wide = draw.random((2, n, p)) * (draw.random((2, n, p)) < 0.85) * 1.5
+    return Mode(
+        block=np.arange(n), row=np.arange(n), lower=base - wide[0], upper=base + wide[1], base=base,
+        up=draw.random((p, m)) * (draw.random((p, m)) < 0.8), down=draw.random((p, m)),
+        fixed=draw.choice([0.0, 1.0]) * draw.uniform(-0.2, 0.5, (n, m)),
+        per_value=-draw.choice([0.0, 1.0], m) * draw.random(m), **fields,
+    )  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.booleans(), st.integers(1, 3))
+def test_profit_is_the_top_less_the_loss(seed: int, classes: bool, m: int) -> None:
+    """At any prices: worth, caps, fixed use and use by value, from the definition of `Blocks` alone."""
+    draw = np.random.default_rng(seed)
+    p, n = int(draw.integers(1, 4)), 3
+    mode = random_mode(
+        draw, n, p, m, worth=float(draw.uniform(0.3, 4)), cap=float(draw.choice([np.inf, draw.normal()]))
+    )
+    blocks, pi = Blocks([mode], np.ones(m)), draw.exponential(size=m) * draw.choice([0.0, 1.0, 1e4], m)
+    net = random_net(draw, p, "one layer")
+    rows = np.array([2, 0])
+    losses = losses_at(blocks, pi, rows, network_graph(net, p), classes)
+    u = draw.uniform(blocks.lower[rows], blocks.upper[rows])
+    output = net(double(u))[:, 0]
+    counted = (output > 0).double() if classes else output.clamp(max=mode.cap)
+    value = mode.worth * counted.numpy()
+    profit = value - blocks.use(rows, u, value) @ pi
+    found = (losses.top - losses.at(double(u), output)).numpy()
+    reached = np.ones(2, dtype=bool) if not classes else output.numpy() > 0
+    assert found[reached] == pytest.approx(profit[reached], rel=1e-9, abs=1e-9 * (1 + pi.sum()))
+    assert np.isneginf(found[~reached]).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.sampled_from(sorted(KINDS)))
+def test_ranges_in_a_ball_hold_everywhere_in_it(seed: int, kind: str) -> None:
+    draw = np.random.default_rng(seed)
+    rows = random_rows(draw, kind, classes=True)
+    radius = rows.losses.top * torch.from_numpy(draw.uniform(0.1, 1.0, len(rows.losses.top)))
+    found = ranges_in_balls(rows.graph, rows.losses, radius)
+    for i in range(len(radius)):
+        one = rows.losses[torch.tensor([i])]
+        points = double(grid(one.lower[0].numpy(), one.upper[0].numpy(), one.base[0].numpy()))
+        points = points[rows.losses[torch.full((len(points),), i)].cost(points) <= radius[i]]
+        values = rows.graph.values(points)
+        for (low, high), index in zip(found, rows.graph.hidden, strict=True):
+            assert (values[index] >= low[i]).all()
+            assert (values[index] <= high[i]).all()
+
+
+def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = random_rows(np.random.default_rng(5), "three layers", classes=True, p=3)
+    found = {}
+    for hard in (0, 10**9):
+        monkeypatch.setattr(unit_search, "HARD", hard)
+        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        nodes = search._refined(search._take())
+        assert bool(search.refined.all()) == (hard == 0)
+        assert all(bool(low.isfinite().all()) == (hard == 0) for low, _ in nodes.ranges)
+        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        assert search.run(np.inf)
+        found[hard] = search.progress().least
+    assert torch.allclose(found[0], found[10**9], atol=2e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.sampled_from(sorted(KINDS)), st.booleans())
+def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) -> None:
+    """Down a random path of splits and halves, with radii that shrink: no point of a node that loses less than the
+    radius loses less than the node's bound, lies behind its plane or outside its ranges."""
+    draw = np.random.default_rng(seed)
+    rows = random_rows(draw, kind, classes, k=1)
+    nodes, radius = roots(rows.graph, rows.losses), rows.possible * draw.uniform(0.5, 1.0)
+    u = double(grid(*(getattr(rows.losses, name)[0].numpy() for name in ("lower", "upper", "base"))))
+    loss = plain_loss(rows.losses, 0, u, rows.graph(u)[:, 0])
+    values = rows.graph.values(u)
+    inside = np.ones(len(u), dtype=bool)
+    for _ in range(4):
+        found = evaluate(rows.graph, rows.losses, nodes, radius, steps=2)
+        nodes = found.nodes
+        near = inside & (loss < radius.item() * (1 - 1e-9))
+        assert nodes.least.item() <= loss[near].min(initial=np.inf) + 1e-9
+        cut, level = (part[0].numpy() for part in nodes.cut)
+        front = u[near].numpy() @ cut + level
+        assert front.min(initial=0.0) >= -1e-9 * (1 + np.abs(cut).max(initial=0.0))
+        for (low, high), index in zip(nodes.ranges, rows.graph.hidden, strict=True):
+            assert (values[index][near] >= low - 1e-9).all()
+            assert (values[index][near] <= high + 1e-9).all()
+        best, unit = found.scores.max(1)
+        sign = int(draw.choice([-1, 1]))
+        if best.item() >= 0 and draw.random() < 0.8:
+            nodes = switched(nodes, unit, sign)
+            before = torch.cat([values[index] for index in rows.graph.hidden], 1)[:, unit.item()].numpy()
+            inside &= sign * before >= 0
+        else:
+            coordinate = int(draw.integers(rows.graph.n_in))
+            middle = 0.5 * (nodes.lower + nodes.upper)[0, coordinate].item()
+            nodes = halved(nodes, torch.tensor([coordinate]), sign)
+            inside &= sign * (u[:, coordinate].numpy() - middle) >= 0
+        radius = radius * draw.choice([1.0, draw.uniform(0.3, 1.0)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.booleans(), st.integers(1, 3))
+def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, p: int) -> None:
+    """There the network is linear, so that the least loss is a linear program, written here from one point's slopes."""
+    draw = np.random.default_rng(seed)
+    rows = random_rows(draw, "one layer", classes, k=1, p=p)
+    losses = rows.losses
+    lower, upper, base, up, down = (
+        getattr(losses, name)[0].numpy() for name in ("lower", "upper", "base", "up", "down")
+    )
+    losses.up.copy_(losses.up.clamp(0.0, 10.0)), losses.down.copy_(losses.down.clamp(0.0, 10.0))
+    u = draw.uniform(lower, upper)
+    first, last = (rows.graph.nodes[index] for index in (1, 3))
+    hidden = first.weight.numpy() @ u + first.bias.numpy()
+    sign = np.where(hidden >= 0, 1, -1)
+    slope = (last.weight.numpy()[0] * (sign > 0)) @ first.weight.numpy()
+    output = float(rows.graph(double(u)[None]))
+    # columns: ways up, ways down, what is missed
+    ways, zero = np.vstack([np.eye(p), -np.eye(p)]), np.zeros((len(sign), 1))
+    stays = np.hstack([-(sign[:, None] * first.weight.numpy()) @ ways.T, zero])
+    counts = np.append(-slope @ ways.T, -1.0)
+    at_base = output + slope @ (base - u) - losses.level.item()
+    sides = sign * (hidden + first.weight.numpy() @ (base - u))
+    gain = 0.0 if classes else losses.gain.item()
+    ends = [(0, r) for r in (*(upper - base), *(base - lower))] + [(0, 0 if classes else None)]
+    exact = linprog([*up, *down, gain], np.vstack([stays, counts]), np.append(sides, at_base), bounds=ends)
+    expected = np.inf if exact.status == 2 else exact.fun
+    radius = rows.possible
+    splits = [torch.from_numpy(sign[None]).to(torch.int8)]
+    node = fresh(torch.zeros(1, dtype=torch.long), losses.lower, losses.upper, splits)
+    node = evaluate(rows.graph, losses, node, radius, steps=0).nodes
+    least, point = settle(rows.graph, losses, node, radius)
+    assert min(least.item(), radius.item()) == pytest.approx(min(expected, radius.item()), abs=1e-5)
+    assert ((point >= losses.lower) & (point <= losses.upper)).all()
+
+
+def check_steps(rows: Rows, tolerance: float, most: int = 40) -> UnitSearch:
+    """Let a search work step by step; what it has proven must hold at every moment."""
+    search = UnitSearch(rows.graph, rows.losses, rows.possible, tolerance)
+    for _ in range(most):
+        progress = search.progress()
+        known = np.minimum(rows.sampled, progress.possible.numpy())
+        assert (progress.least.numpy() <= known + 1e-9 * (1 + known)).all()
+        assert (progress.least >= 0).all()
+        if search.finished:
+            break
+        search.step()
+    return search
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.sampled_from(sorted(KINDS)), st.booleans(), st.integers(1, 3), st.sampled_from([1e-2, 1e-4]))
+def test_a_search_never_proves_too_much(seed: int, kind: str, classes: bool, k: int, tolerance: float) -> None:
+    with few_steps():
+        check_steps(random_rows(np.random.default_rng(seed), kind, classes, k), tolerance, most=12)
+
+
+@pytest.mark.parametrize("classes", [True, False], ids=["class", "output"])
+@pytest.mark.parametrize("kind", EXACT)
+def test_a_finished_search_has_the_exact_loss(kind: str, classes: bool) -> None:
+    """Against SCIP on the exact model: closed rows are closed, and their bounds are those of the model."""
+    draw = np.random.default_rng(EXACT.index(kind) + 10 * classes)
+    for _ in range(2):
+        rows = random_rows(draw, kind, classes, p=2)
+        with few_steps():
+            search = check_steps(rows, tolerance=1e-4, most=200)
+        assert search.finished
+        least, possible, _ = search.progress()
+        for i in range(len(least)):
+            exact = min(exact_loss(rows, i), rows.possible[i].item())
+            assert least[i].item() <= exact + 1e-5
+            # a class is found with a margin of 1e-6 only, which can cost more than the tolerance
+            assert least[i].item() >= exact - 1.1e-4
+            assert possible[i].item() >= exact - 1e-5
+
+
+def test_a_search_that_is_stuck_says_what_it_has() -> None:
+    """Logits of 1e-8 are no class to the search, which wants 1e-6; the bound must count them nevertheless."""
+    net = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1)).double().requires_grad_(False)
+    net[0].weight.copy_(double([[1.0], [1.0]])), net[0].bias.copy_(double([-0.2, -0.6]))
+    net[2].weight.copy_(double([[1e-8, -1e-8]])), net[2].bias.copy_(double([-1e-9]))
+    one = torch.ones(1, 1, dtype=torch.float64)
+    losses = Losses(-one, one, 0 * one, one, one, one[0] * torch.inf, 0 * one[0], one[0])
+    search = UnitSearch(network_graph(net, 1), losses, one[0], 1e-6)
+    for _ in range(50):
+        if not search.finished:
+            search.step()
+    assert search.finished
+    assert 0.2 < search.progress().least.item() <= 0.3 + 1e-9  # class 1 from 0.3 on
+    assert search.possible.item() == 1.0
+
+
+def test_nodes_for_the_next_radius_hold_nothing_of_the_last() -> None:
+    rows = random_rows(np.random.default_rng(1), "two layers", True)
+    nodes = evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), rows.possible).nodes
+    kept = nodes.kept()
+    assert kept.least.abs().max() == 0
+    assert all(part.abs().max() == 0 for part in kept.cut)
+    assert all((low == -torch.inf).all() and (high == torch.inf).all() for low, high in kept.ranges)
+    again = fresh(nodes.row, nodes.lower, nodes.upper, nodes.splits)
+    assert (again.least == kept.least).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_crown_contains_what_the_exact_model_of_pyscipopt_ml_attains(seed: int) -> None:
+    """Largest and smallest outputs of random networks by another library's exact model."""
+    net = relu_net(2, width=5, q=2, seed=seed)
+    graph, box = network_graph(net, 2), Box(-torch.ones(1, 2), torch.ones(1, 2))
+    both = crown(graph, box), optimised_crown(graph, box)
+    for output, sense in itertools.product(range(2), ("minimize", "maximize")):
+        built = build(net, 2, low=-1.0, high=1.0, sense=sense)
+        built.model.setObjective(built.y[0, output] + 0.0, sense)
+        solution = BigM().solve(built.problem)
+        assert solution.status == "optimal"
+        for bounds in both:
+            low, high = bounds.lower[0, output].item(), bounds.upper[0, output].item()
+            assert low - 1e-9 <= solution.objective <= high + 1e-9
+            assert low > solution.objective - 20 or high < solution.objective + 20

@@ -1,0 +1,280 @@
+"""Files on disk: where they are looked for, what is wrong with them, and the download."""
+
+import hashlib
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ddmip_lib.data import DataError, files, load_trees, load_water, source, source_line, status
+from ddmip_lib.data.__main__ import main
+from ddmip_lib.data.tables import TREE_LEVELS, WATER_FEATURES, parse_trees, parse_water
+
+REAL = os.environ.get("DDMIP_DATA_DIR")
+TREE_COLUMNS = ("No", "Light_ISF", *TREE_LEVELS)
+
+
+def water_csv(rows: list[list[str]], header: tuple[str, ...] = (*WATER_FEATURES, "Potability")) -> bytes:
+    return "\r\n".join(",".join(line) for line in [list(header), *rows, []]).encode()
+
+
+def made_up_water(rows: int = 6) -> list[list[str]]:
+    return [[*(str(row + column + 0.5) for column in range(9)), str(row % 2)] for row in range(rows)]
+
+
+def made_up_trees() -> list[list[str]]:
+    return [
+        [str(number), "0.1", species, "Low", "Sterile", "AMF", "Sterile", str(number % 2)]
+        for number, species in enumerate(TREE_LEVELS["Species"])
+    ]
+
+
+@pytest.fixture(autouse=True)
+def empty_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.delenv("DDMIP_DATA_DIR", raising=False)
+    monkeypatch.setenv("DDMIP_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """Two made-up files take the place of the published ones, checksums included."""
+    contents = {
+        "water": water_csv(made_up_water()),
+        "trees": water_csv(made_up_trees(), TREE_COLUMNS),
+    }
+    for key, content in contents.items():
+        digest = hashlib.sha256(content).hexdigest()
+        rows = len(content.splitlines()) - 1
+        monkeypatch.setitem(files.FILES, key, replace(files.FILES[key], sha256=digest, rows=rows))
+    return contents
+
+
+def write(folder: Path, contents: dict[str, bytes]) -> None:
+    folder.mkdir(exist_ok=True)
+    for key, content in contents.items():
+        (folder / files.FILES[key].name).write_bytes(content)
+
+
+class TestParsing:
+    def test_incomplete_rows_are_dropped_and_numbered(self) -> None:
+        rows = made_up_water()
+        rows[0][0] = rows[3][4] = rows[3][7] = ""
+        features, labels, numbers = parse_water(water_csv(rows), "mine.csv")
+        assert numbers.tolist() == [1, 2, 4, 5]
+        assert labels.tolist() == [1, 0, 0, 1]
+        assert features[0].tolist() == [column + 1.5 for column in range(9)]
+
+    @settings(deadline=None, max_examples=30)
+    @given(st.integers(0, 5), st.integers(1, 9))
+    def test_a_short_row_is_named(self, row: int, width: int) -> None:
+        rows = made_up_water()
+        rows[row] = rows[row][:width]
+        with pytest.raises(DataError, match=rf"mine.csv, data row {row} \(line {row + 2}\) has {width} of 10"):
+            parse_water(water_csv(rows), "mine.csv")
+
+    @settings(deadline=None, max_examples=40)
+    @given(st.integers(0, 5), st.integers(0, 8), st.sampled_from(["x", "nan", "inf", "NA", "1,5"]))
+    def test_a_bad_number_is_named(self, row: int, column: int, junk: str) -> None:
+        rows = made_up_water()
+        rows[row][column] = f'"{junk}"'
+        name = WATER_FEATURES[column]
+        with pytest.raises(DataError, match=rf"data row {row} .*column '{name}': '{junk}' is not a finite"):
+            parse_water(water_csv(rows), "mine.csv")
+
+    def test_a_gap_where_none_may_be(self) -> None:
+        rows = made_up_water()
+        rows[2][1] = ""
+        with pytest.raises(DataError, match=r"data row 2 .*column 'Hardness'"):
+            parse_water(water_csv(rows), "mine.csv")
+        rows = made_up_water()
+        rows[4][9] = ""
+        with pytest.raises(DataError, match=r"data row 4 .*column 'Potability': '' is none of 0, 1"):
+            parse_water(water_csv(rows), "mine.csv")
+
+    def test_missing_column_empty_file_and_bytes(self) -> None:
+        header = (*WATER_FEATURES[:3], "Chlorine", *WATER_FEATURES[4:], "Potability")
+        with pytest.raises(DataError, match=r"mine.csv: column 'Chloramines' is missing"):
+            parse_water(water_csv(made_up_water(), header), "mine.csv")
+        with pytest.raises(DataError, match="empty"):
+            parse_water(b"", "mine.csv")
+        with pytest.raises(DataError, match="not a CSV text file"):
+            parse_water(b"\xff\xfe\x00", "mine.csv")
+        with pytest.raises(DataError, match="none of its 0 data rows"):
+            parse_water(water_csv([]), "mine.csv")
+
+    def test_trees(self) -> None:
+        features, labels, numbers = parse_trees(water_csv(made_up_trees(), TREE_COLUMNS), "t.csv")["Quercus alba"]
+        assert features.tolist() == [[0.1, 1, 0, 0, 1, 0, 1]]
+        assert (labels.tolist(), numbers.tolist()) == ([1], [2])
+
+    @pytest.mark.parametrize("column", range(1, 8))
+    def test_a_bad_tree_cell_is_named(self, column: int) -> None:
+        rows = made_up_trees()
+        rows[1][column] = "low"
+        with pytest.raises(DataError, match=rf"t.csv, data row 1 .*column '{TREE_COLUMNS[column]}': 'low'"):
+            parse_trees(water_csv(rows, TREE_COLUMNS), "t.csv")
+
+    def test_an_absent_species_is_named(self) -> None:
+        with pytest.raises(DataError, match="never says 'Quercus rubra'"):
+            parse_trees(water_csv(made_up_trees()[:3], TREE_COLUMNS), "t.csv")
+
+
+class TestSources:
+    def test_folder_comes_first(
+        self, published: dict[str, bytes], empty_folders: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write(empty_folders / "mine", published)
+        monkeypatch.setenv("DDMIP_DATA_DIR", str(empty_folders / "mine"))
+        assert (load_water().source, len(load_water().labels)) == ("real", 6)
+        assert load_trees()["Acer saccharum"].sha256 == files.FILES["trees"].sha256
+        assert "published files" in source_line()
+        assert status().count("verified") == 2
+
+    def test_folder_without_the_file(self, empty_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("DDMIP_DATA_DIR", str(empty_folders))
+        for load in (load_water, load_trees):
+            with pytest.raises(DataError, match=r"csv does not exist, but DDMIP_DATA_DIR.*unset"):
+                load()
+
+    def test_cache_comes_second(self, published: dict[str, bytes], empty_folders: Path) -> None:
+        write(empty_folders / "cache", {"water": published["water"]})
+        assert (load_water().source, source("trees")) == ("real", "stand-in")
+        assert source_line().startswith("Data: water from the published file, trees from a synthetic stand-in")
+
+    def test_damaged_cache_is_said_and_not_used(self, published: dict[str, bytes], empty_folders: Path) -> None:
+        write(empty_folders / "cache", {"water": published["water"][:-9]})
+        with pytest.warns(UserWarning, match=r"water_potability.csv is damaged.*download"):
+            assert load_water().source == "stand-in"
+
+
+@pytest.mark.usefixtures("published")
+class TestChecksums:
+    @pytest.fixture(autouse=True)
+    def folder(self, empty_folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("DDMIP_DATA_DIR", str(empty_folders))
+        return empty_folders
+
+    def refused(self, folder: Path, content: bytes) -> str:
+        write(folder, {"water": content})
+        with pytest.raises(DataError) as caught:
+            load_water()
+        message = str(caught.value)
+        assert f"expected sha256 {files.FILES['water'].sha256}" in message
+        assert f"found {hashlib.sha256(content).hexdigest()}" in message
+        assert str(folder / "water_potability.csv") in message
+        return message
+
+    def test_truncated_inside_a_row(self, folder: Path, published: dict[str, bytes]) -> None:
+        assert "data row 5 (line 7) has 9 of 10 columns" in self.refused(folder, published["water"][:-6])
+
+    def test_truncated_between_rows(self, folder: Path, published: dict[str, bytes]) -> None:
+        lines = published["water"].splitlines(keepends=True)
+        assert "first problem: 4 data rows instead of 6" in self.refused(folder, b"".join(lines[:5]))
+
+    def test_changed_value(self, folder: Path, published: dict[str, bytes]) -> None:
+        content = published["water"].replace(b"3.5", b"3.6", 1)
+        assert "values were changed" in self.refused(folder, content)
+
+    @settings(deadline=None, max_examples=25)
+    @given(cut=st.integers(0, 200))
+    def test_no_prefix_is_accepted(self, cut: int) -> None:
+        content = water_csv(made_up_water())
+        with pytest.raises(DataError, match="checksum mismatch"):
+            self.load_prefix(content[: max(0, len(content) - 1 - cut)])
+
+    def load_prefix(self, content: bytes) -> None:
+        write(Path(os.environ["DDMIP_DATA_DIR"]), {"water": content})
+        load_water()
+
+
+@pytest.fixture
+def server(published: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    """A local web server that serves what the returned dictionary holds, under the files' names."""
+    served = {f"/{files.FILES[key].name}": content for key, content in published.items()}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = served.get(self.path)
+            self.send_response(200 if content is not None else 404)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        for key, file in list(files.FILES.items()):
+            url = f"http://127.0.0.1:{http.server_port}/{file.name}"
+            monkeypatch.setitem(files.FILES, key, replace(file, url=url))
+        yield served
+        http.shutdown()
+        thread.join()
+
+
+class TestDownload:
+    def test_fills_the_cache(self, server: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["download"]) == 0
+        assert capsys.readouterr().out.count("sha256 verified") == 2
+        assert (load_water().source, source("trees")) == ("real", "real")
+        assert main(["status"]) == 0
+        assert capsys.readouterr().out.count("real data") == 2
+
+    def test_wrong_content_is_not_kept(
+        self, server: dict[str, bytes], empty_folders: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        server["/water_potability.csv"] = b"something else"
+        assert main(["download"]) == 1
+        assert "Download failed" in capsys.readouterr().err
+        assert not any((empty_folders / "cache").rglob("*.csv"))
+        assert load_water().source == "stand-in"
+
+    def test_absent_page_is_a_clear_failure(self, server: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+        server.clear()
+        assert main(["download"]) == 1
+        assert "404" in capsys.readouterr().err
+
+    def test_unreachable_host(
+        self, monkeypatch: pytest.MonkeyPatch, empty_folders: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{unused.getsockname()[1]}/water_potability.csv"
+            monkeypatch.setitem(files.FILES, "water", replace(files.FILES["water"], url=url))
+            assert main(["download"]) == 1
+        assert "DDMIP_DATA_DIR" in capsys.readouterr().err
+        assert not any((empty_folders / "cache").rglob("*"))
+
+    def test_status_names_a_missing_file(
+        self, monkeypatch: pytest.MonkeyPatch, empty_folders: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["status"]) == 0
+        assert capsys.readouterr().out.count("synthetic stand-in") == 2
+        monkeypatch.setenv("DDMIP_DATA_DIR", str(empty_folders))
+        assert main(["status"]) == 1
+        assert "does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not REAL, reason="needs the real files: set DDMIP_DATA_DIR to their folder")
+def test_a_truncated_copy_of_the_real_file_names_the_row(empty_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert REAL is not None
+    for file in files.FILES.values():
+        shutil.copy(Path(REAL) / file.name, empty_folders)
+    monkeypatch.setenv("DDMIP_DATA_DIR", str(empty_folders))
+    assert load_water().source == "real"
+    path = empty_folders / "water_potability.csv"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:813]) + b"1,2,3")
+    with pytest.raises(DataError, match=r"checksum mismatch.*data row 812 \(line 814\) has 3 of 10 columns"):
+        load_water()

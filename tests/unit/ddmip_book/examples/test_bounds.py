@@ -1,0 +1,157 @@
+"""Bounds of ReLU networks: sound, ordered as the theory says, and exact models that agree with brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from ddmip_book.examples.bounds import (
+    ambiguous,
+    crown_layers,
+    embed,
+    interval_layers,
+    largest_output,
+    relu_lines,
+    weights,
+)
+from ddmip_book.figures import exact_embeddings as figures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot as plt
+from pyscipopt import Model
+from torch import nn
+
+from ddmip_lib.bounds.flattening import flat_layers
+from ddmip_lib.predictors import mlp
+from ddmip_lib.problems import hand_sized_net
+
+nets = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 3), st.integers(0, 10**6))
+slopes = st.sampled_from([None, 0.0, 0.4, 1.0])
+
+
+def layers_of(depth: int, width: int, n_in: int, seed: int) -> list[nn.Module]:
+    """A random network with weights large enough to matter, and biases off centre."""
+    net = mlp(depth, width, n_in, n_out=2, seed=seed)
+    for parameter in net.parameters():
+        parameter.data.mul_(3.0)
+    return flat_layers(net, n_in)
+
+
+@settings(max_examples=40, deadline=None)
+@given(nets, slopes, st.floats(0.0, 2.0))
+def test_every_value_lies_within_crown_and_crown_within_the_intervals(
+    shape: tuple[int, int, int, int], slope: float | None, radius: float
+) -> None:
+    layers = layers_of(*shape)
+    rng = np.random.default_rng(shape[3])
+    centre = rng.normal(size=(2, shape[2]))
+    lower, upper = centre - radius, centre + radius
+    corners = rng.integers(0, 2, (100, 1, shape[2])) * 2.0 - 1.0
+    points = np.concatenate([centre + radius * corners, rng.uniform(lower, upper, (200, *lower.shape))])
+    crown, interval = crown_layers(layers, lower, upper, slope), interval_layers(layers, lower, upper)
+    for i, ((low, high), (outer_low, outer_high)) in enumerate(zip(crown, interval, strict=True)):
+        values = nn.Sequential(*layers[: 2 * i + 1])(torch.tensor(points)).numpy()
+        slack = 1e-9 * (1 + np.abs(values).max())
+        assert (values >= low - slack).all()
+        assert (values <= high + slack).all()
+        assert (low >= outer_low - slack).all()
+        assert (high <= outer_high + slack).all()
+
+
+def brute_force(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray) -> float:
+    """The largest first output of a one-layer network on a plane box: at a corner of its linear pieces."""
+    (theta, beta), _ = weights(layers)
+    edges = [
+        ((1.0, 0.0), -lower[0]),
+        ((1.0, 0.0), -upper[0]),
+        ((0.0, 1.0), -lower[1]),
+        ((0.0, 1.0), -upper[1]),
+    ]
+    lines = [*zip(theta, beta, strict=True), *edges]
+    found = []
+    for (one, a), (two, b) in itertools.combinations(lines, 2):
+        matrix = np.array([one, two])
+        if abs(np.linalg.det(matrix)) > 1e-9:
+            found.append(np.linalg.solve(matrix, [-a, -b]))
+    inside = [p for p in found if (p >= lower - 1e-9).all() and (p <= upper + 1e-9).all()]
+    return float(nn.Sequential(*layers)(torch.tensor(np.array(inside)))[:, 0].max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_truth_relaxation_crown_and_intervals_come_in_this_order(seed: int) -> None:
+    layers = layers_of(1, 5, 2, seed)
+    box = np.full((1, 2), -1.0), np.ones((1, 2))
+    interval, crown = interval_layers(layers, *box), crown_layers(layers, *box)
+    truth = brute_force(layers, box[0][0], box[1][0])
+    for bounds in (interval, crown):
+        assert largest_output(layers, box, bounds).value == pytest.approx(truth, abs=1e-5)
+    relaxed = largest_output(layers, box, interval, relaxed=True).value
+    by_slope = [crown_layers(layers, *box, slope=s)[-1][1][0, 0] for s in (0.0, 0.3, 1.0)]
+    ends = [truth, relaxed, min(crown[-1][1][0, 0], *by_slope), interval[-1][1][0, 0]]
+    assert all(a <= b + 1e-6 for a, b in itertools.pairwise(ends)), ends
+
+
+@pytest.mark.parametrize("rule", [interval_layers, crown_layers])
+def test_the_exact_model_computes_the_network_and_stable_units_cost_no_binary(rule: object) -> None:
+    layers = layers_of(3, 6, 3, seed=1)
+    centre = np.random.default_rng(1).normal(size=(1, 3))
+    bounds = rule(layers, centre - 0.3, centre + 0.3)  # type: ignore[operator]
+    for step in (-0.3, 0.0, 0.17):
+        model = Model()
+        model.hideOutput()
+        x = [model.addVar(lb=float(v), ub=float(v)) for v in (centre + step)[0]]
+        outputs = embed(model, x, layers, bounds)
+        assert model.getNBinVars() == ambiguous(bounds).sum() > 0
+        model.optimize()
+        expected = nn.Sequential(*layers)(torch.tensor(centre + step))[0].tolist()
+        assert [model.getVal(y) for y in outputs] == pytest.approx(expected, abs=1e-4)
+
+
+def test_crown_is_exact_where_no_unit_can_switch_and_intervals_are_not() -> None:
+    hidden, last = nn.Linear(1, 2), nn.Linear(2, 1)
+    for layer, weight, bias in ((hidden, [[1.0], [1.0]], [2.0, 1.5]), (last, [[1.0, -1.0]], [0.0])):
+        layer.weight.data, layer.bias.data = torch.tensor(weight), torch.tensor(bias)
+    layers = flat_layers(nn.Sequential(hidden, nn.ReLU(), last), 1)
+    box = -np.ones((1, 1)), np.ones((1, 1))
+    assert [end.item() for end in crown_layers(layers, *box)[-1]] == pytest.approx([0.5, 0.5], abs=1e-11)
+    assert [end.item() for end in interval_layers(layers, *box)[-1]] == [-1.5, 2.5]
+    assert ambiguous(crown_layers(layers, *box)).tolist() == [0]
+
+
+@given(st.floats(-5, 5), st.floats(0, 5), slopes, st.floats(0, 1))
+def test_lines_enclose_the_relu(low: float, width: float, slope: float | None, share: float) -> None:
+    below, above, shift = (float(v[0]) for v in relu_lines(np.array([low]), np.array([low + width]), slope))
+    a = low + share * width
+    assert below * a - 1e-9 <= max(a, 0.0) <= above * a + shift + 1e-9
+    if low >= 0 or low + width <= 0:
+        assert (below, shift) == (above, 0.0)
+
+
+def test_the_best_slope_reaches_the_linear_relaxation() -> None:
+    net, box = list(hand_sized_net()), (np.zeros((1, 2)), np.ones((1, 2)))
+    best = min(crown_layers(net, *box, slope=s)[-1][1].item() for s in np.linspace(0, 1, 41))
+    relaxed = largest_output(net, box, interval_layers(net, *box), relaxed=True).value
+    assert (best, relaxed) == (pytest.approx(25 / 8), pytest.approx(25 / 8, abs=1e-6))
+
+
+def test_other_activations_are_refused() -> None:
+    with pytest.raises(ValueError, match="Linear, ReLU, Linear"):
+        weights([nn.Linear(1, 1), nn.Tanh(), nn.Linear(1, 1)])
+
+
+def test_figures_show_what_they_are_given() -> None:
+    ax = figures.plot_envelopes([(-2.0, 6.0)])[0]
+    corners = ax.patches[0].get_xy()[:3]
+    assert corners.tolist() == [[-2.0, 0.0], [0.0, 0.0], [6.0, 6.0]]
+    assert "area 6" in ax.get_title()
+    ax = figures.plot_sweep([2, 4, 8], {"Big-M": [0.1, np.inf, np.inf], "SOS1": [0.1, 0.2, np.inf]}, limit=2.0)
+    crosses = [line for line in ax.get_lines() if line.get_marker() == "x"]
+    assert [line.get_xdata().tolist() for line in crosses] == [[4, 8], [8]]  # type: ignore[union-attr]
+    ax = figures.plot_nodes([0.1, 0.2], {"interval": [(3, 5), (6, 70)], "CROWN": [(2, 4), (4, 9)]})
+    assert [list(line.get_ydata()) for line in ax.get_lines()] == [[5, 70], [4, 9]]
+    assert [text.get_text() for text in ax.texts] == ["3", "6", "2", "4"]
+    ax = figures.plot_widths({"seen": [1.0, 2.0], "interval": [1.0, 9.0]})
+    assert [text.get_text() for text in ax.texts] == ["seen", "interval"]
+    plt.close("all")

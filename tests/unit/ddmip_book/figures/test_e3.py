@@ -1,0 +1,126 @@
+"""E3's figures: what is drawn, from a few made-up rows and from the stored ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from ddmip_book.experiments import Case, Results, Row, load
+from ddmip_book.experiments.claims.printed import DD_ITERATIONS, E3_SIZES_PRINTED, SSG_QUALITY
+from ddmip_book.experiments.grids import E3_SIZES
+from ddmip_book.figures import e3 as figures
+
+
+def row(method: str, size: int = 20, seed: int = 42, objective: float | None = 10.0, **more: Any) -> Row:
+    case = Case("e3", "water", "2x16", size, seed, method)
+    fields = {
+        "status": "iteration_limit",
+        "objective": objective,
+        "untreated": 4.0,
+        "seconds": 1.0,
+        "iterations": 50,
+    }
+    return Row(key=case.key, **{**case.setting(), **fields, **more})
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def rows() -> Results:
+    trace = {"primal_residual": [0.1, 0.01, 0.001]}
+    return Results(
+        [
+            row("bigm", seconds=300.0, iterations=None),
+            row("ssg-printed", objective=None, iterations=100, seconds=0.5),
+            row("dd-paper", objective=12.0, seconds=2.0, trace=trace),
+            row("dd-no-multipliers", objective=11.0, trace={"primal_residual": [0.1, 0.1, 0.1]}),
+            row("dd", objective=16.0, seconds=3.0),
+            row("dd-paper", seed=123, objective=14.0),
+            row("dd-paper", size=40, objective=20.0),
+        ]
+    )
+
+
+def drawn(axes: Any, label: str) -> np.ndarray:
+    """The marks of the series with that label."""
+    found = [box[0] for box in axes.containers if box.get_label() == label]
+    found += [line for line in axes.lines if line.get_label() == label]
+    assert len(found) == 1, label
+    return np.column_stack([found[0].get_xdata(), found[0].get_ydata()])
+
+
+def test_the_best_known_value_is_the_best_of_all_methods_on_the_same_instance(rows: Results) -> None:
+    best = figures.best_by_instance(rows)
+    assert best["water", "2x16", 20, 42] == 16.0
+    assert best["water", "2x16", 20, 123] == 14.0
+    assert len(best) == 3
+
+
+def test_twins_share_an_instance(rows: Results) -> None:
+    ((with_, without),) = figures.twins(rows)
+    assert (with_.method, without.method) == ("dd-paper", "dd-no-multipliers")
+    assert figures.instance_of(with_) == figures.instance_of(without)
+
+
+def test_quality_counts_a_run_without_a_point_as_zero_and_skips_instances_without_a_reference(
+    rows: Results,
+) -> None:
+    exact = {figures.instance_of(r): 10.0 for r in rows.where(method="bigm")}
+    assert figures.relative_quality(rows, "ssg-printed", exact) == {20: [0.0]}
+    assert figures.relative_quality(rows, "dd-paper", exact) == {20: [1.2]}
+    assert figures.speedups_of(rows, "dd-paper") == {20: [150.0]}
+
+
+def test_panels_show_our_rows_and_the_printed_figures(rows: Results) -> None:
+    quality, iterations, speed = figures.plot_panels(rows).axes
+    assert drawn(quality, "Algorithm 1, paper")[:, 1] == pytest.approx([1.2])
+    assert drawn(quality, "SSG as printed")[:, 1] == pytest.approx([0.0])
+    assert drawn(quality, "SSG, in the paper")[:, 1] == pytest.approx(SSG_QUALITY)
+    assert drawn(iterations, "Algorithm 1, in the paper")[:, 1] == pytest.approx(DD_ITERATIONS)
+    assert drawn(iterations, "Algorithm 1, paper")[:, 1] == pytest.approx([50, 50])
+    assert drawn(speed, "Algorithm 1, our defaults")[:, 1] == pytest.approx([100.0])
+    assert [tick.get_text() for tick in speed.get_xticklabels()] == [str(n) for n in E3_SIZES_PRINTED]
+    assert quality.get_ylim()[1] > 1.1
+
+
+def test_shares_average_over_the_seeds(rows: Results) -> None:
+    (axes,) = figures.plot_shares(rows, sorted(E3_SIZES), figures.best_by_instance(rows)).axes
+    marks = drawn(axes, "Algorithm 1, paper")
+    assert marks[:, 1] == pytest.approx([(12 / 16 + 1) / 2, 1.0])
+    assert marks[1, 0] - marks[0, 0] == pytest.approx(sorted(E3_SIZES).index(40))
+
+
+def test_twins_are_drawn_as_pairs_and_as_residuals(rows: Results) -> None:
+    counts, residuals = figures.plot_twins(figures.twins(rows)).axes
+    assert counts.lines[1].get_xydata().tolist() == [[12.0, 11.0]]
+    assert drawn(residuals, "with")[:, 1] == pytest.approx([0.1, 0.01, 0.001])
+    assert drawn(residuals, "without")[:, 1] == pytest.approx([0.1] * 3)
+
+
+def test_figures_can_be_drawn_before_any_run_is_stored() -> None:
+    quality, _, speed = figures.plot_panels(Results([])).axes
+    assert len(drawn(quality, "Algorithm 1, our defaults")) == 0
+    assert speed.get_yscale() == "log"
+    assert len(figures.plot_twins([]).axes) == 2
+
+
+def test_lines_carry_their_labels_and_scales() -> None:
+    (axes,) = figures.plot_lines([1, 10], {"a": [1.0, 2.0], "b": [3.0, 4.0]}, "x", "y", log="xy").axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert drawn(axes, "b")[:, 1].tolist() == [3.0, 4.0]
+
+
+def test_stored_pairs_agree_in_objective_and_differ_in_residual() -> None:
+    pairs = figures.twins(load("e3"))
+    assert pairs, "the committed rows of E3 hold both variants"
+    with_, without = (Results([pair[side] for pair in pairs]) for side in (0, 1))
+    share = without.values("objective").sum() / with_.values("objective").sum()
+    assert 0.95 < share < 1.05
+    assert np.median(without.values("primal_residual") / with_.values("primal_residual")) > 2

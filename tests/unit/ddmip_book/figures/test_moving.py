@@ -1,0 +1,65 @@
+"""The numbers that the moving figures show are those that the library computes now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ddmip_book.figures import moving
+
+from ddmip_lib.problems import hand_sized
+from tools.moving_figures import FOLDER, PICTURES, stored
+
+
+def assert_same(left: Any, right: Any, place: str = "") -> None:
+    if isinstance(left, dict):
+        assert set(left) == set(right), place
+        for key in left:
+            assert_same(left[key], right[key], f"{place}.{key}")
+    elif isinstance(left, str):
+        assert left == right, place
+    else:
+        np.testing.assert_allclose(left, right, atol=1e-3, err_msg=place)
+
+
+def test_the_committed_numbers_are_current() -> None:
+    ours, committed = moving.moving_data(), stored()
+    runs = ours["algorithm-steps"].pop("runs"), committed["algorithm-steps"].pop("runs")  # type: ignore[attr-defined]
+    assert_same(ours, committed)
+    for mine, theirs in zip(*runs, strict=True):
+        assert_same(mine, theirs, f"run with rho = {mine['rho']}")
+
+
+def test_multiplier_path_is_the_method_of_multipliers() -> None:
+    path = moving.multiplier_path(rho=2.0, steps=40)
+    assert path["x"][-1] == pytest.approx(0.5)
+    assert path["lam"][-1] == pytest.approx(1.5)
+    errors = np.abs(np.array(path["lam"][:10]) - 1.5)
+    np.testing.assert_allclose(errors[1:] / errors[:-1], 1 / 3)
+
+
+def test_root_bound_is_a_bound_and_falls_with_looseness() -> None:
+    bounds = [moving.root_bound(t) for t in moving.LOOSENESS]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[0] < 0.5, "the relaxation of the hand-sized model is not exact"
+
+
+def test_stepping_multiplies_prices_by_the_disagreement() -> None:
+    run = moving.stepping(3.0)
+    x, u, lam = (np.array(run[name]) for name in ("x", "u", "lam"))
+    before = np.vstack([np.zeros(2), lam[:-1]])
+    np.testing.assert_allclose(lam, before + 3.0 * (u - x), atol=1e-3)
+    assert min(run["total"]) == hand_sized_optimum()
+
+
+def hand_sized_optimum() -> float:
+    corners = np.array([[a, b] for a in (0, 1) for b in (0, 1)])
+    return float(moving.landscape(hand_sized(), corners).min())
+
+
+def test_every_moving_figure_has_its_script_and_picture() -> None:
+    for name, draw in PICTURES.items():
+        assert (FOLDER / f"{name}.js").exists()
+        assert (FOLDER / f"{name}.svg").exists()
+        assert draw().get_lines()
