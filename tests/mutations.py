@@ -136,7 +136,7 @@ MUTATIONS = [
     Mutation(
         "class-zero-not-tied",
         "ddmip_lib/model/labels.py",
-        "if not larger_helps(compiled, at):",
+        "if not larger_helps(milp, at):",
         "if False:",
         ("tests/unit/baselines/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
     ),

@@ -10,7 +10,7 @@ from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.decomposition.penalty import Fixed
-from ddmip_lib.decomposition.trace import Trace
+from ddmip_lib.decomposition.state import Trace
 from tests.builders.instances import Built, build
 
 WIDE = 25

@@ -13,7 +13,6 @@ import torch
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.pricing.market import Rounds
@@ -87,7 +86,7 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
 
 
 def _untreated(problem: NeuralMIP) -> float | None:
-    incumbent = Incumbent(Compiled(problem.model, problem.predictors), 0.0)
+    incumbent = Incumbent(problem.instance(), 0.0)
     incumbent.consider_start(problem.start, 50.0)
     return incumbent.objective
 

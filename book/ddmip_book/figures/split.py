@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.decomposition.trace import Trace
+from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.plots import BLUE, INK, RED, landscape, plot_iterates
 from matplotlib.axes import Axes

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP
+from ddmip_lib.decomposition import NNBlock
 from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
@@ -50,7 +51,7 @@ def test_curvature_far_above_the_penalty_does_not_pass_for_a_kink(penalty):
 
 
 def test_an_nn_block_that_cannot_move_is_no_convergence():
-    class Stuck:
+    class Stuck(NNBlock):
         def minimise(self, sub, u):
             return u
 
