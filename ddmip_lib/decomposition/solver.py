@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -63,7 +63,7 @@ class DualDecomposition:
     ('converged', 1.5, 'cycle', 0.5)
     """
 
-    nn_block: NNBlock = field(default_factory=PGD)
+    nn_block: NNBlock | None = None
     penalty: PenaltyRule | float | tuple[float, float] | None = None
     split: str | None = None
     max_iterations: int = 1000
@@ -78,7 +78,7 @@ class DualDecomposition:
     method: str = "dual decomposition"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.nn_block, NNBlock):
+        if not isinstance(self.nn_block, NNBlock | None):
             raise TypeError(f"nn_block must be an NNBlock such as PGD(), not {self.nn_block!r}.")
         if self.split not in (None, "paper", "graph"):
             raise ValueError(f"split={self.split!r} is unknown; choose 'paper', 'graph' or None.")
@@ -121,7 +121,7 @@ class DualDecomposition:
         return Run(
             split=split,
             mip=mip,
-            nn=self.nn_block.fresh(),
+            nn=(self.nn_block or PGD()).fresh(),
             penalty=penalty,
             incumbent=incumbent,
             u=split.start,

@@ -54,7 +54,9 @@ class Completer:
             return None
         rows = LinearConstraint(free[met], (s.row_lower - given)[met], (s.row_upper - given)[met])
         bounds = Bounds(s.lower[~fixed], s.upper[~fixed])
-        answer = milp(s.sign * s.cost[~fixed], constraints=rows, bounds=bounds, options={"time_limit": seconds})
+        answer = milp(
+            s.sign * s.cost[~fixed], constraints=rows, bounds=bounds, options={"time_limit": max(seconds, 0.1)}
+        )
         if answer.x is None:
             return None
         values[~fixed] = np.clip(answer.x, bounds.lb, bounds.ub)

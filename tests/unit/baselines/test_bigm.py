@@ -75,10 +75,10 @@ def test_optimum_bound_and_brute_force_agree(seed, kind, formulation):
 def test_without_a_free_class_the_reverse_implication_is_built():
     problem, _ = tiny(1, "classification")
     instance = problem.instance()
-    assert not larger_helps(instance, int(instance.maps[0].output[0, 0]))
+    assert not larger_helps(instance.milp, int(instance.maps[0].output[0, 0]))
     problem, _ = tiny(0, "classification")
     instance = problem.instance()
-    assert larger_helps(instance, int(instance.maps[0].output[0, 0]))
+    assert larger_helps(instance.milp, int(instance.maps[0].output[0, 0]))
 
 
 def test_a_minimised_class_must_follow_the_network():
