@@ -20,6 +20,7 @@ from typing import Any
 import nbformat
 import papermill
 import yaml
+from ddmip_book.chapters import Contents, ContentsError, name_of
 from ddmip_book.headline import METADATA_KEY
 from papermill.exceptions import PapermillExecutionError
 
@@ -35,18 +36,14 @@ class ChapterError(RuntimeError):
     """A chapter failed; the message holds the failing cell and its traceback."""
 
 
+def contents() -> Contents:
+    """Names, files, numbers and addresses of all pages."""
+    return Contents.read(ROOT)
+
+
 def toc_files() -> list[str]:
     """Every page of _toc.yml, in reading order, without suffix."""
-
-    def walk(node: Any) -> list[str]:
-        if isinstance(node, list):
-            return [name for item in node for name in walk(item)]
-        if not isinstance(node, dict):
-            return []
-        own = [node[key] for key in ("root", "file") if key in node]
-        return own + [name for key in ("parts", "chapters", "sections") for name in walk(node.get(key))]
-
-    return walk(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    return [page.file for page in contents().pages]
 
 
 def book_title() -> str:
@@ -55,8 +52,14 @@ def book_title() -> str:
 
 def chapters() -> list[Path]:
     """The notebooks of _toc.yml, in reading order."""
-    pages = [ROOT / name for name in toc_files()]
-    return [page.with_suffix(".ipynb") for page in pages if page.with_suffix(".ipynb").exists()]
+    paths = [ROOT / f"{name}.ipynb" for name in toc_files()]
+    return [path for path in paths if path.exists()]
+
+
+def chosen(names: list[str]) -> list[Path]:
+    """The notebooks of these names; all of them if none is given."""
+    known = contents()
+    return [known.notebook(name) for name in names] or chapters()
 
 
 def profiles() -> dict[str, dict[str, Any]]:
@@ -67,10 +70,10 @@ def profiles() -> dict[str, dict[str, Any]]:
 def parameters(path: Path, profile: str) -> dict[str, Any]:
     """What the profile injects into a chapter; an unknown name is an error (papermill would only log it)."""
     known = papermill.inspect_notebook(str(path))
-    injected = profiles().get(path.stem, {}) if profile == "full" else {}
+    injected = profiles().get(name_of(path), {}) if profile == "full" else {}
     if unknown := sorted(set(injected) - set(known)):
         raise ChapterError(
-            f"book/profiles.yml sets {', '.join(unknown)} for {path.stem}, whose parameters cell holds "
+            f"book/profiles.yml sets {', '.join(unknown)} for {name_of(path)}, whose parameters cell holds "
             f"{', '.join(known) or 'nothing'}. To fix this, use the names of that cell."
         )
     return injected
@@ -171,16 +174,13 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Execute the chapters.")
-    parser.add_argument("chapters", nargs="*", help="names without suffix; all of them if none is given")
+    parser.add_argument("chapters", nargs="*", help="names without number; all of them if none is given")
     parser.add_argument("--profile", choices=sorted(CELL_TIMEOUT), default="quick")
     parser.add_argument("--force", action="store_true", help="execute even what is up to date")
     arguments = parser.parse_args()
-    known = {path.stem: path for path in chapters()}
-    if unknown := sorted(set(arguments.chapters) - set(known)):
-        parser.error(f"no such chapter: {', '.join(unknown)}. There are: {', '.join(known)}.")
     try:
-        bring_up_to_date([known[name] for name in arguments.chapters or known], arguments.profile, arguments.force)
-    except ChapterError as error:
+        bring_up_to_date(chosen(arguments.chapters), arguments.profile, arguments.force)
+    except (ChapterError, ContentsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

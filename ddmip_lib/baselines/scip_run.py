@@ -13,7 +13,7 @@ from ..model.solution import Solution
 
 EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
-then calls feasible models infeasible and wrong points optimal (see the book's chapter on E5)."""
+then calls feasible models infeasible and wrong points optimal (the chapter on E5 shows it)."""
 
 
 class Numerics(NamedTuple):

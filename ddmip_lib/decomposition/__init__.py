@@ -2,10 +2,10 @@
 
 from .barrier import LogBarrier
 from .nn_block import NNBlock
-from .penalty import DescentTest, Fixed, IncreaseOnStagnation, Penalty, Progress, ResidualBalancing, Sweeps
+from .penalty import DescentTest, Fixed, IncreaseOnStagnation, Penalty, PenaltyRule, Progress, ResidualBalancing, Sweeps
 from .pgd import PGD
 from .solver import DualDecomposition
 from .state import Trace
 
 __all__ = ["PGD", "DescentTest", "DualDecomposition", "Fixed", "IncreaseOnStagnation", "LogBarrier", "NNBlock",
-           "Penalty", "Progress", "ResidualBalancing", "Sweeps", "Trace"]  # fmt: skip
+           "Penalty", "PenaltyRule", "Progress", "ResidualBalancing", "Sweeps", "Trace"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Chapter 18: a problem in the plane, and visited points as options, pulled back or as they are."""
+"""Recovery: a problem in the plane, and visited points as options, pulled back or as they are."""
 
 from __future__ import annotations
 
