@@ -11,7 +11,7 @@ import yaml
 from tools import notebooks
 from tools.headline_rules import violations
 
-CHAPTERS = notebooks.chapters()
+CHAPTERS = notebooks.longest_first(notebooks.chapters())
 RULES = yaml.safe_load((notebooks.ROOT / "tests" / "headline.yml").read_text())
 
 
