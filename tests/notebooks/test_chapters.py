@@ -12,7 +12,7 @@ from ddmip_book.chapters import name_of
 from tools import notebooks
 from tools.headline_rules import violations
 
-CHAPTERS = notebooks.chapters()
+CHAPTERS = notebooks.longest_first(notebooks.chapters())
 RULES = yaml.safe_load((notebooks.ROOT / "tests" / "headline.yml").read_text())
 
 
