@@ -13,7 +13,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 import time
@@ -113,15 +112,6 @@ def key(path: Path, profile: str) -> str:
     return digest.hexdigest()
 
 
-def without_number(path: Path) -> str:
-    """A chapter's name without its number.
-
-    >>> without_number(Path("book/04_split.ipynb"))
-    'split'
-    """
-    return re.sub(r"^\d+_", "", path.stem)
-
-
 def executed_path(path: Path, profile: str) -> Path:
     return BUILD / "executed" / profile / path.name
 
@@ -211,7 +201,7 @@ def usual_seconds() -> dict[str, float]:
 def longest_first(paths: list[Path]) -> list[Path]:
     """So that no core waits at the end for a long chapter begun last; one without a time may be long."""
     usual = usual_seconds()
-    return sorted(paths, key=lambda path: -usual.get(without_number(path), math.inf))
+    return sorted(paths, key=lambda path: -usual.get(name_of(path), math.inf))
 
 
 def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> None:
@@ -238,7 +228,7 @@ def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:
     usual, found = usual_seconds(), {}
     for path in paths:
         if (executed := executed_path(path, profile)).exists():
-            found[without_number(path)] = noted(executed)["seconds"]
+            found[name_of(path)] = noted(executed)["seconds"]
     for chapter, seconds in sorted(found.items(), key=lambda each: -each[1]):
         remark = f", more than {MOST_SECONDS} s: shorten it" if seconds > MOST_SECONDS else ""
         print(f"{chapter:24} {seconds:5.1f} s (usually {usual.get(chapter, math.nan):.0f}){remark}")

@@ -209,8 +209,13 @@ def test_the_workflows_do_what_they_are_for() -> None:
     assert test["jobs"]["publish"]["needs"] == "test"
     assert "refs/heads/main" in test["jobs"]["publish"]["if"]
     assert "path: _build/site" in texts["test"]
-    for target in ("test-long", "nightly", "links"):
+    for target in ("test-long", "test-paths", "nightly", "links"):
         assert f"make {target}" in texts["nightly"]
+    build, use = (step["run"] for step in yaml.safe_load(texts["nightly"])["jobs"]["conda"]["steps"][1:])
+    assert build.endswith("environment.yml")
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())["name"]
+    assert f"--name {environment} " in use
+    assert all((ROOT / test.split("::")[0]).is_file() for test in re.findall(r"tests/[^\s\"]+", use))
 
 
 def test_a_night_is_long_enough_for_the_chosen_experiments() -> None:
