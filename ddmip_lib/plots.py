@@ -38,12 +38,14 @@ STYLE: dict[str, Any] = {
     "axes.edgecolor": INK,
     "axes.grid": True,
     "axes.axisbelow": True,
+    "axes.titlesize": 10.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=DASHES) + cycler(marker=MARKERS),
     "font.size": 10.5,
     "grid.color": "#dddddd",
     "legend.frameon": False,
+    "legend.fontsize": 9.5,
     "lines.linewidth": 1.8,
     "text.color": INK,
     "lines.markersize": 5,
@@ -72,9 +74,9 @@ def _axes(ax: Axes | None, **options: Any) -> Axes:
     return plt.subplots(**options)[1] if ax is None else ax
 
 
-def _legend_below(ax: Axes, ncols: int, drop: float = 0.2) -> None:
+def legend_below(ax: Axes, ncols: int, drop: float = 0.2, **options: Any) -> None:
     """A legend under the axes, where it covers no line."""
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -drop), ncols=ncols)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -drop), ncols=ncols, **options)
 
 
 def _over_iterations(ax: Axes, ylabel: str) -> Axes:
@@ -90,7 +92,7 @@ def _log_lines(ax: Axes, history: History, lines: Sequence[tuple[str, str, str, 
         shown = np.where(values > 0, values, np.nan)
         ax.semilogy(history["k"], shown, color=colour, linestyle=dashes, marker="", label=label)
     ax.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))  # the default labels run into each other
-    _legend_below(ax, 3)
+    legend_below(ax, 3)
     return _over_iterations(ax, ylabel)
 
 
@@ -101,7 +103,7 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
     ax.plot(k, history["objective"], color=ORANGE, marker="o", markersize=3, linestyle="none",
             label="this iterate, verified")  # fmt: skip
     ax.step(k, history["incumbent"], where="post", color=BLUE, linestyle="-", marker="", label="best so far")
-    _legend_below(ax, 2)
+    legend_below(ax, 2)
     return _over_iterations(ax, "objective")
 
 
@@ -127,7 +129,7 @@ def plot_history(solution: Solution) -> tuple[Axes, Axes]:
     above.legend(loc="best")
     plot_residuals(solution, below)
     plot_penalty(solution, below).set_ylabel("residuals, penalty")
-    _legend_below(below, 2 if len(below.get_lines()) > 3 else 3, 0.32)
+    legend_below(below, 2 if len(below.get_lines()) > 3 else 3, 0.32)
     return above, below
 
 
@@ -170,7 +172,7 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
         ax.plot(k, x[:, 0], **square | {"markersize": 6, "markeredgewidth": 1.2})
         ax.plot(k, u[:, 0], **path)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
-        _legend_below(ax, 2)
+        legend_below(ax, 2)
         return _over_iterations(ax, "value")
     seen, visits = np.unique(x.round(6), axis=0, return_counts=True)
     ax.plot(*u.T, **path, clip_on=False, zorder=7)
@@ -184,7 +186,7 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     ax.set(xlabel="$x_1$, $u_1$", ylabel="$x_2$, $u_2$", aspect="equal")
-    _legend_below(ax, 3, 0.14)
+    legend_below(ax, 3, 0.14)
     return ax
 
 
@@ -222,7 +224,7 @@ def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -
             ax.annotate(f"bound of {label}", (0.99, solution.bound), xycoords=("axes fraction", "data"), ha="right",
                         va="top", fontsize=9, color=INK, xytext=(0, -2), textcoords="offset points")  # fmt: skip
     ax.set(xlabel="seconds", ylabel="verified objective", xlim=(0, None))
-    _legend_below(ax, 2)
+    legend_below(ax, 2)
     return ax
 
 
@@ -255,7 +257,7 @@ def plot_treatment(
     ax.set(xlabel="standard deviations, all samples together", xlim=(-1.2 * limit, 1.2 * limit))
     ax.grid(axis="y", visible=False)
     ax.invert_yaxis()
-    _legend_below(ax, 3, 0.17)
+    legend_below(ax, 3, 0.17)
     return ax
 
 
@@ -295,7 +297,7 @@ def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None, a
         ax.plot(*np.asarray(point, dtype=float), MARKERS[number + 1], color=COLOURS[number + 1], markersize=8,
                 markeredgecolor="white", label=label, linestyle="none", clip_on=False, zorder=7)  # fmt: skip
     if marks:
-        _legend_below(ax, 2, 0.14)
+        legend_below(ax, 2, 0.14)
     ax.set(xlabel="$x_1$", ylabel="$x_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.grid(visible=False)
     return ax

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from ddmip_lib.decomposition.penalty import Penalty, PenaltyRule, Progress
 
 UStep = Callable[[np.ndarray, float], np.ndarray]
 RhoRule = Callable[["Path"], float]
@@ -131,3 +133,35 @@ def quadratic(points: Any, curvature: float = 1.0, centre: Any = 0.0, cost: Any 
         gradient=lambda u: curvature * (u - centre),
         u_step=lambda v, rho: np.clip((curvature * centre + rho * v) / (curvature + rho), low, high),
     )
+
+
+def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> RhoRule:
+    r"""A penalty rule of `ddmip_lib` as the ``rho`` of `Tiny.run`; a rule that ends the run holds its last penalty.
+
+    >>> from ddmip_lib.decomposition.penalty import IncreaseOnStagnation
+    >>> path = quadratic([[0], [1]], centre=0.5).run(ruled_by(IncreaseOnStagnation(0.5, patience=2)), 9, u=0.3)
+    >>> path.rho[0], path.rho[-1]
+    (np.float64(0.5), np.float64(1.0))
+    """
+    own = copy.deepcopy(rule)
+
+    def weight(path: Path) -> float:
+        if not path.rows:
+            return own.first(Penalty.both(scale)).inputs
+        x, u, lam, rho = path.rows[-1]
+        old = path.rows[-2][:3] if len(path.rows) > 1 else None
+        problem, u_old = path.problem, path.start[0] if old is None else old[1]
+
+        def descends(sigma: float) -> bool:
+            if old is None:
+                return True
+            before, after = problem.lagrangian(*old, rho), problem.lagrangian(x, u, lam, rho)
+            enough = after <= before - sigma * rho * float((u - u_old) @ (u - u_old)) + 1e-13
+            return enough and after >= problem.total(x) - 1e-13
+
+        primal, dual = float(np.abs(u - x).max()), float(rho * np.abs(u - u_old).max())
+        settled = max(primal, dual) < tolerance
+        following = own.after(Progress(Penalty.both(rho), (primal, 0.0), (dual, 0.0), settled, descends))
+        return rho if following is None else following.inputs
+
+    return weight

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from ddmip_lib.bounds import Bounds, Graph
 from ddmip_lib.certificates.losses import Losses
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, PALE_BLUE, PALE_RED, RED
+from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, PALE_RED, RED
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results
 from ..experiments.rows import Row
+from .kit import draw_lines, draw_panels, hold, legend_outside, look
 
 
 def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str, tuple[Bounds, float]]) -> Figure:
@@ -30,12 +29,12 @@ def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str,
     >>> len(plot_plane(graph, losses, 0.5, panels).axes)
     1
     """
-    figure, grid = plt.subplots(1, len(panels), figsize=(6.8, 3.3), sharey=True, squeeze=False)
+    figure, grid = draw_panels(len(panels), 3.3, 6.8, sharey=True)
     ends = losses.lower[0].tolist(), losses.upper[0].tolist()
     x, y = (torch.linspace(low, high, 121, dtype=torch.float64) for low, high in zip(*ends, strict=True))
     points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)
     output, cost = graph(points)[..., 0].numpy(), losses.cost(points).numpy()
-    for axes, (title, (bounds, proven)) in zip(grid.flat, panels.items(), strict=True):
+    for axes, (title, (bounds, proven)) in zip(grid, panels.items(), strict=True):
         yes = axes.contourf(x, y, output, levels=[0, np.inf], colors=[PALE_RED], hatches=["///"])
         yes.set(edgecolor=RED, linewidth=0)
         axes.contour(x, y, output, levels=[0], colors=RED, linewidths=1.4)
@@ -47,19 +46,14 @@ def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str,
         form = (points @ slope[0, 0] + constant[0, 0]).numpy()
         if form.min() < 0 < form.max():
             axes.contour(x, y, form, levels=[0], colors=GREEN, linewidths=1.8, linestyles="-.")
-        axes.plot(*losses.base[0].tolist(), "o", color=INK, markersize=5, linestyle="")
+        axes.plot(*losses.base[0].tolist(), "o", color=INK, markersize=5)
         axes.set(title=f"{title}\nproven {proven:.2f} of {radius:.2f}", xlabel="$u_1$", aspect="equal")
-        axes.title.set_fontsize(10)
         axes.grid(False)
-    grid[0, 0].set_ylabel("$u_2$")
-    looks: list[tuple[str, Any, str]] = [
-        (RED, "-", "class changes"),
-        (INK, "--", "known cost"),
-        (GREEN, "-.", "form is 0"),
-        (BLUE, "-", "proven"),
-    ]
-    handles = [Line2D([], [], color=colour, linestyle=dash, marker="", label=name) for colour, dash, name in looks]
-    figure.legend(handles=handles, loc="outside upper center", ncols=4, fontsize=9)
+    grid[0].set_ylabel("$u_2$")
+    looks = {"class changes": (RED, "-"), "known cost": (INK, "--"), "form is 0": (GREEN, "-."), "proven": (BLUE, "-")}
+    for name, (colour, dash) in looks.items():
+        grid[0].plot([], [], dash, color=colour, label=name)
+    legend_outside(figure, 4)
     return figure
 
 
@@ -70,14 +64,11 @@ def plot_blocks(proven: Mapping[str, np.ndarray], known: np.ndarray) -> Figure:
     'cost to change the class'
     """
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
-    order = np.argsort(known, kind="stable")
-    axes.bar(np.arange(1, len(known) + 1), known[order], 0.8, color="#E8E8E8", edgecolor=INK, linewidth=0.8,
-             label="known")  # fmt: skip
-    for number, (name, values) in enumerate(proven.items()):
-        axes.plot(np.arange(1, len(known) + 1), values[order], MARKERS[number], color=COLOURS[number], linestyle="",
-                  markersize=6, label=name)  # fmt: skip
+    order, places = np.argsort(known, kind="stable"), np.arange(1, len(known) + 1)
+    axes.bar(places, known[order], 0.8, color="#E8E8E8", edgecolor=INK, linewidth=0.8, label="known")
+    draw_lines(axes, {name: values[order] for name, values in proven.items()}, linestyle="", markersize=6)
     axes.set(xlabel="samples that need treatment, by known cost", ylabel="cost to change the class")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
+    legend_outside(figure, 3)
     return figure
 
 
@@ -88,21 +79,19 @@ def plot_anytime(history: Sequence[Sequence[float]], objective: float, lp_value:
     3
     """
     figure, axes = plt.subplots(figsize=(6.2, 3.2))
-    seconds, bounds = np.transpose(history)
-    end = max(1.05 * seconds[-1], seconds[0] + 0.1)
-    axes.step([*seconds, end], [*bounds, bounds[-1]], where="post", color=BLUE, linestyle="-", label="proven bound",
-              marker="")  # fmt: skip
-    axes.axhline(lp_value, color=GREEN, linestyle="-.", marker="", label="linear program, no bound")
-    axes.axhline(objective, color=RED, linestyle="--", marker="", label="objective, verified")
+    end = max(1.05 * history[-1][0], history[0][0] + 0.1)
+    axes.step(*hold(history, end), "-", where="post", color=BLUE, label="proven bound")
+    axes.axhline(lp_value, color=GREEN, linestyle="-.", label="linear program, no bound")
+    axes.axhline(objective, color=RED, linestyle="--", label="objective, verified")
     axes.set(xlabel="seconds", ylabel="potable", xlim=(0, end))
-    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
+    legend_outside(figure, 3)
     return figure
 
 
 def whole_bound(row: Row) -> float:
     """The bound of a stored certificate, as a whole number where the values are such.
 
-    >>> from .case import Case
+    >>> from ddmip_book.experiments.case import Case
     >>> case = Case("e6", "water", "2x16", 50, 42, "certificate", 600.0)
     >>> whole_bound(Row(case.key, **case.setting(), status="time_limit", details={"certificate": {"bound": 39.58}}))
     39.0
@@ -124,11 +113,7 @@ def exact_bound(e1: Results, row: Row) -> float | None:
 
 
 def plot_certified(e1: Results, certified: Results) -> Figure:
-    """Of every cell: objective, linear program, certified bound and Big-M's bound, as shares of the samples.
-
-    >>> plot_certified(Results([]), Results([])).axes[0].get_xlabel()
-    'share of the samples'
-    """
+    """Of every cell: objective, linear program, certified bound and Big-M's bound, as shares of the samples."""
     figure, axes = plt.subplots(figsize=(6.6, 5.4))
     cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
     looks = {
@@ -144,33 +129,28 @@ def plot_certified(e1: Results, certified: Results) -> Figure:
         for name, value in zip(looks, values, strict=True):
             if value is not None:
                 marks[name].append((value / row.size, at))
-        axes.plot([(row.objective or 0.0) / row.size, whole_bound(row) / row.size], [at, at], color=INK, linewidth=1.0,
-                  marker="", linestyle="-")  # fmt: skip
+        axes.plot(
+            np.array([row.objective or 0.0, whole_bound(row)]) / row.size, [at, at], "-", color=INK, linewidth=1.0
+        )
     for name, (mark, colour) in looks.items():
         places = np.reshape(marks[name], (-1, 2))
-        axes.plot(places[:, 0], places[:, 1], mark, color=colour, linestyle="", label=name,
-                  markersize=11 if mark == "|" else 6)  # fmt: skip
+        axes.plot(*places.T, mark, color=colour, label=name, markersize=11 if mark == "|" else 6)
     axes.set(xlabel="share of the samples", ylim=(len(cells) - 0.4, -0.6), xlim=(0, 1.03))
     axes.set_yticks(range(len(cells)), [f"{network}, {size}" for network, size in cells], fontsize=9)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=9.5)
+    legend_outside(figure, 2)
     return figure
 
 
 def plot_histories(certified: Results, size: int = 50) -> Figure:
-    """Bound by seconds of the stored certificates of one size, as shares of the samples, and their objectives.
-
-    >>> plot_histories(Results([])).axes[0].get_ylabel()
-    'bound, share of the samples'
-    """
+    """Bound by seconds of the stored certificates of one size, as shares of the samples, and their objectives."""
     figure, axes = plt.subplots(figsize=(6.4, 3.5))
     for number, network in enumerate(E1_NETWORKS):
         for row in certified.where(network=network, size=size).rows[:1]:
             told = row.details["certificate"]
-            seconds, bounds = np.transpose([*told["history"], [told["seconds"], told["history"][-1][1]]])
-            axes.step(seconds, bounds / size, where="post", color=COLOURS[number], linestyle=DASHES[number], marker="",
-                      label=network)  # fmt: skip
-            axes.plot(seconds[-1], (row.objective or 0.0) / size, MARKERS[number], color=COLOURS[number], linestyle="")
+            seconds, bounds = hold(told["history"], told["seconds"])
+            axes.step(seconds, bounds / size, where="post", **look(number, marker="", label=network))
+            axes.plot(seconds[-1], (row.objective or 0.0) / size, **look(number, linestyle=""))
     axes.set(xlabel="seconds", ylabel="bound, share of the samples", xscale="symlog", ylim=(0, 1.03))
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=9.5, loc="lower left")
+        axes.legend(loc="lower left")
     return figure

@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.typing import FillStyleType
 
+from .kit import legend_outside
+
 LOOKS: dict[str, tuple[str, str, str, FillStyleType]] = {
     "confirmed": (GREEN, "", "o", "full"),
     "confirmed with changes": (PALE_BLUE, "//", "o", "left"),
@@ -41,7 +43,7 @@ def plot_verdicts(counts: Mapping[str, Mapping[str, int]]) -> Axes:
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.set(xlabel="claims", xlim=(0, max(left) + 1))
-    ax.figure.legend(loc="outside upper center", ncols=3)
+    legend_outside(ax.figure, 3)
     return ax
 
 
@@ -65,5 +67,5 @@ def plot_parts(verdicts: Mapping[str, Sequence[str]]) -> Axes:
     ax.set_xticks([])
     ax.set(ylim=(len(rows) - 0.5, -0.5), xlim=(-0.7, max(map(len, verdicts.values())) - 0.3))
     ax.grid(visible=False)
-    ax.figure.legend(loc="outside upper center", ncols=3)
+    legend_outside(ax.figure, 3)
     return ax

@@ -9,12 +9,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from ..examples.counterexamples import Exact
 from ..examples.tiny import Path
-
-__all__ = ["plot_averages", "plot_cycle", "plot_descent", "plot_lines", "plot_thresholds", "plot_window"]
+from .kit import whole
 
 
 def plot_lines(lines: Mapping[str, Any], ylabel: str, first: int = 1) -> Axes:
@@ -27,7 +25,7 @@ def plot_lines(lines: Mapping[str, Any], ylabel: str, first: int = 1) -> Axes:
     for label, values in lines.items():
         ax.plot(np.arange(first, first + len(values)), values, label=label)
     ax.set(xlabel="iteration $k$", ylabel=ylabel)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole(ax)
     ax.legend()
     return ax
 
@@ -44,14 +42,15 @@ def plot_descent(path: Path, bound: float) -> np.ndarray:
     for values, label, style in ((path.merit, r"$L_\rho^k$", "-o"), (path.total, "$F(x^k)$", "--s")):
         seen = values - last > 1e-14
         axes[0].semilogy(k[seen], (values - last)[seen], style, label=label, ms=4)
-    axes[0].set(xlabel="iteration $k$", ylabel="value minus $F(x^*)$")
+    axes[0].set_ylabel("value minus $F(x^*)$")
     smallest = np.minimum.accumulate(path.residual[1:] ** 2)
     seen = smallest > 1e-28
-    axes[1].semilogy(k[1:], bound / (k[1:] - 1), color=INK, ls=":", marker="", label="bound")
-    axes[1].semilogy(k[1:][seen], smallest[seen], color=RED, marker="s", ms=4, label="measured")
-    axes[1].set(xlabel="iteration $k$", ylabel=r"smallest $\Vert u-x \Vert^2$ so far")
-    axes[0].legend(fontsize=9, loc="lower left")
-    axes[1].legend(fontsize=9, loc="lower left")
+    axes[1].semilogy(k[1:], bound / (k[1:] - 1), ":", color=INK, label="bound")
+    axes[1].semilogy(k[1:][seen], smallest[seen], "-s", color=RED, ms=4, label="measured")
+    axes[1].set_ylabel(r"smallest $\Vert u-x \Vert^2$ so far")
+    for ax in axes:
+        ax.set_xlabel("iteration $k$")
+        ax.legend(loc="lower left")
     return np.asarray(axes)
 
 
@@ -67,9 +66,9 @@ def plot_thresholds(ratios: Sequence[float], tie: Sequence[float], cosine: Seque
     exact = [(below, 1 / (below + 2)), (2 * np.sin(amplitude) / amplitude, amplitude)]
     titles = ["convex: $g=(u-1/2)^2/2$", "nonconvex: $g=\\cos u$"]
     for ax, (x, y), measured, title, limit in zip(axes, exact, (tie, cosine), titles, (1, 2), strict=True):
-        ax.plot(x, y, color=INK, ls=":", marker="", label="cycle, by formula")
-        ax.plot(ratios, measured, color=BLUE, ls="", marker="o", ms=4, label="measured")
-        ax.axvline(limit, color=RED, ls="--", marker="", label=f"threshold {limit}")
+        ax.plot(x, y, ":", color=INK, label="cycle, by formula")
+        ax.plot(ratios, measured, "o", color=BLUE, ms=4, label="measured")
+        ax.axvline(limit, color=RED, ls="--", label=f"threshold {limit}")
         ax.set(xlabel=r"$\rho/\ell$", title=title, xlim=(0, max(ratios) + 0.1))
         ax.legend(fontsize=8.5)
     axes[0].set_ylabel("residual at the end")
@@ -88,11 +87,11 @@ def plot_window(
     ax.semilogx(rhos, counts, label="points that can be limits (left)")
     ax.set(xlabel=r"penalty $\rho$", ylabel="number of points", ylim=(0, 1.6 * max(counts)))
     right = ax.twinx()
-    right.plot(rhos, worst, color=RED, ls="--", marker="s", label="loss of the worst one (right)")
+    right.plot(rhos, worst, "--s", color=RED, label="loss of the worst one (right)")
     right.set(ylabel=r"$F - F_{\min}$", ylim=(0, 1.6 * max(worst)))
     right.grid(visible=False)
     for (label, value), colour, dash in zip(marks.items(), (GREEN, ORANGE), (DASHES[3], DASHES[2]), strict=False):
-        ax.axvline(value, color=colour, ls=dash, marker="", label=label)
+        ax.axvline(value, color=colour, ls=dash, label=label)
     handles = [handle for part in (ax, right) for handle in part.get_legend_handles_labels()[0]]
     ax.legend(handles=handles, fontsize=8.5, loc="upper left")
     return ax
@@ -112,15 +111,15 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
     a, b = normal
     ax.fill_between(line, (low - a * line) / b, (high - a * line) / b, color=PALE_BLUE, ec=BLUE, label="the set $C$")
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-    ax.plot(*corners[:3].T, color=INK, ls="", marker="o", ms=9, mfc="white", label="points of $X$ outside $C$")
-    ax.plot(1, 1, color=GREEN, ls="", marker="*", ms=15, label="the only feasible point")
+    ax.plot(*corners[:3].T, "o", color=INK, ms=9, mfc="white", label="points of $X$ outside $C$")
+    ax.plot(1, 1, "*", color=GREEN, ms=15, label="the only feasible point")
     before = np.array(states[-1].scaled, dtype=float)
     for number, (state, colour, mark) in enumerate(zip(states, (BLUE, RED, ORANGE), MARKERS[1:], strict=False), 1):
         x, u = np.array(state.x, dtype=float), np.array(state.u, dtype=float)
         target = x - before
         ax.plot(*np.array([x, target, u]).T, color=colour, ls=DASHES[number - 1], marker="", lw=1.4)
-        ax.plot(*target, color=colour, marker="x", ls="", ms=8, mew=2)
-        ax.plot(*u, color=colour, marker=mark, ls="", ms=8, label=f"$u$, state {number}", alpha=0.85)
+        ax.plot(*target, "x", color=colour, ms=8, mew=2)
+        ax.plot(*u, mark, color=colour, ms=8, label=f"$u$, state {number}", alpha=0.85)
         before = np.array(state.scaled, dtype=float)
     ax.set(xlim=(-0.35, 1.55), ylim=(-0.45, 1.3), xlabel="$u_1$", ylabel="$u_2$", aspect="equal")
     ax.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))

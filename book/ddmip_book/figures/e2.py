@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, RED
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..examples.costs import PowerLaw, power_law
 from ..experiments.grids import E2_NETWORKS
 from ..experiments.results import Results
+from .kit import HOLLOW, draw_lines, draw_panels, legend_outside, look, names_below
 
 TOLERANCE = 1e-4
 """Of the paper's stopping test."""
@@ -64,92 +66,65 @@ def slope_in_parameters(cost: Mapping[str, float], last: int | None = None) -> P
     return power_law([sizes_of(network)[2] for network in chosen], [cost[network] for network in chosen])
 
 
-def _networks(ax: Axes) -> None:
-    ax.set_xticks(range(len(E2_NETWORKS)), E2_NETWORKS, rotation=60)
-    ax.set_xlim(-0.6, len(E2_NETWORKS) - 0.4)
+def _devices(full: Results) -> Iterator[tuple[float, Results, dict[str, Any]]]:
+    """For each device: how far its marks are moved sideways, its runs, and its look."""
+    for shift, (device, (label, mark, colour)) in zip((-0.15, 0.15), DEVICES.items(), strict=True):
+        yield shift, decompositions(full, device), {"linestyle": "", "marker": mark, "color": colour, "label": label}
 
 
-def _each(ax: Axes, rows: Results, field: str, mark: str, colour: str, shift: float = 0.0) -> None:
+def _each(ax: Axes, rows: Results, value: Callable[[Results], Any], shift: float, style: dict[str, Any]) -> None:
+    """A mark for each number that `value` finds in the runs of a network."""
     for place, network in enumerate(E2_NETWORKS):
-        values = rows.where(network=network).values(field)
-        ax.plot([place + shift] * len(values), values, mark, color=colour, linestyle="", alpha=0.8)
+        own = rows.where(network=network)
+        found = np.atleast_1d(value(own)) if len(own) else np.empty(0)
+        ax.plot([place + shift] * len(found), found, alpha=0.8, **style | ({"label": None} if place else {}))
+    names_below(ax, E2_NETWORKS, rotation=60)
 
 
 def plot_paper_panels(full: Results) -> Figure:
-    """The paper's three panels with our runs: share that meets its test, total seconds, seconds of an iteration.
-
-    >>> [ax.get_title() for ax in plot_paper_panels(Results([])).axes]
-    ['share converged', 'seconds in all', 'seconds of an iteration']
-    """
+    """The paper's three panels with our runs: share that meets its test, total seconds, seconds of an iteration."""
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.8, 3.5))
-    for shift, (device, (label, mark, colour)) in zip((-0.15, 0.15), DEVICES.items(), strict=True):
-        rows = decompositions(full, device)
-        for place, network in enumerate(E2_NETWORKS):
-            met = rows.where(network=network).values("converged")
-            if len(met):
-                left.plot(place + shift, met.mean(), mark, color=colour)
-        _each(middle, rows, "seconds", mark, colour, shift)
-        cost = by_network(rows, "seconds")
-        right.plot([sizes_of(n)[2] for n in cost], list(cost.values()), mark, color=colour, linestyle="", label=label)
+    for shift, rows, style in _devices(full):
+        _each(left, rows, lambda own: own.values("converged").mean(), shift, style)
+        _each(middle, rows, lambda own: own.values("seconds"), shift, style)
+        if cost := by_network(rows, "seconds"):
+            right.plot([sizes_of(n)[2] for n in cost], list(cost.values()), **style)
         if law := slope_in_parameters(cost):
             line = np.array([sizes_of(next(iter(cost)))[2], sizes_of(list(cost)[-1])[2]])
-            right.plot(line, law(line), color=colour, marker="", linestyle="--")
+            right.plot(line, law(line), "--", color=style["color"])
     places = [E2_NETWORKS.index(network) for network in PRINTED_SHARE]
-    left.plot(places, list(PRINTED_SHARE.values()), "D", color=RED, markerfacecolor="none", markersize=8, linestyle="")
-    middle.plot(len(E2_NETWORKS) - 1, PRINTED_SECONDS, "D", color=RED, markerfacecolor="none", markersize=8)
-    right.plot([], [], "D", color=RED, markerfacecolor="none", markersize=8, linestyle="", label="paper")
-    for ax, title in ((left, "share converged"), (middle, "seconds in all"), (right, "seconds of an iteration")):
-        ax.set_title(title, fontsize=10.5)
-    _networks(left)
-    _networks(middle)
-    left.set_ylim(-0.06, 1.06)
-    middle.set_yscale("log")
-    right.set(xscale="log", yscale="log", xlabel="parameters $P$")
-    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    left.plot(places, list(PRINTED_SHARE.values()), "D", color=RED, label="paper", **HOLLOW)
+    middle.plot(len(E2_NETWORKS) - 1, PRINTED_SECONDS, "D", color=RED, **HOLLOW)
+    left.set(title="share converged", ylim=(-0.06, 1.06))
+    middle.set(title="seconds in all", yscale="log")
+    right.set(title="seconds of an iteration", xscale="log", yscale="log", xlabel="parameters $P$")
+    legend_outside(figure, 3, "lower")
     return figure
 
 
 def plot_blocks(full: Results) -> Figure:
-    """Seconds of an iteration in the NN block and in the MIP block against the parameters, one panel a device.
-
-    >>> len(plot_blocks(Results([])).axes)
-    2
-    """
-    figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.3), sharey=True)
+    """Seconds of an iteration in the NN block and in the MIP block against the parameters, one panel a device."""
+    figure, axes = draw_panels(2, 3.3, 6.4, sharey=True)
     for ax, device in zip(axes, DEVICES, strict=True):
         rows = decompositions(full, device)
         for i, (field, label) in enumerate({"seconds_nn": "NN block", "seconds_mip": "MIP block"}.items()):
-            cost = by_network(rows, field)
-            ax.plot([sizes_of(n)[2] for n in cost], list(cost.values()), MARKERS[i], color=COLOURS[i],
-                    linestyle=DASHES[i], label=label)  # fmt: skip
-        ax.set(xscale="log", yscale="log", xlabel="parameters $P$")
-        ax.set_title(DEVICES[device][0], fontsize=10.5)
+            if cost := by_network(rows, field):
+                ax.plot([sizes_of(n)[2] for n in cost], list(cost.values()), **look(i, label=label))
+        ax.set(xscale="log", yscale="log", xlabel="parameters $P$", title=DEVICES[device][0])
     axes[0].set_ylabel("seconds of an iteration")
-    axes[0].legend(fontsize=9)
+    axes[0].legend()
     return figure
 
 
 def plot_what_moves(full: Results) -> Figure:
-    """Of every run: the last residual with the paper's tolerance, and the samples gained over the untreated count.
-
-    >>> len(plot_what_moves(Results([])).axes)
-    2
-    """
+    """Of every run: the last residual with the paper's tolerance, and the samples gained over the untreated count."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.3))
-    for shift, (device, (label, mark, colour)) in zip((-0.15, 0.15), DEVICES.items(), strict=True):
-        rows = decompositions(full, device)
-        _each(left, rows, "primal_residual", mark, colour, shift)
-        left.plot([], [], mark, color=colour, linestyle="", label=label)
-        for place, network in enumerate(E2_NETWORKS):
-            own = rows.where(network=network)
-            gain = own.values("objective") - own.values("untreated")
-            right.plot([place + shift] * len(gain), gain, mark, color=colour, linestyle="", alpha=0.8)
-    left.axhline(TOLERANCE, color=INK, linestyle="--", marker="", label="paper's test")
-    left.set_yscale("log")
-    left.set_title(r"last $\|u - x\|_\infty$", fontsize=10.5)
-    right.set_title("samples gained, of 100", fontsize=10.5)
-    for ax in (left, right):
-        _networks(ax)
+    for shift, rows, style in _devices(full):
+        _each(left, rows, lambda own: own.values("primal_residual"), shift, style)
+        _each(right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style)
+    left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
+    left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
+    right.set_title("samples gained, of 100")
     left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.08))
     return figure
 
@@ -163,9 +138,9 @@ def plot_slopes(
     'log'
     """
     ax = plt.subplots()[1]
-    for i, (name, values) in enumerate(found.items()):
-        ax.plot(depths, values, MARKERS[i], color=COLOURS[i], linestyle="", label=name)
-        ax.plot(depths, laws[name], color=COLOURS[i], marker="", linestyle=DASHES[i])
+    draw_lines(ax, found, depths, linestyle="")
+    for i, name in enumerate(found):
+        ax.plot(depths, laws[name], **look(i, marker=""))
     ax.set(yscale="log", xlabel="hidden layers $L$", ylabel="norm of the input gradient")
     ax.legend(loc="lower left")
     return ax

@@ -9,10 +9,8 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from ddmip_lib.plots import BLUE, COLOURS, INK, MARKERS, PALE_BLUE, RED
-from matplotlib.axes import Axes
+from ddmip_lib.plots import BLUE, INK, MARKERS, PALE_BLUE, RED
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator
 from torch import nn
 
 from ..experiments.claims.printed import ACCURACY, CONVERGENCE, E4_SECONDS
@@ -20,15 +18,16 @@ from ..experiments.grids import E4_NETWORKS, E4_SIZES
 from ..experiments.networks import load_weights, untrained
 from ..experiments.results import Results
 from ..experiments.store import results_folder
+from .kit import HOLLOW, draw_panels, legend_outside, look, method_look, names_below, plain_log, ranges, ticks_at
 
 Link = tuple[int, int, int, int]
 """From node i of layer a to node j of layer b, as (a, i, b, j)."""
-POTABLE = {
-    ("dd-paper", "untreated"): ("untreated", "x", INK),
-    ("dd-paper", "objective_last"): ("paper's settings, last", "v", RED),
-    ("dd-paper", "objective"): ("paper's settings, best", "s", RED),
-    ("dd", "objective"): ("our defaults, best", "o", BLUE),
-}
+POTABLE = (
+    ("dd-paper", "untreated", "untreated", "x"),
+    ("dd-paper", "objective_last", "paper's settings, last", "v"),
+    ("dd-paper", "objective", "paper's settings, best", "s"),
+    ("dd", "objective", "our defaults, best", "o"),
+)
 
 
 def caricature(network: str) -> tuple[list[int], list[Link]]:
@@ -72,81 +71,59 @@ def draw_architectures(networks: Sequence[str] = E4_NETWORKS) -> Figure:
         for a, i, b, j in read:
             (x, y), (to_x, to_y) = place(a, i), place(b, j)
             along = a == b
-            ax.plot([x, to_x], [y, to_y], color=BLUE if along else INK, marker="", linestyle="-",
-                    linewidth=2.2 if along else 0.5, alpha=1.0 if along else 0.5)  # fmt: skip
+            colour, width, alpha = (BLUE, 2.2, 1.0) if along else (INK, 0.5, 0.5)
+            ax.plot([x, to_x], [y, to_y], "-", color=colour, linewidth=width, alpha=alpha)
         for layer, count in enumerate(units):
             points = np.array([place(layer, unit) for unit in range(count)])
             mark = "s" if layer == 0 else "o"
-            ax.plot(points[:, 0], points[:, 1], mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4, linestyle="")
-        ax.set_title(network, fontsize=10.5)
+            ax.plot(points[:, 0], points[:, 1], mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4)
+        ax.set_title(network)
         ax.axis("off")
     return figure
 
 
-def _paper(ax: Axes, printed: Mapping[str, float]) -> None:
-    ax.plot([E4_NETWORKS.index(n) for n in printed], list(printed.values()), "D", color=RED, markerfacecolor="none",
-            markersize=7, linestyle="", label="paper")  # fmt: skip
-    ax.set_xticks(range(len(E4_NETWORKS)), E4_NETWORKS, rotation=60)
-    ax.set_xlim(-0.6, len(E4_NETWORKS) - 0.4)
-
-
 def plot_paper_panels(full: Results, majority: float) -> Figure:
-    """The paper's three panels with our runs of its settings: accuracy, share converged, seconds (processor time).
-
-    >>> [ax.get_title() for ax in plot_paper_panels(Results([]), 0.6).axes]
-    ['test accuracy', 'converged', 'seconds']
-    """
+    """The paper's three panels with our runs of its settings: accuracy, share converged, seconds (processor time)."""
     runs = full.where(method="dd-paper", device="cpu")
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.6, 3.3))
     for place, network in enumerate(E4_NETWORKS):
         own = runs.where(network=network)
         scores = sorted(set(own.values("test_score")))
-        left.plot([place] * len(scores), scores, "o", color=BLUE, linestyle="")
+        left.plot([place] * len(scores), scores, "o", color=BLUE, label=None if place else "ours")
         if len(own):
             middle.bar(place, own.values("converged").mean(), color=PALE_BLUE, edgecolor=BLUE)
             middle.plot(place, own.values("converged").mean(), "o", color=BLUE)
         for size, mark in zip(E4_SIZES, MARKERS, strict=False):
             seconds = own.where(size=size).values("cpu_seconds")
-            if len(seconds):
-                right.plot(place, np.exp(np.log(seconds).mean()), mark, color=BLUE)
-    left.axhline(majority, color=INK, linestyle="--", marker="", label="majority")
-    left.plot([], [], "o", color=BLUE, linestyle="", label="ours")
-    for size, mark in zip(E4_SIZES, MARKERS, strict=False):
-        right.plot([], [], mark, color=BLUE, linestyle="", label=f"n = {size}")
-    for ax, printed, title in ((left, ACCURACY, "test accuracy"), (middle, CONVERGENCE, "converged"),
-                               (right, E4_SECONDS, "seconds")):  # fmt: skip
-        _paper(ax, printed)
-        ax.set_title(title, fontsize=10.5)
-    left.set_ylim(0.5, 0.95)
-    middle.set_ylim(-0.05, 1)
-    right.set(yscale="log", ylim=(0.3, 2000))
+            mean = [np.exp(np.log(seconds).mean())] if len(seconds) else []
+            right.plot([place] * len(mean), mean, mark, color=BLUE, label=None if place else f"n = {size}")
+    left.axhline(majority, color=INK, linestyle="--", label="majority")
+    for ax, printed in ((left, ACCURACY), (middle, CONVERGENCE), (right, E4_SECONDS)):
+        at = [E4_NETWORKS.index(network) for network in printed]
+        ax.plot(at, list(printed.values()), "D", color=RED, label="paper", **HOLLOW)
+        names_below(ax, E4_NETWORKS, rotation=60)
+    left.set(title="test accuracy", ylim=(0.5, 0.95))
+    middle.set(title="converged", ylim=(-0.05, 1))
+    right.set(title="seconds", yscale="log", ylim=(0.3, 2000))
     left.legend(fontsize=8, loc="upper left")
     right.legend(fontsize=8, loc="upper left")
     return figure
 
 
 def plot_potable(full: Results) -> Figure:
-    """Share of potable samples by architecture, one panel for each size: mean over the seeds, and their range.
-
-    >>> len(plot_potable(Results([])).axes)
-    3
-    """
-    figure, axes = plt.subplots(1, len(E4_SIZES), figsize=(6.6, 3.4), sharey=True)
+    """Share of potable samples by architecture, one panel for each size: mean over the seeds, and their range."""
+    figure, axes = draw_panels(len(E4_SIZES), width=6.6, sharey=True)
     for ax, size in zip(axes, E4_SIZES, strict=True):
-        for shift, ((method, field), (label, mark, colour)) in enumerate(POTABLE.items()):
+        for shift, (method, field, label, mark) in zip((-0.255, -0.085, 0.085, 0.255), POTABLE, strict=True):
             runs = full.where(method=method, size=size, device="cpu")
-            for place, network in enumerate(E4_NETWORKS):
-                share = runs.where(network=network).values(field) / size
-                if len(share):
-                    x = place + 0.17 * (shift - 1.5)
-                    ax.plot([x, x], [share.min(), share.max()], color=colour, marker="", linestyle="-", linewidth=1)
-                    ax.plot(x, share.mean(), mark, color=colour)
-            ax.plot([], [], mark, color=colour, linestyle="", label=label)
-        ax.set_xticks(range(len(E4_NETWORKS)), E4_NETWORKS, rotation=60)
-        ax.set_title(f"n = {size}", fontsize=10.5)
-        ax.set(xlim=(-0.6, len(E4_NETWORKS) - 0.4), ylim=(0, 1))
+            shares = [runs.where(network=network).values(field) / size for network in E4_NETWORKS]
+            style = {"label": label, "marker": mark} | ({"color": INK} if field == "untreated" else {})
+            cells = {place + shift: share for place, share in enumerate(shares)}
+            ranges(ax, cells, **method_look(method, elinewidth=1) | style)
+        names_below(ax, E4_NETWORKS, rotation=60)
+        ax.set(title=f"n = {size}", ylim=(0, 1))
     axes[0].set_ylabel("share of potable samples")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
+    legend_outside(figure, 2, "lower")
     return figure
 
 
@@ -223,47 +200,37 @@ def plot_two_causes(
 ) -> Figure:
     """Left: share gained by the defaults against the distance to the boundary. Right: the part of that gain which the
     paper's settings reach, against the size of the logits. One mark an architecture, one point an instance.
-
-    >>> len(plot_two_causes(Results([]), {}, {}).axes)
-    2
     """
-    figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.4))
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.4))
     for i, network in enumerate(E4_NETWORKS):
         rows = [gain for gain in gains(full) if gain.network == network and gain[:2] in distance]
-        for ax, x, y in zip(axes, (distance, size), ("share", "part"), strict=True):
-            values = [getattr(row, y) for row in rows]
-            ax.plot([x[row[:2]] for row in rows], values, MARKERS[i], color=COLOURS[i], linestyle="", label=network)
-    for ax, xlabel, title in ((axes[0], "distance to the boundary", "gain of the defaults"),
-                              (axes[1], "size of a logit", "part reached, paper's settings")):  # fmt: skip
-        ax.set(xscale="log", xlabel=xlabel, xticks=[0.25, 0.5, 1, 2, 4, 8])
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_title(title, fontsize=10.5)
-        ax.set_ylim(0, None)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
+        style = look(i, linestyle="", label=network)
+        left.plot([distance[row[:2]] for row in rows], [row.share for row in rows], **style)
+        right.plot([size[row[:2]] for row in rows], [row.part for row in rows], **style)
+    left.set(title="gain of the defaults", xlabel="distance to the boundary")
+    right.set(title="part reached, paper's settings", xlabel="size of a logit")
+    for ax in (left, right):
+        ax.set(xscale="log", ylim=(0, None))
+        ticks_at(ax, [0.25, 0.5, 1, 2, 4, 8])
+    legend_outside(figure, 5, "lower")
     return figure
 
 
 def plot_iteration_cost(full: Results, work: Mapping[str, float]) -> Figure:
-    """Milliseconds of the NN block in an iteration, against parameters and multiply-adds, at the largest size stored.
-
-    >>> len(plot_iteration_cost(Results([]), {}).axes)
-    2
-    """
-    figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.2), sharey=True)
+    """Milliseconds of the NN block in an iteration, against parameters and multiply-adds, at the largest size."""
+    figure, axes = draw_panels(2, 3.2, 6.4, sharey=True)
     size = max(full.distinct("size"), default=0)
     for i, network in enumerate(E4_NETWORKS):
         rows = full.where(method="dd-paper", network=network, size=size, device="cpu")
         if len(rows):
             part = rows.values("seconds_nn") / rows.values("seconds")  # of the wall clock; the processor's is not split
             each = 1e3 * float(np.mean(part * rows.values("cpu_seconds") / rows.values("iterations")))
-            for ax, x in zip(axes, (rows.rows[0].parameters, work[network]), strict=True):
-                ax.plot(x, each, MARKERS[i], color=COLOURS[i], markersize=7, linestyle="", label=network)
+            for ax, x in zip(axes, (rows.values("parameters")[0], work[network]), strict=True):
+                ax.plot(x, each, **look(i, linestyle="", markersize=7, label=network))
     for ax, label in zip(axes, ("parameters $P$", "multiply-adds $W$"), strict=True):
         ax.set(xscale="log", yscale="log", xlabel=label)
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.yaxis.set_minor_formatter(NullFormatter())
+        plain_log(ax.xaxis)
+        plain_log(ax.yaxis)
     axes[0].set_ylabel("ms in the NN block")
-    if axes[0].get_legend_handles_labels()[0]:
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=9)
+    legend_outside(figure, 5, "lower")
     return figure

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, PINK, RED
+from ddmip_lib.plots import BLUE, INK
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -14,16 +15,10 @@ from ..experiments.claims.printed import E5_BARRIER, E5_EXACT, E5_PGD
 from ..experiments.grids import E5_NETWORKS
 from ..experiments.results import Results
 from ..experiments.rows import Row, decode
+from .kit import HOLLOW, legend_outside, method_look, names_below
 
-MARKS = {
-    "dd-paper": ("paper's settings, PGD", "s", RED),
-    "dd-barrier": ("paper's settings, barrier", "v", ORANGE),
-    "random": ("random inputs", "x", INK),
-    "bigm": ("Big-M", "D", PINK),
-    "dd": ("our defaults", "o", BLUE),
-    "enumeration": ("enumeration", "^", GREEN),
-    "grid-search": ("grid search", "P", GREEN),
-}
+MARKS = ("dd-paper", "dd-barrier", "random", "bigm", "dd", "enumeration", "grid-search")
+"""The methods, from the paper's to what is known to be best."""
 PRINTED: dict[str, dict[str, float]] = {
     "dd-paper": dict(zip(E5_NETWORKS, E5_PGD, strict=True)),
     "dd-barrier": dict(zip(E5_NETWORKS, E5_BARRIER, strict=True)),
@@ -106,49 +101,39 @@ def timed(full: Results, network: str, method: str) -> Results:
     return runs.where(status=("optimal", "time_limit")) if method == "bigm" else runs
 
 
-def plot_seconds(full: Results) -> Axes:
-    """The paper's figure: seconds by network, ours (filled; one mark a run) beside the printed ones (hollow).
+def _look(method: str, **more: Any) -> dict[str, Any]:
+    """A method's marks; beside the barrier, the paper's settings are named by their NN block."""
+    name = {"label": "paper's settings, PGD"} if method == "dd-paper" else {}
+    return method_look(method, linestyle="") | name | more
 
-    >>> plot_seconds(Results([])).get_yscale()
-    'log'
-    """
-    _, ax = plt.subplots()
-    for shift, (method, printed) in enumerate(PRINTED.items()):
-        label, mark, colour = MARKS[method]
-        for place, network in enumerate(E5_NETWORKS):
-            x, own = place + 0.25 * (shift - 1), timed(full, network, method)
-            if len(own):
-                ax.plot(np.full(len(own), x - 0.05), own.values("seconds"), mark, color=colour, linestyle="")
-            if network in printed:
-                ax.plot(x + 0.05, printed[network], mark, color=colour, markerfacecolor="none", markersize=8)
-        ax.plot([], [], mark, color=colour, linestyle="", label=label)
-    ax.plot([], [], "o", color=INK, markerfacecolor="none", linestyle="", label="hollow: the paper")
-    ax.set_xticks(range(len(E5_NETWORKS)), E5_NETWORKS)
-    ax.set(yscale="log", ylabel="seconds", xlim=(-0.5, len(E5_NETWORKS) - 0.5), ylim=(0.2, 2000))
-    ax.figure.legend(loc="outside lower center", ncols=2, fontsize=9)
+
+def plot_seconds(full: Results) -> Axes:
+    """The paper's figure: seconds by network, ours (filled; one mark a run) beside the printed ones (hollow)."""
+    ax = plt.subplots()[1]
+    for shift, method in zip((-0.25, 0.0, 0.25), PRINTED, strict=True):
+        runs = [timed(full, network, method).values("seconds") for network in E5_NETWORKS]
+        places = np.repeat(np.arange(len(runs)) + shift - 0.05, [len(own) for own in runs])
+        ax.plot(places, np.concatenate(runs), **_look(method))
+    for shift, (method, printed) in zip((-0.25, 0.0, 0.25), PRINTED.items(), strict=True):
+        beside = [E5_NETWORKS.index(network) + shift + 0.05 for network in printed]
+        ax.plot(beside, list(printed.values()), **_look(method, label=f"{_look(method)['label']}, printed") | HOLLOW)
+    names_below(ax, E5_NETWORKS)
+    ax.set(yscale="log", ylabel="seconds", ylim=(0.2, 2000))
+    legend_outside(ax.figure, 2, "lower")
     return ax
 
 
 def plot_closed(full: Results) -> Figure:
-    """Share closed, one mark a run: Tree Planting on the left, site care on the right.
-
-    >>> [ax.get_title() for ax in plot_closed(Results([])).axes]
-    ['Tree Planting', 'site care']
-    """
+    """Share closed, one mark a run: Tree Planting on the left, site care on the right."""
     figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.4), sharex=True)
-    for ax, problem, title in zip(axes, ("trees", "site_care"), ("Tree Planting", "site care"), strict=True):
-        methods = [m for m in MARKS if m != ("grid-search" if problem == "trees" else "enumeration")]
-        if problem == "site_care":
-            methods = [m for m in methods if m not in ("dd-paper", "dd-barrier")]
+    left_out = {"trees": ("grid-search",), "site_care": ("dd-paper", "dd-barrier", "enumeration")}
+    for ax, problem, title in zip(axes, left_out, ("Tree Planting", "site care"), strict=True):
+        methods = [method for method in MARKS if method not in left_out[problem]]
         for place, method in enumerate(methods):
-            _, mark, colour = MARKS[method]
             shares = [share for _, share in closed_runs(full, problem, method)]
-            ax.plot(shares, [place] * len(shares), mark, color=colour, linestyle="", markersize=7)
-        ax.set_yticks(range(len(methods)), [MARKS[m][0] for m in methods], fontsize=9)
-        ax.set_ylim(-0.6, len(methods) - 0.4)
-        ax.set_xlabel("share closed")
-        ax.set_title(title, fontsize=10.5)
-    axes[0].set_xlim(-0.08, 1.08)
+            ax.plot(shares, [place] * len(shares), **_look(method, markersize=7))
+        ax.set_yticks(range(len(methods)), [_look(method)["label"] for method in methods], fontsize=9)
+        ax.set(title=title, xlabel="share closed", ylim=(-0.6, len(methods) - 0.4), xlim=(-0.08, 1.08))
     return figure
 
 
@@ -158,9 +143,9 @@ def plot_penalties(shares: Mapping[float, float], gain: float) -> Axes:
     >>> plot_penalties({10.0: 0.0, 0.1: 1.0}, 0.5).get_xlabel()
     'penalty'
     """
-    _, ax = plt.subplots(figsize=(6.2, 3.0))
+    ax = plt.subplots(figsize=(6.2, 3.0))[1]
     ax.plot(list(shares), list(shares.values()), "o-", color=BLUE, label="share closed")
-    ax.axvline(2 * gain, color=INK, linestyle="--", marker="", label="half the penalty = gain of the best flip")
+    ax.axvline(2 * gain, color=INK, linestyle="--", label="half the penalty = gain of the best flip")
     ax.set(xscale="log", xlabel="penalty", ylabel="share closed", ylim=(-0.08, 1.08))
-    ax.legend(fontsize=9)
+    ax.legend()
     return ax

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED
+from ddmip_lib.plots import DASHES, GREEN, INK, ORANGE, RED, legend_below
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from ..examples.barrier import bound_step, two_dips
 from ..examples.tiny import Path
+from .kit import beside, look, shade
 
 
 def plot_central_path(
@@ -26,36 +27,32 @@ def plot_central_path(
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.3), width_ratios=[1, 1.1])
     u = -np.geomspace(1e-6, 2, 400)
-    left.plot(u, 0.5 * (u - 0.5) ** 2, color=INK, linestyle="-", marker="", label=r"$\varphi$")
-    for mu, colour, dash, marker in zip((1.0, 0.3, 0.05), COLOURS, DASHES[1:], MARKERS, strict=False):
+    left.plot(u, 0.5 * (u - 0.5) ** 2, "-", color=INK, label=r"$\varphi$")
+    for number, mu in enumerate((1.0, 0.3, 0.05)):
         low = bound_step(0.5, 1.0, mu)
-        left.plot(u, 0.5 * (u - 0.5) ** 2 - mu * np.log(-u), color=colour, linestyle=dash, marker="")
-        left.plot(low, 0.5 * (low - 0.5) ** 2 - mu * np.log(-low), color=colour, linestyle="none", marker=marker,
-                  label=rf"$\mu = {mu:g}$")  # fmt: skip
+        left.plot(u, 0.5 * (u - 0.5) ** 2 - mu * np.log(-u), **look(number, linestyle=DASHES[number + 1], marker=""))
+        lowest = 0.5 * (low - 0.5) ** 2 - mu * np.log(-low)
+        left.plot(low, lowest, **look(number, linestyle="", label=rf"$\mu = {mu:g}$"))
     left.axvspan(0, 0.25, facecolor="#eeeeee", edgecolor="#999999", hatch="//", linewidth=0)
     left.set(xlabel="$u$", xlim=(-2, 0.25), ylim=(0, 3.2), title=r"$\Phi_\mu$ over $u < 0$")
-    left.legend(loc="upper center", fontsize=9, ncols=2, columnspacing=0.8, handlelength=1.5)
+    left.legend(loc="upper center", ncols=2, columnspacing=0.8, handlelength=1.5)
     side = np.linspace(0, 1, 121)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     heights = row(torch.tensor(grid)).detach().numpy().reshape(121, 121)
-    right.contourf(side, side, heights, [-np.inf, 0], colors=[PALE_BLUE])
-    right.contour(side, side, heights, [0], colors=[BLUE], linewidths=1.6, linestyles="-")
+    shade(right, side, side, heights)
     for radius in np.arange(0.2, 1.5, 0.2):
         right.add_patch(plt.Circle(tuple(x), radius, fill=False, color="#bbbbbb", linewidth=0.7))
-    right.plot(*path.T, color=RED, linestyle="-", marker="o", markersize=4)
+    right.plot(*path.T, "-o", color=RED, markersize=4)
     for mu, point in zip(mus, path, strict=True):
         exponent = np.log10(mu)
         if abs(exponent - round(exponent)) < 1e-9 and -1 <= exponent <= 0:
-            right.annotate(
-                rf"$\mu = {mu:g}$", point, xytext=(-5, 5), ha="right", textcoords="offset points", fontsize=9
-            )
-    right.plot(*x, color=INK, marker="s", markersize=7, linestyle="none", clip_on=False)
-    right.annotate("$x$", x, xytext=(7, 5), textcoords="offset points")
-    right.plot(*path[-1], color=INK, marker="*", markersize=12, linestyle="none")
-    right.annotate(r"$\mu \to 0$", path[-1], xytext=(2, -16), textcoords="offset points", fontsize=9)
-    right.set(
-        xlabel="$u_1$", ylabel="$u_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal", title="$C$ (shaded), central path"
-    )
+            beside(right, rf"$\mu = {mu:g}$", point, (-5, 5), ha="right", fontsize=9)
+    right.plot(*x, "s", color=INK, markersize=7, clip_on=False)
+    beside(right, "$x$", x, (7, 5))
+    right.plot(*path[-1], "*", color=INK, markersize=12)
+    beside(right, r"$\mu \to 0$", path[-1], (2, -16), fontsize=9)
+    right.set(xlabel="$u_1$", ylabel="$u_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    right.set_title("$C$ (shaded), central path")
     return [left, right]
 
 
@@ -71,15 +68,14 @@ def plot_phase_one(starts: np.ndarray, ends: np.ndarray) -> Axes:
     def height(v: np.ndarray) -> np.ndarray:
         return two_dips(torch.tensor(v)).numpy()
 
-    ax.axhline(0, color=INK, linestyle=":", marker="", linewidth=1.2)
-    ax.plot(u, height(u), color=INK, linestyle="-", marker="")
-    ax.plot(starts, height(starts), color=ORANGE, linestyle="none", marker="v", label="start")
+    ax.axhline(0, color=INK, linestyle=":", linewidth=1.2)
+    ax.plot(u, height(u), "-", color=INK)
+    ax.plot(starts, height(starts), "v", color=ORANGE, label="start")
     inside = height(ends) < 0
     for chosen, marker, colour, label in ((inside, "o", GREEN, "inside"), (~inside, "X", RED, "phase I gives up")):
-        ax.plot(ends[chosen], height(ends)[chosen], color=colour, linestyle="none", marker=marker, markersize=9,
-                label=label)  # fmt: skip
+        ax.plot(ends[chosen], height(ends)[chosen], marker, color=colour, markersize=9, label=label)
     ax.set(xlabel="$u$", ylabel="$h(u)$")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=3, fontsize=9.5)
+    legend_below(ax, 3)
     return ax
 
 
@@ -91,12 +87,11 @@ def plot_cg(residuals: Mapping[int, Sequence[float]], marked: int = 5) -> Axes:
     """
     ax = plt.subplots()[1]
     for number, (active, values) in enumerate(residuals.items()):
-        ax.semilogy(range(len(values)), np.maximum(values, 1e-12), label=str(active), color=COLOURS[number],
-                    linestyle=DASHES[number], marker=MARKERS[number])  # fmt: skip
-    ax.axvline(marked, color=INK, linestyle=":", linewidth=1.4, marker="")
+        ax.semilogy(range(len(values)), np.maximum(values, 1e-12), **look(number, label=str(active)))
+    ax.axvline(marked, color=INK, linestyle=":", linewidth=1.4)
     ax.annotate(f" {marked} steps", (marked, 2), fontsize=9.5)
     ax.set(xlabel="steps of CG", ylabel="residual", ylim=(1e-9, 8))
-    ax.legend(title="active rows", ncols=2, fontsize=9.5)
+    ax.legend(title="active rows", ncols=2)
     return ax
 
 
@@ -104,7 +99,7 @@ def plot_drift(paths: Mapping[str, Path], saw: Mapping[str, Path]) -> list[Axes]
     r"""Left: $\lvert\lambda^k\rvert$ of each path, on logarithmic axes. Right: $\lambda^k$ of `saw`, with a ring at
     each iteration where the MIP block leaves $x = 0$.
 
-    >>> from .tiny import quadratic
+    >>> from ddmip_book.examples.tiny import quadratic
     >>> path = quadratic([[0.0]]).run(1.0, 5, u=1.0, lam=1.0)
     >>> len(plot_drift({"a": path}, {"a": path}))
     2
@@ -112,22 +107,14 @@ def plot_drift(paths: Mapping[str, Path], saw: Mapping[str, Path]) -> list[Axes]
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.3))
     for number, (label, path) in enumerate(paths.items()):
         k = np.arange(1, len(path.rows) + 1)
-        left.loglog(k, np.abs(path.lam[:, 0]), color=COLOURS[number], linestyle=DASHES[number], marker="", label=label)
+        left.loglog(k, np.abs(path.lam[:, 0]), **look(number, marker="", label=label))
     left.set(xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="$X = \\{0\\}$")
-    left.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.45, -0.2),
-        ncols=3,
-        fontsize=9,
-        columnspacing=0.7,
-        handlelength=2.2,
-        handletextpad=0.4,
-    )
+    legend_below(left, 3, fontsize=9, columnspacing=0.7, handlelength=2.2, handletextpad=0.4)
     for number, (label, path) in enumerate(saw.items()):
         k, lam = np.arange(1, len(path.rows) + 1), path.lam[:, 0]
-        right.plot(k, lam, color=COLOURS[number], linestyle=DASHES[number], marker="", label=label)
+        right.plot(k, lam, **look(number, marker="", label=label))
         away = path.x[:, 0] != 0
-        right.plot(k[away], lam[away], color=INK, linestyle="none", marker="o", fillstyle="none", markersize=8)
+        right.plot(k[away], lam[away], "o", color=INK, fillstyle="none", markersize=8)
     right.set(xlabel="iteration $k$", ylabel=r"$\lambda^k$", title="$X = \\{-1, 0\\}$")
-    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=9)
+    legend_below(right, 2, fontsize=9)
     return [left, right]

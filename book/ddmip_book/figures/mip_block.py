@@ -8,10 +8,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from ddmip_lib.decomposition.milp import square_cuts
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, INK, MARKERS, PALE_RED, RED
+from ddmip_lib.plots import BLUE, INK, PALE_RED, RED, legend_below
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
-from matplotlib.ticker import MaxNLocator
+
+from .kit import GREY, beside, draw_lines, whole
 
 FILLS = ("#FFFFFF", "#E3F0F8", "#FBE9DF", "#E6E6E6")
 
@@ -48,16 +49,15 @@ def plot_regions(
         ax.pcolormesh(side, side, cell, cmap=ListedColormap(FILLS), vmin=0, vmax=len(FILLS) - 1, rasterized=True)
         for number in range(len(sites)):
             ax.contour(side, side, cell == number, [0.5], colors=INK, linewidths=1.2, linestyles="-")
-        ax.plot(*sites.T, linestyle="none", marker="o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
+        ax.plot(*sites.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
         for point, site in zip(points, sites, strict=True):
-            ax.annotate(f"({', '.join(f'{value:g}' for value in point)})", site, xytext=(0, 7), ha="center",
-                        textcoords="offset points", fontsize=10, fontweight="bold", zorder=6)  # fmt: skip
+            name = f"({', '.join(f'{value:g}' for value in point)})"
+            beside(ax, name, site, (0, 7), ha="center", fontsize=10, fontweight="bold", zorder=6)
         if path is not None:
-            ax.plot(*np.asarray(path).T, color=RED, linestyle="-", linewidth=1.0, marker="s", markersize=4, zorder=7)
+            ax.plot(*np.asarray(path).T, "s-", color=RED, linewidth=1.0, markersize=4, zorder=7)
             for k, point in enumerate(np.asarray(path)[:4]):
-                ax.annotate(str(k), point, xytext=(4, -11), textcoords="offset points", fontsize=9, zorder=8)
-        ax.set(xlim=window, ylim=window, xlabel=names[0], ylabel=names[1], aspect="equal")
-        ax.set_title(title, fontsize=10.5)
+                beside(ax, str(k), point, (4, -11), fontsize=9, zorder=8)
+        ax.set(title=title, xlim=window, ylim=window, xlabel=names[0], ylabel=names[1], aspect="equal")
         ax.grid(visible=False)
     return list(figure.axes)
 
@@ -73,19 +73,17 @@ def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:
     x = np.linspace(low, high, 32 * (high - low) + 1)
     chords = np.array([slope * x + intercept for slope, intercept in square_cuts(low, high)])
     for number, chord in enumerate(chords):
-        left.plot(x, chord, color="#999999", linestyle=":", marker="", linewidth=1.2,
-                  label=None if number else "chords")  # fmt: skip
-    left.plot(x, chords.max(axis=0), color=RED, linestyle="-", marker="", label="their maximum")
-    left.plot(x, x**2, color=BLUE, linestyle="--", marker="", label="$x^2$")
-    whole = np.arange(low, high + 1)
-    left.plot(whole, whole**2, linestyle="none", marker="o", color=INK, label="integers", zorder=5)
+        left.plot(x, chord, ":", color="#999999", linewidth=1.2, label=None if number else "chords")
+    left.plot(x, chords.max(axis=0), "-", color=RED, label="their maximum")
+    left.plot(x, x**2, "--", color=BLUE, label="$x^2$")
+    integers = np.arange(low, high + 1)
+    left.plot(integers, integers**2, "o", color=INK, label="integers", zorder=5)
     left.set(xlabel="$x$", ylabel="$z$", ylim=(-1.2, max(low**2, high**2) + 0.4))
-    left.legend(loc="upper center", fontsize=9)
-    right.plot(x, chords.max(axis=0) - x**2, color=RED, linestyle="-", marker="")
-    right.plot(whole, 0 * whole, linestyle="none", marker="o", color=INK, clip_on=False, zorder=5)
+    left.legend(loc="upper center")
+    right.plot(x, chords.max(axis=0) - x**2, "-", color=RED)
+    right.plot(integers, 0 * integers, "o", color=INK, clip_on=False, zorder=5)
     right.set(xlabel="$x$", ylabel="maximum of chords $-\\ x^2$", ylim=(0, 0.3), yticks=(0, 0.25))
-    for ax in (left, right):
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole(left, right)
     return left, right
 
 
@@ -104,18 +102,16 @@ def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) 
     left.plot(b, b * value**2, **strong)
     left.plot(b, (b * value) ** 2, **weak)
     left.fill_between(b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc")
-    left.plot([0, 1], [0, value**2], linestyle="none", marker="o", color=INK, clip_on=False, zorder=5)
-    left.set(xlabel=f"$b$, with $\\sigma = {value:g}\\,b$", ylabel=r"$\zeta$")
-    left.set_title("from off to on", fontsize=10.5)
+    left.plot([0, 1], [0, value**2], "o", color=INK, clip_on=False, zorder=5)
+    left.set(title="from off to on", xlabel=f"$b$, with $\\sigma = {value:g}\\,b$", ylabel=r"$\zeta$")
     sigma = np.linspace(0, share, 101)
     right.plot(sigma, sigma**2 / share, **strong)
     right.plot(sigma, sigma**2, **weak)
     for number, a in enumerate(np.linspace(0, 1, tangents)):
-        right.plot(sigma, 2 * a * sigma - a**2 * share, color="#777777", linestyle=":", marker="", linewidth=1.1,
-                   label=None if number else "tangents")  # fmt: skip
-    right.set(xlabel=r"$\sigma$", ylim=(-0.02, 0.7))
-    right.set_title(f"section at $b = {share:g}$", fontsize=10.5)
-    right.legend(loc="upper left", fontsize=9)
+        label = None if number else "tangents"
+        right.plot(sigma, 2 * a * sigma - a**2 * share, ":", color=GREY, linewidth=1.1, label=label)
+    right.set(title=f"section at $b = {share:g}$", xlabel=r"$\sigma$", ylim=(-0.02, 0.7))
+    right.legend(loc="upper left")
     return left, right
 
 
@@ -126,11 +122,9 @@ def plot_step_seconds(seconds: Mapping[str, Any]) -> Axes:
     >>> [line.get_label() for line in ax.lines]
     ['a', 'b']
     """
-    _, ax = plt.subplots(figsize=(6.2, 3.4))
-    for number, (label, values) in enumerate(seconds.items()):
-        ax.semilogy(np.arange(1, len(values) + 1), values, color=COLOURS[number], linestyle=DASHES[number],
-                    marker=MARKERS[number], label=label)  # fmt: skip
-    ax.set(xlabel="iteration", ylabel="CPU seconds of the x-step")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1 if len(seconds) > 3 else len(seconds))
+    ax = plt.subplots()[1]
+    draw_lines(ax, seconds)
+    ax.set(yscale="log", xlabel="iteration", ylabel="CPU seconds of the x-step")
+    whole(ax)
+    legend_below(ax, 1 if len(seconds) > 3 else len(seconds))
     return ax

@@ -115,10 +115,10 @@ def still_penalty() -> Axes:
     x = np.linspace(-1, 4, 301)
     for rho, lam, dash in ((1.0, 0.0, "--"), (1.0, 1.5, "-")):
         y = (x - TARGET) ** 2 / 2 + lam * (x - WANTED) + rho / 2 * (x - WANTED) ** 2
-        ax.plot(x, y, dash, color=BLUE, marker="", label=rf"$\rho$ = {rho:g}, $\lambda$ = {lam:g}")
-        ax.plot(x[y.argmin()], y.min(), "o", color=BLUE, linestyle="")
-    ax.plot(x, (x - TARGET) ** 2 / 2, ":", color=INK, marker="", label="objective")
-    ax.axvline(WANTED, color=RED, linestyle="-.", marker="", label="x = 0.5")
+        ax.plot(x, y, dash, color=BLUE, label=rf"$\rho$ = {rho:g}, $\lambda$ = {lam:g}")
+        ax.plot(x[y.argmin()], y.min(), "o", color=BLUE)
+    ax.plot(x, (x - TARGET) ** 2 / 2, ":", color=INK, label="objective")
+    ax.axvline(WANTED, color=RED, linestyle="-.", label="x = 0.5")
     ax.set(xlabel="x", ylim=(0, 6))
     ax.legend()
     return ax

@@ -8,15 +8,27 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, RED
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from ..examples.prices import Listed
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results, time_to
 from ..experiments.rows import Row
-from .e1 import _heat
+from .e1 import by_cell, mean_share
+from .kit import (
+    METHODS,
+    HeatMap,
+    draw_lines,
+    draw_panels,
+    heat_maps,
+    legend_outside,
+    look,
+    method_look,
+    names_below,
+    ticks_at,
+    whole,
+)
 
 
 def plot_dual(listed: Listed, paths: Mapping[str, np.ndarray], most: float = 1.0) -> Figure:
@@ -32,12 +44,10 @@ def plot_dual(listed: Listed, paths: Mapping[str, np.ndarray], most: float = 1.0
     levels = axes.contour(grid, grid, values, levels=np.arange(2.5, 7, 0.25), colors=INK, linewidths=0.7, alpha=0.6)
     axes.clabel(levels, fontsize=8.5)
     for number, (name, path) in enumerate(paths.items()):
-        axes.plot(*np.transpose(path), color=COLOURS[number], linestyle=DASHES[number], marker=MARKERS[number],
-                  label=name, markersize=4, clip_on=False, zorder=4)  # fmt: skip
-    best = listed.linear().prices
-    axes.plot(*best, "*", color=INK, markersize=15, label="lowest point", zorder=5, linestyle="")
+        axes.plot(*np.transpose(path), **look(number, label=name, markersize=4, clip_on=False, zorder=4))
+    axes.plot(*listed.linear().prices, "*", color=INK, markersize=15, label="lowest point", zorder=5)
     axes.set(xlim=(0, most), ylim=(0, most), xlabel="price of resource 1", ylabel="price of resource 2")
-    figure.legend(loc="outside upper center", ncols=3, fontsize=9.5)
+    legend_outside(figure, 3)
     return figure
 
 
@@ -47,18 +57,14 @@ def plot_price_paths(paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[
     >>> len(plot_price_paths({"one": [np.ones(2), np.ones(2)]}, ["a", "b"]).axes)
     1
     """
-    figure, grid = plt.subplots(1, len(paths), figsize=(6.6, 3.5), sharey=True, squeeze=False)
+    figure, panels = draw_panels(len(paths), 3.5, 6.6, sharey=True)
     dearest = np.argsort(-np.asarray(next(iter(paths.values())))[-1], kind="stable")[:most]
-    for axes, (title, path) in zip(grid.flat, paths.items(), strict=True):
-        rounds = np.arange(1, len(path) + 1)
-        for number, resource in enumerate(dearest):
-            axes.plot(rounds, np.asarray(path)[:, resource], color=COLOURS[number], linestyle=DASHES[number],
-                      marker=MARKERS[number], markersize=4, label=names[resource])  # fmt: skip
+    for axes, (title, path) in zip(panels, paths.items(), strict=True):
+        draw_lines(axes, {names[resource]: np.asarray(path)[:, resource] for resource in dearest}, markersize=4)
         axes.set(title=title, xlabel="round")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.title.set_fontsize(10.5)
-    grid[0, 0].set_ylabel("price")
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9.5)
+    whole(*panels)
+    panels[0].set_ylabel("price")
+    legend_outside(figure, 2)
     return figure
 
 
@@ -71,10 +77,8 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
     >>> len(plot_market(problem.blocks, np.ones(18), problem.start[0] + 0.1).axes)
     2
     """
-    p, (figure, (left, right)) = (
-        inputs.shape[1],
-        plt.subplots(1, 2, figsize=(6.6, 4.0), width_ratios=(2.4, 1), sharey=True),
-    )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 4.0), width_ratios=(2.4, 1), sharey=True)
+    p = inputs.shape[1]
     steps = inputs - blocks.base[: len(inputs)]
     steps = steps[np.abs(steps).max(axis=1) > 1e-9]
     rank = np.argsort(-(np.abs(steps) > 1e-9).sum(axis=1), kind="stable")
@@ -85,14 +89,11 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
     names = [name.removeprefix("up ") for name in blocks.resources[:p]]
     left.set(xlabel="treated samples", yticks=range(p), ylim=(p - 0.4, -0.6), title="added (up) and taken away (down)")
     left.set_yticklabels(names, fontsize=9)
-    right.barh(np.arange(p) - 0.19, prices[:p], 0.36, color=BLUE, label="to add", hatch="")
-    right.barh(
-        np.arange(p) + 0.19, prices[p : 2 * p], 0.36, color=RED, label="to take away", hatch="////", edgecolor="white"
-    )
+    for side, part, colour, label, hatch in ((-1, 0, BLUE, "to add", ""), (1, p, RED, "to take away", "////")):
+        style = {"color": colour, "hatch": hatch, "edgecolor": "white", "label": label}
+        right.barh(np.arange(p) + 0.19 * side, prices[part : part + p], 0.36, **style)
     right.set(xlabel="price of one unit", title="prices")
-    figure.legend(*right.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=9.5)
-    for axes in (left, right):
-        axes.title.set_fontsize(10.5)
+    legend_outside(figure, 2)
     return figure
 
 
@@ -105,53 +106,33 @@ def plot_rounds(rounds: Any) -> Figure:
     """
     figure, (top, low) = plt.subplots(2, 1, figsize=(6.2, 3.8), sharex=True, height_ratios=(2, 1))
     k = rounds["k"]
-    top.plot(k, rounds["lp_value"], color=BLUE, linestyle="-", marker="o", label="linear program over the pool")
-    top.plot(
-        k,
-        rounds["incumbent"],
-        color=RED,
-        linestyle="--",
-        marker="s",
-        drawstyle="steps-post",
-        label="best choice, verified",
-    )
+    top.plot(k, rounds["lp_value"], "o-", color=BLUE, label="linear program over the pool")
+    top.step(k, rounds["incumbent"], "s--", where="post", color=RED, label="best choice, verified")
     top.set(ylabel="potable")
-    top.legend(fontsize=9.5)
+    top.legend()
     low.bar(k, rounds["options"], color=GREEN, width=0.6)
     low.set(xlabel="round", ylabel="options")
     return figure
 
 
-def share_of(cell: Results, of: str = "objective") -> float:
-    """Mean share of the samples that are potable in the runs of a cell, or that the linear program promises.
-
-    >>> share_of(Results([]))
-    nan
-    """
-    values = [row.details.get("lp_value") if of == "lp_value" else row.objective for row in cell]
-    shares = [value / row.size for value, row in zip(values, cell, strict=True) if value is not None]
+def promised_share(cell: Results) -> float:
+    """Mean share of the samples that the linear program promises in the runs of a cell, NaN without a run."""
+    shares = [row.details["lp_value"] / row.size for row in cell if row.details.get("lp_value") is not None]
     return float(np.mean(shares)) if shares else float("nan")
 
 
 def plot_grid(e1: Results, e6: Results) -> Figure:
-    """Potable share, network by size: the exact model, Algorithm 1, price coordination, and its linear program.
-
-    >>> len(plot_grid(Results([]), Results([])).axes)
-    4
-    """
-    figure, axes = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
+    """Potable share, network by size: the exact model, Algorithm 1, price coordination, and its linear program."""
     paid = e6.where(method="prices", problem="water")
-    panels = [
-        (e1.where(method="bigm", time_limit=300.0), "objective", "Big-M, 300 s"),
-        (e1.where(method="dd", time_limit=300.0), "objective", "Algorithm 1, our defaults"),
-        (paid, "objective", "price coordination"),
-        (paid, "lp_value", "its linear program, no bound"),
-    ]
-    for place, (rows, of, title) in zip(axes.flat, panels, strict=True):
-        values = rows.pivot("network", "size", lambda cell, of=of: share_of(cell, of), E1_NETWORKS, E1_SIZES)  # type: ignore[misc]
-        _heat(place, values, title, 0.0, 1.0, ".2f")
-        place.label_outer()
-    return figure
+    promised = paid.pivot("network", "size", promised_share, E1_NETWORKS, E1_SIZES)
+    return heat_maps(
+        [
+            HeatMap("Big-M, 300 s", by_cell(e1, "bigm", mean_share)),
+            HeatMap("Algorithm 1, our defaults", by_cell(e1, "dd", mean_share)),
+            HeatMap("price coordination", paid.pivot("network", "size", mean_share, E1_NETWORKS, E1_SIZES)),
+            HeatMap("its linear program, no bound", promised),
+        ]
+    )
 
 
 def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]:
@@ -177,25 +158,19 @@ def sooner(other: Row, row: Row) -> float:
 
 
 def plot_sooner(e1: Results, e6: Results) -> Figure:
-    """How much sooner price coordination holds what Algorithm 1 ends with, a mark for each pair of runs.
-
-    >>> plot_sooner(Results([]), Results([])).axes[0].get_ylabel()
-    'times sooner'
-    """
+    """How much sooner price coordination holds what Algorithm 1 ends with, a mark for each pair of runs."""
     figure, axes = plt.subplots(figsize=(6.6, 3.6))
     cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
-    looks = {"dd-paper": (-0.15, "s", RED, "paper's settings"), "dd": (0.15, "o", BLUE, "our defaults")}
-    for method, (shift, mark, colour, name) in looks.items():
+    for method, shift in (("dd-paper", -0.15), ("dd", 0.15)):
         found = pairs(e1, e6, method)
         at = [cells.index((row.network, row.size)) + shift for _, row in found]
         heights = [max(sooner(*pair), 0.01) for pair in found]
-        axes.plot(
-            at, heights, mark, color=colour, linestyle="", markersize=5.5, alpha=0.75, label=f"than Algorithm 1, {name}"
-        )
-    axes.axhline(1.0, color=INK, linewidth=1.2, linestyle="--", marker="")
-    axes.set(yscale="log", ylabel="times sooner", xlabel="network and samples", xlim=(-0.7, len(cells) - 0.3))
-    axes.set_xticks(range(len(cells)), [f"{network} {size}" for network, size in cells], rotation=90, fontsize=9)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=9.5)
+        label = f"than Algorithm 1, {METHODS[method].label}"
+        axes.plot(at, heights, **method_look(method, linestyle="", markersize=5.5, alpha=0.75, label=label))
+    axes.axhline(1.0, color=INK, linewidth=1.2, linestyle="--")
+    axes.set(yscale="log", ylabel="times sooner", xlabel="network and samples")
+    names_below(axes, [f"{network} {size}" for network, size in cells], rotation=90, fontsize=9)
+    legend_outside(figure, 2)
     return figure
 
 
@@ -211,30 +186,17 @@ def slope(rows: Results, field: str = "seconds") -> float:
 
 
 def plot_scaling(rows: Results) -> Figure:
-    """Seconds in all, in the NN block and in the choice, and peak memory, against the number of samples.
-
-    >>> len(plot_scaling(Results([])).axes)
-    2
-    """
+    """Seconds in all and in the NN block, and peak memory, against the number of samples."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4))
     ordered = Results(sorted(rows, key=lambda row: row.size))
     n = ordered.values("size")
-    for number, (field, name) in enumerate((("seconds", "in all"), ("seconds_nn", "NN block"))):
-        left.plot(
-            n,
-            ordered.values(field),
-            color=COLOURS[number],
-            linestyle=DASHES[number],
-            marker=MARKERS[number],
-            label=name,
-        )
-    right.plot(n, ordered.values("peak_memory") / 1024, color=GREEN, linestyle="-", marker="^")
+    draw_lines(left, {"in all": ordered.values("seconds"), "NN block": ordered.values("seconds_nn")}, n)
+    right.plot(n, ordered.values("peak_memory") / 1024, "^-", color=GREEN)
     for axes, title in ((left, "seconds"), (right, "peak memory, GiB")):
         axes.set(title=title, xlabel="samples $n$", xscale="log", xlim=(80, 6500))
-        axes.set_xticks([100, 1000, 5000], ["100", "1,000", "5,000"])
-        axes.minorticks_off()
-        axes.title.set_fontsize(10.5)
-    left.set_yscale("log" if len(n) else "linear")
-    right.set_ylim(0, None if len(n) else 1)
-    left.legend(fontsize=9.5)
+        ticks_at(axes, [100, 1000, 5000])
+    if len(n):
+        left.set_yscale("log")
+        right.set_ylim(0, None)
+    left.legend()
     return figure

@@ -7,26 +7,20 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED, plot_iterates
+from ddmip_lib.plots import GREEN, INK, ORANGE, RED, legend_below, plot_iterates
 from matplotlib.axes import Axes
 
 from ..examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
+from .kit import beside, draw_lines, draw_panels, look, shade
 
 Height = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
-def _legend(ax: Axes, ncols: int, drop: float = 0.17) -> None:
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -drop), ncols=ncols)
 
 
 def _plane(ax: Axes, span: Sequence[float], inside: Height) -> tuple[np.ndarray, np.ndarray]:
     """Shade where `inside` is at most 0, with its border; the grid for more."""
     xs, ys = np.meshgrid(np.linspace(span[0], span[1], 241), np.linspace(span[2], span[3], 241))
-    level = inside(xs, ys)
-    ax.contourf(xs, ys, level, [-1e9, 0], colors=[PALE_BLUE])
-    ax.contour(xs, ys, level, [0], colors=[BLUE], linewidths=1.6)
+    shade(ax, xs, ys, inside(xs, ys))
     ax.set(xlim=span[:2], ylim=span[2:], aspect="equal", xlabel="$u_1$", ylabel="$u_2$")
-    ax.grid(visible=False)
     return xs, ys
 
 
@@ -41,12 +35,11 @@ def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, targ
     xs, ys = _plane(ax, (-0.6, 3.0, -1.0, 2.3), lambda x, y: a[0] * x + a[1] * y - b)
     ax.contour(xs, ys, np.hypot(xs - target[0], ys - target[1]), 8, colors="#bbbbbb", linewidths=0.7)
     for number, (label, path) in enumerate(paths.items()):
-        style: dict[str, Any] = {"color": COLOURS[number], "linestyle": DASHES[number]}
-        ax.plot(*path.T, **style, marker="", linewidth=4.5 - 2.5 * number, zorder=3)
-        ax.plot(*path[-1], marker=MARKERS[number], markersize=10, **style, label=label, zorder=4)
+        ax.plot(*path.T, **look(number, marker="", linewidth=4.5 - 2.5 * number, zorder=3))
+        ax.plot(*path[-1], **look(number, markersize=10, label=label, zorder=4))
     ax.annotate("allowed", (-0.35, -0.75), fontsize=11)
-    ax.plot(*target, marker="*", markersize=14, color=INK, linestyle="none", label="aim")
-    _legend(ax, 3)
+    ax.plot(*target, "*", markersize=14, color=INK, label="aim")
+    legend_below(ax, 3, 0.17)
     return ax
 
 
@@ -65,21 +58,20 @@ def plot_contraction(
     'log'
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.6, 4.0))
-    left.plot(etas, bound, color=INK, linestyle="-", marker="", label="bound")
-    for number, (label, values) in enumerate(measured.items()):
-        left.plot(etas, values, MARKERS[number], color=COLOURS[number], markersize=4.5, label=label, linestyle="none")
+    left.plot(etas, bound, "-", color=INK, label="bound")
+    draw_lines(left, measured, etas, linestyle="", markersize=4.5)
     for label, eta in marks.items():
         left.axvline(eta, color="#888888", linestyle=":", linewidth=1.2)
-        left.annotate(label, (eta, 1.03), fontsize=9, rotation=90, xytext=(-10, 0), textcoords="offset points")
+        beside(left, label, (eta, 1.03), (-10, 0), fontsize=9, rotation=90)
     left.axhline(1.0, color=RED, linestyle="--", linewidth=1.0)
     left.set(xlabel=r"step length $\eta$", ylabel="contraction factor", ylim=(0, 1.4), xlim=(-0.012, None))
     for number, (label, (values, factor)) in enumerate(errors.items()):
         t = np.arange(len(values))
-        right.semilogy(t, values, MARKERS[number], color=COLOURS[number], label=label, linestyle="none")
-        right.semilogy(t, values[0] * factor**t, color=COLOURS[number], linestyle=DASHES[number], marker="")
+        right.semilogy(t, values, **look(number, linestyle="", label=label))
+        right.semilogy(t, values[0] * factor**t, **look(number, marker=""))
     right.set(xlabel="step $t$", ylabel="distance to the minimiser", ylim=(1e-9, 3))
-    _legend(left, 1)
-    _legend(right, 1)
+    legend_below(left, 1, 0.17)
+    legend_below(right, 1, 0.17)
     return left, right
 
 
@@ -105,7 +97,7 @@ def plot_projections() -> list[Axes]:
         _plane(ax, (-2.2, 2.2, -2.2, 2.2), inside)
         for v in 1.95 * np.stack([np.cos(angles), np.sin(angles)], axis=1):
             w = project(v)
-            ax.plot(*np.stack([v, w]).T, color=INK, linestyle="-", marker="", linewidth=0.9)
+            ax.plot(*np.stack([v, w]).T, "-", color=INK, linewidth=0.9)
             ax.plot(*v, "o", color=ORANGE, markersize=4)
             ax.plot(*w, "s", color=RED, markersize=5)
         ax.set(title=name, xlabel="", ylabel="")
@@ -119,10 +111,10 @@ def plot_alternation(runs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[
     >>> [ax.get_title() for ax in plot_alternation({"short": (path, path)})]
     ['short']
     """
-    _, axes = plt.subplots(1, len(runs), figsize=(6.4, 3.2), sharey=True, squeeze=False)
-    for ax, (title, (x, u)) in zip(axes[0], runs.items(), strict=True):
+    axes = draw_panels(len(runs), 3.2, 6.4, sharey=True)[1]
+    for ax, (title, (x, u)) in zip(axes, runs.items(), strict=True):
         plot_iterates(x, u, ax).set(title=title, ylabel="")
-    return list(axes[0])
+    return axes
 
 
 def plot_gaps(gaps: Mapping[str, np.ndarray], floor: float = 1e-7) -> Axes:
@@ -132,11 +124,9 @@ def plot_gaps(gaps: Mapping[str, np.ndarray], floor: float = 1e-7) -> Axes:
     'log'
     """
     ax = plt.subplots()[1]
-    for number, (label, values) in enumerate(gaps.items()):
-        ax.semilogy(np.arange(1, len(values) + 1), np.maximum(values, floor), color=COLOURS[number], label=label,
-                    linestyle=DASHES[number], marker=MARKERS[number], markevery=3)  # fmt: skip
-    ax.set(xlabel="gradients computed", ylabel=r"$\varphi(u)$ above the best seen")
-    _legend(ax, 3, 0.2)
+    draw_lines(ax, {label: np.maximum(values, floor) for label, values in gaps.items()}, markevery=3)
+    ax.set(yscale="log", xlabel="gradients computed", ylabel=r"$\varphi(u)$ above the best seen")
+    legend_below(ax, 3)
     return ax
 
 
@@ -150,10 +140,10 @@ def plot_jump(inside: Height, points: np.ndarray, nearest: np.ndarray, span: Seq
     ax = plt.subplots(figsize=(6.2, 4.4))[1]
     _plane(ax, span, inside)
     for v, w in zip(points, nearest, strict=True):
-        ax.plot(*np.stack([v, w]).T, color=INK, linestyle="-", marker="", linewidth=0.9)
-    ax.plot(*points.T, "o", color=ORANGE, label="point", linestyle="none")
-    ax.plot(*nearest.T, "s", color=RED, markersize=6, label="its projection", linestyle="none")
-    _legend(ax, 2)
+        ax.plot(*np.stack([v, w]).T, "-", color=INK, linewidth=0.9)
+    ax.plot(*points.T, "o", color=ORANGE, label="point")
+    ax.plot(*nearest.T, "s", color=RED, markersize=6, label="its projection")
+    legend_below(ax, 2, 0.17)
     return ax
 
 
@@ -171,8 +161,8 @@ def plot_inner_outer(
     xs, ys = _plane(ax, span, inside)
     ax.contour(xs, ys, slope[0][0] * xs + slope[0][1] * ys - slope[1], [0], colors=[RED], linestyles="--")
     ax.add_patch(plt.Circle((ball[0][0], ball[0][1]), ball[1], fill=False, color=GREEN, linestyle="-.", linewidth=1.8))
-    ax.plot(*path.T, color=INK, linestyle="-", linewidth=1.0, marker=".", markersize=7, label="moving balls")
+    ax.plot(*path.T, ".-", color=INK, linewidth=1.0, markersize=7, label="moving balls")
     for number, (label, point) in enumerate(marks.items()):
-        ax.plot(*point, MARKERS[number], color=COLOURS[number], markersize=9, label=label, linestyle="none", zorder=4)
-    _legend(ax, 2)
+        ax.plot(*point, **look(number, linestyle="", markersize=9, label=label, zorder=4))
+    legend_below(ax, 2, 0.17)
     return ax

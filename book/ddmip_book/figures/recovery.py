@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, RED
+from ddmip_lib.plots import BLUE, INK, MARKERS, ORANGE, RED
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ..examples.recovery import Visits
-from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results
 from ..experiments.rows import Row
-from .e1 import _heat
+from .kit import METHODS, HeatMap, draw_lines, draw_panels, each_cell, heat_maps, legend_outside, ticks_at
 
 RECOVERED = {"dd-paper": "dd-paper-recover", "dd": "dd-recover"}
 """The methods of E1 and what they are called with recovery."""
@@ -38,29 +37,26 @@ def plot_plane(problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray]
     across, along = np.meshgrid(*(np.linspace(*ends, 120) for ends in zip(low, high, strict=True)))
     with torch.no_grad():
         logit = net(torch.from_numpy(np.stack([across.ravel(), along.ravel()], axis=1)))[:, 0].numpy()
-    figure, grid = plt.subplots(1, len(runs), figsize=(6.6, 3.9), sharex=True, sharey=True, squeeze=False)
-    for axes, (title, (path, visits, chosen)) in zip(grid[0], runs.items(), strict=True):
-        levels = axes.contour(
-            across, along, logit.reshape(across.shape), [-3, -2, -1, 1], colors="#bbbbbb", linewidths=1
-        )
+    logit = logit.reshape(across.shape)
+    figure, panels = draw_panels(len(runs), 3.9, 6.6, sharex=True, sharey=True)
+    for axes, (title, (path, visits, chosen)) in zip(panels, runs.items(), strict=True):
+        levels = axes.contour(across, along, logit, [-3, -2, -1, 1], colors="#bbbbbb", linewidths=1)
         axes.clabel(levels, fontsize=8)
-        axes.contour(across, along, logit.reshape(across.shape), [0], colors=INK, linewidths=2)
+        axes.contour(across, along, logit, [0], colors=INK, linewidths=2)
         for i, sample in enumerate(w):
             steps = np.array([sample, *(u[i] for u in path)])
-            axes.plot(*steps.T, color=BLUE, linestyle="-", linewidth=0.8, marker="o", markersize=2.5,
-                      label="path of $u$" if i == 0 else None)  # fmt: skip
+            label = None if i else "path of $u$"
+            axes.plot(*steps.T, "o-", color=BLUE, linewidth=0.8, markersize=2.5, label=label)
         for o in chosen:
             way = np.stack([w[visits.pool.at[o]], visits.pool.u[o]])
-            axes.plot(*way.T, color=RED, linestyle="--", linewidth=1.4, marker="")
+            axes.plot(*way.T, "--", color=RED, linewidth=1.4)
         axes.plot(*visits.pool.u.T, "^", color=ORANGE, markersize=5, label="pulled back")
         axes.plot(*visits.pool.u[chosen].T, "*", color=RED, markersize=13, markeredgecolor=INK, label="chosen")
         axes.plot(*w.T, "s", color=INK, markersize=6, label="sample $w$")
         axes.set(title=title, xlabel="$u_1$", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         axes.label_outer()
-    grid[0][0].set_ylabel("$u_2$")
-    named = zip(*grid[0][0].get_legend_handles_labels(), strict=True)
-    handles, labels = zip(*named, strict=True)
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=9.5)
+    panels[0].set_ylabel("$u_2$")
+    legend_outside(figure, 4)
     return figure
 
 
@@ -73,9 +69,9 @@ def plot_origins(runs: Mapping[str, tuple[np.ndarray, np.ndarray]], iterations: 
     figure, grid = plt.subplots(len(runs), 1, figsize=(6.6, 1.7 * len(runs) + 0.6), sharex=True, squeeze=False)
     for axes, (title, (samples, origins)), mark in zip(grid[:, 0], runs.items(), MARKERS, strict=False):
         axes.vlines(samples, 0, origins, color="#bbbbbb", linewidth=1)
-        axes.plot(samples, origins, mark, color=BLUE, linestyle="")
+        axes.plot(samples, origins, mark, color=BLUE)
         axes.set(ylim=(0, iterations + 1), xlim=(-1, n), ylabel="iteration")
-        axes.set_title(f"{title}: {len(samples)} chosen, from {len(np.unique(origins))} iterations", fontsize=10.5)
+        axes.set_title(f"{title}: {len(samples)} chosen, from {len(np.unique(origins))} iterations")
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     grid[-1, 0].set_xlabel("sample")
     return figure
@@ -88,16 +84,12 @@ def plot_penalties(rhos: Sequence[float], table: Mapping[str, Sequence[float]], 
     2
     """
     figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 4.6), sharex=True, height_ratios=[2, 1])
-    for (label, values), colour, dashes, mark in zip(
-        table.items(), (RED, ORANGE, INK, BLUE), (DASHES[1], DASHES[2], DASHES[3], DASHES[0]), MARKERS, strict=False
-    ):
-        above.plot(rhos, values, color=colour, linestyle=dashes, marker=mark, label=label)
+    draw_lines(above, table, rhos)
     above.set(ylabel="samples", xscale="log")
-    figure.legend(loc="outside upper center", ncols=4, fontsize=9.5)
-    below.plot(rhos, spread, color=GREEN, linestyle="-", marker="D")
+    legend_outside(figure, 4)
+    below.plot(rhos, spread, "D-", color=INK)
     below.set(xlabel=r"penalty $\rho$", ylabel="spread", ylim=(0, None))
-    below.set_xticks(rhos, [f"{rho:g}" for rho in rhos])
-    below.minorticks_off()
+    ticks_at(below, rhos)
     return figure
 
 
@@ -122,22 +114,13 @@ def recovery_share(row: Row) -> float:
 
 
 def plot_gains(e1: Results, e6: Results) -> Figure:
-    """Above, the potable share with recovery; below, what it adds in samples; mean over the pairs stored.
+    """Above, the potable share with recovery; below, what it adds in samples; mean over the pairs stored."""
+    found = {method: recovery_pairs(e1, e6, method) for method in RECOVERED}
 
-    >>> [axes.get_title() for axes in plot_gains(Results([]), Results([])).axes][0]
-    "paper's settings, recovered"
-    """
-    figure, grid = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
-    for column, (method, title) in enumerate((("dd-paper", "paper's settings"), ("dd", "our defaults"))):
-        share, gain = (np.full((len(E1_NETWORKS), len(E1_SIZES)), np.nan) for _ in range(2))
-        found = recovery_pairs(e1, e6, method)
-        for i, j in np.ndindex(share.shape):
-            cell = [(a, b) for a, b in found if (a.network, a.size) == (E1_NETWORKS[i], E1_SIZES[j])]
-            if cell:
-                share[i, j] = np.mean([b.objective / b.size for _, b in cell])  # type: ignore[operator]
-                gain[i, j] = np.mean([b.objective - a.objective for a, b in cell])  # type: ignore[operator]
-        _heat(grid[0, column], share, f"{title}, recovered", 0.0, 1.0, ".2f")
-        _heat(grid[1, column], gain, "samples gained", 0.0, 30.0, ".0f")
-    for axes in grid.flat:
-        axes.label_outer()
-    return figure
+    def cells(method: str, value: Callable[[float, float, int], float]) -> np.ndarray:
+        """The mean of `value`(without, with, samples) over the pairs of each cell."""
+        return each_cell(found[method], lambda a, b: value(a.objective or 0.0, b.objective or 0.0, b.size))
+
+    shares = [HeatMap(f"{METHODS[m].label}, recovered", cells(m, lambda a, b, n: b / n)) for m in found]
+    gains = [HeatMap("samples gained", cells(m, lambda a, b, n: b - a), 0.0, 30.0, ".0f") for m in found]
+    return heat_maps([*shares, *gains])

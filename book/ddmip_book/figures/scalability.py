@@ -6,31 +6,37 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import COLOURS, INK, MARKERS, PALE_BLUE, RED
+from ddmip_lib.plots import COLOURS, INK, PALE_BLUE, RED
 from matplotlib.axes import Axes
 
 from ..examples.costs import PowerLaw
+from .kit import look, names_below
 
+FITTED = 3
+"""How many of the largest sizes a power law is fitted to."""
 Curve = tuple[Sequence[float], Sequence[float], PowerLaw | None]
 
 
-def plot_power_laws(curves: Mapping[str, Curve], xlabel: str, ylabel: str, ax: Axes | None = None) -> Axes:
-    """Measured points on logarithmic axes, each kind with its own mark, and the fitted line where there is one.
+def plot_power_laws(curves: Mapping[str, Curve], xlabel: str, ylabel: str) -> Axes:
+    """Measured points on logarithmic axes, each kind with its own mark; a fitted line where there is one, dashed
+    where it was fitted, thin and dotted below, cut off where there is no measurement.
 
     >>> from ddmip_book.examples.costs import power_law
     >>> x, y = [1, 10, 100], [1, 9, 110]
     >>> plot_power_laws({"dense": (x, y, power_law(x, y))}, "P", "s").get_xscale()
     'log'
     """
-    ax = plt.subplots()[1] if ax is None else ax
+    ax = plt.subplots()[1]
     for i, (name, (x, y, law)) in enumerate(curves.items()):
-        colour, label = COLOURS[i], name
+        label = name
         if law is not None:
             label += f": slope {law.slope:.2f} ± {law.error:.2f}"
-            line = np.geomspace(min(x), max(x), 30)
-            ax.plot(line, law(line), color=colour, marker="", linestyle="--")
-        ax.plot(x, y, MARKERS[i], color=colour, linestyle="", label=label)
-    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+            below, first, last = np.sort(x)[[0, -FITTED, -1]]
+            ax.plot([first, last], law(np.array([first, last])), "--", color=COLOURS[i])
+            ax.plot([below, first], law(np.array([below, first])), ":", color=COLOURS[i], linewidth=1)
+        ax.plot(x, y, **look(i, linestyle="", label=label))
+    lowest = min(float(np.min(y)) for _, y, _ in curves.values())
+    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, ylim=(lowest / 3, None))
     ax.legend()
     return ax
 
@@ -42,10 +48,9 @@ def plot_shares(names: Sequence[str], mip: Sequence[float], nn: Sequence[float])
     4
     """
     ax = plt.subplots()[1]
-    place = np.arange(len(names))
-    ax.bar(place, nn, bottom=mip, color=PALE_BLUE, edgecolor=INK, hatch="//", label="NN block")
-    ax.bar(place, mip, color=RED, edgecolor=INK, label="MIP block")
-    ax.set_xticks(place, names)
+    ax.bar(range(len(names)), nn, bottom=mip, color=PALE_BLUE, edgecolor=INK, hatch="//", label="NN block")
+    ax.bar(range(len(names)), mip, color=RED, edgecolor=INK, label="MIP block")
+    names_below(ax, names)
     ax.set(xlabel="network", ylabel="milliseconds of an iteration")
     ax.legend(loc="upper left")
     return ax

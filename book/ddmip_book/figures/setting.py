@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, RED
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from ..experiments.results import Results, time_to
 from ..experiments.rows import Row
+from .kit import beside, draw_lines, hold, look, method_look, ticks_at
 
 WIDTH = 1.96
 """Half of a 95 % interval, in standard errors."""
@@ -48,17 +49,16 @@ def plot_accuracy(rows: Results, majority: float, tested: int) -> Axes:
     _, axes = plt.subplots()
     half, scores = noise(majority, tested), trained(rows)
     axes.axhspan(majority - half, majority + half, color=RED, alpha=0.15, label=f"chance, {tested} test rows")
-    axes.axhline(majority, color=RED, linestyle="--", marker="", label="always the larger class")
+    axes.axhline(majority, color=RED, linestyle="--", label="always the larger class")
     for at, by_seed in enumerate(scores.values()):
         values = list(by_seed.values())
-        axes.plot([at] * len(values), values, color=BLUE, linestyle="", marker="o", alpha=0.7,
-                  label="a trained network" if at == 0 else None)  # fmt: skip
-        axes.plot(at, np.mean(values), color=INK, linestyle="", marker="_", markersize=16, markeredgewidth=2,
-                  label="mean over seeds" if at == 0 else None)  # fmt: skip
+        labels = (None, None) if at else ("a trained network", "mean over seeds")
+        axes.plot([at] * len(values), values, "o", color=BLUE, alpha=0.7, label=labels[0])
+        axes.plot(at, np.mean(values), "_", color=INK, markersize=16, markeredgewidth=2, label=labels[1])
     axes.set_xticks(range(len(scores)), list(scores), rotation=30, ha="right")
     lowest = min([score for by_seed in scores.values() for score in by_seed.values()], default=0.5)
     axes.set(ylabel="test accuracy", ylim=(min(0.5, lowest - 0.02), 0.8), xlabel="network, fewest parameters first")
-    axes.legend(loc="upper left", ncols=2, fontsize=9)
+    axes.legend(loc="upper left", ncols=2)
     return axes
 
 
@@ -72,12 +72,10 @@ def plot_logits(logits: Mapping[str, np.ndarray]) -> Axes:
     _, axes = plt.subplots()
     for number, (name, values) in enumerate(logits.items()):
         x = np.sort(values)
-        axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", color=COLOURS[number], marker=MARKERS[number],
-                  linestyle=DASHES[number], markevery=max(1, len(x) // 8), label=name)  # fmt: skip
-    axes.axvline(0, color=INK, linewidth=1, marker="", linestyle="-")
-    axes.annotate(
-        "potable →", (0.02, 0.04), xycoords=("data", "axes fraction"), xytext=(6, 0), textcoords="offset points"
-    )
+        style = look(number, markevery=max(1, len(x) // 8), label=name)
+        axes.step(x, np.arange(1, len(x) + 1) / len(x), where="post", **style)
+    axes.axvline(0, color=INK, linewidth=1)
+    beside(axes, "potable →", (0.02, 0.04), (6, 0), xycoords=("data", "axes fraction"))
     axes.set(xlabel="logit of an untreated sample", ylabel="share of samples at or below", ylim=(0, 1.02))
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.1))
     return axes
@@ -93,25 +91,21 @@ def plot_training(epochs: Sequence[int], accuracy: Mapping[str, Sequence[float]]
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.3))
     for axes, curves in ((left, accuracy), (right, potable)):
-        for number, (name, values) in enumerate(curves.items()):
-            axes.plot(
-                epochs, values, color=COLOURS[number], linestyle=DASHES[number], marker=MARKERS[number], label=name
-            )
+        draw_lines(axes, curves, epochs)
         axes.set(xscale="log", xlabel="epochs of training")
-        axes.set_xticks(list(epochs), [str(e) for e in epochs])
-        axes.minorticks_off()
-    left.axhline(majority, color=INK, linestyle=":", linewidth=1.3, marker="", label="larger class")
+        ticks_at(axes, epochs)
+    left.axhline(majority, color=INK, linestyle=":", linewidth=1.3, label="larger class")
     left.set(ylabel="accuracy", ylim=(0.5, 1.0))
     right.set(ylabel=f"potable samples of {n}", ylim=(0, n))
     for axes in (left, right):
-        axes.legend(fontsize=9, loc="upper left")
+        axes.legend(loc="upper left")
     return left, right
 
 
 def plot_time_to(exact: Row, other: Row, label: str) -> Axes:
     """Verified objective over time of two runs, and when each first held what the exact model ended with.
 
-    >>> from .case import Case
+    >>> from ddmip_book.experiments.case import Case
     >>> def row(method, found):
     ...     case = Case("e1", "water", "2x16", 4, 42, method)
     ...     return Row(case.key, **case.setting(), status="optimal", objective=4.0, untreated=1.0, incumbents=found)
@@ -122,20 +116,15 @@ def plot_time_to(exact: Row, other: Row, label: str) -> Axes:
     _, axes = plt.subplots()
     goal = float(exact.objective or 0.0)
     end = 1.5 * max(time for row in (exact, other) for time, _ in row.incumbents)
-    styles = ((exact, "Big-M", INK, ":", "s", -15), (other, label, BLUE, "-", "o", 7))
-    for row, name, colour, dash, mark, shift in styles:
-        times, values = np.array([*row.incumbents, [end, row.incumbents[-1][1]]]).T
-        axes.step(times, values, where="post", color=colour, linestyle=dash, marker=mark, label=name,
-                  markevery=slice(0, -1))  # fmt: skip
+    for row, style, shift in ((exact, method_look("bigm"), -15), (other, method_look("dd", label=label), 7)):
+        axes.step(*hold(row.incumbents, end), where="post", markevery=slice(0, -1), **style)
         reached = time_to(row, goal)
         if np.isfinite(reached):
-            axes.axvline(reached, color=colour, linestyle=dash, linewidth=1, marker="")
-            axes.annotate(
-                f"{reached:.2f} s", (reached, goal), xytext=(4, shift), textcoords="offset points", color=colour
-            )
-    axes.axhline(goal, color=GREEN, linestyle="--", linewidth=1.2, marker="", label="$v$")
+            axes.axvline(reached, color=style["color"], linestyle=style["linestyle"], linewidth=1)
+            beside(axes, f"{reached:.2f} s", (reached, goal), (4, shift), color=style["color"])
+    axes.axhline(goal, color=GREEN, linestyle="--", linewidth=1.2, label="$v$")
     axes.set(xscale="log", xlabel="seconds since solve() was called", ylabel="verified objective")
     axes.set_ylim(top=goal + 0.5)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, fontsize=9)
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3)
     return axes

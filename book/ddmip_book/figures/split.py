@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import matplotlib.pyplot as plt
 import numpy as np
 from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.plots import BLUE, INK, RED, landscape, plot_iterates
+from ddmip_lib.plots import BLUE, RED, landscape, plot_iterates
 from matplotlib.axes import Axes
 
 from ..examples.tiny import Path
+from .kit import draw_panels, legend_outside
 
 
 def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
@@ -23,15 +23,15 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
     >>> from ddmip_lib.problems import hand_sized
     >>> trace = Trace()
     >>> _ = DualDecomposition(penalty=10.0, callback=trace).solve(hand_sized())
-    >>> len(plot_paths(hand_sized(), {"rho = 10": trace})); plt.close()
+    >>> len(plot_paths(hand_sized(), {"rho = 10": trace}))
     1
     """
-    figure, axes = plt.subplots(1, len(traces), figsize=(3.6 * len(traces), 4.1), squeeze=False)
+    figure, axes = draw_panels(len(traces), 4.1, 3.6 * len(traces))
     side = np.linspace(0, 1, 81)
     square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     heights = landscape(problem, square).reshape(81, 81)
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-    for ax, (title, trace) in zip(axes[0], traces.items(), strict=True):
+    for ax, (title, trace) in zip(axes, traces.items(), strict=True):
         ax.contourf(side, side, heights, np.arange(heights.min(), heights.max() + 0.25, 0.25), cmap="Blues_r")
         plot_iterates(np.array(trace.x), np.array(trace.u), ax=ax)
         for corner, cost in zip(corners, landscape(problem, corners), strict=True):
@@ -40,9 +40,9 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
                         fontsize=11, fontweight="bold", bbox={"facecolor": "white", "pad": 2.0})  # fmt: skip
         ax.set(title=title, xlim=(-0.1, 1.1), ylim=(-0.1, 1.1))
         ax.grid(visible=False)
-        ax.get_legend().remove()
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return list(axes[0])
+        ax.legend_ = None  # one for both panels, below
+    legend_outside(figure, 3, "lower")
+    return axes
 
 
 def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
@@ -52,21 +52,19 @@ def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> path = quadratic([[0], [1]], curvature=1.0, centre=0.5).run(rho=2.0, steps=4)
-    >>> len(plot_bids({"rho = 2": path})); plt.close()
+    >>> len(plot_bids({"rho = 2": path}))
     1
     """
-    figure, axes = plt.subplots(1, len(paths), figsize=(3.3 * len(paths), 3.4), squeeze=False)
-    for ax, (title, path) in zip(axes[0], paths.items(), strict=True):
+    figure, axes = draw_panels(len(paths), width=3.3 * len(paths))
+    for ax, (title, path) in zip(axes, paths.items(), strict=True):
         k, rho = np.arange(1, len(path.rows)), path.rho[:-1]
         bid, ask = path.lam[:-1, i] + rho * path.u[:-1, i], path.problem.cost[i] + rho / 2
         taken = path.x[1:, i] == 1
-        ax.plot(k, bid, color=BLUE, linestyle="-", marker="")
-        ax.plot(k[taken], bid[taken], color=BLUE, linestyle="none", marker="o", markersize=8, label="bid, taken")
-        ax.plot(k[~taken], bid[~taken], color=BLUE, linestyle="none", marker="o", markersize=8,
-                markerfacecolor="white", label="bid, refused")  # fmt: skip
-        ax.plot(k, ask, color=RED, linestyle="--", marker="", label="ask")
+        ax.plot(k, bid, "-", color=BLUE)
+        for chosen, fill, label in ((taken, BLUE, "bid, taken"), (~taken, "white", "bid, refused")):
+            ax.plot(k[chosen], bid[chosen], "o", color=BLUE, markersize=8, markerfacecolor=fill, label=label)
+        ax.plot(k, ask, "--", color=RED, label="ask")
         ax.set(title=title, xlabel="iteration", xticks=k[:: max(1, len(k) // 6)], ylim=(0, 1.1 * max(*bid, *ask)))
-        ax.tick_params(colors=INK)
-    axes[0, 0].set_ylabel(f"bid and ask for $x_{i + 1}$")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return list(axes[0])
+    axes[0].set_ylabel(f"bid and ask for $x_{i + 1}$")
+    legend_outside(figure, 3, "lower")
+    return axes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from ddmip_book.examples.tiny import Tiny, quadratic
+from ddmip_book.examples.tiny import Tiny, quadratic, ruled_by
 from ddmip_book.examples.tradeoff import tanh_problem
 from ddmip_book.figures import penalties_stopping as figures
-from ddmip_book.figures.penalties_stopping import ruled_by
+from ddmip_book.figures.kit import plot_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -164,7 +164,7 @@ class TestFigures:
 
     def test_runs_leave_a_gap_where_the_log_has_no_value(self) -> None:
         runs = {"a": {"r": [1.0, 0.0, 2.0], "f": [0.0, -1.0, 3.0]}, "b": {"r": [3.0], "f": [1.0]}}
-        upper, lower = figures.plot_runs(runs, {"r": "residual", "f": "cost"}, linear=["f"])
+        upper, lower = plot_runs(runs, {"r": "residual", "f": "cost"}, linear=["f"])
         np.testing.assert_array_equal(upper.get_lines()[0].get_ydata(), [1.0, np.nan, 2.0])
         assert (upper.get_yscale(), lower.get_yscale()) == ("log", "linear")
         dashes = {line.get_linestyle() for line in upper.get_lines()}

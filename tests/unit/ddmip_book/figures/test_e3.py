@@ -80,19 +80,19 @@ def test_quality_counts_a_run_without_a_point_as_zero_and_skips_instances_withou
 
 def test_panels_show_our_rows_and_the_printed_figures(rows: Results) -> None:
     quality, iterations, speed = figures.plot_panels(rows).axes
-    assert drawn(quality, "Algorithm 1, paper")[:, 1] == pytest.approx([1.2])
+    assert drawn(quality, "paper's settings")[:, 1] == pytest.approx([1.2])
     assert drawn(quality, "SSG as printed")[:, 1] == pytest.approx([0.0])
     assert drawn(quality, "SSG, in the paper")[:, 1] == pytest.approx(SSG_QUALITY)
     assert drawn(iterations, "Algorithm 1, in the paper")[:, 1] == pytest.approx(DD_ITERATIONS)
-    assert drawn(iterations, "Algorithm 1, paper")[:, 1] == pytest.approx([50, 50])
-    assert drawn(speed, "Algorithm 1, our defaults")[:, 1] == pytest.approx([100.0])
+    assert drawn(iterations, "paper's settings")[:, 1] == pytest.approx([50, 50])
+    assert drawn(speed, "our defaults")[:, 1] == pytest.approx([100.0])
     assert [tick.get_text() for tick in speed.get_xticklabels()] == [str(n) for n in E3_SIZES_PRINTED]
     assert quality.get_ylim()[1] > 1.1
 
 
 def test_shares_average_over_the_seeds(rows: Results) -> None:
     (axes,) = figures.plot_shares(rows, sorted(E3_SIZES), figures.best_by_instance(rows)).axes
-    marks = drawn(axes, "Algorithm 1, paper")
+    marks = drawn(axes, "paper's settings")
     assert marks[:, 1] == pytest.approx([(12 / 16 + 1) / 2, 1.0])
     assert marks[1, 0] - marks[0, 0] == pytest.approx(sorted(E3_SIZES).index(40))
 
@@ -106,7 +106,7 @@ def test_twins_are_drawn_as_pairs_and_as_residuals(rows: Results) -> None:
 
 def test_figures_can_be_drawn_before_any_run_is_stored() -> None:
     quality, _, speed = figures.plot_panels(Results([])).axes
-    assert len(drawn(quality, "Algorithm 1, our defaults")) == 0
+    assert len(drawn(quality, "our defaults")) == 0
     assert speed.get_yscale() == "log"
     assert len(figures.plot_twins([]).axes) == 2
 
