@@ -228,8 +228,8 @@ def plot_iteration_cost(full: Results, work: Mapping[str, float]) -> Figure:
             for ax, x in zip(axes, (rows.values("parameters")[0], work[network]), strict=True):
                 ax.plot(x, each, **look(i, linestyle="", markersize=7, label=network))
     for ax, label in zip(axes, ("parameters $P$", "multiply-adds $W$"), strict=True):
-        ax.set(xscale="log", yscale="log", xlabel=label)
-        plain_log(ax.xaxis)
+        ax.set(xscale="log", yscale="log", xlabel=f"{label}, thousands")
+        plain_log(ax.xaxis, 1000.0)
         plain_log(ax.yaxis)
     axes[0].set_ylabel("ms in the NN block")
     legend_outside(figure, 5, "lower")

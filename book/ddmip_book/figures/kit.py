@@ -15,7 +15,7 @@ from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.rows import Row
@@ -110,10 +110,10 @@ def ticks_at(ax: Axes, values: Iterable[float]) -> None:
     ax.xaxis.set_minor_locator(plt.NullLocator())
 
 
-def plain_log(axis: Axis) -> None:
-    """1, 2, 5, 10, ... in full: for a logarithmic axis that spans too little for powers of ten."""
+def plain_log(axis: Axis, unit: float = 1.0) -> None:
+    """1, 2, 5, 10, ... units in full: for a logarithmic axis that spans too little for powers of ten."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / unit:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
