@@ -1,7 +1,14 @@
 # Works with GNU make 3.81 (macOS) and later. Variables: PYTHON, DDMIP_TORCH_INDEX (see tools/setup_env.sh).
 PY := .venv/bin/python
+# The oldest code of torch, MKL, OpenBLAS and numpy, on one thread: it rounds unlike a recent processor's own.
+PLAIN := ATEN_CPU_CAPABILITY=default MKL_CBWR=COMPATIBLE OMP_NUM_THREADS=1
+ifeq ($(shell uname -m),x86_64)
+PLAIN += OPENBLAS_CORETYPE=Prescott NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4"
+else
+PLAIN += OPENBLAS_CORETYPE=ARMV8
+endif
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full site course student results test test-long lab bench lint coverage mutations lock links nightly clean distclean
+.PHONY: help setup book book-full site course student results test test-long test-paths lab bench lint coverage mutations lock links nightly clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +40,10 @@ test: ## set-up, lint, unit tests, every notebook, the book build and its checks
 
 test-long: setup ## the tests that take minutes
 	@$(PY) -m pytest -m long tests
+
+test-paths: setup ## unit tests and notebooks once more, rounded as on the plainest processor
+	@$(PLAIN) $(PY) -m tools.run_tests --only unit
+	@$(PLAIN) $(PY) -m tools.run_tests --only notebooks
 
 lab: setup ## open JupyterLab on the chapters
 	@$(PY) -m jupyterlab --notebook-dir=book

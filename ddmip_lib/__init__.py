@@ -6,26 +6,22 @@ from .baselines.bigm import BigM
 from .baselines.enumeration import Enumeration
 from .baselines.single_step import SingleStepGradient
 from .certificates import certify
-from .decomposition.barrier import LogBarrier
-from .decomposition.pgd import PGD
-from .decomposition.solver import DualDecomposition
-from .decomposition.trace import Trace
+from .decomposition import (
+    PGD,
+    DescentTest,
+    DualDecomposition,
+    Fixed,
+    IncreaseOnStagnation,
+    LogBarrier,
+    ResidualBalancing,
+    Sweeps,
+    Trace,
+)
 from .model.problem import NeuralMIP
 from .model.solution import Solution
-from .pricing.coordination import PriceCoordination
+from .pricing import PriceCoordination, Recovering
 
 __version__ = version("ddmip-lib")
-__all__ = [
-    "PGD",
-    "BigM",
-    "DualDecomposition",
-    "Enumeration",
-    "LogBarrier",
-    "NeuralMIP",
-    "PriceCoordination",
-    "SingleStepGradient",
-    "Solution",
-    "Trace",
-    "__version__",
-    "certify",
-]
+__all__ = ["PGD", "BigM", "DescentTest", "DualDecomposition", "Enumeration", "Fixed", "IncreaseOnStagnation",
+           "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SingleStepGradient",
+           "Solution", "Sweeps", "Trace", "__version__", "certify"]  # fmt: skip

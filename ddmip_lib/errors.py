@@ -1,7 +1,5 @@
 """Exceptions of the library: each one inherits from the builtin that fits and its text names the remedy."""
 
-from __future__ import annotations
-
 
 class ProblemError(ValueError):
     """The optimisation problem cannot be handled as it stands."""

@@ -4,8 +4,6 @@ colour-blind safe, on white, told apart by markers and dashes as well as colour.
 Every function draws into axes that are handed in, or into a new figure, and returns the axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator
 
 from .data.tables import WATER_FEATURES
-from .model.instance import Compiled
 from .model.problem import NeuralMIP
 from .model.solution import History, Solution
 
@@ -272,12 +269,12 @@ def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
     >>> landscape(hand_sized(), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))
     array([1.5, 3.5, 2. , 0.5])
     """
-    compiled = Compiled(problem.model, problem.predictors)
-    where, predictor = compiled.maps[0], compiled.predictors[0]
-    values = np.zeros((len(points), compiled.snapshot.n_variables))
+    instance = problem.instance()
+    where, predictor = instance.maps[0], instance.predictors[0]
+    values = np.zeros((len(points), instance.milp.n_variables))
     values[:, where.index.ravel()] = points
     values[:, where.output.ravel()] = predictor.raw(points)
-    return np.array([compiled.snapshot.objective(v) for v in values])
+    return np.array([instance.milp.objective(v) for v in values])
 
 
 def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None, ax: Axes | None = None) -> Axes:

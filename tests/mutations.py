@@ -44,8 +44,8 @@ MUTATIONS = [
     Mutation(
         "multiplier-sign",
         "ddmip_lib/decomposition/solver.py",
-        "run.lam + rho * r,",
-        "run.lam - rho * r,",
+        "run.lam + rho * r)",
+        "run.lam - rho * r)",
         (THEORY + "test_all", STEP),
     ),
     Mutation(
@@ -136,15 +136,15 @@ MUTATIONS = [
     Mutation(
         "class-zero-not-tied",
         "ddmip_lib/model/labels.py",
-        "if not larger_helps(compiled, at):",
+        "if not larger_helps(milp, at):",
         "if False:",
         ("tests/unit/baselines/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
     ),
     Mutation(
         "incumbent-not-verified",
         "ddmip_lib/model/incumbent.py",
-        "if check.feasible and ",
-        "if ",
+        "not (check.feasible and ",
+        "not (",
         (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
     ),
     Mutation(
@@ -156,8 +156,8 @@ MUTATIONS = [
     ),
     Mutation(
         "completion-ignores-outputs",
-        "ddmip_lib/model/instance.py",
-        "        fixed |= self.is_output\n",
+        "ddmip_lib/model/completion.py",
+        "        fixed |= instance.is_output\n",
         "",
         (GUARDS + "TestCompletion",),
     ),
@@ -208,7 +208,7 @@ MUTATIONS = [
     ),
     Mutation(
         "dual-test-left-out",
-        "ddmip_lib/decomposition/solver.py",
+        "ddmip_lib/decomposition/stopping.py",
         "return dual < self.dual_tolerance and self._stationary(run)",
         "return True",
         ("tests/unit/decomposition/test_theory.py::TestStoppingRule",),

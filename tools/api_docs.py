@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ddmip_book.chapters import Contents, Page
 
+ROOT = Path(__file__).resolve().parent.parent
 API_PAGE = "book/api"
-TAUGHT = Path(__file__).resolve().parent.parent / "book" / "taught.yml"
 VERBATIM = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`[^`]+?`|\$[^$]+?\$)", re.DOTALL)
 ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.) ")
 
@@ -89,21 +90,19 @@ def as_rst(lines: list[str]) -> list[str]:
 
 
 @cache
-def teachers() -> dict[str, str]:
+def teachers() -> dict[str, Page]:
     """The page that teaches each name, from book/taught.yml."""
-    pages = yaml.safe_load(TAUGHT.read_text())
-    return {name: page for page, names in pages.items() for name in names}
+    pages, contents = yaml.safe_load((ROOT / "book" / "taught.yml").read_text()), Contents.read(ROOT)
+    return {name: contents[page] for page, names in pages.items() for name in names}
 
 
-def taught_line(page: str) -> str:
+def taught_line(page: Page) -> str:
     """A sentence that links to the page.
 
-    >>> taught_line("04_split")
+    >>> taught_line(Page("book/04_split", "Method", 4))
     'Taught in :doc:`Chapter 4 </book/04_split>`.'
     """
-    number = page.split("_")[0]
-    label = f"Chapter {int(number)}" if number.isdigit() else f"the {page.replace('_', ' ')}"
-    return f"Taught in :doc:`{label} </book/{page}>`."
+    return f"Taught in :doc:`{page.label} </{page.file}>`."
 
 
 def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -53,7 +53,7 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
     problem = water_potability(n=n, net=plain, seed=42)
     solver = DualDecomposition(nn_block=BLOCKS[block](), penalty=10.0)
     run = solver.start(problem, seed=42)
-    if any(p.requires_grad for p in run.split.compiled.predictors[0].net.parameters()):
+    if any(p.requires_grad for p in run.split.instance.predictors[0].net.parameters()):
         raise RuntimeError("the weights of the network would get gradients")
     solver.step(run)
     total = []
@@ -77,7 +77,7 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
 def _counted(problem: NeuralMIP, solver: DualDecomposition, iterations: int) -> Counted:
     """The network after the same iterations, with its passes counted; counting takes time, so this run is not timed."""
     run = solver.start(problem, seed=42)
-    net = run.split.compiled.predictors[0].net
+    net = run.split.instance.predictors[0].net
     assert isinstance(net, Counted)
     solver.step(run)
     net.calls.update({True: 0, False: 0})

@@ -15,28 +15,16 @@ import sys
 from pathlib import Path
 
 import nbformat
+from ddmip_book.chapters import ContentsError
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 
-from tools import notebooks
+from tools import html_page, notebooks, redirects
 
 HTML = notebooks.BUILD / "html"
 CACHE = notebooks.BUILD / ".jupyter_cache"
 # What tex-chtml.js may load while a page is read: fonts and TeX extensions. Speech and other output forms go.
 MATHJAX_KEPT = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
-INDEX = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<meta http-equiv="refresh" content="0; url={start}">
-<link rel="canonical" href="{start}">
-</head>
-<body><main><h1>{title}</h1><p><a href="{start}">Open the book</a></p></main></body>
-</html>
-"""
 
 
 def with_outputs(source: Path, executed: Path) -> nbformat.NotebookNode:
@@ -80,13 +68,14 @@ def prune_mathjax(folder: Path) -> None:
 
 
 def write_index() -> None:
-    """Replace the generated redirect, which is no valid page, by one that is."""
-    start, title = f"{notebooks.toc_files()[0]}.html", notebooks.book_title()
-    (HTML / "index.html").write_text(INDEX.format(start=start, title=title))
+    """A start page in place of the generated one, which is no valid page."""
+    start = notebooks.contents().pages[0].address
+    (HTML / "index.html").write_text(html_page.redirect(start, notebooks.book_title(), "Open the book"))
 
 
 def build(profile: str) -> int:
     """Execute what is stale, build, check; returns an exit code."""
+    redirects.targets(notebooks.contents())  # a mistake there should not show after minutes
     notebooks.bring_up_to_date(notebooks.chapters(), profile)
     before = seed_cache(profile)
     shutil.rmtree(HTML, ignore_errors=True)
@@ -99,10 +88,11 @@ def build(profile: str) -> int:
             file=sys.stderr,
         )
         code = 1
+    (HTML / "index.html").unlink(missing_ok=True)  # nobody takes a failed build for the book
     if code:
-        (HTML / "index.html").unlink(missing_ok=True)  # nobody takes a failed build for the book
         return code
     prune_mathjax(HTML / "_static" / "mathjax")
+    redirects.write(notebooks.contents(), HTML)
     write_index()
     print(f"\nThe book is built. Open {(HTML / 'index.html').as_uri()}")
     return 0
@@ -113,7 +103,7 @@ def main() -> int:
     parser.add_argument("--profile", choices=sorted(notebooks.CELL_TIMEOUT), default="quick")
     try:
         return build(parser.parse_args().profile)
-    except notebooks.ChapterError as error:
+    except (notebooks.ChapterError, ContentsError, redirects.RedirectError) as error:
         print(error, file=sys.stderr)
         return 1
 

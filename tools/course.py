@@ -17,9 +17,10 @@ from typing import Any
 
 import nbformat
 import yaml
+from ddmip_book.chapters import name_of
 
 from tools import notebooks
-from tools.course_pages import inline, markdown, page, write
+from tools.course_pages import chapters, inline, markdown, page, write
 
 COURSE = notebooks.ROOT / "course"
 STUDENTS, INSTRUCTORS = notebooks.BUILD / "course", notebooks.BUILD / "instructors"
@@ -35,8 +36,17 @@ class CourseError(ValueError):
 
 @cache
 def chapter_files() -> dict[str, Path]:
-    """The notebooks of the book by number, "01" to "20", and "quickstart"."""
-    return {(p.stem[:2] if p.stem[:2].isdigit() else p.stem): p for p in notebooks.chapters()}
+    """The notebooks of the book by name."""
+    return {name_of(path): path for path in notebooks.chapters()}
+
+
+def shown(name: str) -> str:
+    """A chapter's number, or its name where it has none.
+
+    >>> shown("neural_mips"), shown("quickstart")
+    ('1', 'quickstart')
+    """
+    return str(chapters()[name].number or name)
 
 
 @cache
@@ -44,24 +54,25 @@ def text(path: Path) -> str:
     return "\n\n".join(c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown")
 
 
-def title(number: str) -> str:
+def title(name: str) -> str:
     """A chapter's heading, with its number.
 
-    >>> title("04")
-    '4 The split u = x and Algorithm 1'
+    >>> title("neural_mips").split()[:2]
+    ['1', 'Neural']
     """
-    heading = text(chapter_files()[number]).split("\n", 1)[0].removeprefix("# ")
-    return f"{int(number)} {heading}" if number.isdigit() else heading
+    heading = text(chapter_files()[name]).split("\n", 1)[0].removeprefix("# ")
+    number = chapters()[name].number
+    return heading if number is None else f"{number} {heading}"
 
 
 @cache
 def exercises() -> dict[str, tuple[str, str, str]]:
     """Label to (chapter, title, grade); an exercise without a grade is easy."""
     found = {}
-    for number, path in chapter_files().items():
+    for name, path in chapter_files().items():
         for heading, label in EXERCISE.findall(text(path)):
             grade = GRADE.search(heading)
-            found[label] = (number, GRADE.sub("", heading), grade[1] if grade else "easy")
+            found[label] = (name, GRADE.sub("", heading), grade[1] if grade else "easy")
     return found
 
 
@@ -70,6 +81,9 @@ def load() -> dict[str, Any]:
     course = yaml.safe_load((COURSE / "course.yml").read_text(encoding="utf-8"))
     if missing := sorted(chapter_files().keys() - course["chapters"].keys()):
         raise CourseError(f"course.yml has no goals for chapter {', '.join(missing)}. To fix this, add them.")
+    needed = {name for about in course["chapters"].values() for name in about["needs"]}
+    if unknown := sorted((course["chapters"].keys() | needed) - chapter_files().keys()):
+        raise CourseError(f"course.yml: there is no chapter {', '.join(unknown)}. To fix this, use names of _toc.yml.")
     for name, form in course["formats"].items():
         for count, session in enumerate(form["sessions"], 1):
             where = f"course.yml, {name}, session {count}"
@@ -81,7 +95,6 @@ def load() -> dict[str, Any]:
             planned = sum(minutes for minutes, *_ in session.get("plan", []))
             if planned not in (0, form["lecture_minutes"]):
                 raise CourseError(f"{where}: the plan takes {planned} of {form['lecture_minutes']} minutes.")
-            session["chapters"] = [c for c in session["chapters"] if c in chapter_files()]
             if not labels:  # nothing chosen: the easy ones in class, the medium ones at home
                 for place, wanted in (("class", "easy"), ("home", "medium")):
                     session[place] = [label for label, (c, _, grade) in exercises().items()
@@ -115,7 +128,7 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
     for count, session in enumerate(form["sessions"], 1):
         home = session.get("home", [])
         lines.append(
-            f"| {count} | {session['title']} | {', '.join(c.lstrip('0') for c in session['chapters']) or '-'} "
+            f"| {count} | {session['title']} | {', '.join(map(shown, session['chapters'])) or '-'} "
             f"| {reading(session, course)} | {minutes_of(home, course)} |"
         )
     lines += ["", "Minutes are estimates: reading without the folded proofs, exercises by their grade.", ""]
@@ -123,7 +136,7 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
         lines += [f"## {form['unit']} {count}: {session['title']}", ""]
         for chapter in session["chapters"]:
             about, path = course["chapters"][chapter], chapter_files()[chapter]
-            needs = ", ".join(c.lstrip("0") for c in about["needs"])
+            needs = ", ".join(map(shown, about["needs"]))
             needs = f"; needs Chapter {needs}" if needs else ""
             lines += [
                 f"[{title(chapter)}](../student/{path.name}) ({about['reading']} minutes{needs}). You learn to",
@@ -199,13 +212,13 @@ def write_instructors(names: list[str], course: dict[str, Any], output: Path) ->
     write(output / "index.html", page("For instructors", markdown(body)))
 
 
-def name_of(file: Path) -> str:
+def title_of(file: Path) -> str:
     """The title of a page, or of the chapter of which a notebook is a copy."""
     if file.suffix == ".html":
         said = re.search(r"<title>(.*?)</title>", file.read_text(encoding="utf-8"), re.DOTALL)
         return said[1] if said else file.stem
-    number = file.stem[:2] if file.stem[:2].isdigit() else file.stem
-    return inline(title(number)) if number in chapter_files() else file.stem
+    name = name_of(file)
+    return inline(title(name)) if name in chapter_files() else file.stem
 
 
 def write_index(course: dict[str, Any], output: Path) -> Path:
@@ -219,7 +232,7 @@ def write_index(course: dict[str, Any], output: Path) -> Path:
         files = sorted((output / folder).glob(pattern))
         if not files:
             continue
-        rows = [f'<li><a href="{folder}/{file.name}">{name_of(file)}</a></li>' for file in files]
+        rows = [f'<li><a href="{folder}/{file.name}">{title_of(file)}</a></li>' for file in files]
         body += [f"<h2>{heading}</h2>", "<ul>", *rows, "</ul>"]
     return write(output / "index.html", page(course["title"], "\n".join(body)))
 

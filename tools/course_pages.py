@@ -5,7 +5,6 @@ Formulas are MathML, which browsers draw and screen readers read by themselves.
 
 from __future__ import annotations
 
-import html
 import re
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,8 @@ from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from tools import html_page, notebooks
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #f3f5f7; --line: #b9c0c8; --link: #0a58a6;
@@ -39,23 +40,8 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); font-size: .9rem; 
 @media print { body { max-width: none; font-size: 10.5pt; } h2, h3 { break-after: avoid; }
   tr, li, fieldset { break-inside: avoid; } .noprint { display: none; } a { color: inherit; } }
 """
-PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-{script}</body>
-</html>
-"""
+NUMBER = re.compile(r"\{\{no:(\w+)\}\}")
+"""The number of a chapter by its name, so that texts need not know it."""
 
 
 class FormulaError(ValueError):
@@ -72,11 +58,23 @@ def formula(tex: str, options: dict[str, Any]) -> str:
         raise FormulaError(f"${tex}$: {error} To fix this, write the formula with other commands.") from None
 
 
+chapters = cache(notebooks.contents)
+
+
 @cache
 def parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark").enable("table")
     dollarmath_plugin(markdown, allow_labels=False, double_inline=False, renderer=formula)
     return markdown
+
+
+def with_numbers(text: str) -> str:
+    """The text with the numbers of the chapters that it names.
+
+    >>> with_numbers("Chapter {{no:neural_mips}}")
+    'Chapter 1'
+    """
+    return NUMBER.sub(lambda found: str(chapters()[found[1]].number), text)
 
 
 def markdown(text: str) -> str:
@@ -85,19 +83,19 @@ def markdown(text: str) -> str:
     >>> markdown("It *is* so.")
     '<p>It <em>is</em> so.</p>'
     """
-    drawn = parser().render(text).strip()
+    drawn = parser().render(with_numbers(text)).strip()
     scrolling = '<div class="scroll" tabindex="0" role="region" aria-label="table"><table>'
     return drawn.replace("<table>", scrolling).replace("</table>", "</table></div>")
 
 
 def inline(text: str) -> str:
     """The same for one line, without a paragraph around it."""
-    return parser().renderInline(text)
+    return parser().renderInline(with_numbers(text))
 
 
 def page(title: str, body: str, style: str = "", script: str = "") -> str:
-    code = f"<script>\n{script}</script>\n" if script else ""
-    return PAGE.format(title=html.escape(title), style=STYLE + style, body=body, script=code)
+    code = f"\n<script>\n{script}</script>" if script else ""
+    return html_page.page(title, f"<main>\n{body}\n</main>{code}", f"<style>{STYLE}{style}</style>\n")
 
 
 def write(path: Path, text: str) -> Path:

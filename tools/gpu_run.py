@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -76,10 +77,8 @@ def unrecorded() -> Iterator[None]:
 
 def timed(problem: Any, small: Any, device: str, dtype: torch.dtype, iterations: int) -> dict[str, Any]:
     """Seconds of an iteration, and what they went into, after a warm-up on a two-sample sibling."""
-    solver = DualDecomposition.paper()
-    solver.device, solver.dtype, solver.max_iterations = torch.device(device), dtype, 2
-    solver.solve(small, seed=SEEDS[0])
-    solver.max_iterations = iterations
+    solver = replace(DualDecomposition.paper(), device=device, dtype=dtype, max_iterations=iterations)
+    replace(solver, max_iterations=2).solve(small, seed=SEEDS[0])
     solution = solver.solve(problem, time_limit=300.0, seed=SEEDS[0])
     history, k = solution.history, len(solution.history)
     parts = {f"{part}_seconds": float(history[f"seconds_{part}"].sum()) / k for part in ("mip", "nn")}

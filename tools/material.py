@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ddmip_book.chapters import ContentsError, Page
 
 from tools import notebooks
 
@@ -68,13 +68,6 @@ class Figure:
     number: str
 
 
-def numbered_chapters() -> dict[str, int]:
-    """Chapter names in reading order, with the numbers that the book gives them."""
-    parts = yaml.safe_load((notebooks.ROOT / "_toc.yml").read_text())["parts"]
-    names = [Path(page["file"]).name for part in parts if "numbered" in part for page in part["chapters"]]
-    return {name: number for number, name in enumerate(names, start=1)}
-
-
 @functools.cache
 def cells(path: Path) -> list[dict[str, Any]]:
     return [{**cell, "source": "".join(cell["source"])} for cell in json.loads(path.read_text())["cells"]]
@@ -88,30 +81,30 @@ class Material:
 
     def __init__(self, profile: str = "quick") -> None:
         self.profile = profile
-        self.chapters = numbered_chapters()
+        self.contents = notebooks.contents()
         self.statements: dict[str, Statement] = {}
         self.equations: dict[str, tuple[str, str]] = {}
         self.exercises: dict[str, str] = {}
         self.figure_numbers: dict[str, str] = {}
         self._drawings: dict[str, tuple[str, str, str]] = {}
         self._cell_figures: dict[str, tuple[str, str]] = {}
-        for name, number in self.chapters.items():
-            self._scan(name, number)
+        for page in self.contents.numbered:
+            self._scan(page)
 
-    def _scan(self, name: str, number: int) -> None:
+    def _scan(self, page: Page) -> None:
         """Count as the book does: each kind of statement, equations and figures start at 1 in every chapter."""
         counts: dict[str, int] = {}
 
         def next_number(kind: str) -> str:
             counts[kind] = counts.get(kind, 0) + 1
-            return f"{number}.{counts[kind]}"
+            return f"{page.number}.{counts[kind]}"
 
-        for cell in cells(BOOK / f"{name}.ipynb"):
+        for cell in cells(self.contents.notebook(page.name)):
             text = cell["source"]
             figure = cell["metadata"].get("mystnb", {}).get("figure", {})
             if "name" in figure:
                 self.figure_numbers[figure["name"]] = next_number("figure")
-                self._cell_figures[figure["name"]] = (name, cell["id"])
+                self._cell_figures[figure["name"]] = (page.name, cell["id"])
             if cell["cell_type"] != "markdown":
                 continue
             for found in EQUATION.finditer(text):
@@ -129,23 +122,33 @@ class Material:
                         kind.capitalize(), next_number(kind), found["title"].strip(), body
                     )
 
+    def page(self, name: str) -> Page:
+        """A chapter proper."""
+        try:
+            found = self.contents[name]
+        except ContentsError as error:
+            raise MissingMaterial(str(error)) from None
+        if found.number is None:
+            raise MissingMaterial(f"the page {name!r} has no number, so slides cannot take from it")
+        return found
+
+    def opening(self, name: str) -> str:
+        """The first cell of a chapter."""
+        return cells(self.contents.notebook(self.page(name).name))[0]["source"]
+
     def chapter(self, name: str) -> str:
         """Its number and title, as in the table of contents."""
-        if name not in self.chapters:
-            raise MissingMaterial(f"there is no chapter {name!r} in _toc.yml; it has {', '.join(self.chapters)}")
-        return f"{self.chapters[name]}. {cells(BOOK / f'{name}.ipynb')[0]['source'].splitlines()[0].lstrip('# ')}"
+        return f"{self.page(name).number}. {self.opening(name).splitlines()[0].lstrip('# ')}"
 
     def goals(self, name: str) -> str:
         """The list under "You will learn"."""
-        self.chapter(name)
-        found = re.search(r"\*\*You will learn\*\*\n\n(.*?)\n\n", cells(BOOK / f"{name}.ipynb")[0]["source"], re.DOTALL)
+        found = re.search(r"\*\*You will learn\*\*\n\n(.*?)\n\n", self.opening(name), re.DOTALL)
         if not found:
             raise MissingMaterial(f"chapter {name!r} does not begin with **You will learn** and a list")
         return found[1]
 
     def _executed(self, name: str) -> Path:
-        self.chapter(name)
-        path = notebooks.executed_path(Path(f"{name}.ipynb"), self.profile)
+        path = notebooks.executed_path(self.contents.notebook(self.page(name).name), self.profile)
         if not path.exists():
             raise MissingMaterial(f"chapter {name!r} has not been executed. To fix this: make book")
         return path
@@ -194,10 +197,10 @@ class Material:
         )
 
     def plain(self, text: str) -> str:
-        """Chapter text without what only Sphinx understands: references become numbers, citations go.
+        r"""Chapter text without what only Sphinx understands: references become numbers, citations go.
 
-        >>> Material().plain("by {prf:ref}`thm-a` and {eq}`eq-milp` {cite}`boyd2011admm`")
-        'by Theorem 9.1 and (1.1)'
+        >>> re.sub(r"\d+", "N", Material().plain("by {prf:ref}`thm-a` and {eq}`eq-milp` {cite}`boyd2011admm`"))
+        'by Theorem N.N and (N.N)'
         """
 
         def resolve(found: re.Match[str]) -> str:

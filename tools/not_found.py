@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 from html import escape
-from typing import Any
 
-import yaml
-
-from tools.notebooks import ROOT
+from tools import html_page
+from tools.notebooks import ROOT, contents
 
 STYLE = """\
 :root { color-scheme: light dark; --ground: #fff; --text: #222832; --link: #0a4a94; --line: #8a929c; }
@@ -64,21 +62,14 @@ addEventListener("DOMContentLoaded", async () => {
   }
 });
 """
-PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+HEAD = """\
 <meta name="robots" content="noindex">
-<title>No page here: {book}</title>
-<link rel="icon" href="data:,">
 <style>
 {style}</style>
 <script>
 {script}</script>
-</head>
-<body>
+"""
+BODY = """\
 <header>{home}{logo}<span>{book}</span></a></header>
 <main>
 <h1>There is no page here</h1>
@@ -89,22 +80,7 @@ PAGE = """\
 </form>
 <nav aria-label="All pages of the book" class="parts">
 {parts}</nav>
-</main>
-</body>
-</html>
-"""
-
-
-def contents() -> list[tuple[str, list[str]]]:
-    """The parts of _toc.yml, each with its pages; the root page stands in the first."""
-
-    def files(node: dict[str, Any]) -> list[str]:
-        return [node["file"], *(name for sub in node.get("sections", []) for name in files(sub))]
-
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    parts = [(part["caption"], [n for node in part["chapters"] for n in files(node)]) for part in toc["parts"]]
-    parts[0][1].insert(0, toc["root"])
-    return parts
+</main>"""
 
 
 def link(page: str, site: str, attribute: str = "href") -> str:
@@ -124,12 +100,15 @@ def page(book: str, site: str, titles: dict[str, str]) -> str:
         .replace('width="240" height="120"', 'width="72" height="36"')
     )
     parts = ""
-    for caption, pages in contents():
+    (_, before), *parts_of_book = contents().parts.items()  # the root page stands in the first part
+    for caption, pages in parts_of_book:
+        listed = [*before, *pages] if caption == parts_of_book[0][0] else pages
         items = "".join(
-            f"<li><a {link(f'{name}.html', site)}>{escape(titles[f'{name}.html'])}</a></li>\n" for name in pages
+            f"<li><a {link(each.address, site)}>{escape(titles[each.address])}</a></li>\n" for each in listed
         )
         parts += f"<section>\n<h2>{escape(caption)}</h2>\n<ul>\n{items}</ul>\n</section>\n"
     script = SCRIPT.replace("TITLE", json.dumps(f"<title>{escape(book)}</title>").replace("</", "<\\/"))
     home = f"<a {link('index.html', site)}>"
     search = link("search.html", site, "action")
-    return PAGE.format(book=escape(book), style=STYLE, script=script, home=home, logo=logo, search=search, parts=parts)
+    body = BODY.format(book=escape(book), home=home, logo=logo, search=search, parts=parts)
+    return html_page.page(f"No page here: {book}", body, HEAD.format(style=STYLE, script=script))

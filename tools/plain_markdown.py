@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import nbformat
+from ddmip_book.chapters import name_of
 from pybtex.database import parse_file
 
-from tools.notebooks import ROOT, chapters
+from tools.notebooks import ROOT, chapters, contents
 
 FENCE = re.compile(r"^(`{3,}|:{3,})\{([\w:-]+)\} *(.*)$")
 OPTION = re.compile(r"^:([\w-]+): *(.*)$")
@@ -27,17 +27,14 @@ DECLARED = re.compile(
 )
 
 
-def prefix(path: Path) -> str:
-    """``4.`` for chapter 4; nothing for a chapter without a number."""
-    number = path.stem.split("_")[0]
-    return f"{int(number)}." if number.isdigit() else ""
-
-
 @cache
 def numbers() -> dict[str, str]:
     """What a reference to each label says, ``(4.1)``, ``Proposition 4.1``, ``Fig. 4.1`` or ``Exercise 4.1``."""
     said: dict[str, str] = {}
+    known = contents()
     for path in chapters():
+        chapter = known[name_of(path)].number
+        prefix = "" if chapter is None else f"{chapter}."
         counts: Counter[str] = Counter()
         for cell in nbformat.read(path, 4).cells:
             found: list[tuple[str, str]] = []
@@ -49,7 +46,7 @@ def numbers() -> dict[str, str]:
                 found.append(("figure", name))
             for kind, label in found:
                 counts[kind] += 1
-                number = f"{prefix(path)}{counts[kind]}"
+                number = f"{prefix}{counts[kind]}"
                 word = "Fig." if kind == "figure" else kind.capitalize()
                 said[label] = f"({number})" if kind == "equation" else f"{word} {number}"
     return said

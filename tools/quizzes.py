@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from tools.course_pages import inline, markdown, page, write
-from tools.notebooks import BUILD, ROOT, chapters
+from tools.course_pages import chapters, inline, markdown, page, write
+from tools.notebooks import BUILD, ROOT
 
 SOURCES = ROOT / "course" / "quizzes"
 OUTPUT = BUILD / "course" / "quizzes"
@@ -113,6 +113,8 @@ def load(path: Path) -> dict[str, Any]:
     quiz = yaml.safe_load(path.read_text(encoding="utf-8"))
     for question in quiz["questions"]:
         where, kind = f"{path.name}, {question.get('id')}", question.get("kind")
+        if question.get("chapter") not in chapters():
+            raise QuizError(f"{where}: no chapter {question.get('chapter')!r}. To fix this, use a name of _toc.yml.")
         if kind not in KINDS:
             raise QuizError(f"{where}: kind is {kind!r}. To fix this, use one of {', '.join(KINDS)}.")
         if kind == "number":
@@ -168,7 +170,7 @@ def field(count: int, question: dict[str, Any]) -> str:
         f'<fieldset id="{question["id"]}" data-kind="{question["kind"]}"{data} aria-describedby="{name}-ask">\n'
         f"<legend><h2>Question {count}</h2></legend>\n"
         f'<div id="{name}-ask">{markdown(question["ask"])}</div>\n<p class="kind">{KINDS[question["kind"]]} '
-        f"(Chapter {int(question['chapter'])})</p>\n"
+        f"(Chapter {chapters()[question['chapter']].number})</p>\n"
         f"{number_field(name, question) if numeric else choices(name, question)}\n"
         f'<div class="noprint"><button type="button" class="check">Check</button>{more}</div>\n'
         f'<p class="verdict" role="status"></p>\n</fieldset>'
@@ -188,13 +190,8 @@ def quiz_page(quiz: dict[str, Any]) -> str:
 
 
 def build(output: Path = OUTPUT) -> list[Path]:
-    """Write a page for each part whose chapters the book has."""
-    there = {path.stem[:2] for path in chapters()}
-    found = []
-    for quiz in quizzes():
-        kept = [question for question in quiz["questions"] if question["chapter"] in there]
-        found.append(write(output / f"part_{quiz['part']}.html", quiz_page({**quiz, "questions": kept})))
-    return found
+    """Write a page for each part."""
+    return [write(output / f"part_{quiz['part']}.html", quiz_page(quiz)) for quiz in quizzes()]
 
 
 def main() -> int:

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 import nbformat
+from ddmip_book.chapters import name_of
 from ddmip_book.experiments.__main__ import main as experiments
 from ddmip_book.experiments.grids import EXPERIMENTS
 
-from tools.notebooks import BUILD, bring_up_to_date, chapters, executed_path
+from tools.notebooks import BUILD, bring_up_to_date, contents, executed_path
 
 
 def write_tables(folder: Path) -> list[Path]:
@@ -36,7 +37,7 @@ def write_figures(executed: Path, folder: Path) -> list[Path]:
         pictures = [o.data["image/png"] for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
         for picture in pictures:
             name = cell.metadata["mystnb"]["figure"]["name"]
-            written.append(folder / f"{executed.stem}-{name}.png")
+            written.append(folder / f"{name_of(executed)}-{name}.png")
             written[-1].write_bytes(base64.b64decode(picture))
     return written
 
@@ -44,7 +45,8 @@ def write_figures(executed: Path, folder: Path) -> list[Path]:
 def main() -> int:
     folder = BUILD / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [path for path in chapters() if path.stem[:2].isdigit() and 11 <= int(path.stem[:2]) <= 17]
+    known = contents()
+    paths = [known.notebook(page.name) for page in known.parts[known["setting"].part]]
     bring_up_to_date(paths, "quick")
     written = write_tables(folder)
     for path in paths:

@@ -10,14 +10,15 @@ import argparse
 import re
 import shutil
 import sys
-from html import escape, unescape
+from html import escape
 from pathlib import Path
 
 from bs4 import BeautifulSoup, Tag
 
-from tools import address, not_found, preview
+from tools import address, not_found, preview, redirects
 from tools.build_book import HTML
-from tools.notebooks import BUILD, book_title, toc_files
+from tools.html_page import page_title
+from tools.notebooks import BUILD, book_title, contents
 
 SITE = BUILD / "site"
 PREVIEW = "_static/preview.png"
@@ -28,16 +29,6 @@ CANONICAL = re.compile(r'<link rel="canonical" href="[^"]*"\s*/?>\n?')
 
 class SiteError(RuntimeError):
     """The pages cannot be published as they are; the message says what to do."""
-
-
-def page_title(text: str) -> str:
-    """What a page calls itself, without the name of the book.
-
-    >>> page_title("<title>4. The split &#8212; Dual decomposition</title>")
-    '4. The split'
-    """
-    found = re.search(r"<title>(.*?)</title>", text, re.DOTALL)
-    return unescape(found[1]).split(" — ")[0].strip() if found else ""
 
 
 def description(text: str, title: str) -> str:
@@ -127,8 +118,9 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
     """Write the site; returns a sentence for each thing that was left out."""
     if not (html / "index.html").is_file():
         raise SiteError(f"there is no finished book in {html}. To fix this: make book")
-    pages, book = [f"{name}.html" for name in toc_files()], book_title()
-    if absent := [page for page in pages if not (html / page).is_file()]:
+    pages, book = [page.address for page in contents().pages], book_title()
+    leads_to = redirects.targets(contents())
+    if absent := [page for page in [*pages, *leads_to] if not (html / page).is_file()]:
         raise SiteError(f"the book lacks {', '.join(absent)}. To fix this: make book")
     if output.exists() and not (output / ".nojekyll").is_file():
         raise SiteError(f"{output} exists and is no site written before. To fix this, name another folder.")
@@ -143,9 +135,11 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
             continue
         if found := rooted(text):
             raise SiteError(f"{name} links to {found[0]}, which holds at the root of a host alone.")
-        titles[name] = page_title(text)
-        said = start if name == "index.html" else description(text, f"{titles[name]}: {book}")
-        path.write_text(with_tags(text, tags(name, titles[name], said, site, book)))
+        meant = leads_to.get(name, name)  # a redirect is announced as the page that it leads to
+        words = text if meant == name else (html / meant).read_text()
+        titles[name] = page_title(words)
+        said = start if name == "index.html" else description(words, f"{titles[name]}: {book}")
+        path.write_text(with_tags(text, tags(meant, titles[name], said, site, book)))
     preview.write(output / PREVIEW, book)
     (output / "404.html").write_text(not_found.page(book, site, titles))
     if site:
@@ -162,7 +156,7 @@ def main() -> int:
     output = parser.parse_args().output
     try:
         left_out = publish(HTML, output, address.site(address.config()))
-    except (SiteError, ValueError) as problem:
+    except (SiteError, ValueError, LookupError) as problem:
         print(problem, file=sys.stderr)
         return 1
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file()) / 1e6

@@ -9,13 +9,14 @@ Two braces take things from the chapters, so that a changed chapter changes the 
     {{thm-a}}, {{thm-a:4,6}}           a statement by its label; of a long one, some clauses
     {{eq-split-bid}}                   a numbered equation by its label
     ![short caption](fig:fig-loop)     a figure by its name, with its alt text; without words, its own first sentence
-    {{cell:04_split:stepping}}         the source of a code cell by its id
-    {{output:04_split:stepping:6}}     what that cell printed, here the first six lines
-    {{number:04_split:tree_closed:.0%}} a number that the chapter records, formatted as Python does
-    {{chapter:04_split}}               number and title; as the title of a slide it opens the chapter
-    {{goals:04_split}}                 the list under "You will learn"
+    {{cell:split:stepping}}            the source of a code cell by its id
+    {{output:split:stepping:6}}        what that cell printed, here the first six lines
+    {{number:split:tree_closed:.0%}}   a number that the chapter records, formatted as Python does
+    {{chapter:split}}                  number and title; as the title of a slide it opens the chapter
+    {{no:split}}                       its number alone
+    {{goals:split}}                    the list under "You will learn"
 
-A question mark behind the name of a chapter or label, `{{chapter?:20_certificates:Certificates}}`, allows it to be
+A question mark behind the name of a chapter or label, `{{chapter?:certificates:Certificates}}`, allows it to be
 missing: then the text behind the second colon, or nothing, stands in its place.
 """
 
@@ -33,7 +34,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from tools import notebooks
+from tools import html_page, notebooks
 from tools.build_book import MATHJAX_KEPT
 from tools.material import Material, MissingMaterial
 
@@ -43,25 +44,11 @@ ASK = re.compile(r"\{\{([\w-]+\??)((?::[^{}]*)?)\}\}")
 FIGURE = re.compile(r"^!\[(.*)\]\(fig:([\w-]+)\)$", re.MULTILINE)
 TOGETHER = re.compile(r'(<span class="math">[^<]*</span>)([.,;:!?)]+)')  # no line begins with a full stop
 KINDS = ("Question", "Answer", "Demo")
-PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
+HEAD = """\
 <link rel="stylesheet" href="deck.css">
-<script>window.MathJax = {{options: {{enableMenu: false}}, chtml: {{matchFontHeight: false, scale: 1.08}}}}</script>
+<script>window.MathJax = {options: {enableMenu: false}, chtml: {matchFontHeight: false, scale: 1.08}}</script>
 <script defer src="mathjax/tex-chtml.js"></script>
 <script defer src="deck.js"></script>
-</head>
-<body>
-<main id="deck">
-{slides}
-</main>
-</body>
-</html>
 """
 SLIDE = """\
 <div class="frame"><section class="slide {kind}" aria-roledescription="slide" aria-label="Slide {number}">
@@ -112,6 +99,8 @@ class Deck:
                 return format(material.number(rest[0], rest[1]), ":".join(rest[2:]))
             if name == "chapter":
                 return material.chapter(rest[0])
+            if name == "no":
+                return str(material.page(rest[0]).number)
             if name == "goals":
                 return material.goals(rest[0])
             if name == "cell":
@@ -196,7 +185,7 @@ class Deck:
                     chapter=self.markdown.renderInline(chapter),
                 )
             )
-        return PAGE.format(title=html.escape(title), slides="".join(slides))
+        return html_page.page(title, f'<main id="deck">\n{"".join(slides)}\n</main>', HEAD)
 
 
 def copy_mathjax(folder: Path) -> None:

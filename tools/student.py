@@ -16,13 +16,14 @@ import sys
 from pathlib import Path
 
 import nbformat
+from ddmip_book.chapters import ContentsError, name_of
 from ddmip_book.checks.core import Check
 from ddmip_book.checks.report import by_chapter, check_of
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from tools.notebooks import BUILD, ROOT, ChapterError, chapters
+from tools.notebooks import BUILD, ROOT, ChapterError, chosen
 from tools.plain_markdown import numbers, plain_markdown
 
 OUTPUT = BUILD / "course" / "student"
@@ -129,8 +130,8 @@ def student_copy(path: Path) -> NotebookNode:
         if figure := cell.metadata.get("mystnb", {}).get("figure"):
             caption = f"*{numbers()[figure['name']]}.* {plain_markdown(figure['caption'])}"
             cells.append(new_markdown_cell(caption, id=f"{cell.id}-caption"[-64:]))
-    if path.stem in by_chapter():
-        cells.append(new_code_cell(f'progress("{path.stem}")', id="self-check-progress"))
+    if (name := name_of(path)) in by_chapter():
+        cells.append(new_code_cell(f'progress("{name}")', id="self-check-progress"))
     notebook.cells = cells
     return notebook
 
@@ -179,15 +180,15 @@ def refresh_lines(paths: list[Path], only_look: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write copies of the chapters for students.")
-    parser.add_argument("chapters", nargs="*", help="names without suffix; all of them if none is given")
+    parser.add_argument("chapters", nargs="*", help="names without number; all of them if none is given")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     parser.add_argument("--lines", action="store_true", help="put the lines on self-checks into the book itself")
     parser.add_argument("--check", action="store_true", help="with --lines: change nothing, fail where one is stale")
     arguments = parser.parse_args()
-    known = {path.stem: path for path in chapters()}
-    if unknown := sorted(set(arguments.chapters) - set(known)):
-        parser.error(f"no such chapter: {', '.join(unknown)}. There are: {', '.join(known)}.")
-    paths = [known[name] for name in arguments.chapters or known]
+    try:
+        paths = chosen(arguments.chapters)
+    except ContentsError as error:
+        parser.error(str(error))
     if arguments.lines:
         stale = refresh_lines(paths, arguments.check)
         if stale and arguments.check:

@@ -1,8 +1,7 @@
 """The exact baseline: every ReLU of every sample written into one MILP by PySCIPOpt-ML, solved by SCIP."""
 
-from __future__ import annotations
-
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,21 @@ from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
 from ..bounds.flattening import flat_layers, interval_bounds
-from ..model.incumbent import Incumbent
-from ..model.instance import Compiled, InputMap
-from ..model.labels import MARGIN, tie_class
-from ..model.problem import NeuralMIP, check_call
+from ..model.incumbent import Incumbent, Visit
+from ..model.instance import InputMap, Instance
+from ..model.labels import MARGIN
+from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, fix, matrix_of, set_time_limit, solution_values
 from ..model.solution import Solution
-from .scip_run import EPSILON, exact_solution, optimise, set_numerics
+from ..model.solver import begin
+from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics
 
-FORMULATIONS = ("bigm", "sos")
+FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
 UNITS_PER_CHUNK = 2000
 """About so many units are embedded between two looks at the clock."""
 
 
+@dataclass(frozen=True)
 class BigM:
     r"""The exact model. A ReLU $s = \max(0, h)$ with $l \le h \le u$, $l < 0 < u$, becomes
 
@@ -49,39 +50,46 @@ class BigM:
     ('optimal', 0.5, 0.5)
     """
 
-    def __init__(self, formulation: str = "bigm", margin: float = MARGIN, feastol: float = 1e-6,
-                 epsilon: float = EPSILON, aggregate: bool = False) -> None:  # fmt: skip
-        if formulation not in FORMULATIONS:
-            raise ValueError(f"formulation={formulation!r} is unknown; choose 'bigm' or 'sos'.")
-        if not margin >= 0:
-            raise ValueError(f"margin={margin} must not be negative.")
-        if not 0 < feastol <= 1e-3:
-            raise ValueError(f"feastol={feastol} must lie in (0, 1e-3]: it is SCIP's tolerance on rows.")
-        if not 0 < epsilon <= feastol:
-            raise ValueError(f"epsilon={epsilon} must lie in (0, feastol]: numbers closer than this are equal to SCIP.")
-        self.formulation = formulation
-        self.margin = margin
-        self.feastol = feastol
-        self.epsilon = epsilon
-        self.aggregate = aggregate
-        self.method = {"bigm": "exact model, Big-M", "sos": "exact model, SOS1"}[formulation]
+    formulation: str = "bigm"
+    margin: float = MARGIN
+    feastol: float = 1e-6
+    epsilon: float = EPSILON
+    aggregate: bool = False
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def __post_init__(self) -> None:
+        if self.formulation not in FORMULATIONS:
+            raise ValueError(f"formulation={self.formulation!r} is unknown; choose 'bigm' or 'sos'.")
+        if not self.margin >= 0:
+            raise ValueError(f"margin={self.margin} must not be negative.")
+        if not 0 < self.feastol <= 1e-3:
+            raise ValueError(f"feastol={self.feastol} must lie in (0, 1e-3]: it is SCIP's tolerance on rows.")
+        if not 0 < self.epsilon <= self.feastol:
+            raise ValueError(
+                f"epsilon={self.epsilon} must lie in (0, feastol]: numbers closer than this are equal to SCIP."
+            )
+
+    @property
+    def method(self) -> str:
+        return f"exact model, {FORMULATIONS[self.formulation]}"
+
+    @property
+    def numerics(self) -> Numerics:
+        return Numerics(self.feastol, self.epsilon, self.aggregate)
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the exact model and let SCIP work on it until the time limit."""
-        began = time.perf_counter()
-        check_call(problem, time_limit, seed)
-        deadline = began + time_limit
-        compiled = Compiled(problem.model, problem.predictors)
-        flat = [flat_layers(p.net, p.inputs.shape[1]) for p in compiled.predictors]
-        incumbent = Incumbent(compiled, began)
+        begun = begin(problem, time_limit, seed, visit)
+        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        flat = [flat_layers(p.net, p.inputs.shape[1]) for p in instance.predictors]
+        incumbent = begun.incumbent()
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
-        incumbent.consider_start(problem.start, time_limit)
         model = copy_model(problem.model, seed)
         variables = model.getVars()
-        built = self._embed(model, variables, compiled, flat, deadline)
+        built = self._embed(model, variables, instance, flat, deadline)
         details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
-        classes = any(p.kind == "classification" for p in compiled.predictors)
+        classes = any(p.gives_class for p in instance.predictors)
         if classes:
             details["margin"] = self.margin
         if not built:
@@ -89,21 +97,21 @@ class BigM:
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(model, variables, incumbent, deadline)
         restricted = classes and self.margin > 0
-        own, numerics = matrix_of(variables), (self.feastol, self.epsilon, self.aggregate)
-        again = optimise(model, own, incumbent, deadline, self.method, progress, *numerics, restricted)
-        details["asked_again"] = again
+        details["asked_again"] = optimise(
+            model, matrix_of(variables), incumbent, deadline, self.method, progress, self.numerics, restricted
+        )
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
         return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted)
 
     def _embed(
-        self, model: Model, variables: list[Any], compiled: Compiled, flat: list[list[nn.Module]], deadline: float
+        self, model: Model, variables: list[Any], instance: Instance, flat: list[list[nn.Module]], deadline: float
     ) -> bool:
         """Write every network into `model`, a few samples at a time; False where the time ran out."""
-        for number, (where, layers) in enumerate(zip(compiled.maps, flat, strict=True)):
+        for number, (where, layers) in enumerate(zip(instance.maps, flat, strict=True)):
             inputs = self._input_variables(model, variables, where)
-            ranges = interval_bounds(layers, where.at(compiled.snapshot.lower), where.at(compiled.snapshot.upper))
-            targets = self._targets(model, compiled, number, variables, ranges)
+            ranges = interval_bounds(layers, where.at(instance.milp.lower), where.at(instance.milp.upper))
+            targets = self._targets(model, instance, number, variables, ranges)
             units = sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
             rows = max(1, UNITS_PER_CHUNK // units)
             for first in range(0, len(inputs), rows):
@@ -130,15 +138,15 @@ class BigM:
         return grid
 
     def _targets(
-        self, model: Model, compiled: Compiled, number: int, variables: list[Any], ends: tuple[np.ndarray, np.ndarray]
+        self, model: Model, instance: Instance, number: int, variables: list[Any], ends: tuple[np.ndarray, np.ndarray]
     ) -> np.ndarray:
         """The variables that the last layer of a network feeds: its outputs, or logits tied to its classes."""
-        targets = np.array(variables, dtype=object)[compiled.maps[number].output]
-        if compiled.predictors[number].kind == "regression":
-            return targets
-        for cell, at in np.ndenumerate(compiled.maps[number].output):
+        targets = np.array(variables, dtype=object)[instance.maps[number].output]
+        for cell, at in np.ndenumerate(instance.maps[number].output):
             low, high = (float(end[cell]) for end in ends)
-            targets[cell] = tie_class(model, variables[at], compiled, int(at), low, high, self.margin)
+            targets[cell] = instance.predictors[number].carrier(
+                model, variables[at], instance.milp, int(at), (low, high), self.margin
+            )
         return targets
 
     def _give_start(self, model: Model, variables: list[Any], incumbent: Incumbent, deadline: float) -> None:
@@ -146,13 +154,13 @@ class BigM:
         if incumbent.values is None:
             return
         twin = copy_model(model)
-        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.compiled.maps]))
+        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.instance.maps]))
         own, place = twin.getVars(), {v.ptr(): i for i, v in enumerate(model.getVars())}
         fixed = np.full(len(own), np.nan)
         fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
         fix(twin, own, fixed)
         set_time_limit(twin, deadline - time.perf_counter())
-        set_numerics(twin, self.feastol, self.epsilon, self.aggregate)
+        set_numerics(twin, self.numerics)
         twin.setParam("limits/solutions", 1)
         twin.optimize()
         if twin.getNSols() == 0:

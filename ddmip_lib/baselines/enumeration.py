@@ -1,24 +1,24 @@
 """Exact and cheap where a network meets few points: tabulate it, and let SCIP choose among the entries."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
-from ..model.incumbent import Incumbent
-from ..model.instance import Compiled, InputMap
+from ..model.incumbent import Visit
+from ..model.instance import InputMap
 from ..model.predictor import Predictor
-from ..model.problem import NeuralMIP, check_call
-from ..model.scip import Snapshot, copy_model, matrix_of
+from ..model.problem import NeuralMIP
+from ..model.scip import MILP, copy_model, matrix_of
 from ..model.solution import Solution
+from ..model.solver import begin
 from ..model.verification import TOLERANCE
-from .scip_run import exact_solution, optimise
+from .scip_run import Numerics, exact_solution, optimise
 
 FEASTOL = 1e-9
 """So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
@@ -27,6 +27,7 @@ Key = tuple[int, ...]
 """The unfixed variables of one network row, by their number in the model."""
 
 
+@dataclass(frozen=True)
 class Enumeration:
     r"""The exact MILP of a problem whose unfixed network inputs are integer and take few values in each row.
 
@@ -50,44 +51,43 @@ class Enumeration:
     ('optimal', 2.25, 6)
     """
 
-    method = "enumeration"
+    max_values: int = 64
+    method: ClassVar[str] = "enumeration"
 
-    def __init__(self, max_values: int = 64) -> None:
-        if max_values < 1:
-            raise ValueError(f"max_values={max_values} must be at least 1.")
-        self.max_values = max_values
+    def __post_init__(self) -> None:
+        if self.max_values < 1:
+            raise ValueError(f"max_values={self.max_values} must be at least 1.")
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks and let SCIP work on the MILP until the time limit."""
-        began = time.perf_counter()
-        check_call(problem, time_limit, seed)
-        compiled = Compiled(problem.model, problem.predictors)
-        tables = [[self._table(compiled.snapshot, row) for row in where.index] for where in compiled.maps]
-        incumbent = Incumbent(compiled, began)
+        begun = begin(problem, time_limit, seed, visit)
+        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        tables = [[self._table(instance.milp, row) for row in where.index] for where in instance.maps]
+        incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
         if any(not len(values) for rows in tables for _, values in rows):  # no integer between the bounds
             return exact_solution(self.method, incumbent, "infeasible", None, details)
         incumbent.consider_start(problem.start, time_limit)
-        deadline = began + time_limit
         for feastol in (FEASTOL, TOLERANCE):  # what only the strict tolerance forbids is not infeasible
             model = copy_model(problem.model, seed)
             variables = model.getVars()
             choices: dict[Key, list[Any]] = {}
             details["evaluations"] = 0
-            for cells in zip(compiled.predictors, compiled.maps, tables, strict=True):
+            for cells in zip(instance.predictors, instance.maps, tables, strict=True):
                 if time.perf_counter() >= deadline:
                     return exact_solution(self.method, incumbent, "timelimit", None, details)
-                details["evaluations"] += _tabulate(model, variables, compiled.snapshot, choices, *cells)
+                details["evaluations"] += _tabulate(model, variables, instance.milp, choices, *cells)
             details["build_seconds"] = time.perf_counter() - began
-            optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, feastol)
+            optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, Numerics(feastol))
             details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
             if model.getStatus() != "infeasible":
                 break
         return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details)
 
-    def _table(self, s: Snapshot, row: np.ndarray) -> tuple[Key, np.ndarray]:
+    def _table(self, s: MILP, row: np.ndarray) -> tuple[Key, np.ndarray]:
         """The unfixed variables of a network row and all combinations of their values, after checking both."""
         key = tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
         for at in key:
@@ -110,7 +110,7 @@ class Enumeration:
 def _tabulate(
     model: Model,
     variables: list[Any],
-    s: Snapshot,
+    s: MILP,
     choices: dict[Key, list[Any]],
     predictor: Predictor,
     where: InputMap,

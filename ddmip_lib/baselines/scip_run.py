@@ -1,9 +1,7 @@
 """What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
 
-from __future__ import annotations
-
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyscipopt import SCIP_EVENTTYPE, Model
 from tqdm.auto import tqdm
@@ -15,13 +13,22 @@ from ..model.solution import Solution
 
 EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
-then calls feasible models infeasible and wrong points optimal (chapter 16)."""
+then calls feasible models infeasible and wrong points optimal (the chapter on E5 shows it)."""
 
 
-def set_numerics(model: Model, feastol: float, epsilon: float, aggregate: bool) -> None:
-    """Tolerances, and whether presolving may replace variables by sums of others, layer into layer."""
-    numerics = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
-    model.setParams({f"numerics/{name}": value for name, value in numerics.items()})
+class Numerics(NamedTuple):
+    """What SCIP takes for equal, and whether presolving may replace variables by sums of others, layer into layer."""
+
+    feastol: float
+    epsilon: float = EPSILON
+    aggregate: bool = False
+
+
+def set_numerics(model: Model, numerics: Numerics) -> None:
+    """Tolerances and presolving of an exact model."""
+    feastol, epsilon, aggregate = numerics
+    values = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
+    model.setParams({f"numerics/{name}": value for name, value in values.items()})
     model.setParams({f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")})
 
 
@@ -32,9 +39,7 @@ def optimise(
     deadline: float,
     method: str,
     progress: bool,
-    feastol: float,
-    epsilon: float = EPSILON,
-    aggregate: bool = False,
+    numerics: Numerics,
     restricted: bool = False,
 ) -> bool:
     """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
@@ -42,7 +47,7 @@ def optimise(
     An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
     it was.
     """
-    set_numerics(model, feastol, epsilon, aggregate)
+    set_numerics(model, numerics)
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 
         def on_incumbent(scip: Model, _: Any) -> None:
@@ -60,7 +65,7 @@ def optimise(
                 incumbent.consider(solution_values(model, variables))
 
         ask()
-        best, sign = incumbent.objective, incumbent.compiled.snapshot.sign
+        best, sign = incumbent.objective, incumbent.instance.milp.sign
         ask_again = at_odds(model.getStatus(), model.getDualbound(), best, sign, restricted)
         if ask_again:
             model.freeTransform()
@@ -107,7 +112,7 @@ def exact_solution(
             status = "no_solution_found"
         known = None if restricted or status == "infeasible" else bound
         return Solution(status, method, bound=known, seconds=seconds, details=details)
-    gap, slack = _gap(best, bound, incumbent.compiled.snapshot.sign)
+    gap, slack = _gap(best, bound, incumbent.instance.milp.sign)
     if gap < -slack:  # a logit inside the margin beat the model's bound, or SCIP cut off a point
         bound = None
     if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):

@@ -1,8 +1,7 @@
 """The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
 
-from __future__ import annotations
-
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,19 @@ import torch
 from tqdm.auto import tqdm
 
 from ..errors import ProblemError
-from ..model.incumbent import Incumbent
-from ..model.instance import Compiled
-from ..model.problem import NeuralMIP, check_call
+from ..model.incumbent import Visit
+from ..model.instance import Instance
+from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
+from ..model.solver import begin
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
 OPTIMISERS = {"gradient": torch.optim.SGD, "adam": torch.optim.Adam}
 
 
+@dataclass(frozen=True)
 class SingleStepGradient:
     r"""Projected gradient steps on the penalised relaxation, all variables in one vector $v$, the outputs in it
     overwritten by $\hat y$ (the network, or the sigmoid of its logit for a class):
@@ -51,40 +52,37 @@ class SingleStepGradient:
     1.5
     """
 
-    def __init__(
-        self,
-        repaired: bool = True,
-        steps: int = 100,
-        learning_rate: float = 0.01,
-        decay: float = 0.01,
-        penalty: float = 50.0,
-        optimiser: str | None = None,
-    ) -> None:
-        positive = 0 < learning_rate < np.inf and 0 < penalty < np.inf and 0 <= decay < np.inf
-        if int(steps) != steps or steps < 1 or not positive:
-            raise ValueError(
-                f"steps={steps} must be a positive integer, learning_rate={learning_rate} and penalty={penalty} "
-                f"positive, decay={decay} not negative."
-            )
-        optimiser = optimiser or ("adam" if repaired else "gradient")
-        if optimiser not in OPTIMISERS:
-            raise ValueError(f"optimiser={optimiser!r} is unknown; choose 'gradient' or 'adam'.")
-        self.repaired, self.steps, self.optimiser = repaired, int(steps), optimiser
-        self.learning_rate, self.decay, self.penalty = learning_rate, decay, penalty
-        self.method = f"single-step gradient, {'repaired' if repaired else 'as printed'}"
+    repaired: bool = True
+    steps: int = 100
+    learning_rate: float = 0.01
+    decay: float = 0.01
+    penalty: float = 50.0
+    optimiser: str | None = None
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def __post_init__(self) -> None:
+        positive = 0 < self.learning_rate < np.inf and 0 < self.penalty < np.inf and 0 <= self.decay < np.inf
+        if int(self.steps) != self.steps or self.steps < 1 or not positive:
+            raise ValueError(
+                f"steps={self.steps} must be a positive integer, learning_rate={self.learning_rate} and "
+                f"penalty={self.penalty} positive, decay={self.decay} not negative."
+            )
+        if self.optimiser not in (None, *OPTIMISERS):
+            raise ValueError(f"optimiser={self.optimiser!r} is unknown; choose 'gradient' or 'adam'.")
+
+    @property
+    def method(self) -> str:
+        return f"single-step gradient, {'repaired' if self.repaired else 'as printed'}"
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
-        began = time.perf_counter()
-        deadline = began + time_limit
-        check_call(problem, time_limit, seed)
-        compiled = Compiled(problem.model, problem.predictors)
-        s, relaxation, incumbent = compiled.snapshot, Relaxation(compiled), Incumbent(compiled, began)
-        if self.repaired:
-            incumbent.consider_start(problem.start, time_limit)
+        begun = begin(problem, time_limit, seed, visit)
+        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
         point = v.detach().numpy()  # v itself: the same memory
-        optimiser = OPTIMISERS[self.optimiser]([v], lr=self.learning_rate)
+        chosen = self.optimiser or ("adam" if self.repaired else "gradient")
+        optimiser = OPTIMISERS[chosen]([v], lr=self.learning_rate)
         best, claimed, t, p = np.inf, None, 0, np.inf
         with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
             while t < self.steps and time.perf_counter() < deadline:
@@ -101,13 +99,13 @@ class SingleStepGradient:
                 elif self.repaired:
                     incumbent.consider(relaxation.repair(point))
                 elif p <= ZERO and relaxation.own_cost @ point < best:
-                    best, claimed = relaxation.own_cost @ point, compiled.rounded(point)
+                    best, claimed = relaxation.own_cost @ point, instance.rounded(point)
                 bar.update(1)
                 bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
             details["claimed_objective"] = float(s.sign * best + s.offset)
-            details["claimed_values"] = compiled.with_outputs(claimed)
+            details["claimed_values"] = instance.with_outputs(claimed)
             details["claimed_feasible"] = incumbent.consider(claimed).feasible
         status = "iteration_limit" if t == self.steps else "time_limit"
         if incumbent.values is None and t == self.steps:
@@ -120,16 +118,16 @@ class SingleStepGradient:
 class Relaxation:
     """Every variable relaxed to its interval, outputs computed, rows as violations; and the way back to the rows."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        s, self.compiled, outputs = compiled.snapshot, compiled, compiled.is_output
+    def __init__(self, instance: Instance) -> None:
+        s, self.instance, outputs = instance.milp, instance, instance.is_output
         if s.others:
             raise ProblemError(
                 f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows, or use BigM."
             )
         self.cost, self.own_cost = s.sign * s.cost, np.where(outputs, 0.0, s.sign * s.cost)
         self.is_class = np.zeros(s.n_variables, dtype=bool)
-        for predictor, m in zip(compiled.predictors, compiled.maps, strict=True):
-            self.is_class[m.output] = predictor.kind == "classification"
+        for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+            self.is_class[m.output] = predictor.gives_class
         # bounds of outputs are rows like any other: no step can project on them
         self.rows = sp.vstack([s.rows, sp.identity(s.n_variables, format="csr")[outputs]]).tocsr()
         self.lower = np.concatenate([s.row_lower, s.lower[outputs]])
@@ -141,28 +139,28 @@ class Relaxation:
         self.equal = movable & (s.row_lower == s.row_upper)
         self.between = movable & ~self.equal
         side = ~outputs
-        side[np.concatenate([m.index[m.index >= 0] for m in compiled.maps])] = False
+        side[np.concatenate([m.index[m.index >= 0] for m in instance.maps])] = False
         self.settles = bool(s.cost[side].any()) or s.rows[on_outputs][:, side].nnz > 0
 
     def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
         """The given network inputs, fractional ones too; all else at the point of the box nearest 0."""
-        s = self.compiled.snapshot
+        s = self.instance.milp
         values = np.zeros(s.n_variables)
-        for m, x in zip(self.compiled.maps, inputs or (), strict=False):
-            values[m.index[m.index >= 0]] = x[m.index >= 0]
+        for m, x in zip(self.instance.maps, inputs or (), strict=False):
+            m.put(values, x)
         return np.clip(values, s.lower, s.upper)
 
     def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
         """The penalised objective, its gradient, and the largest violation with true classes instead of sigmoids."""
         outputs = v
-        for predictor, m in zip(self.compiled.predictors, self.compiled.maps, strict=True):
+        for predictor, m in zip(self.instance.predictors, self.instance.maps, strict=True):
             x = torch.where(torch.tensor(m.index >= 0), v[m.index], torch.tensor(m.constant))
             raw = predictor.net(x)
             if not raw.requires_grad:
                 raise ProblemError(
                     "no gradient reaches the network's inputs: remove detach() or no_grad() from its forward()."
                 )
-            y = torch.sigmoid(raw) if predictor.kind == "classification" else raw
+            y = predictor.surrogate(raw)
             outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
         full = outputs.detach().numpy()
         p = self._excess(full)
@@ -182,7 +180,7 @@ class Relaxation:
     def repair(self, v: np.ndarray) -> np.ndarray:
         """Integers rounded, then continuous variables moved to the nearest point of the rows without outputs (a QP);
         where there is no such point nothing moves."""
-        s, free, values = self.compiled.snapshot, self.free, self.compiled.rounded(v)
+        s, free, values = self.instance.milp, self.free, self.instance.rounded(v)
         if not (self.equal | self.between).any():
             return values
         rows, shift = s.rows[:, free], s.rows @ np.where(free, 0.0, values)

@@ -1,7 +1,5 @@
 """CROWN and interval arithmetic: bounds of every node, and linear forms below and above the outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The exact mixed-integer model of a network, with bounds that save binaries."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyscipopt import Model, quicksum

@@ -1,7 +1,5 @@
 """A network as a flat list of layers, for what reads its structure: exact models and bounds."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

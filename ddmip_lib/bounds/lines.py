@@ -1,7 +1,5 @@
 r"""Lines below and above an activation on an interval: $\alpha a + \beta \le g(a) \le \sigma a + \tau$."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Lower slopes by gradient steps (alpha-CROWN), and multipliers for the splits (beta-CROWN)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

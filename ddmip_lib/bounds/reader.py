@@ -1,7 +1,5 @@
 """Any torch module made of affine layers, activations and sums, read into a `Graph` by torch.fx."""
 
-from __future__ import annotations
-
 import copy
 import operator
 from typing import Any, NamedTuple

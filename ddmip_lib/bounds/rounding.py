@@ -14,8 +14,6 @@ Where affine maps were merged, $|W|$ and $|b|$ are the products and sums of the 
 the network as it was written, layer by layer, is covered as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

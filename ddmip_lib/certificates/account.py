@@ -1,7 +1,5 @@
 """The account of a certificate: what is proven and what is known for every row of the table of `Blocks`."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,6 @@ import torch
 
 from ..bounds import Graph
 from ..model.blocks import Blocks
-from ..model.instance import Compiled
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..pricing.oracle import MARGIN, follow, pull_back
@@ -49,8 +46,8 @@ class Account:
         self.solution, self.blocks, self.pi, self.graphs = solution, blocks, pi, graphs
         self.device, self.began = device, began
         self.bar: Any = None
-        self.snapshot = Compiled(problem.model, problem.predictors).snapshot
-        self.kinds = [predictor.kind for predictor in problem.predictors]
+        self.milp = problem.instance().milp
+        self.predictors = problem.predictors
         size = len(blocks.block)
         self.losses: dict[int, Losses] = {}
         self.top, self.possible, self.least, most = (np.zeros(size) for _ in range(4))
@@ -75,7 +72,7 @@ class Account:
         self.update()
 
     def _classes(self, number: int) -> bool:
-        return self.kinds[number] == "classification"
+        return self.predictors[number].gives_class
 
     def _of(self, number: int) -> np.ndarray:
         return np.flatnonzero(self.blocks.predictor == number)
@@ -156,12 +153,12 @@ class Account:
 
     def objective(self, value: float) -> float:
         """A sum of values in the sense of the model."""
-        return float(self.snapshot.offset - self.snapshot.sign * value)
+        return float(self.milp.offset - self.milp.sign * value)
 
     @property
     def whole(self) -> bool:
         """Whether all values are whole numbers."""
-        worths = np.append(self.blocks.worth, self.snapshot.offset)
+        worths = np.append(self.blocks.worth, self.milp.offset)
         return all(self._classes(k) for k in self.graphs) and bool((worths == np.round(worths)).all())
 
     def bound(self) -> float:
@@ -173,9 +170,7 @@ class Account:
     def settled(self) -> bool:
         """Whether the bound meets the objective."""
         objective = self.solution.objective
-        return objective is not None and self.snapshot.sign * (objective - self.bound()) <= 1e-9 * max(
-            1, abs(objective)
-        )
+        return objective is not None and self.milp.sign * (objective - self.bound()) <= 1e-9 * max(1, abs(objective))
 
     def signed(self) -> Solution:
         """The solution with its certificate."""
@@ -195,4 +190,4 @@ class Account:
             seconds=time.perf_counter() - self.began,
             history=tuple((when, self.objective(value)) for when, value in self.history),
         )
-        return with_bound(self.solution, self.bound(), certificate, self.snapshot.sign)
+        return with_bound(self.solution, self.bound(), certificate, self.milp.sign)

@@ -14,8 +14,6 @@ $-q^\top u - \kappa \ge h - r/g$; what the children of a node find out about the
 Forms come with their rounding (`bounds.rounding`); what is added here is pushed in the same way.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

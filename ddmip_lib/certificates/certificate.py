@@ -1,7 +1,5 @@
 """What a certificate says, and how a solution carries it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

@@ -14,8 +14,6 @@ The bound is one for points that keep the capacities exactly: `verify` forgives 
 may exceed the bound by the price of that.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace
@@ -29,9 +27,9 @@ from ..bounds import network_graph
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
-from ..model.instance import Compiled
-from ..model.problem import NeuralMIP, check_call
+from ..model.problem import NeuralMIP
 from ..model.solution import Solution
+from ..model.solver import begin
 from ..pricing.coordination import PriceCoordination
 from .account import Account
 from .certificate import with_bound
@@ -72,8 +70,7 @@ def certify(
     >>> solution.objective <= solution.bound <= 3.0, len(solution.details["certificate"].closed)
     (True, 3)
     """
-    began = time.perf_counter()
-    check_call(problem, time_limit, seed)
+    began = begin(problem, time_limit, seed).began
     if not isinstance(solution, Solution):
         raise TypeError(f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned.")
     if workers is not None and (int(workers) != workers or workers < 1):
@@ -85,11 +82,11 @@ def certify(
         if prices is not None:
             raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
         found = lagrangian_bound(problem, solution, time_limit, seed, progress)
-        return with_bound(solution, found.bound, found, Compiled(problem.model, problem.predictors).snapshot.sign)
+        return with_bound(solution, found.bound, found, problem.instance().milp.sign)
     blocks = problem.blocks
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
     for k, graph in graphs.items():
-        if problem.predictors[k].kind == "classification":
+        if problem.predictors[k].gives_class:
             graphs[k] = graph.before_relu()
     if prices is None and time_limit <= 0:
         prices = np.zeros_like(blocks.capacities)

@@ -1,7 +1,5 @@
 """A ball that is known to hold nothing of interest behind a plane."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -17,22 +17,21 @@ $y = 0 \Rightarrow A_l x + b_l \le 0$. Then the box of the inputs is split, the 
 `relaxation` says how solver tolerances and rounding are accounted for.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from ddmip_book.examples.input_search import Search
 
 from ..bounds import Bounds, crown
 from ..errors import ProblemError
-from ..model.problem import NeuralMIP, check_call
+from ..model.problem import NeuralMIP
 from ..model.solution import Solution
+from ..model.solver import begin
 from .certificate import CROSSED
-from .relaxation import Relaxation, best_multipliers, coupled_inputs, form_below, output_cost, read_problem, whole_box
+from .input_search import Search
+from .relaxation import Relaxation, best_multipliers, form_below, output_cost, read_problem, whole_box
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +94,7 @@ def lagrangian_bound(
     >>> found.status, round(found.bound, 5), found.objective
     ('closed', 0.5, 0.5)
     """
-    began = time.perf_counter()
-    check_call(problem, time_limit, seed)
+    began = begin(problem, time_limit, seed).began
     search = Search(problem, solution, began, began + time_limit, seed)
     status = "time_limit"
     try:
@@ -104,7 +102,7 @@ def lagrangian_bound(
             status = search.run(progress)
     except KeyboardInterrupt:
         status = "interrupted"
-    sign, best = search.compiled.snapshot.sign, search.best
+    sign, best = search.instance.milp.sign, search.best
     low = search.bound()
     status = "infeasible" if low == np.inf else status
     if best is not None:
@@ -144,22 +142,21 @@ def dual_value(
     >>> [round(dual_value(problem, lam), 3) for lam in ([0, 0], crown_multipliers(problem))]
     [-3.0, -0.75]
     """
-    compiled, graphs = read_problem(problem)
-    s, inputs, weight = compiled.snapshot, coupled_inputs(compiled), output_cost(compiled)
-    outputs = np.concatenate([m.output.ravel() for m in compiled.maps])
+    instance, graphs = read_problem(problem)
+    s, inputs, outputs, weight = instance.milp, instance.free_inputs, instance.outputs, output_cost(instance)
     lam = np.asarray(multipliers, dtype=float).ravel()
-    if lam.size == inputs.size + outputs.size and all(p.kind == "regression" for p in compiled.predictors):
+    if lam.size == inputs.size + outputs.size and not any(p.gives_class for p in instance.predictors):
         weight = lam[inputs.size :]
     elif lam.size != inputs.size:
         raise ProblemError(f"got {lam.size} multipliers, but {inputs.size} unfixed variables enter the networks.")
     if not np.isfinite(lam).all():
         raise ProblemError("the multipliers contain NaN or infinity.")
-    rows = whole_box(compiled, graphs, bounds)
-    slope, constant = form_below(compiled, rows, weight)
+    rows = whole_box(instance, graphs, bounds)
+    slope, constant = form_below(instance, rows, weight)
     cost = s.sign * s.cost
     cost[inputs] -= lam[: inputs.size]
     cost[outputs] -= weight
-    relaxation = Relaxation(compiled)
+    relaxation = Relaxation(instance)
     for place, row in rows.items():
         relaxation.limit(place, row)
     first = relaxation.solve(cost, time_limit).bound
@@ -176,5 +173,5 @@ def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
     >>> crown_multipliers(hand_sized())
     array([0.25, 4.25])
     """
-    compiled, graphs = read_problem(problem)
-    return best_multipliers(compiled, whole_box(compiled, graphs, crown))
+    instance, graphs = read_problem(problem)
+    return best_multipliers(instance, whole_box(instance, graphs, crown))

@@ -8,8 +8,6 @@ everywhere else, so the tolerances of the solver of linear programs do not matte
 count as split: their sign is known there.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ The children are plain commands, not copies of this process, so a script that ca
 main part. What they send is valid at any time; the last report counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

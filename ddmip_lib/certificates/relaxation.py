@@ -9,8 +9,6 @@ presolving took rows this close to each other for equal and cut off optima, so d
 Infeasible is what is so with the tolerance of `NeuralMIP.verify`, too.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,7 +18,7 @@ import torch
 from pyscipopt import quicksum
 
 from ..bounds import Bounds, Box, Graph, network_graph
-from ..model.instance import Compiled
+from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, matrix_of, set_time_limit, solution_values
 from ..model.verification import TOLERANCE
@@ -60,16 +58,16 @@ class Solved(NamedTuple):
 class Relaxation:
     """A copy of the user's model, which takes linear forms in place of the networks, on one box after the other."""
 
-    def __init__(self, compiled: Compiled, seed: int = 0) -> None:
-        self.compiled = compiled
-        self.model = copy_model(compiled.model, seed)
+    def __init__(self, instance: Instance, seed: int = 0) -> None:
+        self.instance = instance
+        self.model = copy_model(instance.model, seed)
         for kind in ("strong", "weak"):  # on rows this close to each other, dual presolving has cut off optima
             self.model.setParam(f"misc/allow{kind}dualreds", False)
         self.variables = self.model.getVars()
         self.all = matrix_of(self.variables)
-        self.moving = np.unique([at for m in compiled.maps for at in (*m.index[m.index >= 0], *m.output.flat)])
+        self.moving = np.unique([at for m in instance.maps for at in (*m.index[m.index >= 0], *m.output.flat)])
         self.added: list[Any] = []
-        self.reset(compiled.snapshot.lower, compiled.snapshot.upper)
+        self.reset(instance.milp.lower, instance.milp.upper)
 
     def reset(self, lower: np.ndarray, upper: np.ndarray) -> None:
         """Forget all forms; the box of network inputs and outputs is this one."""
@@ -86,9 +84,9 @@ class Relaxation:
 
     def limit(self, place: Place, row: Row) -> None:
         """Keep the outputs of one network row in their range, pushed outward; `empty` where the user's forbids it."""
-        predictor, s = self.compiled.predictors[place[0]], self.compiled.snapshot
-        for at, low, high in zip(self.compiled.maps[place[0]].output[place[1]], row.low, row.high, strict=True):
-            if predictor.kind == "classification":
+        predictor, s = self.instance.predictors[place[0]], self.instance.milp
+        for at, low, high in zip(self.instance.maps[place[0]].output[place[1]], row.low, row.high, strict=True):
+            if predictor.gives_class:
                 low, high = float(low > 0), float(high > 0)
             else:
                 low, high = low - TOLERANCE * (1 + abs(low)), high + TOLERANCE * (1 + abs(high))
@@ -100,7 +98,7 @@ class Relaxation:
 
     def add(self, place: Place, form: Form) -> None:
         """The forms of one network row as rows on its outputs."""
-        where, kind = self.compiled.maps[place[0]], self.compiled.predictors[place[0]].kind
+        where, gives_class = self.instance.maps[place[0]], self.instance.predictors[place[0]].gives_class
         index, constants = where.index[place[1]], where.constant[place[1]]
         free = index >= 0
         low, high = (np.where(free, end[index], constants) for end in (self.lower, self.upper))
@@ -114,7 +112,7 @@ class Relaxation:
                 room = ROOM * (1 + np.abs(a) @ size + abs(b))
                 constant = b + a[~free] @ constants[~free] - side * room
                 terms = quicksum(float(c) * self.variables[i] for c, i in zip(a[free], index[free], strict=True) if c)
-                if kind == "regression":
+                if not gives_class:
                     self.added.append(self.model.addCons(side * (y - terms) >= side * constant))
                     continue
                 # farthest that the form is on the wrong side of 0 on the box: it may be so only if y allows it
@@ -127,7 +125,7 @@ class Relaxation:
         """Minimise `cost`, with the user's constant; what SCIP calls infeasible must be so with our tolerance, too."""
         if self.empty:
             return Solved(np.inf, None, "infeasible")
-        s, model = self.compiled.snapshot, self.model
+        s, model = self.instance.milp, self.model
         model.setObjective(quicksum(float(cost[i]) * self.variables[i] for i in np.flatnonzero(cost)), "minimize")
         began = time.perf_counter()
         for feastol in (FEASTOL, TOLERANCE):
@@ -150,12 +148,12 @@ class Relaxation:
         return Solved(bound - SLACK * max(1.0, abs(bound), terms), values, status)
 
 
-def read_problem(problem: NeuralMIP) -> tuple[Compiled, list[Graph]]:
+def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
     """A problem as arrays and its networks as graphs; layers that have no bounds are refused by name."""
     if not isinstance(problem, NeuralMIP):
         raise TypeError(f"a bound needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
     graphs = [network_graph(p.net, p.inputs.shape[1]) for p in problem.predictors]
-    return Compiled(problem.model, problem.predictors), graphs
+    return problem.instance(), graphs
 
 
 def rows_of(found: Bounds) -> list[Row]:
@@ -164,27 +162,27 @@ def rows_of(found: Bounds) -> list[Row]:
     return [Row(low, high, (Form(*form),)) for low, high, *form in zip(*(x.numpy() for x in parts), strict=True)]
 
 
-def whole_box(compiled: Compiled, graphs: list[Graph], bounds: Callable[..., Bounds]) -> dict[Place, Row]:
+def whole_box(instance: Instance, graphs: list[Graph], bounds: Callable[..., Bounds]) -> dict[Place, Row]:
     """Every network row on the box of its inputs."""
     rows: dict[Place, Row] = {}
-    for t, (graph, m) in enumerate(zip(graphs, compiled.maps, strict=True)):
-        ends = (torch.tensor(m.at(end)) for end in (compiled.snapshot.lower, compiled.snapshot.upper))
+    for t, (graph, m) in enumerate(zip(graphs, instance.maps, strict=True)):
+        ends = (torch.tensor(m.at(end)) for end in (instance.milp.lower, instance.milp.upper))
         found = bounds(graph, Box(*ends))
         rows |= {(t, r): row for r, row in enumerate(rows_of(found))}
     return rows
 
 
-def form_below(compiled: Compiled, rows: dict[Place, Row], weight: np.ndarray) -> tuple[np.ndarray, float]:
+def form_below(instance: Instance, rows: dict[Place, Row], weight: np.ndarray) -> tuple[np.ndarray, float]:
     r"""$A^\top v + b$ below the weighted sum of all outputs, in all variables; those that are fixed count in b."""
-    s = compiled.snapshot
+    s = instance.milp
     slope, constant, start = np.zeros(s.n_variables), 0.0, 0
     for (t, r), row in rows.items():
-        m, form = compiled.maps[t], row.forms[0]
+        m, form = instance.maps[t], row.forms[0]
         index, q = m.index[r], len(row.low)
         ends = [np.where(index >= 0, end[index], m.constant[r]) for end in (s.lower, s.upper)]
         for k, w in enumerate(weight[start : start + q]):
             a, b = (form.below[k], form.below_constant[k]) if w > 0 else (form.above[k], form.above_constant[k])
-            if compiled.predictors[t].kind == "classification":
+            if instance.predictors[t].gives_class:
                 a, b = _class_form(a, b, ends, above=w <= 0)
             fixed = (index < 0) | (ends[0] == ends[1])
             np.add.at(slope, index[~fixed], w * a[~fixed])
@@ -204,20 +202,12 @@ def _class_form(a: np.ndarray, b: float, ends: list[np.ndarray], above: bool) ->
     return (a / high, b / high) if high > -low else (0 * a, 0.0)
 
 
-def output_cost(compiled: Compiled) -> np.ndarray:
+def output_cost(instance: Instance) -> np.ndarray:
     """Cost of every output, as a minimisation."""
-    s = compiled.snapshot
-    return s.sign * s.cost[np.concatenate([m.output.ravel() for m in compiled.maps])]
+    s = instance.milp
+    return s.sign * s.cost[instance.outputs]
 
 
-def best_multipliers(compiled: Compiled, rows: dict[Place, Row]) -> np.ndarray:
+def best_multipliers(instance: Instance, rows: dict[Place, Row]) -> np.ndarray:
     r"""$-A$ for the first form of every network row."""
-    return -form_below(compiled, rows, output_cost(compiled))[0][coupled_inputs(compiled)]
-
-
-def coupled_inputs(compiled: Compiled) -> np.ndarray:
-    """The distinct unfixed variables that enter networks, in the order of the networks' inputs."""
-    entering = np.concatenate([m.index[m.index >= 0] for m in compiled.maps])
-    _, first = np.unique(entering, return_index=True)
-    entering = entering[np.sort(first)]
-    return entering[compiled.snapshot.lower[entering] < compiled.snapshot.upper[entering]]
+    return -form_below(instance, rows, output_cost(instance))[0][instance.free_inputs]

@@ -1,7 +1,5 @@
 """Branch and bound on the units of a network, for many rows at once, in balls that grow."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,14 +1,11 @@
 """Algorithm 1 of the paper: the split, its two blocks, multipliers, penalties, stopping."""
 
+from .barrier import LogBarrier
+from .nn_block import NNBlock
 from .penalty import DescentTest, Fixed, IncreaseOnStagnation, Penalty, PenaltyRule, Progress, ResidualBalancing, Sweeps
+from .pgd import PGD
+from .solver import DualDecomposition
+from .state import Trace
 
-__all__ = [
-    "DescentTest",
-    "Fixed",
-    "IncreaseOnStagnation",
-    "Penalty",
-    "PenaltyRule",
-    "Progress",
-    "ResidualBalancing",
-    "Sweeps",
-]
+__all__ = ["PGD", "DescentTest", "DualDecomposition", "Fixed", "IncreaseOnStagnation", "LogBarrier", "NNBlock",
+           "Penalty", "PenaltyRule", "Progress", "ResidualBalancing", "Sweeps", "Trace"]  # fmt: skip

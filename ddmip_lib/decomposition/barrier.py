@@ -3,6 +3,8 @@ r"""The NN block by a logarithmic barrier: Newton's method strictly inside the b
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from .interior import CENTRED, Inside, Point, grad, newton_direction
-from .nn_block import NNSubproblem, finite
+from .nn_block import NNBlock, NNSubproblem, finite
 
 KEEP = 0.005
 """Share of each slack that a step leaves: the rest is the fraction to the boundary."""
@@ -21,7 +23,20 @@ TRIES, CUT = 4, 0.2
 NOISE = 1e-14
 
 
-class LogBarrier:
+@dataclass
+class Carried:
+    """What a run carries from call to call."""
+
+    end: float
+    """The mu at which the next call ends."""
+    dual: Tensor = field(default_factory=lambda: torch.zeros(0))
+    failed: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    """Groups for which phase I found no start."""
+    phase_one: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class LogBarrier(NNBlock):
     r"""Newton's method on $\Phi_\mu(u) = \varphi(u) - \mu \sum_j \kappa_j \log s_j(u)$ with $\mu \to 0$.
 
     The slacks $s_j$ are those of both sides of the box, $u_i - l_i$ and $r_i - u_i$, and of the rows, $-h_j(u)$. The
@@ -32,11 +47,11 @@ class LogBarrier:
     A call starts with $\mu$ as large as the step ahead asks for, at most `mu`, and multiplies it by `shrink` (or takes
     $\mu^{1.5}$ if that is less) whenever a group of inputs is near its minimiser. The first call ends at
     $\sqrt{\mu \mu_{final}}$, each later one `shrink` times lower, down to `mu_final`: with the same final $\mu$ for
-    ever u would not reach an x on the boundary. Steps keep 0.5 % of every slack, then satisfy Armijo's rule. Their
-    Hessian has $z_j / s_j$ for the curvature of a side, with dual estimates $z_j$ kept from call to call, or, without
-    `primal_dual`, $\mu\kappa_j / s_j^2$. Rows without a strictly feasible start get one by phase I (min t subject to
-    h <= t); where that fails, and for equalities, the squared hinge of `PGD` stands in, and `phase_one` says so ("ok",
-    "failed" or "no rows").
+    ever (`anneal=False`) u would not reach an x on the boundary. Steps keep 0.5 % of every slack, then satisfy
+    Armijo's rule. Their Hessian has $z_j / s_j$ for the curvature of a side, with dual estimates $z_j$ kept from call
+    to call, or, without `primal_dual`, $\mu\kappa_j / s_j^2$. Rows without a strictly feasible start get one by phase I
+    (min t subject to h <= t); where that fails, and for equalities, the squared hinge of `PGD` stands in, and
+    `phase_one` says so ("ok", "failed" or "no rows").
 
     ``method="lbfgsb"`` hands box and gradient to SciPy's L-BFGS-B, with the barrier for the rows alone.
     `callback(u, mu)` is called after each Newton step, with one mu for each group.
@@ -45,35 +60,44 @@ class LogBarrier:
     LogBarrier(method='newton', mu=0.01, mu_final=1e-08)
     """
 
-    def __init__(
-        self,
-        method: str = "newton",
-        mu: float = 1e-2,
-        mu_final: float = 1e-12,
-        shrink: float = 0.1,
-        steps: int = 10,
-        cg_steps: int = 50,
-        primal_dual: bool = True,
-        callback: Callable[[np.ndarray, np.ndarray], None] | None = None,
-    ) -> None:
-        if method not in ("newton", "lbfgsb"):
-            raise ValueError(f"method={method!r} is unknown; choose 'newton' or 'lbfgsb'.")
-        if not 0 < mu_final <= mu < np.inf:
-            raise ValueError(f"mu={mu}, mu_final={mu_final}: 0 < mu_final <= mu is needed.")
-        if not 0 < shrink < 1:
-            raise ValueError(f"shrink={shrink} must lie between 0 and 1.")
-        if min(steps, cg_steps) < 1:
-            raise ValueError(f"steps={steps}, cg_steps={cg_steps}: at least one of each is needed.")
-        self.method, self.mu, self.mu_final, self.shrink = method, mu, mu_final, shrink
-        self.steps, self.cg_steps, self.primal_dual, self.callback = steps, cg_steps, primal_dual, callback
-        self.phase_one: str | None = None
-        self._end = float(np.sqrt(mu * mu_final))
-        self._dual, self._failed = torch.zeros(0), torch.zeros(0, dtype=torch.bool)
+    method: str = "newton"
+    mu: float = 1e-2
+    mu_final: float = 1e-12
+    shrink: float = 0.1
+    steps: int = 10
+    cg_steps: int = 50
+    primal_dual: bool = True
+    callback: Callable[[np.ndarray, np.ndarray], None] | None = None
+    anneal: bool = True
+    _carried: Carried = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.method not in ("newton", "lbfgsb"):
+            raise ValueError(f"method={self.method!r} is unknown; choose 'newton' or 'lbfgsb'.")
+        if not 0 < self.mu_final <= self.mu < np.inf:
+            raise ValueError(f"mu={self.mu}, mu_final={self.mu_final}: 0 < mu_final <= mu is needed.")
+        if not 0 < self.shrink < 1:
+            raise ValueError(f"shrink={self.shrink} must lie between 0 and 1.")
+        if min(self.steps, self.cg_steps) < 1:
+            raise ValueError(f"steps={self.steps}, cg_steps={self.cg_steps}: at least one of each is needed.")
+        first = float(np.sqrt(self.mu * self.mu_final)) if self.anneal else self.mu_final
+        object.__setattr__(self, "_carried", Carried(first))
+
+    def fresh(self) -> LogBarrier:
+        return replace(self)
+
+    @property
+    def phase_one(self) -> str | None:
+        """How the last call came by a start inside the rows: "ok", "failed" or "no rows"."""
+        return self._carried.phase_one
 
     @property
     def holds_rows(self) -> bool:
-        """Whether rows on outputs are kept by the barrier, with multipliers that no hinge has."""
         return self.phase_one == "ok"
+
+    def remarks(self) -> dict[str, Any]:
+        """The barrier left its rows to the hinge where phase I failed."""
+        return {"phase_one": "failed"} if self.phase_one == "failed" else {}
 
     @classmethod
     def paper(cls, method: str = "newton") -> LogBarrier:
@@ -81,21 +105,20 @@ class LogBarrier:
 
         The paper names no values of mu; these end where the barrier moves u by its tolerance of 1e-4. As many steps
         as Adam takes."""
-        block = cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False)
-        block._end = block.mu_final
-        return block
+        return cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False, anneal=False)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Approximate minimiser of `sub`, started at `u`."""
-        first = not len(self._failed)
+        carried = self._carried
+        first = not len(carried.failed)
         if first:
-            self._failed = torch.zeros(sub.n_groups, dtype=torch.bool)
+            carried.failed = torch.zeros(sub.n_groups, dtype=torch.bool)
         start = interior(torch.tensor(u), sub, 1e-2 if first else 1e-12)
-        rows, self.phase_one = sub.row_has_interior, "no rows"
+        rows, carried.phase_one = sub.row_has_interior, "no rows"
         if rows.any():
             start, inside = self._phase_one(sub, start)
             rows = rows & inside[sub.row_group]
-            self.phase_one = "failed" if self._failed.any() else "ok"
+            carried.phase_one = "failed" if carried.failed.any() else "ok"
         hinged = ~rows
 
         def parts(v: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,20 +131,21 @@ class LogBarrier:
         groups = (sub.group, sub.row_group, sub.n_groups)
         f = Inside(parts, (sub.lower, sub.upper), groups, rows, kappa, sub.rho.inputs)
         end = self._lbfgsb(sub, f, start) if self.method == "lbfgsb" else self._newton(sub, f, start)
-        self._end = max(self.mu_final, self.shrink * self._end)
+        carried.end = max(self.mu_final, self.shrink * carried.end)
         return end.numpy()
 
     def _newton(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
         at = Point(f, u)
-        known = self._dual if len(self._dual) == len(f.kappa) else torch.zeros_like(f.kappa)
+        known = self._carried.dual if len(self._carried.dual) == len(f.kappa) else torch.zeros_like(f.kappa)
         slope = grad(at.values.sum() + known[2 * len(u) :] @ at.h, at.u, twice=False)
         ahead = torch.clamp(u - slope / f.convexity, f.lower, f.upper)
         step = (ahead - u).abs() / (f.upper - f.lower)
         farthest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
-        mu = farthest.square().clamp(self._end, self.mu)
+        mu = farthest.square().clamp(self._carried.end, self.mu)
         dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
-        at, dual = self._follow(sub, at, mu, dual, self._end)
-        self._dual = dual if self.primal_dual else self._dual
+        at, dual = self._follow(sub, at, mu, dual, self._carried.end)
+        if self.primal_dual:
+            self._carried.dual = dual
         return at.u.detach()
 
     def _follow(
@@ -191,7 +215,7 @@ class LogBarrier:
 
         outside = worst(sub.parts(u)[1]) >= 0
         for guess in (u, sub.x, 0.5 * (sub.lower + sub.upper)):
-            todo = outside & ~self._failed
+            todo = outside & ~self._carried.failed
             if not todo.any():
                 break
             v = torch.where(todo[sub.group], interior(guess, sub, 1e-2), u).requires_grad_(True)
@@ -213,7 +237,7 @@ class LogBarrier:
             end = at.u.detach()[:p]
             found = todo & (worst(sub.parts(end)[1]) < 0)
             u, outside = torch.where(found[sub.group], end, u), outside & ~found
-        self._failed = self._failed | outside
+        self._carried.failed = self._carried.failed | outside
         return u, ~outside
 
     def _lbfgsb(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
@@ -221,7 +245,8 @@ class LogBarrier:
         needs a finite value everywhere. A group that ends outside goes back and tries with a smaller one."""
         p, barred = len(u), f.barred
         kappa, group, slack = f.kappa[2 * p :], sub.row_group, Point(f, u).slack[2 * p :]
-        mu, small = (self.mu if barred.any() else self._end), KEEP * slack
+        last = self._carried.end
+        mu, small = (self.mu if barred.any() else last), KEEP * slack
 
         def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
             point = torch.tensor(v, requires_grad=True)
@@ -240,9 +265,9 @@ class LogBarrier:
             lost = sub.sum_by_group((left <= 0).to(u.dtype), group) > 0
             u = torch.where(lost[f.group], u, end)
             small = torch.where(lost[group], 0.01 * small, KEEP * left)
-            if (mu <= self._end and not lost.any()) or sub.out_of_time:
+            if (mu <= last and not lost.any()) or sub.out_of_time:
                 break
-            mu = mu if lost.any() else max(self._end, self.shrink * mu)
+            mu = mu if lost.any() else max(last, self.shrink * mu)
         return u
 
     def __repr__(self) -> str:

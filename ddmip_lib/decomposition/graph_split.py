@@ -6,11 +6,8 @@ becomes a variable $o$ of the MIP block, $y = 1 \Rightarrow o \ge$ margin, and $
 theorem covers this split. The range of each output, within which the MIP block may dream, is taken from the network.
 """
 
-from __future__ import annotations
-
 import itertools
-import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,17 +16,15 @@ from pyscipopt import Model
 
 from ..bounds.flattening import flat_layers, interval_bounds
 from ..errors import UnsupportedNetworkError
-from ..model.instance import Compiled, InputMap
-from ..model.labels import MARGIN, tie_class
+from ..model.incumbent import Incumbent
+from ..model.instance import InputMap, Instance
+from ..model.labels import MARGIN
 from ..model.onoff import find_onoff
 from ..model.predictor import Predictor
-from ..model.scip import Snapshot, copy_model, read_model
-from .penalty import Penalty, PenaltyRule, Sweeps
+from ..model.scip import MILP, copy_model, has_point, read_model
+from ..model.verification import Verification
+from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
 from .split import Split
-
-if TYPE_CHECKING:
-    from ..model.incumbent import Incumbent
-    from .mip_block import MIPBlock
 
 FEW, SAMPLES = 64, 128
 """A row whose inputs take at most so many values is tabulated; others are sampled so often."""
@@ -38,37 +33,36 @@ FEW, SAMPLES = 64, 128
 class GraphSplit(Split):
     """Inputs and outputs are coupled; every row stays in the MIP block."""
 
-    name = "graph"
+    name, couples_outputs = "graph", True
 
-    def __init__(self, compiled: Compiled, start: list[np.ndarray] | None = None) -> None:
-        super().__init__(compiled, start)
+    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None) -> None:
+        super().__init__(instance, start)
         self._model, positions = self._extend()
-        self.snapshot = read_model(self._model)
+        self.milp = read_model(self._model)
         self.coupled = np.concatenate([self.inputs, positions])
-        self.owned = np.ones(self.snapshot.n_variables, dtype=bool)
-        self.mip_rows = np.ones(len(self.snapshot.row_names), dtype=bool)
-        users = np.arange(len(self.mip_rows)) < len(compiled.snapshot.row_names)
+        self.owned = np.ones(self.milp.n_variables, dtype=bool)
+        self.mip_rows = np.ones(len(self.milp.row_names), dtype=bool)
+        users = np.arange(len(self.mip_rows)) < len(instance.milp.row_names)
         if self._sound:  # completion must not trust ranges that were only sampled
-            compiled.onoff = find_onoff(self.snapshot, self.output_positions, users)
+            self.onoff = find_onoff(self.milp, self.output_positions, users)
         self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
 
     def _extend(self) -> tuple[Model, np.ndarray]:
         """The user's model with output ranges and logits; positions of the coupled outputs in it."""
-        model = copy_model(self.compiled.model)
+        model = copy_model(self.instance.model)
         variables = model.getVars()
         added, positions, self._widths, self._sound = len(variables), [], [], True
-        for predictor, where in zip(self.compiled.predictors, self.compiled.maps, strict=True):
-            found = reach(predictor, where, self.compiled.snapshot)
+        for predictor, where in zip(self.instance.predictors, self.instance.maps, strict=True):
+            found = reach(predictor, where, self.instance.milp)
             self._widths.append(found.width.ravel())
             self._sound = self._sound and found.sound
             for cell, at in np.ndenumerate(where.output):
                 low, high = float(found.low[cell]), float(found.high[cell])
-                if predictor.kind == "classification":
-                    tie_class(model, variables[at], self.compiled, int(at), low, high, MARGIN)
-                    positions.append(added)
+                y = variables[at]
+                if predictor.carrier(model, y, self.instance.milp, int(at), (low, high), MARGIN) is not y:
+                    positions.append(added)  # a logit, with bounds of its own
                     added += 1
                     continue
-                y = variables[at]
                 lower, upper = max(y.getLbOriginal(), low), min(y.getUbOriginal(), high)
                 if lower <= upper:  # else the user's bounds lie outside what was seen: leave them
                     model.chgVarLb(y, lower)
@@ -84,27 +78,26 @@ class GraphSplit(Split):
         with torch.no_grad():
             return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
 
-    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
+    def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+        """Verify by the true network, after solving again for the variables that share rows with outputs."""
+        return incumbent.consider_inputs(self.users(x), seconds)
+
+    def proves_infeasible(self, seconds: float) -> bool:
+        """The ranges of the outputs are no proof: SCIP is asked about the user's model."""
+        return not has_point(copy_model(self.instance.model), seconds)
+
+    def admits(self, rule: PenaltyRule) -> None:
+        if isinstance(rule, DescentTest):
+            raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
+
+    def scale(self, gain: float, seed: int) -> Penalty:
         r"""Penalties at which the whole gain in sight would pay for moving every copy across its range,
         $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over the outputs; half of each, or
         where inputs are integer a quarter of the first alone: a flip must cost less than it gains.
-
-        $\Delta$ is what the MIP block, free to choose any output in range, would gain over the start.
         """
-        tiny = np.full(self.coupled.size, 1e-9 * float(np.abs(self.cost).max(initial=0.0)) or 1e-9)
-        dream = mip.solve(np.zeros(self.coupled.size), self.copies(self.start), tiny, deadline)
-        best = 0.0 if dream.values is None else float(self.cost @ dream.values)
-        if incumbent.objective is None and time.perf_counter() < deadline:  # no start was given: ours may do
-            values = np.clip(0.0, self.compiled.snapshot.lower, self.compiled.snapshot.upper)
-            values[self.inputs] = self.start
-            incumbent.consider_inputs(values, min(10.0, deadline - time.perf_counter()))
-        now, s = incumbent.objective, self.snapshot
-        gain = 0.0 if now is None else s.sign * (now - s.offset) - best
-        if gain <= 1e-9 * max(1.0, abs(best)):
-            gain = max(0.1 * abs(best), float(np.abs(self.cost).max(initial=0.0)), 1e-12)
         wide = [self.box[1] - self.box[0], np.concatenate(self._widths)]
         inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
-        factors = (0.25, 1.0) if s.integer[self.inputs].any() else (0.5, 0.5)
+        factors = (0.25, 1.0) if self.milp.integer[self.inputs].any() else (0.5, 0.5)
         return Penalty(inputs, outputs if np.any(wide[1] > 1e-9) else inputs).times(*factors)
 
     def default_rule(self) -> PenaltyRule:
@@ -121,7 +114,7 @@ class Reach(NamedTuple):
     sound: bool
 
 
-def reach(predictor: Predictor, where: InputMap, s: Snapshot) -> Reach:
+def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it; else a guess, five
     times as wide as what random points show."""
     lower, upper = where.at(s.lower), where.at(s.upper)

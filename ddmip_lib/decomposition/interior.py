@@ -1,7 +1,5 @@
 r"""Newton's method for barrier functions: points strictly inside, their gradients, and directions by CG."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -5,8 +5,6 @@ tangents in perspective form for on/off variables, and an epigraph $z \ge x^2$ f
 An x-step need only be no worse than the previous point, which SCIP keeps as its start: it stops at a small gap.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -50,7 +48,7 @@ class MILPBlock:
     """The part `mask` of a block, by SCIP."""
 
     def __init__(self, split: Split, mask: np.ndarray | None = None, seed: int = 0) -> None:
-        s, at = split.snapshot, split.coupled
+        s, at = split.milp, split.coupled
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.model = split.block_model(seed)
@@ -148,12 +146,12 @@ class MILPBlock:
             return BlockResult(None, statuses.get(self.model.getStatus(), "stopped"))
         seconds = time.perf_counter() - began
         values = solution_values(self.model, self.variables)
-        values = np.where(self.split.snapshot.integer, np.round(values), values)
+        values = np.where(self.split.milp.integer, np.round(values), values)
         return BlockResult(self._switch_back(values, free), "solved", seconds)
 
     def _free(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray) -> np.ndarray:
         """Minimisers of the on/off variables' own terms over their bounds."""
-        on, s = self.switched, self.split.snapshot
+        on, s = self.switched, self.split.milp
         at = self.split.coupled[on]
         return np.clip(copies[on] + (lam[on] - self.split.cost[at]) / rho[on], s.lower[at], s.upper[at])
 
@@ -161,7 +159,7 @@ class MILPBlock:
         """Put each on/off variable at its exact minimiser, given all others: free, or as near as its rows allow."""
         if not self.onoff:
             return values
-        s = self.split.snapshot
+        s = self.split.milp
         row = np.concatenate([o.replaced for o in self.onoff])
         owner = np.repeat(np.arange(len(self.onoff)), [len(o.replaced) for o in self.onoff])
         at = self.split.coupled[self.switched]

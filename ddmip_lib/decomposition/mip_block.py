@@ -5,8 +5,6 @@ Parts of the block that hold no integer variable and share no row with one are a
 (SCIP). Either part may be empty.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Protocol
 
@@ -16,8 +14,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..errors import ProblemError
-from ..model.scip import has_point, matrix_of, set_time_limit
-from ..model.verification import TOLERANCE, relative_violation
+from ..model.scip import has_point, matrix_of, relative_violation, set_time_limit
+from ..model.verification import TOLERANCE
 from .milp import BlockResult, MILPBlock
 from .split import Split
 
@@ -32,7 +30,7 @@ class QPBlock:
     """A block without integer variables (or the part `mask` of one), as a sparse QP for PIQP."""
 
     def __init__(self, split: Split, mask: np.ndarray | None = None) -> None:
-        s = split.snapshot
+        s = split.milp
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.kept = np.flatnonzero(self.mask)
@@ -65,7 +63,7 @@ class QPBlock:
             # an interior-point method's word is no proof of infeasibility
             seconds = min(60.0, deadline - time.perf_counter())
             return BlockResult(None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible")
-        values = np.zeros(self.split.snapshot.n_variables)
+        values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
 
@@ -97,7 +95,7 @@ class JointBlock:
 def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
     """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
     require_bounded(split, min(10.0, deadline - time.perf_counter()))
-    s = split.snapshot
+    s = split.milp
     links = abs(s.rows[split.mip_rows])
     grouped = [links, *(_joining(c.variables, s.n_variables) for c in s.others)]
     together = sp.vstack(grouped, format="csr")
@@ -119,7 +117,7 @@ def _joining(members: tuple[int, ...], n: int) -> sp.csr_matrix:
 
 def require_bounded(split: Split, seconds: float = 10.0) -> None:
     """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs always has one."""
-    s = split.snapshot
+    s = split.milp
     cost = split.cost.copy()
     cost[split.coupled] = 0.0
     endless = ~np.isfinite(np.where(cost > 0, s.lower, s.upper)) & (cost != 0)

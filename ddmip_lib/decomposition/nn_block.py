@@ -5,18 +5,18 @@ $$\min_u\ \varphi(u) = g(u) + \lambda^\top (\kappa(u) - w) + \tfrac12 \lVert \ka
 with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w = (x, y)$, $g = 0$ in the graph split.
 """
 
-from __future__ import annotations
-
+import copy
 import math
 import time
-from typing import Protocol, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 
 from ..errors import ProblemError
+from ..model.gradients import flat, vjp
 from .penalty import Penalty
-from .split import Split, flat, vjp
+from .split import Split
 
 
 class NNSubproblem:
@@ -119,7 +119,22 @@ def finite(values: Values) -> Values:
     return values
 
 
-class NNBlock(Protocol):
-    """What Algorithm 1 needs of an NN block; each run works on its own copy, which may carry what it learns."""
+class NNBlock:
+    """What Algorithm 1 asks of an NN block: derive yours from it and say how to `minimise`."""
 
-    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray: ...
+    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+        """Approximate minimiser of `sub`, started at `u`."""
+        raise NotImplementedError
+
+    def fresh(self) -> Self:
+        """A copy for one run, which may carry what it learns from call to call."""
+        return copy.deepcopy(self)
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows on outputs are kept by the block itself, with multipliers that no hinge has."""
+        return False
+
+    def remarks(self) -> dict[str, Any]:
+        """What the solution's details should say of this block at the end of a run."""
+        return {}

@@ -10,10 +10,6 @@ projection. A hinge alone would be violated a little for ever, so each row is ti
 what $x^k$ violates and shrinks by what it leaves free ($\tau t_j$ is the row's multiplier in an augmented Lagrangian).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -21,14 +17,13 @@ from pyscipopt import Model
 from scipy.special import expit
 
 from ..errors import ProblemError
-from ..model.instance import Compiled
+from ..model.gradients import vjp
+from ..model.incumbent import Incumbent
+from ..model.instance import Instance
 from ..model.scip import copy_model
+from ..model.verification import Verification
 from .penalty import Penalty
-from .split import Split, vjp
-
-if TYPE_CHECKING:
-    from ..model.incumbent import Incumbent
-    from .mip_block import MIPBlock
+from .split import Split
 
 TEMPERATURE = 0.5
 """Default temperature of the sigmoid, relative to the median size of the logits at the start."""
@@ -39,16 +34,16 @@ ROW_MARGIN = 1e-5
 class PaperSplit(Split):
     """The split of the paper, with the NN block's function g."""
 
-    name = "paper"
+    name, couples_outputs = "paper", False
 
     def __init__(
-        self, compiled: Compiled, start: list[np.ndarray] | None = None, temperature: float | None = None
+        self, instance: Instance, start: list[np.ndarray] | None = None, temperature: float | None = None
     ) -> None:
-        super().__init__(compiled, start)
-        s = self.snapshot
-        on_outputs = np.asarray((s.rows[:, compiled.is_output] != 0).sum(axis=1)).ravel() > 0
+        super().__init__(instance, start)
+        s = self.milp
+        on_outputs = np.asarray((s.rows[:, instance.is_output] != 0).sum(axis=1)).ravel() > 0
         self._require_separable(on_outputs)
-        self.owned = ~compiled.is_output
+        self.owned = ~instance.is_output
         self.mip_rows = ~on_outputs
         self.cost_of_outputs: np.ndarray = s.sign * s.cost[self.output_positions]
         self._prepare_rows(np.flatnonzero(on_outputs))
@@ -57,11 +52,11 @@ class PaperSplit(Split):
 
     def _require_separable(self, on_outputs: np.ndarray) -> None:
         """Rows with outputs may hold network inputs and fixed variables beside them, nothing else."""
-        s, compiled = self.snapshot, self.compiled
-        allowed = compiled.is_output | (s.lower >= s.upper)
+        s, instance = self.milp, self.instance
+        allowed = instance.is_output | (s.lower >= s.upper)
         allowed[self.inputs] = True
         used = np.unique(s.rows[on_outputs].indices)
-        others = [c for c in s.others if compiled.is_output[list(c.variables)].any()]
+        others = [c for c in s.others if instance.is_output[list(c.variables)].any()]
         stray = used[~allowed[used]]
         if stray.size or others:
             what = f"variable {s.names[stray[0]]}" if stray.size else f"{others[0].kind} constraint {others[0].name}"
@@ -73,7 +68,7 @@ class PaperSplit(Split):
 
     def _prepare_rows(self, output_rows: np.ndarray) -> None:
         """Rows on outputs and bounds of outputs as  A_u u + A_y y <= b, one-sided."""
-        s, outputs = self.snapshot, self.output_positions
+        s, outputs = self.milp, self.output_positions
         rows = s.rows[output_rows].tocsc()
         a_u, a_y = rows[:, self.inputs], rows[:, outputs]
         rest = np.setdiff1d(np.arange(s.n_variables), np.concatenate([self.inputs, outputs]))
@@ -81,8 +76,8 @@ class PaperSplit(Split):
         upper, lower = s.row_upper[output_rows] - shift, s.row_lower[output_rows] - shift
         eye = sp.identity(outputs.size, format="csr")
         none = sp.csr_matrix((outputs.size, self.inputs.size))
-        pairs = zip(self.compiled.predictors, self.compiled.maps, strict=True)
-        bounded = np.concatenate([np.full(m.output.size, p.kind == "regression") for p, m in pairs])
+        pairs = zip(self.instance.predictors, self.instance.maps, strict=True)
+        bounded = np.concatenate([np.full(m.output.size, not p.gives_class) for p, m in pairs])
         self._class, self._some, self._all = ~bounded, not bounded.all(), not bounded.any()
         pieces = [
             (a_u, a_y, upper),
@@ -124,22 +119,30 @@ class PaperSplit(Split):
         point = torch.tensor(x)
         outputs = [
             p.predict(gather(point).numpy()).ravel()
-            for p, gather in zip(self.compiled.predictors, self.gathers, strict=True)
+            for p, gather in zip(self.instance.predictors, self.gathers, strict=True)
         ]
         left = self.rows(point, torch.tensor(np.concatenate(outputs)))
         self.tightening = torch.relu(self.tightening + left + self._row_margin)
 
     def block_model(self, seed: int = 0) -> Model:
         """A SCIP copy of the user's model without the constraints on outputs."""
-        model = copy_model(self.compiled.model, seed)
+        model = copy_model(self.instance.model, seed)
         variables = model.getVars()
-        outputs = {variables[at].ptr() for at in np.flatnonzero(self.compiled.is_output)}
+        outputs = {variables[at].ptr() for at in np.flatnonzero(self.instance.is_output)}
         for constraint in model.getConss():
             if any(v.ptr() in outputs for v in model.getConsVars(constraint) or ()):
                 model.delCons(constraint)
         return model
 
-    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
+    def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+        """The block decides all variables but outputs, which the networks give."""
+        return incumbent.consider(self.users(x))
+
+    def proves_infeasible(self, seconds: float) -> bool:
+        """The block has a part of the user's rows and nothing else."""
+        return True
+
+    def scale(self, gain: float, seed: int) -> Penalty:
         r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla F)$ over the half-width
         of the box.
 
@@ -148,7 +151,7 @@ class PaperSplit(Split):
         random points of the box too.
         """
         low, high = self.box
-        integer = self.snapshot.integer[self.inputs]
+        integer = self.milp.integer[self.inputs]
         slopes = self.gradient(self.start)[None]
         if integer.any() or np.abs(slopes).max() < 1e-6:
             points = low + (high - low) * np.random.default_rng(seed).random((8, low.size))
@@ -186,8 +189,8 @@ class PaperSplit(Split):
         point = torch.tensor(self.start)
         logits = [
             np.abs(p.raw(gather(point).numpy())).ravel()
-            for p, gather in zip(self.compiled.predictors, self.gathers, strict=True)
-            if p.kind == "classification"
+            for p, gather in zip(self.instance.predictors, self.gathers, strict=True)
+            if p.gives_class
         ]
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
         return TEMPERATURE * size if size > 1e-6 else 1.0

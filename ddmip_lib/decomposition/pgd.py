@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from .nn_block import NNSubproblem
+from .nn_block import NNBlock, NNSubproblem
 
 MAX_CURVATURE = 100.0
 """Largest curvature believed without having seen it along a step of some length, in units of rho."""
@@ -24,7 +25,16 @@ class Move(NamedTuple):
     drop: np.ndarray
 
 
-class PGD:
+@dataclass
+class Learned:
+    """What gradient steps have seen so far, by group."""
+
+    curvature: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    bend: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, repr=False)
+class PGD(NNBlock):
     r"""Projected gradient: $u \leftarrow P(u - \eta \nabla\varphi(u))$, a fixed number of steps.
 
     ``method="gradient"`` takes $\eta = 1/(\rho + L)$ with $L$ found by backtracking on the descent inequality
@@ -38,20 +48,22 @@ class PGD:
     PGD(steps=10, method='gradient')
     """
 
-    def __init__(
-        self, steps: int = 20, method: str = "gradient", learning_rate: float = 0.01, tolerance: float = 1e-7
-    ) -> None:
-        if method not in ("gradient", "adam"):
-            raise ValueError(f"method={method!r} is unknown; choose 'gradient' or 'adam'.")
-        if steps < 1:
-            raise ValueError(f"steps={steps}: at least one step is needed.")
-        if not learning_rate > 0:
-            raise ValueError(f"learning_rate={learning_rate} must be positive.")
-        self.steps = steps
-        self.method = method
-        self.learning_rate = learning_rate
-        self.tolerance = tolerance
-        self._curvature = np.zeros(0)
+    steps: int = 20
+    method: str = "gradient"
+    learning_rate: float = 0.01
+    tolerance: float = 1e-7
+    _learned: Learned = field(default_factory=Learned, init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.method not in ("gradient", "adam"):
+            raise ValueError(f"method={self.method!r} is unknown; choose 'gradient' or 'adam'.")
+        if self.steps < 1:
+            raise ValueError(f"steps={self.steps}: at least one step is needed.")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate={self.learning_rate} must be positive.")
+
+    def fresh(self) -> PGD:
+        return replace(self)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Approximate minimiser of `sub`, started at `u`."""
@@ -73,9 +85,10 @@ class PGD:
 
     def _gradient(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         group, rho = sub.split.group_index, sub.rho.inputs
-        if len(self._curvature) != sub.n_groups:
-            self._curvature, self._bend = np.zeros(sub.n_groups), np.zeros(sub.n_groups)
-        self._curvature = np.minimum(self._curvature, self._cap(rho))
+        learned = self._learned
+        if len(learned.curvature) != sub.n_groups:
+            learned.curvature, learned.bend = np.zeros(sub.n_groups), np.zeros(sub.n_groups)
+        learned.curvature = np.minimum(learned.curvature, self._cap(rho))
         best, least = u, np.full(sub.n_groups, np.inf)
         before: Move | None = None
         for k in range(self.steps + 1):
@@ -93,7 +106,7 @@ class PGD:
                 best, least = u, values
             if k == self.steps or sub.out_of_time:
                 break
-            modulus = rho + self._curvature
+            modulus = rho + learned.curvature
             step = sub.project(u - slope / modulus[group]) - u
             size = np.abs(step)
             if size.max() <= self.tolerance:
@@ -106,29 +119,29 @@ class PGD:
 
     def _cap(self, rho: float) -> np.ndarray:
         """The largest curvature that is believed in each group."""
-        return np.maximum(self._bend, MAX_CURVATURE * rho)
+        return np.maximum(self._learned.bend, MAX_CURVATURE * rho)
 
     def _learn(self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """Update L of each group from what its step promised and reached; tell which groups failed, if any."""
-        rho = sub.rho.inputs
+        rho, learned = sub.rho.inputs, self._learned
         # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
         long = before.size > sub.split.short
         if long.any():
             moved = sub.group_sums(long) > 0
             bend = sub.group_sums((slope - before.slope) * before.step) / np.where(moved, before.square, 1.0) - rho
-            self._bend = np.where(moved, np.maximum(self._bend, bend), self._bend)
+            learned.bend = np.where(moved, np.maximum(learned.bend, bend), learned.bend)
         noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
         failed = values > before.values - before.drop + noise
-        curvature = self._curvature
+        curvature = learned.curvature
         # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
-        self._curvature = np.where(before.drop > 1e3 * noise, 0.9 * curvature, curvature)
+        learned.curvature = np.where(before.drop > 1e3 * noise, 0.9 * curvature, curvature)
         if not failed.any():
             return None
         # a group at the cap sits at a kink, where no step passes however short: let it step across
         cap = self._cap(rho)
         failed &= curvature < cap
         longer = np.minimum(np.maximum(2 * curvature, 0.1 * rho), cap)
-        self._curvature = np.where(failed, longer, self._curvature)
+        learned.curvature = np.where(failed, longer, learned.curvature)
         return failed
 
     def __repr__(self) -> str:

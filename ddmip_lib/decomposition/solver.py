@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,25 +14,25 @@ import torch
 from tqdm.auto import tqdm
 
 from ..device import check_place
-from ..model.incumbent import Incumbent
-from ..model.instance import Compiled
-from ..model.problem import NeuralMIP, check_call
-from ..model.scip import copy_model, has_point
-from ..model.solution import Iteration, Solution
-from ..model.verification import Verification
-from ..pricing.market import Market, blocks_of
-from ..pricing.recovery import recover_into
+from ..model.incumbent import Visit
+from ..model.instance import Instance
+from ..model.problem import NeuralMIP
+from ..model.solution import Solution
+from ..model.solver import begin
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block
 from .nn_block import NNBlock, NNSubproblem
 from .paper_split import NotSeparable, PaperSplit
-from .penalty import DescentTest, Fixed, PenaltyRule, Progress, as_rule, positive
+from .penalty import Fixed, PenaltyRule, Progress, as_rule, positive
 from .pgd import PGD
+from .scale import penalty_scale
 from .split import Split
 from .state import Run
+from .stopping import Stopping
 
 
+@dataclass(frozen=True)
 class DualDecomposition:
     r"""Augmented-Lagrangian splitting of a neural MIP, with the best verified point as its answer.
 
@@ -54,9 +54,8 @@ class DualDecomposition:
     paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
     `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: half the median size of the logits at
     the start), `multiplier_bound` (a safeguard: multipliers are clipped to this size), `callback(run)` after each
-    iteration (a true result stops the run), `recover` (with a fifth of the time, choose among all points visited, each
-    block from an iteration of its own: see `pricing.recover`), `device` and `dtype` of the networks inside the NN
-    block (points are verified on the CPU in double precision all the same).
+    iteration (a true result stops the run), `device` and `dtype` of the networks inside the NN block (points are
+    verified on the CPU in double precision all the same). Settings do not change; `dataclasses.replace` makes others.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
@@ -64,40 +63,33 @@ class DualDecomposition:
     ('converged', 1.5, 'cycle', 0.5)
     """
 
-    def __init__(
-        self,
-        nn_block: NNBlock | None = None,
-        penalty: float | tuple[float, float] | PenaltyRule | None = None,
-        split: str | None = None,
-        max_iterations: int = 1000,
-        primal_tolerance: float = 1e-4,
-        dual_tolerance: float | None = 1e-4,
-        detect_cycles: bool = True,
-        temperature: float | None = None,
-        multiplier_bound: float | None = None,
-        callback: Callable[[Run], Any] | None = None,
-        recover: bool = False,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float64,
-    ) -> None:
-        if int(max_iterations) != max_iterations or max_iterations < 1:
-            raise ValueError(f"max_iterations={max_iterations} must be a positive integer.")
-        self.nn_block: NNBlock = PGD() if nn_block is None else nn_block
-        if isinstance(nn_block, type) or not hasattr(self.nn_block, "minimise"):
-            raise TypeError(f"nn_block must be an instance such as PGD(), not {nn_block!r}.")
-        if split not in (None, "paper", "graph"):
-            raise ValueError(f"split={split!r} is unknown; choose 'paper', 'graph' or None.")
-        self.penalty = None if penalty is None else as_rule(penalty)
-        self.split = split
-        self.max_iterations = max_iterations
-        self.primal_tolerance = positive(primal_tolerance, "primal_tolerance")
-        self.dual_tolerance = None if dual_tolerance is None else positive(dual_tolerance, "dual_tolerance")
-        self.detect_cycles = detect_cycles
-        self.temperature = None if temperature is None else positive(temperature, "temperature")
-        self.multiplier_bound = np.inf if multiplier_bound is None else positive(multiplier_bound, "multiplier_bound")
-        self.callback, self.recover = callback, recover
-        self.device, self.dtype = check_place(device, dtype), dtype
-        self.method = "dual decomposition"
+    nn_block: NNBlock | None = None
+    penalty: PenaltyRule | float | tuple[float, float] | None = None
+    split: str | None = None
+    max_iterations: int = 1000
+    primal_tolerance: float = 1e-4
+    dual_tolerance: float | None = 1e-4
+    detect_cycles: bool = True
+    temperature: float | None = None
+    multiplier_bound: float | None = None
+    callback: Callable[[Run], Any] | None = None
+    device: torch.device | str = "cpu"
+    dtype: torch.dtype = torch.float64
+    method: str = "dual decomposition"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.nn_block, NNBlock | None):
+            raise TypeError(f"nn_block must be an NNBlock such as PGD(), not {self.nn_block!r}.")
+        if self.split not in (None, "paper", "graph"):
+            raise ValueError(f"split={self.split!r} is unknown; choose 'paper', 'graph' or None.")
+        if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
+            raise ValueError(f"max_iterations={self.max_iterations} must be a positive integer.")
+        for name in ("primal_tolerance", "dual_tolerance", "temperature", "multiplier_bound"):
+            if (value := getattr(self, name)) is not None or name == "primal_tolerance":
+                positive(value, name)
+        if self.penalty is not None:
+            as_rule(self.penalty)
+        check_place(self.device, self.dtype)
 
     @classmethod
     def paper(cls, nn_block: str = "pgd") -> DualDecomposition:
@@ -111,56 +103,48 @@ class DualDecomposition:
         }
         if nn_block not in blocks:
             raise ValueError(f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}.")
-        chosen, rho = blocks[nn_block], Fixed(10.0)
-        solver = cls(chosen, rho, max_iterations=50, dual_tolerance=None, detect_cycles=False, temperature=1.0)
-        solver.method = "dual decomposition, the paper's settings"
-        return solver
+        return cls(
+            blocks[nn_block], Fixed(10.0), max_iterations=50, dual_tolerance=None, detect_cycles=False, temperature=1.0,
+            method="dual decomposition, the paper's settings",
+        )  # fmt: skip
 
-    def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0) -> Run:
+    def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None) -> Run:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
-        began = time.perf_counter()
-        check_call(problem, time_limit, seed)
-        if self.recover:
-            blocks_of(problem, "recovery")
-            time_limit *= 0.8
-        split = self._split(Compiled(problem.model, problem.predictors), problem.start)
-        split.place(self.device, self.dtype)
-        penalty, copies = copy.deepcopy(self.penalty) or split.default_rule(), split.copies(split.start)
-        if isinstance(penalty, DescentTest) and split.name != "paper":
-            raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
-        mip, incumbent = mip_block(split, seed, began + time_limit), Incumbent(split.compiled, began)
-        if self.device.type != "cpu":
-            incumbent.screen = split.compiled.elsewhere(self.device)
-        incumbent.consider_start(problem.start, time_limit)
-        watch = getattr(self.nn_block, "callback", None)
+        begun, device = begin(problem, time_limit, seed, visit), torch.device(self.device)
+        split = self._split(begun.instance, problem.start)
+        split.place(device, self.dtype)
+        penalty = split.default_rule() if self.penalty is None else copy.deepcopy(as_rule(self.penalty))
+        split.admits(penalty)
+        mip = mip_block(split, seed, begun.deadline)
+        incumbent = begun.incumbent(split.onoff, screen_on=None if device.type == "cpu" else device)
+        copies = split.copies(split.start)
         return Run(
             split=split,
             mip=mip,
-            nn=copy.deepcopy(self.nn_block, {id(watch): watch}),  # the run's own, but for what the user watches with
+            nn=(self.nn_block or PGD()).fresh(),
             penalty=penalty,
             incumbent=incumbent,
             u=split.start,
             copies=copies,
             lam=np.zeros_like(copies),
-            rho=penalty.first(split.scale(mip, incumbent, seed, began + time_limit)),
-            deadline=began + time_limit,
-            began=began,
+            rho=penalty.first(penalty_scale(split, mip, incumbent, seed, begun.deadline)),
+            deadline=begun.deadline,
+            began=begun.began,
         )
 
-    def _split(self, compiled: Compiled, start: list[np.ndarray] | None) -> Split:
+    def _split(self, instance: Instance, start: list[np.ndarray] | None) -> Split:
         if self.split == "graph":
-            return GraphSplit(compiled, start)
+            return GraphSplit(instance, start)
         try:
-            return PaperSplit(compiled, start, self.temperature)
+            return PaperSplit(instance, start, self.temperature)
         except NotSeparable:
             if self.split == "paper":
                 raise
-            return GraphSplit(compiled, start)
+            return GraphSplit(instance, start)
 
     def step(self, run: Run) -> Run:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
-        clock, before = [time.perf_counter()], copy.copy(run)
-        rho = run.split.weights(run.rho)
+        clock, before, rho = [time.perf_counter()], copy.copy(run), run.split.weights(run.rho)
         # x-step: the MIP block
         block = run.mip.solve(run.lam, run.copies, rho, run.deadline)
         if block.values is None:
@@ -175,34 +159,42 @@ class DualDecomposition:
         clock.append(time.perf_counter())
         # multiplier, with the penalty of both steps
         r = run.copies - run.w
-        run.lam = np.clip(run.lam + rho * r, -self.multiplier_bound, self.multiplier_bound)
+        run.lam = self._guarded(run.lam + rho * r)
         run.split.tighten(run.w)
         run.k += 1
-        # the iterate, judged by the true network
-        run.last = self._judge(run)
+        # the iterate, judged by the true network; then the penalty of the next iteration
+        run.judge()
         primal, dual = run.split.by_part(r), run.split.by_part(rho * (run.copies - before.copies))
-        run.history.append(self._record(run, max(primal), max(dual), clock, block.seconds))
-        # the penalty of the next iteration
-        if time.perf_counter() >= run.deadline:  # a block that was cut short says nothing about convergence
+        run.record(max(primal), max(dual), clock, block.seconds)
+        self._next_penalty(run, before, primal, dual)
+        return run
+
+    def _guarded(self, lam: np.ndarray) -> np.ndarray:
+        return lam if self.multiplier_bound is None else np.clip(lam, -self.multiplier_bound, self.multiplier_bound)
+
+    def _next_penalty(self, run: Run, before: Run, primal: tuple[float, float], dual: tuple[float, float]) -> None:
+        """Ask the rule for the penalty of the next iteration, or stop the run."""
+        if run.seconds_left <= 0:  # a block that was cut short says nothing about convergence
             run.stopped = "time_limit"
-            return run
-        converged = self._converged(run, max(primal), max(dual))
-        settled = converged or (max(*primal, *dual) > 0.1 * self.primal_tolerance and self._repeats(run))
+            return
+        stopping = Stopping(self.primal_tolerance, self.dual_tolerance, self.detect_cycles)
+        converged = stopping.converged(run, max(primal), max(dual))
+        settled = converged or stopping.repeats(run, max(*primal, *dual))
         following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(run.descends_from, before)))
-        if following is None and not settled and run.split.name == "graph" and run.incumbent.values is None:
+        if following is None and not settled and run.split.couples_outputs and run.incumbent.values is None:
             following = run.rho  # nothing found yet: the last penalty may still bring the blocks together
         if following is None:
             run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:
             run.rho = following
-        return run
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run Algorithm 1 and return the best verified point."""
-        run, visited = self.start(problem, time_limit, seed), list[list[np.ndarray]]()
+        run = self.start(problem, time_limit, seed, visit)
         with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
             while run.stopped is None:
-                if time.perf_counter() >= run.deadline:
+                if run.seconds_left <= 0:
                     run.stopped = "time_limit"
                 elif run.k == self.max_iterations:
                     run.stopped = "iteration_limit"
@@ -211,11 +203,6 @@ class DualDecomposition:
                     self.step(run)
                     if run.k > k:
                         self._report(run, bar)
-                        if self.recover:
-                            visited += [run.split.points(run.u), run.split.points(run.w)]
-        if visited:
-            market = Market.empty(blocks_of(problem, "recovery"), run.incumbent, run.began + time_limit, seed)
-            recover_into(market, visited, seed)
         return self._solution(run)
 
     def _report(self, run: Run, bar: Any) -> None:
@@ -225,83 +212,18 @@ class DualDecomposition:
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
 
-    def _judge(self, run: Run) -> Verification:
-        """Verify x by the true network; where outputs share rows with other variables, solve for these again."""
-        assert run.x is not None
-        values = run.split.users(run.x)
-        if run.split.name == "paper":
-            return run.incumbent.consider(values)
-        return run.incumbent.consider_inputs(values, seconds=min(10.0, run.deadline - time.perf_counter()))
-
-    def _converged(self, run: Run, primal: float, dual: float) -> bool:
-        """Both residuals are small, u is stationary for its block and, where there are rows on outputs, the iterate
-        satisfies them. Without a dual tolerance the primal residual alone decides, as in the paper."""
-        if primal >= self.primal_tolerance:
-            return False
-        on_outputs = len(run.split.rows_b) > 0 or run.split.name == "graph"
-        if on_outputs and not (run.last is not None and run.last.feasible):
-            return False
-        if self.dual_tolerance is None:
-            return True
-        return dual < self.dual_tolerance and self._stationary(run)
-
-    def _stationary(self, run: Run) -> bool:
-        r"""Whether $\lVert u - P(u - \nabla\varphi(u)/\rho)\rVert_\infty$ is small.
-
-        An NN block that could not move makes both residuals vanish; that is no convergence.
-        """
-        assert run.sub is not None
-        if getattr(run.nn, "holds_rows", False):  # the gradient below knows nothing of these rows' multipliers
-            return True
-        ahead = run.sub.project(run.u - run.sub.gradient(run.u) / run.rho.inputs)
-        return float(np.abs(ahead - run.u).max()) < 10 * self.primal_tolerance
-
-    def _repeats(self, run: Run) -> bool:
-        """Whether this state was there before with the same penalty, to a tenth of what the residual test allows."""
-        if not self.detect_cycles:
-            return False
-        state = np.concatenate([run.w, run.u, run.lam, run.split.tightening.numpy()])
-        dual = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
-        quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), dual)
-        rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0
-        key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
-        if key in run.seen:
-            return True
-        run.seen.add(key)
-        return False
-
-    def _record(self, run: Run, primal: float, dual: float, clock: list[float], solver: float) -> Iteration:
-        assert run.last is not None
-        return Iteration(
-            k=run.k,
-            objective=run.last.objective if run.last.feasible else np.nan,
-            incumbent=np.nan if run.incumbent.objective is None else run.incumbent.objective,
-            primal_residual=primal,
-            dual_residual=dual,
-            rho=run.rho.inputs,
-            rho_outputs=np.nan if run.split.name == "paper" else run.rho.outputs,
-            lagrangian=run.lagrangian(),
-            seconds_mip=clock[1] - clock[0],
-            seconds_solver=solver,
-            seconds_nn=clock[2] - clock[1],
-            seconds=time.perf_counter() - run.began,
-        )
-
     def _solution(self, run: Run) -> Solution:
-        assert run.stopped is not None
-        compiled, stopped = run.split.compiled, run.stopped
-        seconds = min(60.0, run.deadline - time.perf_counter())
-        if stopped == "infeasible" and run.split.name == "graph" and has_point(copy_model(compiled.model), seconds):
-            stopped = "stopped"  # the ranges of the outputs are no proof
+        stopped = run.stopped
+        assert stopped is not None
+        if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
+            stopped = "stopped"
         if run.incumbent.values is None:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:
             status = "stopped" if stopped == "infeasible" else stopped
-        details: dict[str, Any] = {"split": run.split.name, "incumbents": run.incumbent.found}
+        details: dict[str, Any] = {"split": run.split.name, "incumbents": run.incumbent.found, **run.nn.remarks()}
         if run.incumbent.seen:
             details["points"] = len(run.incumbent.seen)
-        if getattr(run.nn, "phase_one", None) == "failed":
-            details["phase_one"] = "failed"  # the barrier left its rows to the hinge
         return Solution(
             status=status,
             method=self.method,

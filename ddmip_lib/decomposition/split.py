@@ -6,11 +6,8 @@ coupled quantities is $w = x$ or, where the outputs are coupled too, $w = (x, y)
 $\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,13 +17,13 @@ from scipy.sparse.csgraph import connected_components
 
 from ..device import place
 from ..errors import ProblemError
-from ..model.instance import Compiled
-from ..model.scip import Snapshot
+from ..model.gradients import vjp
+from ..model.incumbent import Incumbent
+from ..model.instance import Instance
+from ..model.onoff import OnOff
+from ..model.scip import MILP
+from ..model.verification import Verification
 from .penalty import Penalty, PenaltyRule, Sweeps
-
-if TYPE_CHECKING:
-    from ..model.incumbent import Incumbent
-    from .mip_block import MIPBlock
 
 
 class Gather:
@@ -54,27 +51,28 @@ class Gather:
 class Split:
     """Which variables are coupled and what each block owns; subclasses say where outputs and their rows live."""
 
-    name = ""
-    snapshot: Snapshot
+    name: str
+    couples_outputs: bool
+    """Whether the MIP block has its own copy of the outputs, so that $f(u) = y$ couples the blocks too."""
+    milp: MILP
     """The MIP block's own model; its first variables are the user's, in their order."""
     owned: np.ndarray
-    """Which variables of `snapshot` the MIP block decides."""
+    """Which variables of `milp` the MIP block decides."""
     mip_rows: np.ndarray
-    """Which rows of `snapshot` the MIP block has."""
+    """Which rows of `milp` the MIP block has."""
+    onoff: Sequence[OnOff] = ()
+    """Outputs that a binary switches off, for completions."""
 
-    def __init__(self, compiled: Compiled, start: list[np.ndarray] | None = None) -> None:
-        self.compiled = compiled
-        s = self.snapshot = compiled.snapshot
-        entering = np.concatenate([m.index[m.index >= 0] for m in compiled.maps])
-        _, first = np.unique(entering, return_index=True)
-        entering = entering[np.sort(first)]  # in the order of the networks' inputs
-        self.inputs: np.ndarray = entering[s.lower[entering] < s.upper[entering]]
+    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None) -> None:
+        self.instance = instance
+        s = self.milp = instance.milp
+        self.inputs: np.ndarray = instance.free_inputs
         if self.inputs.size == 0:
             raise ProblemError(
                 "every network input is fixed: there is nothing to decide. Evaluate the network instead."
             )
         self.coupled = self.inputs
-        """Positions of the coupled variables in `snapshot`: network inputs first, then outputs."""
+        """Positions of the coupled variables in `milp`: network inputs first, then outputs."""
         self.box = (s.lower[self.inputs], s.upper[self.inputs])
         slot = np.full(s.n_variables, -1)
         slot[self.inputs] = np.arange(self.inputs.size)
@@ -85,12 +83,12 @@ class Split:
                 np.where(m.index >= 0, s.lower[m.index], m.constant),
                 self.inputs.size,
             )
-            for p, m in zip(compiled.predictors, compiled.maps, strict=True)
+            for p, m in zip(instance.predictors, instance.maps, strict=True)
         ]
         self.short = 0.01 * (self.box[1] - self.box[0])
         """Steps in u below this are short."""
-        self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [p.net for p in compiled.predictors]
-        self.output_positions = np.concatenate([m.output.ravel() for m in compiled.maps])
+        self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [p.net for p in instance.predictors]
+        self.output_positions = instance.outputs
         self.start = self._start(start)
 
     # the NN block's side
@@ -107,7 +105,7 @@ class Split:
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
         """Evaluate the networks of the NN block elsewhere, or in another precision; verification stays as it is."""
         if (torch.device(device).type, dtype) != ("cpu", torch.float64):
-            pairs = zip(self.compiled.predictors, self.gathers, strict=True)
+            pairs = zip(self.instance.predictors, self.gathers, strict=True)
             self.nets = [place(p.net, device, dtype, gather.fixed) for p, gather in pairs]
             self.noise = max(self.noise, 100 * torch.finfo(dtype).eps)
 
@@ -164,11 +162,11 @@ class Split:
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
         """Number the independent parts of u: inputs that meet in no network row and in no row of the NN block."""
         enters = []
-        for gather, m in zip(self.gathers, self.compiled.maps, strict=True):
+        for gather, m in zip(self.gathers, self.instance.maps, strict=True):
             row, column = np.nonzero(gather.free.numpy())
             index = gather.index.numpy()[row, column]
             enters.append(sp.csr_matrix((np.ones(row.size), (row, index)), (len(m.index), self.inputs.size)))
-        per_row = [np.full(len(m.output), m.output.shape[1]) for m in self.compiled.maps]
+        per_row = [np.full(len(m.output), m.output.shape[1]) for m in self.instance.maps]
         network_row = np.repeat(np.arange(sum(map(len, per_row))), np.concatenate(per_row))
         emits = sp.csr_matrix((np.ones(network_row.size), (np.arange(network_row.size), network_row)))
         entering = sp.vstack(enters)
@@ -202,17 +200,30 @@ class Split:
     @cached_property
     def cost(self) -> np.ndarray:
         """Cost vector c of the MIP block over its variables, as a minimisation."""
-        return np.where(self.owned, self.snapshot.sign * self.snapshot.cost, 0.0)
+        return np.where(self.owned, self.milp.sign * self.milp.cost, 0.0)
 
     def block_model(self, seed: int = 0) -> Model:
-        """The MIP block's constraints as a fresh SCIP model; its variables are those of `snapshot`."""
+        """The MIP block's constraints as a fresh SCIP model; its variables are those of `milp`."""
         raise NotImplementedError
 
     def users(self, values: np.ndarray) -> np.ndarray:
         """The user's variables of an assignment of the MIP block's."""
-        return values[: self.compiled.snapshot.n_variables]
+        return values[: self.instance.milp.n_variables]
+
+    def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+        """Let the MIP block's point compete, verified by the true network."""
+        raise NotImplementedError
+
+    def proves_infeasible(self, seconds: float) -> bool:
+        """Whether the user's model has no point where the MIP block has none."""
+        raise NotImplementedError
 
     # both
+
+    @property
+    def constrains_outputs(self) -> bool:
+        """Whether an iterate may violate the model although u = x."""
+        return self.couples_outputs or len(self.rows_b) > 0
 
     def weights(self, rho: Penalty) -> np.ndarray:
         """The penalty of each coupled quantity."""
@@ -225,9 +236,13 @@ class Split:
         n = self.inputs.size
         return float(np.abs(values[:n]).max()), float(np.abs(values[n:]).max(initial=0.0))
 
-    def scale(self, mip: MIPBlock, incumbent: Incumbent, seed: int, deadline: float) -> Penalty:
-        """A penalty of the size that this problem asks for, whatever the units of its objective."""
+    def scale(self, gain: float, seed: int) -> Penalty:
+        """A penalty of the size that this problem asks for, whatever the units of its objective; `gain` is what the
+        MIP block would gain over the best point known if the networks gave it any output that it likes."""
         raise NotImplementedError
+
+    def admits(self, rule: PenaltyRule) -> None:
+        """Refuse a penalty rule that this split has no use for."""
 
     def default_rule(self) -> PenaltyRule:
         """The penalty rule of a run that asks for none."""
@@ -239,30 +254,4 @@ class Split:
         if inputs is None:
             jitter = 0.01 * (high - low) * np.random.default_rng(0).uniform(-1, 1, low.size)
             return np.clip(np.clip(0.0, low, high) + jitter, low, high)
-        values = np.zeros(self.snapshot.n_variables)
-        for m, x in zip(self.compiled.maps, inputs, strict=True):
-            values[m.index[m.index >= 0]] = x[m.index >= 0]
-        return np.clip(values[self.inputs], low, high)
-
-
-def flat(raws: list[torch.Tensor]) -> np.ndarray:
-    """The networks' values as one array, without their graph."""
-    parts = [raw.detach().numpy().ravel() for raw in raws]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def vjp(
-    outputs: list[torch.Tensor], u: torch.Tensor, weights: np.ndarray | None = None, keep: bool = False
-) -> torch.Tensor:
-    """Gradient in u of weights'outputs, or of one scalar; where there is none, an error that names the remedy."""
-    flat_weights, at, along = np.ones(1) if weights is None else weights, 0, []
-    for y in outputs:
-        along.append(torch.from_numpy(flat_weights[at : at + y.numel()]).view_as(y))
-        at += y.numel()
-    try:
-        return torch.autograd.grad(outputs, u, along, retain_graph=keep)[0]
-    except RuntimeError as error:
-        raise ProblemError(
-            f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "
-            "remove detach() or no_grad() from the network's forward()."
-        ) from error
+        return np.clip(self.instance.assignment(inputs, rest=0.0)[self.inputs], low, high)

@@ -1,19 +1,21 @@
-"""The state of Algorithm 1 between two iterations."""
+"""The state of Algorithm 1 between two iterations, and how a callback records it."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
+from ..model.gradients import flat
 from ..model.incumbent import Incumbent
-from ..model.solution import History
+from ..model.solution import History, Iteration
 from ..model.verification import Verification
 from .mip_block import MIPBlock
 from .nn_block import NNBlock, NNSubproblem
 from .penalty import Penalty, PenaltyRule
-from .split import Split, flat
+from .split import Split
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Run:
     deadline: float
     began: float
     x: np.ndarray | None = None
-    """The MIP block's variables, in the order of `split.snapshot`."""
+    """The MIP block's variables, in the order of `split.milp`."""
     sub: NNSubproblem | None = None
     k: int = 0
     last: Verification | None = None
@@ -46,6 +48,36 @@ class Run:
         """The coupled part of x."""
         assert self.x is not None
         return self.x[self.split.coupled]
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - time.perf_counter()
+
+    def judge(self) -> None:
+        """The iterates, heard by whoever follows the run; x is verified by the true network and competes."""
+        assert self.x is not None
+        if self.incumbent.visit is not None:
+            self.incumbent.visit(self.split.points(self.u))
+        self.last = self.split.judge(self.incumbent, self.x, seconds=min(10.0, self.seconds_left))
+
+    def record(self, primal: float, dual: float, clock: list[float], solver: float) -> None:
+        """Add this iteration to the history: its residuals, when each block ended, and seconds inside the solver."""
+        assert self.last is not None
+        iteration = Iteration(
+            k=self.k,
+            objective=self.last.objective if self.last.feasible else np.nan,
+            incumbent=np.nan if self.incumbent.objective is None else self.incumbent.objective,
+            primal_residual=primal,
+            dual_residual=dual,
+            rho=self.rho.inputs,
+            rho_outputs=self.rho.outputs if self.split.couples_outputs else np.nan,
+            lagrangian=self.lagrangian(),
+            seconds_mip=clock[1] - clock[0],
+            seconds_solver=solver,
+            seconds_nn=clock[2] - clock[1],
+            seconds=time.perf_counter() - self.began,
+        )
+        self.history.append(iteration)
 
     def lagrangian(self, rho: Penalty | None = None) -> float:
         """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
@@ -72,3 +104,25 @@ class Run:
         noise = 1e-9 * max(1.0, abs(old), abs(new))
         at_x = self.objective_at(self.w[: self.split.inputs.size])
         return new <= old - sigma * self.rho.inputs * moved + noise and new >= at_x - noise
+
+
+@dataclass
+class Trace:
+    r"""A callback for `DualDecomposition` that keeps $x^k$ (coupled part), $u^k$ and $\lambda^k$ of every iteration.
+
+    >>> from ddmip_lib import DualDecomposition
+    >>> from ddmip_lib.problems import hand_sized
+    >>> trace = Trace()
+    >>> solution = DualDecomposition(penalty=10.0, max_iterations=3, callback=trace).solve(hand_sized())
+    >>> len(trace.x) == len(solution.history), trace.u[0].shape
+    (True, (2,))
+    """
+
+    x: list[np.ndarray] = field(default_factory=list)
+    u: list[np.ndarray] = field(default_factory=list)
+    lam: list[np.ndarray] = field(default_factory=list)
+
+    def __call__(self, run: Run) -> None:
+        self.x.append(run.w)
+        self.u.append(run.u.copy())
+        self.lam.append(run.lam.copy())

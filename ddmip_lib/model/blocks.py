@@ -12,8 +12,6 @@ proportion to the value. Bounds rest on this form: at prices $\pi$ an option cos
 $\ell_1$ distance from $w$.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,33 +1,45 @@
 """The best point of a run, verified by the true network: what every solver keeps and returns."""
 
-from __future__ import annotations
-
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import torch
 
-from .instance import Compiled
-from .verification import Verification
+from .completion import Completer
+from .instance import Instance
+from .onoff import OnOff
+from .verification import Verification, Verifier
+
+Visit = Callable[[list[np.ndarray]], Any]
+"""Hears the network inputs, one matrix for each predictor, of every point that a solver visits."""
 
 
-@dataclass
 class Incumbent:
     """The best verified point so far, and when each one was found."""
 
-    compiled: Compiled
-    began: float
-    check: Verification | None = None
-    values: np.ndarray | None = None
-    found: list[tuple[float, float]] = field(default_factory=list)
-    """Seconds since the run began, and the verified objective, of every improvement."""
-    seen: dict[bytes, Verification] = field(default_factory=dict)
-    """What became of each matrix of network inputs that was completed."""
-    screen: Compiled | None = None
-    """The same problem with its networks on another device, in double precision too: a point that is no better there
-    is not verified on the CPU."""
+    def __init__(
+        self,
+        instance: Instance,
+        began: float,
+        onoff: Sequence[OnOff] = (),
+        screen_on: torch.device | None = None,
+        visit: Visit | None = None,
+    ) -> None:
+        """`onoff` makes completions faster. With `screen_on`, a device, a point that is no better by networks there, in
+        double precision too, is not verified on the CPU."""
+        self.instance, self.began, self.visit = instance, began, visit
+        self.completer = Completer(instance, onoff)
+        instances = [instance] if screen_on is None else [instance.elsewhere(screen_on), instance]
+        self._judges = [Verifier(each) for each in instances]
+        self.check: Verification | None = None
+        self.values: np.ndarray | None = None
+        self.found: list[tuple[float, float]] = []
+        """Seconds since the run began, and the verified objective, of every improvement."""
+        self.seen: dict[bytes, Verification] = {}
+        """What became of each matrix of network inputs that was completed."""
 
     @property
     def objective(self) -> float | None:
@@ -35,22 +47,23 @@ class Incumbent:
 
     def consider(self, values: np.ndarray) -> Verification:
         """Replace outputs by the true network's and verify; a feasible point that is better takes the place."""
-        for compiled in (self.screen, self.compiled):
-            if compiled is not None:
-                replaced = compiled.with_outputs(values)
-                check = compiled.check(replaced)
-                if not (check.feasible and compiled.snapshot.better(check.objective, self.objective)):
-                    return check
+        if self.visit is not None:
+            self.visit(self.instance.inputs(values))
+        for judge in self._judges:
+            replaced = judge.instance.with_outputs(values)
+            check = judge.check(replaced)
+            if not (check.feasible and self.instance.milp.better(check.objective, self.objective)):
+                return check
         self.check, self.values = check, replaced
         self.found.append((time.perf_counter() - self.began, check.objective))
         return check
 
     def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
         """Let the best point with the network inputs of `values` compete; inputs seen before are not solved again."""
-        inputs = self.compiled.inputs(self.compiled.rounded(values))
+        inputs = self.instance.inputs(self.instance.rounded(values))
         key = blake2b(b"".join(x.tobytes() for x in inputs), digest_size=16).digest()
         if key not in self.seen:
-            completed = self.compiled.complete(inputs, seconds)
+            completed = self.completer.complete(inputs, seconds)
             self.seen[key] = self.consider(values if completed is None else completed)
         return self.seen[key]
 
@@ -58,7 +71,7 @@ class Incumbent:
         """Let the problem's start compete, completed within a share of the time."""
         if start is None or time_limit <= 0:
             return
-        values = self.compiled.complete(start, seconds=min(10.0, 0.2 * time_limit))
+        values = self.completer.complete(start, seconds=min(10.0, 0.2 * time_limit))
         if values is not None:
             self.consider(values)
 
@@ -68,8 +81,8 @@ class Incumbent:
             return {}
         return {
             "objective": self.objective,
-            "inputs": self.compiled.inputs(self.values),
-            "outputs": [self.values[m.output] for m in self.compiled.maps],
+            "inputs": self.instance.inputs(self.values),
+            "outputs": [self.values[m.output] for m in self.instance.maps],
             "values": self.values,
             "verification": self.check,
         }

@@ -11,8 +11,6 @@ the tangents of $\sigma^2$ in perspective form. Rows and tangents stay the same 
 with a new objective, and a much tighter one than big-M rows with an epigraph of $v^2$.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from .scip import Snapshot
+from .scip import MILP
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class OnOff:
     replaced: tuple[int, ...]
 
 
-def find_onoff(s: Snapshot, candidates: np.ndarray, own_rows: np.ndarray) -> list[OnOff]:
+def find_onoff(s: MILP, candidates: np.ndarray, own_rows: np.ndarray) -> list[OnOff]:
     """On/off variables among the continuous candidates, in the rows `own_rows`; each row holds one of them at most."""
     rows, columns = s.rows.tocsr(), s.rows.tocsc()
     boxed = np.isfinite(s.lower) & np.isfinite(s.upper) & ~s.integer
@@ -78,7 +76,7 @@ def _entries(rows: sp.csr_matrix, r: int) -> tuple[list[int], list[float]]:
     return rows.indices[span].tolist(), rows.data[span].tolist()
 
 
-def _zeroed(s: Snapshot, rows: sp.csr_matrix, binary: np.ndarray, own_rows: np.ndarray) -> defaultdict[int, set[int]]:
+def _zeroed(s: MILP, rows: sp.csr_matrix, binary: np.ndarray, own_rows: np.ndarray) -> defaultdict[int, set[int]]:
     """For each t >= 0 the binaries b that a row t <= U b lets make it zero."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for r in np.flatnonzero(own_rows & (np.diff(rows.indptr) == 2)).tolist():
@@ -91,7 +89,7 @@ def _zeroed(s: Snapshot, rows: sp.csr_matrix, binary: np.ndarray, own_rows: np.n
 
 
 def _on_off_rows(
-    s: Snapshot, entries: dict[int, float], v: int, b: int, zero: set[int], lower: float, upper: float
+    s: MILP, entries: dict[int, float], v: int, b: int, zero: set[int], lower: float, upper: float
 ) -> list[OnOffRow] | None:
     """A row on v as one or two on/off rows, or None where it still binds v when b = 0."""
     shaped = []

@@ -4,43 +4,94 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from pyscipopt import Model
 from torch import nn
 
 from ..errors import ProblemError
-
-KINDS = ("regression", "classification")
+from .labels import tie_class
+from .scip import MILP
 
 
 @dataclass(frozen=True)
 class Predictor:
-    r"""The constraint $y = f(x)$ for $n$ rows at once: $x$ is $n \times p$, $y$ is $n \times q$.
+    r"""One network placed in a model, $n$ rows at once: $x$ is $n \times p$, $y$ is $n \times q$.
 
-    ``inputs`` and ``outputs`` hold pyscipopt variables; an input may also be a plain number.
-    ``kind`` is ``"regression"`` ($y = f(x)$) or ``"classification"`` ($y = 1[f(x) > 0]$).
+    ``inputs`` and ``outputs`` hold pyscipopt variables; an input may also be a plain number. There are two kinds,
+    `Regression`, whose outputs are what the network says, and `Classification`, whose outputs are classes.
     """
 
     net: nn.Module
     inputs: np.ndarray
     outputs: np.ndarray
-    kind: str
     name: str
+    kind: ClassVar[str]
+    gives_class: ClassVar[bool]
+    """Whether an output is the class that a logit decides, not a prediction."""
 
     def raw(self, x: np.ndarray) -> np.ndarray:
         """$f(x)$ by the true network in float64: predictions, or logits of a classifier."""
         with torch.no_grad():
             return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
 
-    def outputs_of(self, raw: np.ndarray) -> np.ndarray:
-        """The values that the output variables must take where the network says `raw`."""
-        return (raw > 0).astype(float) if self.kind == "classification" else raw
-
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The values that the output variables must take at inputs `x`."""
         return self.outputs_of(self.raw(x))
+
+    def outputs_of(self, raw: np.ndarray) -> np.ndarray:
+        """The values that the output variables must take where the network says `raw`."""
+        return raw
+
+    def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
+        """The outputs as a function with a gradient to follow."""
+        return raw
+
+    def mistakes(self, given: np.ndarray, raw: np.ndarray) -> Mistakes:
+        """How far given values of the outputs are from what the network says."""
+        return Mistakes(error=float((np.abs(given - raw) / np.maximum(1.0, np.abs(raw))).max()))
+
+    def carrier(self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float) -> Any:
+        """The variable of `model` that must equal the network's value in `ends`; `y` is the output, number `at`."""
+        return y
+
+
+class Mistakes(NamedTuple):
+    """The largest relative error of a prediction, wrong classes, and the smallest size of a logit."""
+
+    error: float = 0.0
+    wrong: int = 0
+    smallest_logit: float = np.inf
+
+
+class Regression(Predictor):
+    """The constraint $y = f(x)$."""
+
+    kind, gives_class = "regression", False
+
+
+class Classification(Predictor):
+    """The constraint $y = 1[f(x) > 0]$, for binary $y$."""
+
+    kind, gives_class = "classification", True
+
+    def outputs_of(self, raw: np.ndarray) -> np.ndarray:
+        return (raw > 0).astype(float)
+
+    def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(raw)
+
+    def mistakes(self, given: np.ndarray, raw: np.ndarray) -> Mistakes:
+        wrong = int((np.abs(given - self.outputs_of(raw)) > 0.5).sum())
+        return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
+
+    def carrier(self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float) -> Any:
+        return tie_class(model, y, milp, at, *ends, margin)
+
+
+KINDS: dict[str, type[Predictor]] = {kind.kind: kind for kind in (Regression, Classification)}
 
 
 def is_variable(entry: Any) -> bool:

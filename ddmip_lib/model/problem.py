@@ -1,8 +1,6 @@
 """A mixed-integer program with neural networks inside: `NeuralMIP`."""
 
-from __future__ import annotations
-
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,11 +9,11 @@ from torch import nn
 
 from ..errors import ProblemError
 from .blocks import Blocks
-from .instance import Compiled
+from .instance import Instance
 from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width
 from .scip import require_unsolved
 from .solution import Solution
-from .verification import Verification
+from .verification import Verification, Verifier
 
 
 class NeuralMIP:
@@ -61,9 +59,9 @@ class NeuralMIP:
             raise ProblemError(f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}.")
         if self.start is not None:
             raise ProblemError("a start was set already: call set_start after the last add_predictor.")
-        frozen = frozen_double(net)
+        frozen, kind = frozen_double(net), KINDS[output]
         last = list(frozen.modules())[-1]
-        if output == "classification" and isinstance(last, (nn.Sigmoid, nn.Softmax)):
+        if kind.gives_class and isinstance(last, (nn.Sigmoid, nn.Softmax)):
             raise ProblemError(
                 f"the network ends in {type(last).__name__}, so its output is positive everywhere: a class is "
                 "1[logit > 0]. Pass the network without its last layer."
@@ -78,8 +76,8 @@ class NeuralMIP:
                 f"outputs have shape {y.shape}, but {x.shape[0]} rows through this network give "
                 f"{(x.shape[0], q)}: pass one output variable for each row and network output."
             )
-        self._check_variables(x, y, output)
-        predictor = Predictor(frozen, x, y, output, f"{type(net).__name__}")
+        self._check_variables(x, y, kind)
+        predictor = kind(frozen, x, y, type(net).__name__)
         self.predictors.append(predictor)
         return predictor
 
@@ -116,9 +114,13 @@ class NeuralMIP:
         values = point.values if isinstance(point, Solution) else np.asarray(point, dtype=float)
         if values is None:
             raise ProblemError("this solution has no point to verify; its status says why.")
-        return Compiled(self.model, self.predictors).check(values)
+        return Verifier(self.instance()).check(values)
 
-    def _check_variables(self, x: np.ndarray, y: np.ndarray, output: str) -> None:
+    def instance(self) -> Instance:
+        """The problem as arrays and maps, read now: what solvers work on."""
+        return Instance(self.model, self.predictors)
+
+    def _check_variables(self, x: np.ndarray, y: np.ndarray, kind: type[Predictor]) -> None:
         own = {v.ptr() for v in self.model.getVars()}
         infinity = self.model.infinity()
         taken = {v.ptr() for p in self.predictors for v in p.outputs.flat}
@@ -142,7 +144,7 @@ class NeuralMIP:
                 raise ProblemError(f"output variable {entry.name} is used twice: one variable for each output.")
             if entry.ptr() in fed:
                 raise ProblemError(f"{entry.name} is an input of a network too: chain the two in one module.")
-            if output == "classification" and entry.vtype() != "BINARY":
+            if kind.gives_class and entry.vtype() != "BINARY":
                 raise ProblemError(f'{entry.name} carries a class and must be binary: add it with vtype="B".')
             seen.add(entry.ptr())
 
@@ -160,16 +162,6 @@ class NeuralMIP:
             free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
             lines.append(f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}")
         return "\n".join(lines)
-
-
-def check_call(problem: NeuralMIP, time_limit: float, seed: int) -> None:
-    """Refuse what no solver can work with, before any work."""
-    if not isinstance(problem, NeuralMIP):
-        raise TypeError(f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
-    if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
-        raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
-    if not isinstance(seed, Integral) or int(seed) < 0:
-        raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
 
 
 def _is_free(entry: Any) -> bool:

@@ -1,10 +1,8 @@
-"""A user's `pyscipopt.Model`, read once into plain arrays.
+"""A user's `pyscipopt.Model`: read once into plain arrays, copied, fixed, asked.
 
-Everything that the library does with a model goes through such a snapshot or through a copy that SCIP
-makes of it, so the user's own model is never changed.
+Everything that the library does with a model goes through such arrays or through a copy that SCIP makes of it, so
+the user's own model is never changed.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +26,7 @@ class OtherConstraint:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class MILP:
     r"""The model $\min s\,(c^\top v + c_0)$ s.t. $l_A \le A v \le u_A$, $l \le v \le u$, integrality.
 
     ``sign`` is $s = 1$ for a model that minimises and $-1$ for one that maximises; ``cost`` and ``offset``
@@ -62,6 +60,16 @@ class Snapshot:
         return len(self.cost)
 
 
+def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Violation of lower <= values <= upper, entry by entry, relative to max(1, |side|)."""
+    violation = np.zeros(values.shape)
+    for side, excess in ((lower, lower - values), (upper, values - upper)):
+        finite = np.isfinite(side)
+        scaled = excess[finite] / np.maximum(1.0, np.abs(side[finite]))
+        violation[finite] = np.maximum(violation[finite], scaled)
+    return violation
+
+
 def require_unsolved(model: Model) -> None:
     """Refuse a model that SCIP has already transformed or solved."""
     if model.getStageName() != "PROBLEM":
@@ -71,7 +79,7 @@ def require_unsolved(model: Model) -> None:
         )
 
 
-def read_model(model: Model) -> Snapshot:
+def read_model(model: Model) -> MILP:
     """Read variables, objective and rows of `model` without touching it."""
     require_unsolved(model)
     infinity = model.infinity()
@@ -102,7 +110,7 @@ def read_model(model: Model) -> Snapshot:
         row_names.append(constraint.name)
         sides.append((model.getLhs(constraint), model.getRhs(constraint)))
     shape = (len(row_names), len(variables))
-    return Snapshot(
+    return MILP(
         sign=1.0 if model.getObjectiveSense() == "minimize" else -1.0,
         cost=np.array([v.getObj() for v in variables], dtype=float),
         offset=float(model.getObjoffset()),

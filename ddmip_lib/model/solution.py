@@ -1,7 +1,5 @@
 """What a solver returns: a verified point, a bound where one is certified, and the history of the run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -1,19 +1,18 @@
 """Price coordination: prices from a linear program, options from the networks, a choice from a MIP."""
 
-from __future__ import annotations
-
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from ..device import check_place
-from ..model.incumbent import Incumbent
-from ..model.instance import Compiled
-from ..model.problem import NeuralMIP, check_call
+from ..model.incumbent import Visit
+from ..model.problem import NeuralMIP
 from ..model.solution import Solution
+from ..model.solver import begin
 from .market import Market, Round, blocks_of
 from .search import Search
 
@@ -23,6 +22,7 @@ POSITIVE = 1e-6
 """Reduced profit, relative to the largest value, from which on an option counts as one that was missing."""
 
 
+@dataclass(frozen=True)
 class PriceCoordination:
     r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP makes the choice.
 
@@ -50,39 +50,35 @@ class PriceCoordination:
     ('converged', True)
     """
 
-    method = "price coordination"
+    starts: int = 4
+    steps: int = 24
+    max_rounds: int = 30
+    smoothing: float = 0.5
+    idle_rounds: int = 3
+    choices: int = 4
+    gap: float = 1e-6
+    nodes: int = 100
+    device: torch.device | str = "cpu"
+    dtype: torch.dtype = torch.float64
+    method: ClassVar[str] = "price coordination"
 
-    def __init__(
-        self,
-        starts: int = 4,
-        steps: int = 24,
-        max_rounds: int = 30,
-        smoothing: float = 0.5,
-        idle_rounds: int = 3,
-        choices: int = 4,
-        gap: float = 1e-6,
-        nodes: int = 100,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float64,
-    ) -> None:
-        counts = {"steps": steps, "max_rounds": max_rounds, "nodes": nodes, "idle_rounds": idle_rounds,
-                  "choices": choices}  # fmt: skip
-        for name, count in counts.items():
+    def __post_init__(self) -> None:
+        for name in ("steps", "max_rounds", "nodes", "idle_rounds", "choices"):
+            count = getattr(self, name)
             if int(count) != count or count < 1:
                 raise ValueError(f"{name}={count} must be a positive integer.")
-        if int(starts) != starts or starts < 2:
-            raise ValueError(f"starts={starts} must be at least 2: the base point and the best option known.")
-        if not 0 <= smoothing < 1:
-            raise ValueError(f"smoothing={smoothing} must lie in [0, 1): 0 takes new prices as they are.")
-        if not gap >= 0:
-            raise ValueError(f"gap={gap} must not be negative.")
-        self.max_rounds, self.smoothing, self.idle_rounds = int(max_rounds), smoothing, int(idle_rounds)
-        self.choices, self.gap, self.nodes = int(choices), gap, int(nodes)
-        self.search = Search(int(starts), int(steps), check_place(device, dtype), dtype)
+        if int(self.starts) != self.starts or self.starts < 2:
+            raise ValueError(f"starts={self.starts} must be at least 2: the base point and the best option known.")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing={self.smoothing} must lie in [0, 1): 0 takes new prices as they are.")
+        if not self.gap >= 0:
+            raise ValueError(f"gap={self.gap} must not be negative.")
+        check_place(self.device, self.dtype)
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
-        market, status = self.start(problem, time_limit, seed), "iteration_limit"
+        market, status = self.start(problem, time_limit, seed, visit), "iteration_limit"
         choosing = SHARE * market.seconds_left
         with tqdm(disable=not progress, desc=self.method, unit=" rounds") as bar:
             while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
@@ -107,21 +103,21 @@ class PriceCoordination:
         bar.update(1)
         bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", linear=f"{latest.lp_value:.6g}")
 
-    def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0) -> Market:
+    def start(
+        self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None
+    ) -> Market:
         """The market before the first round; `round` and `Market.choose` continue from there."""
-        began = time.perf_counter()
-        check_call(problem, time_limit, seed)
+        begun = begin(problem, time_limit, seed, visit)
         blocks = blocks_of(problem, "price coordination")
-        incumbent = Incumbent(Compiled(problem.model, problem.predictors), began)
-        incumbent.consider_start(problem.start, time_limit)
-        return Market.empty(blocks, incumbent, began + time_limit, seed)
+        return Market.empty(blocks, begun.incumbent(), begun.deadline, seed)
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:
         """Options at the prices seen (or at others), the linear program with them, new prices, and a choice by
         rounding."""
         clock, before = [time.perf_counter()], market.lp
         market.seen = market.seen if seen is None else seen
-        found = self.search.options(market)
+        search = Search(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
+        found = search.options(market)
         clock.append(time.perf_counter())
         new = len(found.at)
         if before is not None:

@@ -103,16 +103,16 @@ class Market:
 
     def objective(self, value: float) -> float:
         """A sum of values in the sense of the model."""
-        s = self.incumbent.compiled.snapshot
+        s = self.incumbent.instance.milp
         return s.offset - s.sign * value
 
     @property
     def settled(self) -> bool:
         """Whether no choice among the options can be better, by the linear program."""
-        s, best = self.incumbent.compiled.snapshot, self.incumbent.objective
+        s, best = self.incumbent.instance.milp, self.incumbent.objective
         if self.lp is None or best is None or not self.lp.counts:
             return self.lp is None
-        classes = all(self.incumbent.compiled.predictors[k].kind == "classification" for k in self.blocks.predictor)
+        classes = all(self.incumbent.instance.predictors[k].gives_class for k in self.blocks.predictor)
         whole = classes and bool((self.blocks.worth == np.round(self.blocks.worth)).all())
         ahead = s.sign * (best - self.objective(self.lp.value))
         return bool(ahead < 1 - 1e-6 if whole else ahead <= 1e-9 * max(1.0, abs(best)))
@@ -133,14 +133,14 @@ class Market:
 
     def offer(self, chosen: np.ndarray | None) -> None:
         """Let a choice that the blocks call better compete, completed and verified on the model."""
-        s, incumbent = self.incumbent.compiled.snapshot, self.incumbent
+        s, incumbent = self.incumbent.instance.milp, self.incumbent
         if chosen is None:
             return
         promised = self.objective(float(self.pool.value[chosen].sum()))
         if not s.better(promised, incumbent.objective):
             return
         inputs = self._inputs(chosen)
-        completed = incumbent.compiled.complete(inputs, max(1.0, self.seconds_left))
+        completed = incumbent.completer.complete(inputs, max(1.0, self.seconds_left))
         check = None if completed is None else incumbent.consider(completed)
         if check is None and self.seconds_left <= 0:
             return
@@ -176,13 +176,13 @@ class Market:
 
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
         """The networks' inputs under a choice; what no block has chosen stays at base points, those of first modes."""
-        compiled, blocks = self.incumbent.compiled, self.blocks
-        values = compiled.snapshot.lower.copy()
+        instance, blocks = self.incumbent.instance, self.blocks
+        values = instance.milp.lower.copy()
         rows = np.concatenate([np.arange(len(blocks.block))[::-1], self.pool.at[chosen]])
         for at, u in zip(rows, np.concatenate([blocks.base[::-1], self.pool.u[chosen]]), strict=True):
-            where = compiled.maps[blocks.predictor[at]].index[blocks.row[at]]
+            where = instance.maps[blocks.predictor[at]].index[blocks.row[at]]
             values[where[where >= 0]] = u[where >= 0]
-        return compiled.inputs(values)
+        return instance.inputs(values)
 
 
 def blocks_of(problem: NeuralMIP, what: str) -> Blocks:

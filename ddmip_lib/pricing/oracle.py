@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..decomposition.split import vjp
 from ..model.blocks import Blocks
+from ..model.gradients import vjp
 
 MARGIN = 1e-6
 """Logit that a point of class 1 keeps from zero in double precision."""

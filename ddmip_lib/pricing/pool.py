@@ -6,8 +6,6 @@ $$\max \sum_o v_o \delta_o \quad\text{s.t.}\quad \sum_o r_o \delta_o \le R, \qqu
 the multipliers of the shared rows in this linear program are the prices, and with $\delta$ binary it chooses.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any

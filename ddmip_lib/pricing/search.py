@@ -1,7 +1,5 @@
 """The options of one round: every block and mode, from several starts, in one batch for each network."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..device import place
+from ..model.predictor import Predictor
 from .market import Market
 from .oracle import MARGIN, Task, follow, pull_back
 
@@ -45,23 +44,23 @@ class Search:
 
     def _search(self, market: Market, number: int, rows: np.ndarray) -> Found:
         """One batch through one network."""
-        predictor, at = market.incumbent.compiled.predictors[number], np.tile(rows, self.starts)
-        task, u = self._task(market, at, predictor.kind)
+        predictor, at = market.incumbent.instance.predictors[number], np.tile(rows, self.starts)
+        task, u = self._task(market, at, predictor)
         key = (number, len(at))
         if key not in market.networks:
             plain = self.device.type == "cpu" and self.dtype == torch.float64
             market.networks[key] = predictor.net if plain else place(predictor.net, self.device, self.dtype, u)
         network = market.networks[key]
         u = follow(network, task, u, self.steps)[0]
-        if predictor.kind == "classification":
+        if predictor.gives_class:
             u = pull_back(network, task, u)
         found = judge(market, number, at, u.numpy())
         more = [judge(market, number, *_mixed(market, rows))]
-        if predictor.kind == "regression":
+        if not predictor.gives_class:
             more.append(judge(market, number, *_fitting(market, found)))
         return Found(*map(np.concatenate, zip(found, *more, strict=True)))
 
-    def _task(self, market: Market, at: np.ndarray, kind: str) -> tuple[Task, Tensor]:
+    def _task(self, market: Market, at: np.ndarray, predictor: Predictor) -> tuple[Task, Tensor]:
         """Costs and starts: the base point and the best option known, at the prices seen; the others at random, with
         prices of their own."""
         blocks, draw, each = market.blocks, market.draw, len(at) // self.starts
@@ -73,8 +72,9 @@ class Search:
         noise[:, : 2 * each], shift[: 2 * each] = 1.0, 0.0
         u = blocks.base[at] + shift
         u[each : 2 * each] = self._best_known(market)[at[:each]]
-        classes = kind == "classification"
-        gain = np.full(len(at), np.inf) if classes else blocks.worth[at] * blocks.gains(market.seen, market.counts)[at]
+        gain = blocks.worth[at] * blocks.gains(market.seen, market.counts)[at]
+        if predictor.gives_class:
+            gain = np.full(len(at), np.inf)
         margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
         u = np.clip(u, blocks.lower[at], blocks.upper[at])
         costs = np.maximum(up, floor) * noise[0], np.maximum(down, floor) * noise[1]
@@ -116,11 +116,11 @@ def _mixed(market: Market, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def judge(market: Market, number: int, at: np.ndarray, u: np.ndarray, classes_only: bool = True) -> Found:
     """Which points are options, with their values by the true network; class 0 is one only on demand."""
-    blocks, predictor = market.blocks, market.incumbent.compiled.predictors[number]
+    blocks, predictor = market.blocks, market.incumbent.instance.predictors[number]
     u = np.clip(u, blocks.lower[at], blocks.upper[at])
     raw = predictor.raw(u)[:, 0]
     value = blocks.worth[at] * np.minimum(predictor.outputs_of(raw), blocks.cap[at])
     kept = np.isfinite(raw)
-    if predictor.kind == "classification" and classes_only:
+    if predictor.gives_class and classes_only:
         kept &= raw > 0
     return Found(at[kept], u[kept], value[kept])

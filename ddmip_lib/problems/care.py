@@ -1,7 +1,5 @@
 """Site care: Tree Planting in which shading, soil and sterilising are all decisions."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 

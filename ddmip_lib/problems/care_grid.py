@@ -1,7 +1,5 @@
 """Good points for `site_care` from tables: each site's networks on a grid of treatments, and a MILP that chooses."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from typing import Any
@@ -11,10 +9,8 @@ import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, milp
 
 from ..errors import ProblemError
-from ..model.incumbent import Incumbent
-from ..model.instance import Compiled
-from ..model.problem import check_call
 from ..model.solution import Solution
+from ..model.solver import begin
 from .care import SiteCare
 
 
@@ -45,10 +41,8 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
         raise TypeError(f"grid_search needs a problem of site_care, not {type(problem).__name__}.")
     if levels < 2:
         raise ProblemError(f"levels={levels} must be at least 2: the ends of each category are levels.")
-    began = time.perf_counter()
-    check_call(problem, time_limit, 0)
-    incumbent, grids, blocks = Incumbent(Compiled(problem.model, problem.predictors), began), [], []
-    incumbent.consider_start(problem.start, time_limit)
+    begun = begin(problem, time_limit, 0)
+    began, incumbent, grids, blocks = begun.began, begun.incumbent(), [], []
     for i in range(len(problem.plot.sites)):
         x = _points(problem, i, levels)
         use = problem.usage(i, x)
@@ -75,7 +69,7 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
         details["grid_bound"] = -float(result.mip_dual_bound)
     if result.x is not None:
         chosen = points[result.x > 0.5]  # options are sorted by site
-        values = incumbent.compiled.complete([chosen] * len(problem.predictors), max(1.0, 0.2 * time_limit))
+        values = incumbent.completer.complete([chosen] * len(problem.predictors), max(1.0, 0.2 * time_limit))
         if values is not None:
             incumbent.consider(values)
     late = time.perf_counter() - began >= time_limit

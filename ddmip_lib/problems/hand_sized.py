@@ -1,7 +1,5 @@
 """A neural MIP small enough for pencil and paper: two binaries, three neurons."""
 
-from __future__ import annotations
-
 import torch
 from pyscipopt import Model
 from torch import nn

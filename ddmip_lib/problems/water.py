@@ -1,7 +1,5 @@
 """Water Potability: treat unsafe samples, within shared budgets, until a classifier calls them drinkable."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 
-from tools import notebooks
+from tools import notebooks, redirects
 from tools.build_book import HTML
 
 PAGES = [f"{name}.html" for name in notebooks.toc_files()]
@@ -106,6 +106,15 @@ def test_launch_buttons_lead_somewhere_or_are_left_out(path: Path) -> None:
         assert bool(found) == bool(address)
         assert all(path.name in link and address.split("/")[-1] in link for link in found)
     assert any(link.endswith(path.name) for link in links), "no download button"
+
+
+def test_lasting_and_former_addresses_lead_to_pages() -> None:
+    leading = redirects.targets(notebooks.contents())
+    assert len(leading) >= len(notebooks.contents().numbered)
+    for address, target in leading.items():
+        (link,) = soup(HTML / address).select("main a")
+        assert ((HTML / address).parent / str(link["href"])).resolve() == HTML / target
+        assert target in PAGES
 
 
 def test_index_is_a_proper_page() -> None:

@@ -9,12 +9,14 @@ from ddmip_book.figures.moving import multiplier_path, root_bound, stepping
 from playwright.sync_api import Browser, Page
 
 from tests.book.visits import visit
+from tools.notebooks import contents
 
-PAGES = {
-    "penalty-multiplier": "book/03_augmented_lagrangian.html",
-    "algorithm-steps": "book/04_split.html",
-    "relu-envelope": "book/02_exact_embeddings.html",
+CHAPTERS = {
+    "penalty-multiplier": "augmented_lagrangian",
+    "algorithm-steps": "split",
+    "relu-envelope": "exact_embeddings",
 }
+PAGES = {figure: contents()[chapter].address for figure, chapter in CHAPTERS.items()}
 
 
 def ready(page: Page, name: str) -> None:

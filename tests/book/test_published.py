@@ -80,6 +80,21 @@ def test_the_book_reads_from_a_folder(browser: Browser, host: str) -> None:
         page.wait_for_url(f"{host}a/b/book/*.html")
 
 
+def test_a_lasting_address_keeps_the_place_in_the_page(page: Page, host: str) -> None:
+    chapter = notebooks.contents()["split"]
+    page.goto(f"{host}a/b/{chapter.lasting_address}?highlight=price#notions")
+    page.wait_for_url(f"{host}a/b/{chapter.address}?highlight=price#notions")
+
+
+def test_a_lasting_address_works_without_scripts(browser: Browser, host: str) -> None:
+    chapter = notebooks.contents()["split"]
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto(f"{host}a/b/{chapter.lasting_address}")
+    plain.wait_for_url(f"{host}a/b/{chapter.address}")
+    context.close()
+
+
 @pytest.mark.parametrize("lost", ["a/b/nothing.html", "a/b/book/04_splitt.html", "a/b/deep/down/below/"])
 def test_a_lost_reader_finds_the_book_from_any_depth(page: Page, host: str, lost: str) -> None:
     foreign: list[str] = []

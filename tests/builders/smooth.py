@@ -10,7 +10,7 @@ from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.decomposition.penalty import Fixed
-from ddmip_lib.decomposition.trace import Trace
+from ddmip_lib.decomposition.state import Trace
 from tests.builders.instances import Built, build
 
 WIDE = 25
@@ -67,6 +67,15 @@ class Smooth:
         """Lemma 2's constant of decrease."""
         m, big = self.lower, self.upper
         return min((rho - 2 * m) * (rho + m), (rho - big) * (rho + 2 * big)) / (2 * rho)
+
+    def slope_left(self, rho: float, value: float) -> float:
+        r"""How far from zero an NN step of `exact` may leave the slope of $\varphi$, whose value there is `value`.
+
+        `PGD` keeps the least value that it saw, and values are rounded: $\varphi(u) - \min\varphi \le \nu$ with
+        $\nu$ some machine epsilons, and so $\lVert\nabla\varphi(u)\rVert \le \sqrt{2 (\rho + L) \nu}$.
+        """
+        noise = 50 * np.finfo(float).eps * max(1.0, abs(value))
+        return float(np.sqrt(2 * (rho + self.upper) * noise))
 
 
 def smooth(kind: str, p: int, seed: int) -> Smooth:

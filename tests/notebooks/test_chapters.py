@@ -7,11 +7,12 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from ddmip_book.chapters import name_of
 
 from tools import notebooks
 from tools.headline_rules import violations
 
-CHAPTERS = notebooks.chapters()
+CHAPTERS = notebooks.longest_first(notebooks.chapters())
 RULES = yaml.safe_load((notebooks.ROOT / "tests" / "headline.yml").read_text())
 
 
@@ -23,7 +24,7 @@ def test_chapter(path: Path) -> None:
     assert_figures_described(cells)
     numbers = notebooks.headline(executed)
     assert numbers, "the chapter records no headline number. To fix this, end it with record_headline(...)"
-    assert violations(numbers, RULES.get(path.stem, {}), notebooks.data_source()) == []
+    assert violations(numbers, RULES.get(name_of(path), {}), notebooks.data_source()) == []
 
 
 def assert_quiet(cells: list[nbformat.NotebookNode]) -> None:
@@ -42,10 +43,10 @@ def assert_figures_described(cells: list[nbformat.NotebookNode]) -> None:
 
 
 def test_every_rule_belongs_to_a_chapter() -> None:
-    assert set(RULES) <= {path.stem for path in CHAPTERS}
+    assert set(RULES) <= {name_of(path) for path in CHAPTERS}
 
 
 def test_profiles_name_chapters_and_parameters() -> None:
-    assert set(notebooks.profiles()) <= {path.stem for path in CHAPTERS}
+    assert set(notebooks.profiles()) <= {name_of(path) for path in CHAPTERS}
     for path in CHAPTERS:
         notebooks.parameters(path, "full")

@@ -11,7 +11,7 @@ import yaml
 from ddmip_book.experiments.grids import EXPERIMENTS, grid
 from ddmip_book.experiments.ledger import OPEN, VERDICTS, Ledger, stored_rows
 
-from tools.notebooks import ROOT
+from tools.notebooks import ROOT, contents
 
 BOOK = ROOT / "book"
 
@@ -69,5 +69,5 @@ def test_another_verdict_on_any_examined_claim_would_be_noticed(verdict: str) ->
 
 
 def test_the_chapter_shows_every_part() -> None:
-    source = (BOOK / "17_claims.ipynb").read_text()
+    source = contents().notebook("claims").read_text()
     assert re.findall(r'ledger\.table\(\\"(.+?)\\"\)', source) == the_ledger().parts

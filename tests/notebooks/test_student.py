@@ -11,15 +11,16 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
+from ddmip_book.chapters import name_of
 from ddmip_book.checks.report import by_chapter, by_label
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, ChapterError, chapters
+from tools.notebooks import KERNEL_ENVIRONMENT, ChapterError, chapters, contents
 from tools.plain_markdown import numbers, plain_markdown
 from tools.student import MARK, line, names, refresh_lines, stub, student_copy, with_lines, without, write
 
 CHAPTERS = chapters()
-QUICK = ("01_neural_mips", "17_claims")
+QUICK = ("neural_mips", "claims")
 """Executed with the other tests; `-m long` executes the rest."""
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 
@@ -62,14 +63,14 @@ def run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbfor
 
 @chapter
 def test_exercises_and_checks_belong_together(path: Path) -> None:
-    checks = by_chapter().get(path.stem, [])
+    checks = by_chapter().get(name_of(path), [])
     assert {one.label: one.title for one in checks} == exercises(path), (
-        f"every exercise needs a Check in book/ddmip_book/checks, with its title, under {path.stem!r}"
+        f"every exercise needs a Check in book/ddmip_book/checks, with its title, under {name_of(path)!r}"
     )
 
 
 def test_every_check_belongs_to_a_chapter() -> None:
-    assert set(by_chapter()) <= {path.stem for path in (ROOT / "book").glob("*.ipynb")}
+    assert set(by_chapter()) <= {name_of(path) for path in CHAPTERS}
 
 
 @chapter
@@ -81,7 +82,7 @@ def test_a_stub_for_every_exercise_and_no_solution_left(path: Path) -> None:
     assert [source for source in code if source.startswith("answer = ...")] == [
         stub(by_label()[label])[1].source for label in exercises(path)
     ]
-    assert code[-1] == f'progress("{path.stem}")'
+    assert code[-1] == f'progress("{name_of(path)}")'
     everything = "\n".join(cell.source for cell in cells)
     solution, own = parts(path)
     said_twice = {text for text in solution if len(text) <= 40} | set(own)  # too short to tell, or in the chapter too
@@ -107,7 +108,7 @@ def test_texts_are_readable_without_the_book(path: Path) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_copy_runs_with_its_stubs_unfilled(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = run(ROOT / "book" / f"{name}.ipynb", tmp_path, monkeypatch)
+    cells = run(contents().notebook(name), tmp_path, monkeypatch)
     said = "".join(
         output.text for cell in cells for output in cell.get("outputs", []) if output.get("name") == "stdout"
     )
@@ -116,10 +117,10 @@ def test_a_copy_runs_with_its_stubs_unfilled(name: str, tmp_path: Path, monkeypa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", [p for p in CHAPTERS if p.stem not in QUICK], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [p for p in CHAPTERS if name_of(p) not in QUICK], ids=lambda path: path.stem)
 def test_every_copy_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = run(path, tmp_path, monkeypatch)
-    assert f"exercises solved in {path.stem}" in cells[-1].outputs[0].text
+    assert f"exercises solved in {name_of(path)}" in cells[-1].outputs[0].text
 
 
 def test_the_answer_of_a_student_is_judged_in_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,15 +10,17 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from ddmip_book.chapters import name_of
 
-from tools.notebooks import ROOT, chapters
+from tools.notebooks import ROOT, contents
 
-CHAPTERS = [path for path in chapters() if path.stem[:2].isdigit()]
+CONTENTS = contents()
+CHAPTERS = [CONTENTS.notebook(page.name) for page in CONTENTS.numbered]
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 RULES = yaml.safe_load((ROOT / "tests" / "headline.yml").read_text())
 GRADES = ("easy", "medium", "hard", "project")
 VERDICTS = ("holds", "holds with changes", "fails", "not shown", "new")
-PARTS = {"I": range(1, 4), "II": range(4, 9), "III": range(9, 11), "IV": range(11, 18), "V": range(18, 21)}
+PARTS = {page.part: CONTENTS.parts[page.part] for page in CONTENTS.numbered}
 LEDGER = yaml.safe_load((ROOT / "book" / "claims.yml").read_text())
 # Claims that the ledger alone decides, mostly by arithmetic on the paper's own figures; all others have a box.
 WITHOUT_BOX = {"x13", "x14", "x15", "x22", "x23"}
@@ -66,7 +68,7 @@ def test_exercises_are_graded(path: Path) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_has_a_project(part: str) -> None:
-    texts = [text(path) for path in CHAPTERS if int(path.stem[:2]) in PARTS[part]]
+    texts = [text(CONTENTS.notebook(page.name)) for page in PARTS[part]]
     assert any("(project)" in words for words in texts)
 
 
@@ -88,7 +90,7 @@ def test_claims_have_a_verdict_and_a_checked_number(path: Path) -> None:
         assert "Instead" in said or said["Verdict"].rstrip(".") in ("holds", "new"), f"claim {number}"
         keys = re.findall(r"`(\w+)`", said["Checked by"])
         assert keys, f"claim {number}"
-        assert set(keys) <= set(RULES[path.stem]), f"claim {number}: not among the headline numbers"
+        assert set(keys) <= set(RULES[name_of(path)]), f"claim {number}: not among the headline numbers"
 
 
 @chapter
@@ -99,9 +101,8 @@ def test_every_test_that_is_named_exists(path: Path) -> None:
 
 def test_every_statement_on_convergence_is_tied_to_a_test() -> None:
     """A statement, or several in a row, is followed by a line that names as many tests."""
-    (path,) = [path for path in CHAPTERS if path.stem.startswith("09")]
     open_statements: list[str] = []
-    for line in re.findall(rf"{STATEMENT.pattern}|(Tested by .*)", text(path)):
+    for line in re.findall(rf"{STATEMENT.pattern}|(Tested by .*)", text(CONTENTS.notebook("convergence"))):
         _, label, tests = line
         if label:
             open_statements.append(label)

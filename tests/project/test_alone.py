@@ -20,10 +20,10 @@ import yaml
 from ddmip_book.experiments import EXPERIMENTS, load
 
 from tools import install_cell
-from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, parameters
+from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parameters
 
 # One that starts from nothing, one of Part II, and one that reads stored results.
-CHOSEN = ("quickstart", "04_split", "16_e5")
+CHOSEN = ("quickstart", "split", "e5")
 SOURCES = ("ddmip_lib", "data", "pyproject.toml", "README.md", "LICENSE")
 GITHUB = {"repository": {"url": "https://github.com/Someone/book", "branch": "main"}}
 AS_IMPORTED = {"pyscipopt-ml": "pyscipopt_ml", "pyyaml": "yaml"}
@@ -149,9 +149,7 @@ def test_chapters_run_alone(alone: Path, tmp_path: Path, names: tuple[str, ...])
     for name in names:
         folder = tmp_path / name
         folder.mkdir()
-        notebook = install_cell.with_cell(
-            nbformat.read(ROOT / "book" / f"{name}.ipynb", 4), install_cell.source(GITHUB)
-        )
+        notebook = install_cell.with_cell(nbformat.read(contents().notebook(name), 4), install_cell.source(GITHUB))
         notebook.cells.append(WHERE)
         nbformat.write(notebook, folder / f"{name}.ipynb")
         where = run_all(alone, folder / f"{name}.ipynb")
@@ -220,7 +218,7 @@ def test_the_cell_is_clean_and_short(settings: dict[str, dict[str, str]], tmp_pa
 
 
 def test_the_cell_comes_first_and_is_refreshed(tmp_path: Path) -> None:
-    source = nbformat.read(ROOT / "book" / "04_split.ipynb", 4)
+    source = nbformat.read(contents().notebook("split"), 4)
     source.cells = [cell for cell in source.cells if cell.id != install_cell.ID]
     old = install_cell.with_cell(source, "old")
     new = install_cell.with_cell(old, install_cell.source({}))

@@ -13,7 +13,7 @@ import yaml
 
 import ddmip_lib
 import ddmip_lib.problems
-from tools.notebooks import book_title
+from tools.notebooks import book_title, contents
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -63,7 +63,7 @@ def test_every_public_name_is_taught_where_the_api_page_says() -> None:
     listed = re.findall(r":members: (.*)", (ROOT / "book" / "api.md").read_text())
     assert imported | set(re.findall(r"\w+", " ".join(listed))) <= set(taught)
     for name in imported:
-        assert re.search(rf"\b{name}\b", (ROOT / "book" / f"{taught[name]}.ipynb").read_text()), name
+        assert re.search(rf"\b{name}\b", contents().notebook(taught[name]).read_text()), name
 
 
 def test_every_reference_is_cited() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from tools import build_book, notebooks
@@ -21,6 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "_toc.yml").write_text("{format: jb-book, root: book/preface, chapters: [{file: book/one}]}")
     (tmp_path / "book" / "preface.md").write_text("# Preface")
     (tmp_path / "book" / "profiles.yml").write_text("one: {n: 7}")
+    (tmp_path / "book" / "seconds.yml").write_text("{short: 1, long: 30}")
     (tmp_path / "requirements.lock").write_text("numpy==2.4.6\n")
     (tmp_path / "ddmip_lib" / "solver.py").write_text("rho = 10\n")
     (tmp_path / "data" / "weights.txt").write_text("1\n")
@@ -28,11 +30,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write_chapter(project: Path, code: str) -> None:
+def write_chapter(project: Path, code: str, name: str = "one") -> None:
     parameters = nbformat.v4.new_code_cell("n = 3", id="a", metadata={"tags": ["parameters"]})
     cells = [parameters, nbformat.v4.new_code_cell(code, id="b")]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), project / "book" / "one.ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), project / "book" / f"{name}.ipynb")
+
+
+def write_chapters(project: Path, **code: str) -> list[Path]:
+    for name, source in code.items():
+        write_chapter(project, source, name)
+    return [project / "book" / f"{name}.ipynb" for name in code]
 
 
 def printed(executed: Path) -> list[str]:
@@ -84,6 +92,70 @@ def test_cell_that_never_ends_is_stopped(project: Path, monkeypatch: pytest.Monk
     write_chapter(project, "while True:\n    pass")
     with pytest.raises(notebooks.ChapterError, match="longer than 2 s"):
         notebooks.execute(notebooks.chapters()[0])
+
+
+FOREVER = "import pathlib, time\npathlib.Path('../begun').touch()\nwhile True:\n    time.sleep(0.1)"
+
+
+def test_the_longest_begin_first_and_what_is_up_to_date_does_not_run(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notebooks, "AT_ONCE", 1)
+    paths = [project / "book" / f"{name}.ipynb" for name in ("01_short", "02_unknown", "03_long")]
+    assert [path.stem for path in notebooks.longest_first(paths)] == ["02_unknown", "03_long", "01_short"]
+    chapters = write_chapters(project, short="print(1)", long="print(2)")
+    notebooks.bring_up_to_date(chapters, "quick")
+    said = [line.split(" in ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == ["long: executed", "short: executed"]
+    write_chapter(project, "print(3)", "long")
+    notebooks.bring_up_to_date(chapters, "quick")
+    assert printed(notebooks.executed_path(chapters[1], "quick")) == ["3\n"]
+    assert capsys.readouterr().out.startswith("short: up to date\nlong: executed")
+
+
+def test_a_failure_stops_what_runs_beside_it_and_is_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebooks, "AT_ONCE", 2)
+    fails = "import pathlib, time\nwhile not pathlib.Path('../begun').exists():\n    time.sleep(0.1)\nanswer = n / 0"
+    chapters = write_chapters(project, unknown=FOREVER, fails=fails, short="print(1)")
+    with pytest.raises(notebooks.ChapterError, match=r"(?s)fails: cell 1 failed.*answer = n / 0.*ZeroDivisionError"):
+        notebooks.bring_up_to_date(chapters, "quick")
+    assert list((project / "_build" / "executed" / "quick").iterdir()) == []
+
+
+def test_an_interrupt_leaves_no_process_and_no_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[psutil.Process] = []
+
+    def interrupt(seconds: float) -> None:
+        if (project / "begun").exists():
+            found.extend(psutil.Process().children(recursive=True))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(notebooks.time, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        notebooks.bring_up_to_date(write_chapters(project, one=FOREVER), "quick")
+    assert len(found) >= 2, "papermill's process and its kernel"
+    assert psutil.wait_procs(found, timeout=60)[1] == []
+    assert list((project / "_build" / "executed" / "quick").iterdir()) == []
+
+
+def test_a_process_that_is_killed_is_a_failure(project: Path) -> None:
+    write_chapter(project, "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)")
+    with pytest.raises(notebooks.ChapterError, match="one: its process ended with -9"):
+        notebooks.execute(notebooks.chapters()[0])
+
+
+def test_seconds_are_told_and_remembered(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notebooks, "MOST_SECONDS", 1)
+    busy = "import time\nwhile time.process_time() < 1.5:\n    pass"
+    chapters = write_chapters(project, **{"03_long": busy})
+    notebooks.bring_up_to_date(chapters, "quick")
+    took = notebooks.report_seconds(chapters, "quick")
+    assert took["long"] >= 1.5
+    assert "(usually 30), more than 1 s: shorten it" in capsys.readouterr().out
+    notebooks.remember({**notebooks.usual_seconds(), **took})
+    assert notebooks.usual_seconds() == {"short": 1, "long": round(took["long"])}
 
 
 def test_cache_takes_the_outputs_and_refuses_foreign_ones(project: Path) -> None:

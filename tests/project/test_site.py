@@ -13,9 +13,9 @@ from bs4 import BeautifulSoup
 from ddmip_book.experiments import Results, grid, load
 from matplotlib.image import imread
 
-from tools import address, book_footer, external_links, nightly, not_found, preview, site
+from tools import address, book_footer, external_links, nightly, not_found, preview, redirects, site
 from tools.launch_buttons import live_buttons
-from tools.notebooks import ROOT, book_title, toc_files
+from tools.notebooks import ROOT, book_title, contents, toc_files
 
 BOOK = book_title()
 ADDRESS = "https://someone.github.io/book/"
@@ -39,6 +39,7 @@ def html(tmp_path: Path) -> Path:
     index = f'<head><title>{BOOK}</title><link rel="canonical" href="book/preface.html"></head>'
     (tmp_path / "html" / "index.html").write_text(index)
     (tmp_path / "html" / "_static").mkdir()
+    redirects.write(contents(), tmp_path / "html")
     return tmp_path / "html"
 
 
@@ -72,6 +73,15 @@ def test_with_an_address_everything_is_whole(html: Path, tmp_path: Path) -> None
         assert said["og:url"] == f"{ADDRESS}{name}.html"
         assert (tmp_path / "site" / said["og:image"].removeprefix(ADDRESS)).is_file()
         assert re.findall(r'rel="canonical" href="([^"]*)"', page.read_text()) == [said["og:url"]]
+
+
+def test_a_redirect_is_announced_as_the_page_that_it_leads_to(html: Path, tmp_path: Path) -> None:
+    site.publish(html, tmp_path / "site", ADDRESS)
+    chapter = contents()["split"]
+    page = tmp_path / "site" / chapter.lasting_address
+    assert meta(page)["og:title"] == f"About {chapter.file}"
+    assert re.findall(r'rel="canonical" href="([^"]*)"', page.read_text()) == [ADDRESS + chapter.address]
+    assert chapter.lasting_address not in (tmp_path / "site" / "sitemap.xml").read_text()
 
 
 def test_site_is_written_again_but_nothing_else_is_replaced(html: Path, tmp_path: Path) -> None:
@@ -199,8 +209,13 @@ def test_the_workflows_do_what_they_are_for() -> None:
     assert test["jobs"]["publish"]["needs"] == "test"
     assert "refs/heads/main" in test["jobs"]["publish"]["if"]
     assert "path: _build/site" in texts["test"]
-    for target in ("test-long", "nightly", "links"):
+    for target in ("test-long", "test-paths", "nightly", "links"):
         assert f"make {target}" in texts["nightly"]
+    build, use = (step["run"] for step in yaml.safe_load(texts["nightly"])["jobs"]["conda"]["steps"][1:])
+    assert build.endswith("environment.yml")
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())["name"]
+    assert f"--name {environment} " in use
+    assert all((ROOT / test.split("::")[0]).is_file() for test in re.findall(r"tests/[^\s\"]+", use))
 
 
 def test_a_night_is_long_enough_for_the_chosen_experiments() -> None:

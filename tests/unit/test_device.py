@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ddmip_lib import DualDecomposition, LogBarrier
 from ddmip_lib.device import BothWays, Elsewhere, Recorded, place
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import water_potability
 
@@ -183,7 +184,7 @@ def test_the_cpu_is_left_as_it_is() -> None:
     assert type(place(net, "cpu", torch.float32, like)) is Elsewhere
     problem = water_potability(n=3, net=mlp(2, 8, 9, seed=1), seed=42)
     run = DualDecomposition().start(problem)
-    assert run.split.nets == [p.net for p in run.split.compiled.predictors]
+    assert run.split.nets == [p.net for p in run.split.instance.predictors]
 
 
 @cuda
@@ -232,17 +233,17 @@ def test_points_screened_elsewhere_are_judged_alike(place_on: str) -> None:
     found = []
     for screened in (False, True):
         solver = DualDecomposition(max_iterations=15)
-        run = solver.start(water_potability(n=8, net=mlp(2, 16, 9, seed=3)), seed=1)
-        compiled, seen = run.split.compiled, []
+        problem, seen = water_potability(n=8, net=mlp(2, 16, 9, seed=3)), list[int]()
+        run = solver.start(problem, seed=1)
         if screened:
-            run.incumbent.screen = compiled.elsewhere(torch.device(place_on))
-            check = compiled.check
-            compiled.check = lambda values, check=check, seen=seen: seen.append(1) or check(values)  # type: ignore
+            run.incumbent = Incumbent(run.split.instance, run.began, screen_on=torch.device(place_on))
+            judge = run.incumbent._judges[-1]
+            check = judge.check
+            judge.check = lambda values, check=check, seen=seen: seen.append(1) or check(values)  # type: ignore
+            run.incumbent.consider_start(problem.start, 60.0)
         for _ in range(15):
             solver.step(run)
         found.append((run.incumbent.objective, run.history["objective"].tolist()))
         if screened:
-            assert len(seen) == len(run.incumbent.found) - 1 < 15, (
-                "only improvements reach the CPU (the start did before)"
-            )
+            assert len(seen) == len(run.incumbent.found) < 16, "only improvements reach the CPU"
     assert found[0] == found[1]

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
-from ddmip_lib.decomposition.trace import Trace
+from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.solution import History
 from ddmip_lib.problems import hand_sized, water_potability
 

@@ -149,7 +149,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "01_neural_mips": [
+    "neural_mips": [
         Check(
             "ex-neurons", "By hand", "the three brackets and $F$ at $(1, 0)$, a list of four numbers",
             lambda: [-2.5, 3.5, 0.5, hand_tiny().total([1, 0])],
@@ -196,7 +196,7 @@ CHECKS = {
             "Solve $144 \\cdot 2^m \\cdot 10^{-6} < 3600$.",
         ),
     ],
-    "02_exact_embeddings": [
+    "exact_embeddings": [
         Check(
             "ex-emb-unit", "One unit on paper",
             "four numbers: the area, the largest $z$ at $a = 0$, and the factors by which the two grow",
@@ -250,7 +250,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "03_augmented_lagrangian": [
+    "augmented_lagrangian": [
         Check(
             "ex-alm-half", "Without the half",
             "for $\\rho = 3$ and price 0: condition number, violation, step length $s$ in $\\lambda^+ = \\lambda + "

@@ -76,7 +76,7 @@ class _Thaw(DescentTest):
 
 
 CHECKS = {
-    "06_projected_gradient": [
+    "projected_gradient": [
         Check(
             "ex-pgd-ball", "A diamond", "a function of a vector and a size that returns the projection on the diamond",
             lambda: _diamond,
@@ -134,7 +134,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "07_log_barrier": [
+    "log_barrier": [
         Check(
             "ex-barrier-mu", "How small must mu be?", "the pair (largest $\\mu$, number of cuts from $\\mu = 1$)",
             lambda: (1e-8, 8),
@@ -187,7 +187,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "08_penalties_stopping": [
+    "penalties_stopping": [
         Check(
             "ex-pen-tight", "A bound that is too tight", "the limit of the residual, a number",
             lambda: 0.1,

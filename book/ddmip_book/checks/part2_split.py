@@ -45,7 +45,7 @@ def _lazy_ends() -> tuple[float, ...]:
 
 
 CHECKS = {
-    "04_split": [
+    "split": [
         Check(
             "ex-split-six", "One penalty more", "the pair (bids, asks) after the first iteration, two numbers each",
             lambda: ([0, 4], [5.5, 6]),
@@ -91,7 +91,7 @@ CHECKS = {
             "At which price does the first minimum vanish?",
         ),
     ],
-    "05_mip_block": [
+    "mip_block": [
         Check(
             "ex-mip-price", "At which price does it buy?",
             "the pair of prices $\\lambda_1$ above which the first machine is bought, for $\\rho = 2$ and for "

@@ -46,7 +46,7 @@ _TABLE = np.array([[2.0, 5e3], [4.0, 8e4], [2.0, 7e5], [6.0, 4e6], [8.0, 9e7]])
 _TIMES = _TABLE @ [1e-4, 2e-9] * [1.1, 0.9, 1.05, 0.8, 1.3]
 
 CHECKS = {
-    "09_convergence": [
+    "convergence": [
         Check(
             "ex-conv-corrected", "The corrected inequality by hand",
             "the five numbers $u^1$, $u^2$, $L_\\rho^1$, $L_\\rho^2$, $\\alpha$",
@@ -102,7 +102,7 @@ CHECKS = {
             judge=calls(*_BENDS, read=lambda x: np.ravel(x)),
         ),
     ],
-    "10_scalability": [
+    "scalability": [
         Check(
             "ex-cost-budget", "The paper's largest run, on paper",
             "the pair of multiply-adds (one pass of one sample, the NN block in all)",

@@ -82,7 +82,7 @@ def _statuses(answer: Any) -> dict[float, tuple[float, str]]:
 
 
 CHECKS = {
-    "15_e4": [
+    "e4": [
         Check(
             "ex-e4-factor", "The factor that suits the penalty",
             "a dict from at least four factors to the pair (potable samples, status)",
@@ -133,7 +133,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "16_e5": [
+    "e5": [
         Check(
             "ex-e5-shift", "A ratio that improves by itself",
             "for objective 4 at $z = 0$, optimum 5 and a run that found 4.8: the ratios 'doing nothing' and the "
@@ -175,7 +175,7 @@ CHECKS = {
             judge=calls((2, 3, 5), (1, 2, 3)),
         ),
     ],
-    "17_claims": [
+    "claims": [
         Check(
             "ex-ledger-grim", "Which rates are possible?",
             "the pair (whether E2's rate is possible, list of all numbers of runs with which every rate is)",

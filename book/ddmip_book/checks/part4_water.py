@@ -102,7 +102,7 @@ _WON = torch.tensor([True, True, False, True])
 _STEPS = [(0.5, 2.0), (1.0, 5.0), (40.0, 8.0)]
 
 CHECKS = {
-    "11_setting": [
+    "setting": [
         Check(
             "ex-set-rows", "How many test rows would settle it?",
             "a function of (share of the larger class, $\\Delta$) that returns the number of test rows, a whole number",
@@ -143,7 +143,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "12_e1": [
+    "e1": [
         Check(
             "ex-e1-limits", "A speed-up to order",
             "a function of (ratio, seconds of Algorithm 1) that returns the time limit for Big-M in seconds",
@@ -197,7 +197,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "13_e2": [
+    "e2": [
         Check(
             "ex-e2-depth", "How deep is too deep?", "the pair of depths (single, double precision), whole numbers",
             _depths,
@@ -234,7 +234,7 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "14_e3": [
+    "e3": [
         Check(
             "ex-e3-step", "A step that fits", "the two thresholds of $\\mu$, for 3 and for 40 variables",
             lambda: (100 / 3, 2.5),

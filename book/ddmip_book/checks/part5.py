@@ -97,7 +97,7 @@ _PRICES = (np.array([0.5, 0.1]), np.array([[1.0, 0.0], [2.0, 1.0]]), np.array([2
 _FLAGS = ([[1, 0.2, 0.9], [0, 0.7, 1]], [[1, 1, 0.4], [1, 0, 0.3]], [[0.2, 0.9, 0.9]], [[0.6, 0.9, 0.7]])
 
 CHECKS = {
-    "18_recovery": [
+    "recovery": [
         Check(
             "ex-rec-hand", "Pull back by hand", "the pair (use before, use after), two numbers each",
             lambda: ([2, 1.5], [0, 1]),
@@ -158,7 +158,7 @@ CHECKS = {
             judge=calls(*((np.array(visits),) for visits in _FLAGS)),
         ),
     ],
-    "19_prices": [
+    "prices": [
         Check(
             "ex-price-hand", "Read a price list",
             "the triple ($\\theta(\\pi)$, excess demand of both resources, whether $\\theta(\\pi)$ is a bound)",
@@ -214,7 +214,7 @@ CHECKS = {
             judge=calls(_PRICES, (*_PRICES[:3], 0.5)),
         ),
     ],
-    "20_certificates": [
+    "certificates": [
         Check(
             "ex-cert-hand", "A careless auditor",
             "the triple (rounded bound, by how much the sum of block bounds must fall before it changes, whether it "

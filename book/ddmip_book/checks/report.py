@@ -16,7 +16,7 @@ _verdicts: dict[str, Verdict] = {}
 
 @cache
 def by_chapter() -> dict[str, list[Check]]:
-    """All checks, by the name of the chapter's notebook, in reading order."""
+    """All checks, by the name of the chapter, in reading order."""
     parts = [import_module(f".{part}", __package__).CHECKS for part in PARTS]
     return {chapter: checks for part in parts for chapter, checks in part.items()}
 
@@ -54,7 +54,7 @@ def check(label: str, answer: Any = None) -> Verdict:
 def open_exercises(chapter: str | None = None) -> list[str]:
     """The labels of a chapter's exercises (of all chapters, without a name) that are not solved in this session.
 
-    >>> open_exercises("17_claims")
+    >>> open_exercises("claims")
     ['ex-ledger-grim', 'ex-ledger-middle', 'ex-ledger-limits', 'ex-ledger-audit']
     """
     return [one.label for one in _of(chapter) if not _verdicts.get(one.label)]

@@ -39,7 +39,7 @@ class EpigraphBlock:
     def __init__(self, split: Split, seed: int = 0) -> None:
         self.split, self.model = split, split.block_model(seed)
         self.model.setParam("nlp/disable", True)
-        s, at, variables = split.snapshot, split.coupled, self.model.getVars()
+        s, at, variables = split.milp, split.coupled, self.model.getVars()
         self.variables = matrix_of(variables)
         self.binary = s.integer[at] & (s.lower[at] == 0) & (s.upper[at] == 1)
         squares = []
@@ -65,5 +65,5 @@ class EpigraphBlock:
         if self.model.getNSols() == 0:
             return BlockResult(None, self.model.getStatus())
         values = solution_values(self.model, self.variables)
-        values = np.where(self.split.snapshot.integer, np.round(values), values)
+        values = np.where(self.split.milp.integer, np.round(values), values)
         return BlockResult(values, "solved", time.perf_counter() - began)

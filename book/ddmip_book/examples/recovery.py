@@ -1,4 +1,4 @@
-"""Chapter 18: a problem in the plane, and visited points as options, pulled back or as they are."""
+"""Recovery: a problem in the plane, and visited points as options, pulled back or as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.pricing.market import Market
 from ddmip_lib.pricing.oracle import Task, pull_back
@@ -99,7 +98,7 @@ def best_choice(problem: NeuralMIP, pool: Pool) -> np.ndarray:
     2
     """
     assert problem.blocks is not None
-    incumbent = Incumbent(Compiled(problem.model, problem.predictors), time.perf_counter())
+    incumbent = Incumbent(problem.instance(), time.perf_counter())
     market = Market.empty(problem.blocks, incumbent, np.inf, seed=0)
     first = np.unique(np.column_stack([pool.at, np.round(pool.u, 6)]), axis=0, return_index=True)[1]
     market.pool.at, market.pool.u, market.pool.value, market.pool.use = (

@@ -8,9 +8,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from .equivalence import account, read_known
 from .grids import EXPERIMENTS, PROFILES, grid
 from .results import Results
-from .rows import Row, solver_hash
+from .rows import Row
 from .runner import expected_seconds, missing, run
 from .store import Store, results_folder
 from .verify import verify_rows
@@ -27,7 +28,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     one.add_argument("--device", default="cpu")
     one.add_argument("--memory", type=float, default=8192.0, help="MiB that one run may hold")
     one.add_argument("--only", default="", help="only cases whose key contains this")
-    status = commands.add_parser("status", help="what is done, what is missing, what is stale")
+    status = commands.add_parser("status", help="what is done, what is missing, which code made it")
     status.add_argument("--missing", action="store_true", help="name every missing case")
     table = commands.add_parser("table", help="means over the seeds, one line for each setting")
     table.add_argument("experiment", choices=EXPERIMENTS)
@@ -45,16 +46,16 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def _status(folder: Path, name_missing: bool) -> None:
+    known = read_known(folder)
     for experiment in EXPERIMENTS:
         cases, rows = grid(experiment, "full"), Store(experiment, folder).rows()
         left = missing(cases, rows)
         keys = {case.key for case in cases}
-        stale = sum(row.provenance["solvers"] != solver_hash() for row in rows)
         hours = sum(expected_seconds(case, rows) for case in left) / 3600
         word = "complete" if not left else f"{len(left)} missing, about {hours:.1f} h one at a time"
         print(f"{experiment}  {len(cases) - len(left)} of {len(cases)} cases: {word}")
-        if stale:
-            print(f"    {stale} rows come from other code of the solvers")
+        for line in account(rows, known):
+            print(f"    {line}")
         extra = sum(row.key not in keys for row in rows)
         if extra:
             print(f"    {extra} rows belong to no case of the full profile")

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 SEEDS = (42, 123, 456, 789, 1024)
+WATER_BUDGET = 2.0
+r"""The paper's $\gamma$: what may be added to each feature, and taken away, over all samples."""
+SENSES = ("maximise", "minimise")
 
 
 @dataclass(frozen=True)
@@ -14,6 +17,8 @@ class Case:
 
     >>> Case("e1", "water", "2x16", 25, 42, "bigm", 300.0).key
     'e1/water/2x16/25/42/bigm/300s/cpu'
+    >>> Case("e1", "water", "2x16", 25, 42, "bigm", budget=3.0).key
+    'e1/water/2x16/25/42/bigm/300s/cpu/budget3'
     """
 
     experiment: str
@@ -29,11 +34,27 @@ class Case:
     """A name in `METHODS`."""
     time_limit: float = 300.0
     device: str = "cpu"
+    budget: float | None = None
+    """Of water problems, where it is `WATER_BUDGET` unless given; None elsewhere."""
+    sense: str = SENSES[0]
+    """Whether the larger objective is the better one (``"maximise"``) or the smaller one (``"minimise"``)."""
+
+    def __post_init__(self) -> None:
+        water = self.problem.startswith("water")
+        if self.budget is not None and not water:
+            raise ValueError(f"budget={self.budget}: {self.problem} has none, only water problems do.")
+        if self.sense not in SENSES:
+            raise ValueError(f"sense={self.sense!r} must be one of {', '.join(SENSES)}.")
+        if water and self.budget is None:
+            object.__setattr__(self, "budget", WATER_BUDGET)
 
     @property
     def key(self) -> str:
+        """The setting in words; budget and sense only where they are not the usual ones."""
         parts = (self.experiment, self.problem, self.network, self.size, self.seed, self.method)
-        return "/".join(map(str, parts)) + f"/{self.time_limit:g}s/{self.device}"
+        usual = self.budget in (None, WATER_BUDGET), self.sense == SENSES[0]
+        more = "" if usual[0] else f"/budget{self.budget:g}", "" if usual[1] else f"/{self.sense}"
+        return "/".join(map(str, parts)) + f"/{self.time_limit:g}s/{self.device}" + "".join(more)
 
     def setting(self) -> dict[str, Any]:
         """The fields by name, as they stand in a row."""

@@ -13,7 +13,6 @@ import torch
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.pricing.market import Rounds
@@ -22,6 +21,7 @@ from torch import nn
 
 from .case import Case
 from .certified import summary
+from .code_hash import method_hash
 from .methods import solver_of
 from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
 from .rows import Row, encode, provenance, rounded
@@ -35,13 +35,26 @@ WATER = {"water": False, "water_repeated": True}
 """Problems on the water data, and whether their samples are drawn with replacement."""
 
 
+def _water(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
+    assert case.budget is not None  # of a water case: see `Case`
+    return water_potability(n=size, net=nets[0], seed=case.seed, budget=case.budget, repeat=case.problem != "water")
+
+
+BUILDERS: dict[str, Callable[[Case, int, list[nn.Module]], NeuralMIP]] = {
+    "water": _water,
+    "water_repeated": _water,
+    "trees": lambda case, size, nets: tree_planting(grid=size, nets=nets, seed=case.seed),
+    "site_care": lambda case, size, nets: site_care(grid=size, nets=nets, seed=case.seed),
+}
+"""The problems by the names that rows carry."""
+
+
 def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
     """The case's problem (with another size: its small sibling)."""
-    size = case.size if size is None else size
-    if case.problem in WATER:
-        return water_potability(n=size, net=nets[0], seed=case.seed, repeat=WATER[case.problem])
-    builders: dict[str, Callable[..., NeuralMIP]] = {"trees": tree_planting, "site_care": site_care}
-    return builders[case.problem](grid=size, nets=nets, seed=case.seed)
+    problem = BUILDERS[case.problem](case, case.size if size is None else size, nets)
+    if problem.model.getObjectiveSense() != case.sense.replace("ise", "ize"):  # SCIP spells it with a z
+        raise ValueError(f"{case.key} is said to {case.sense}, but its model does the opposite.")
+    return problem
 
 
 def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: Callable[[], Any] = lambda: None) -> Row:
@@ -82,12 +95,17 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
             "sha256": digest(nets),
         },
         point=_point(case, problem, solution),
-        provenance=provenance([each.provenance for each in data.values()], case.device, workers),
+        provenance=provenance(
+            [each.provenance for each in data.values()],
+            case.device,
+            workers,
+            method_hash(case.method, case.problem),
+        ),
     )
 
 
 def _untreated(problem: NeuralMIP) -> float | None:
-    incumbent = Incumbent(Compiled(problem.model, problem.predictors), 0.0)
+    incumbent = Incumbent(problem.instance(), 0.0)
     incumbent.consider_start(problem.start, 50.0)
     return incumbent.objective
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from ..chapters import Contents
 from .claims import CHECKS, VERDICTS, Finding
 from .grids import EXPERIMENTS
 from .results import Results, load
@@ -74,7 +75,7 @@ class Box:
     def verdict(self, kind: str) -> str:
         """In the ledger's words: what fails is false if refuted on paper, not reproduced if an experiment.
 
-        >>> Box("09_convergence", "fails", []).verdict("theory"), Box("12_e1", "fails", []).verdict("experiment")
+        >>> Box("convergence", "fails", []).verdict("theory"), Box("e1", "fails", []).verdict("experiment")
         ('false', 'not reproduced')
         """
         if self.word == "fails":
@@ -111,14 +112,14 @@ def _text(notebook: Path) -> str:
     return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
 
 
-def read_boxes(book: Path) -> dict[str, Box]:
+def read_boxes(contents: Contents) -> dict[str, Box]:
     """The claim boxes of all chapters, by number in lower case."""
     boxes = {}
-    for path in sorted(book.glob("[0-9]*.ipynb")):
-        for name, body in BOX.findall(_text(path)):
+    for page in contents.numbered:
+        for name, body in BOX.findall(_text(contents.notebook(page.name))):
             said = dict(re.findall(r"\*\*(Verdict|Checked by)\*\*: (.+)", body))
             keys = re.findall(r"`(\w+)`", said["Checked by"])
-            boxes[name.lower()] = Box(path.stem, said["Verdict"].rstrip(". "), keys)
+            boxes[name.lower()] = Box(page.name, said["Verdict"].rstrip(". "), keys)
     return boxes
 
 
@@ -134,19 +135,21 @@ class Ledger:
     """The asserted headline numbers by chapter."""
     findings: dict[str, Finding]
     """By claim."""
+    contents: Contents
 
     @classmethod
     def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
         """The ledger of the book in that folder, its checks computed on the stored rows."""
+        contents = Contents.read(book.parent)
         claims = read_claims(book / "claims.yml")
         computed = {name: CHECKS[name](stored) for name in {c.check for c in claims if c.check}}
         statements = {
-            label: (title, path.stem)
-            for path in sorted(book.glob("[0-9]*.ipynb"))
-            for title, label in STATEMENT.findall(_text(path))
+            label: (title, page.name)
+            for page in contents.numbered
+            for title, label in STATEMENT.findall(_text(contents.notebook(page.name)))
         }
         findings = {c.id: computed[c.check] for c in claims if c.check}
-        return cls(claims, read_boxes(book), statements, rules, findings)
+        return cls(claims, read_boxes(contents), statements, rules, findings, contents)
 
     @property
     def parts(self) -> list[str]:
@@ -210,16 +213,21 @@ class Ledger:
             title, chapter = self.statements[label]
             proved.setdefault(chapter, []).append(f"*{title}*")
         word = "Proved" if self.verdict(claim) == "confirmed" else "What holds is proved"
-        found += [f"**{word}** in {_link(chapter)}: {', '.join(titles)}" for chapter, titles in proved.items()]
+        found += [f"**{word}** in {self._link(chapter)}: {', '.join(titles)}" for chapter, titles in proved.items()]
         box = self.boxes.get(claim.id)
         where = "" if box is None else f"[claim box](#claim-{claim.id})"
         for chapter, keys in claim.cells.items():
             numbers = [f"`{key}` {rule_text(self.rules[chapter][key])}" for key in keys]
             rest = [f"{len(numbers) - SHOWN} more"] if len(numbers) > SHOWN else []
-            place = _link(chapter) + (f" ({where})" if box is not None and box.chapter == chapter else "")
+            place = self._link(chapter) + (f" ({where})" if box is not None and box.chapter == chapter else "")
             found.append(f"**Asserted** in {place}: " + ", ".join(numbers[:SHOWN] + rest))
         elsewhere = box is not None and box.chapter not in claim.cells
-        return [*found, f"{where} in {_link(box.chapter)}"] if box is not None and elsewhere else found
+        return [*found, f"{where} in {self._link(box.chapter)}"] if box is not None and elsewhere else found
+
+    def _link(self, chapter: str) -> str:
+        """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
+        page = self.contents[chapter]
+        return f"[{page.label}]({self.contents.notebook(chapter).name})"
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:
@@ -235,11 +243,6 @@ def rule_text(rule: Mapping[str, Any]) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-
-
-def _link(chapter: str) -> str:
-    name = f"Chapter {int(chapter[:2])}" if chapter[:2].isdigit() else f"the {chapter}"
-    return f"[{name}]({chapter}.ipynb)"
 
 
 def _plain(text: str) -> str:

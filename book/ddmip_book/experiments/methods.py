@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from ddmip_lib.baselines.bigm import BigM
@@ -12,7 +13,8 @@ from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.pricing.coordination import PriceCoordination
+from ddmip_lib.model.solver import Solver
+from ddmip_lib.pricing import PriceCoordination, Recovering
 from ddmip_lib.problems import SiteCare, grid_search
 
 from .certified import Certified
@@ -21,14 +23,6 @@ from .random_inputs import RandomInputs
 
 NO_MULTIPLIER = 1e-12
 """A multiplier clipped to this size does nothing; exactly zero is no bound that the solver takes."""
-
-
-class Solver(Protocol):
-    """What every method is."""
-
-    def solve(
-        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
-    ) -> Solution: ...
 
 
 class Method(NamedTuple):
@@ -40,22 +34,8 @@ class Method(NamedTuple):
     label: str
 
 
-def _paper(device: str, block: str = "pgd", dtype: torch.dtype = torch.float64) -> DualDecomposition:
-    solver = DualDecomposition.paper(block)
-    solver.device, solver.dtype = torch.device(device), dtype
-    return solver
-
-
-def _without_multipliers(device: str) -> DualDecomposition:
-    solver = _paper(device)
-    solver.multiplier_bound = NO_MULTIPLIER
-    return solver
-
-
-def _paper_recovering(device: str) -> DualDecomposition:
-    solver = _paper(device)
-    solver.recover = True
-    return solver
+def _paper(device: str, block: str = "pgd", **changes: Any) -> DualDecomposition:
+    return replace(DualDecomposition.paper(block), device=device, **changes)
 
 
 class GridSearch:
@@ -76,14 +56,16 @@ METHODS: dict[str, Method] = {
         lambda device: _paper(device, dtype=torch.float32), False, "Algorithm 1, the paper's settings, float32"
     ),
     "dd-barrier": Method(lambda device: _paper(device, "barrier"), False, "Algorithm 1, the paper's settings, barrier"),
-    "dd-no-multipliers": Method(_without_multipliers, False, "the paper's settings without multipliers"),
+    "dd-no-multipliers": Method(
+        lambda device: _paper(device, multiplier_bound=NO_MULTIPLIER), False, "the paper's settings without multipliers"
+    ),
     "dd": Method(lambda device: DualDecomposition(device=device), False, "Algorithm 1, our defaults"),
     "dd-graph": Method(
         lambda device: DualDecomposition(split="graph", device=device), False, "graph split, our defaults"
     ),
-    "dd-paper-recover": Method(_paper_recovering, False, "the paper's settings, recovered"),
+    "dd-paper-recover": Method(lambda device: Recovering(_paper(device)), False, "the paper's settings, recovered"),
     "dd-recover": Method(
-        lambda device: DualDecomposition(recover=True, device=device), False, "Algorithm 1, our defaults, recovered"
+        lambda device: Recovering(DualDecomposition(device=device)), False, "Algorithm 1, our defaults, recovered"
     ),
     "prices": Method(lambda device: PriceCoordination(device=device), False, "price coordination"),
     "certificate": Method(lambda device: Certified(device), False, "price coordination with certificate"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
-from ddmip_lib.model.problem import NeuralMIP, check_call
+from ddmip_lib.model.incumbent import Visit
+from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.scip import copy_model, matrix_of, set_time_limit, solution_values
 from ddmip_lib.model.solution import Solution
+from ddmip_lib.model.solver import begin
 from pyscipopt import quicksum
 
 
+@dataclass(frozen=True)
 class RandomInputs:
     """Corners of the MIP's rows in random directions of the networks' inputs; each is completed and verified.
 
@@ -21,25 +24,24 @@ class RandomInputs:
     0.5
     """
 
-    def __init__(self, points: int = 50) -> None:
-        if int(points) != points or points < 1:
-            raise ValueError(f"points={points} must be a positive integer.")
-        self.points = points
-        self.method = "random inputs"
+    points: int = 50
+    method: ClassVar[str] = "random inputs"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def __post_init__(self) -> None:
+        if int(self.points) != self.points or self.points < 1:
+            raise ValueError(f"points={self.points} must be a positive integer.")
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Draw `points` directions by `seed` and return the best verified point."""
-        began = time.perf_counter()
-        check_call(problem, time_limit, seed)
-        compiled = Compiled(problem.model, problem.predictors)
-        incumbent, draw = Incumbent(compiled, began), np.random.default_rng(seed)
-        incumbent.consider_start(problem.start, time_limit)
+        begun = begin(problem, time_limit, seed, visit)
+        incumbent, draw = begun.incumbent(), np.random.default_rng(seed)
         model = copy_model(problem.model, seed)
         variables = model.getVars()
-        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in compiled.maps]))
+        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in begun.instance.maps]))
         status = "iteration_limit"
         for _ in range(self.points):
-            left = began + time_limit - time.perf_counter()
+            left = begun.seconds_left
             if left <= 0:
                 status = "time_limit"
                 break
@@ -59,6 +61,6 @@ class RandomInputs:
             status,
             self.method,
             **incumbent.point(),
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - begun.began,
             details={"incumbents": incumbent.found},
         )

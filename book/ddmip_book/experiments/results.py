@@ -75,8 +75,9 @@ def load(experiment: str, folder: Path | str | None = None) -> Results:
 
 
 def time_to(row: Row, objective: float) -> float:
-    """Seconds until the run first held a verified objective of at least this; infinity if it never did."""
-    return next((seconds for seconds, value in row.incumbents if value >= objective), float("inf"))
+    """Seconds until the run first held a verified objective that is as good as this; infinity if it never did."""
+    reached = (seconds for seconds, value in row.incumbents if row.sign * value >= row.sign * objective)
+    return next(reached, float("inf"))
 
 
 def same_objective_ratio(exact: Row, other: Row) -> float | None:
@@ -84,6 +85,8 @@ def same_objective_ratio(exact: Row, other: Row) -> float | None:
 
     None where the exact model never beat the untreated point: then there is nothing to compare.
     """
-    if exact.objective is None or exact.untreated is None or exact.objective <= exact.untreated:
+    if exact.objective is None or exact.untreated is None:
+        return None
+    if exact.sign * (exact.objective - exact.untreated) <= 0:
         return None
     return time_to(exact, exact.objective) / time_to(other, exact.objective)

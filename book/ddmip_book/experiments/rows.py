@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import base64
-import hashlib
 import json
 import os
 import platform
@@ -22,10 +20,11 @@ import numpy as np
 import torch
 from pyscipopt import Model
 
-from .case import Case
+from .case import SENSES, Case
 
 PACKAGES = ("torch", "pyscipopt", "pyscipopt-ml", "piqp", "numpy", "scipy")
-NOT_SOLVERS = ("teaching", "experiments", "plots", "diagrams", "figure_style", "headline", "trace")
+CODE = ("ddmip_lib", "book/ddmip_book/experiments")
+"""What a checkout must not have changed since its commit, for that commit to name the code."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,13 @@ class Row:
     method: str
     time_limit: float
     device: str
+    budget: float | None
+    sense: str
     status: str
     """A status of `Solution`, or ``"memory_limit"`` or ``"killed"`` (then `why` says more)."""
     why: str | None = None
     objective: float | None = None
-    """Verified by the true network, in the sense of the model (both problems: larger is better)."""
+    """Verified by the true network; `sense` says whether larger is better."""
     objective_last: float | None = None
     untreated: float | None = None
     """Verified objective of the start."""
@@ -72,12 +73,13 @@ class Row:
     trace: dict[str, list[float | None]] = field(default_factory=dict)
     """Of at most 100 iterations: number, seconds, residuals, objective."""
     details: dict[str, Any] = field(default_factory=dict)
-    """Model size, nodes and the like."""
+    """What only some methods report, by name: model size, nodes and the like. See ``data/results/README.md``."""
     weights: dict[str, Any] = field(default_factory=dict)
     """Names of the stored files (none for large networks) and the digest of the weights."""
     point: dict[str, Any] = field(default_factory=dict)
     """Water: row numbers and adjustments; else the values of all variables. See `decode`."""
     provenance: dict[str, Any] = field(default_factory=dict)
+    """Data, code, packages, machine and date. See ``data/results/README.md``."""
 
     def line(self) -> str:
         """The row as one line of JSON."""
@@ -95,6 +97,11 @@ class Row:
     @property
     def case(self) -> Case:
         return Case(**{f.name: getattr(self, f.name) for f in fields(Case)})
+
+    @property
+    def sign(self) -> int:
+        """What an objective or bound is multiplied by, for larger to be better."""
+        return 1 if self.sense == SENSES[0] else -1
 
 
 def encode(values: np.ndarray) -> str:
@@ -117,35 +124,15 @@ def rounded(value: float) -> float | None:
 
 
 @cache
-def solver_hash() -> str:
-    """sha256 of the solvers' lines of code: rows of another hash are listed as stale."""
-    library = Path(__file__).resolve().parents[1]
-    found = hashlib.sha256()
-    for path in sorted(library.rglob("*.py")):
-        if path.relative_to(library).parts[0].removesuffix(".py") not in NOT_SOLVERS:
-            found.update("\n".join(_code(path.read_text())).encode())
-    return found.hexdigest()[:16]
-
-
-def _code(source: str) -> list[str]:
-    """Lines that are neither blank nor comments nor docstrings; the same under every version of Python."""
-    prose: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            prose.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    lines = enumerate(source.splitlines(), 1)
-    return [line for number, line in lines if number not in prose and line.strip() and line.strip()[0] != "#"]
-
-
-@cache
 def _commit() -> str | None:
-    """The commit of the checkout that holds the library, with a plus where the library was changed since."""
-    folder = Path(__file__).resolve().parents[2]
+    """The commit of the checkout that holds the library, with a plus where its code was changed since."""
+    folder = Path(__file__).resolve().parents[3]
     if not (folder / ".git").exists():
         return os.environ.get("DDMIP_COMMIT")
     git = ["git", "-C", str(folder)]
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
-    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "ddmip_lib"], check=False).returncode
+    status = [*git, "status", "--porcelain", "--", *CODE]
+    changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout
     return head.stdout.strip() + ("+" if changed else "")
 
 
@@ -157,8 +144,9 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def provenance(data: Sequence[Mapping[str, Any]], device: str, workers: int) -> dict[str, Any]:
-    """Data, library, packages, machine and date of a run."""
+def provenance(data: Sequence[Mapping[str, Any]], device: str, workers: int, code: str | None = None) -> dict[str, Any]:
+    """Data, code (its `method_hash`), packages, machine and date of a run."""
+    commit = _commit()
     machine = {
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -172,8 +160,9 @@ def provenance(data: Sequence[Mapping[str, Any]], device: str, workers: int) -> 
     return {
         "data": [dict(each) for each in data],
         "library": version("ddmip-lib"),
-        "commit": _commit(),
-        "solvers": solver_hash(),
+        "commit": commit,
+        "uncommitted": commit is not None and commit.endswith("+"),
+        "code": code,
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES} | {"SCIP": f"{Model().version():g}"},
         "machine": machine,

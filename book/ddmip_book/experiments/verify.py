@@ -13,7 +13,6 @@ from .execute import WATER, build, potable, samples
 from .networks import data_sets, digest, networks_of
 from .rows import Row, decode
 
-BUDGET = 2.0
 TOLERANCE = 1e-5
 
 
@@ -21,10 +20,15 @@ class NotVerifiable(RuntimeError):
     """The row cannot be recomputed here: other data, or weights that are not stored and train differently here."""
 
 
+def _beyond(row: Row) -> str:
+    """Where a bound must not be: on the worse side of an objective."""
+    return "below" if row.sign > 0 else "above"
+
+
 def verify_row(row: Row, weights: Path) -> str | None:
     """What is wrong with a row, or None; raises `NotVerifiable` where data or weights are not here."""
-    if row.objective is not None and row.bound is not None and row.bound < row.objective - TOLERANCE:
-        return f"its bound {row.bound} is below its objective {row.objective}"
+    if row.objective is not None and row.bound is not None and row.sign * (row.bound - row.objective) < -TOLERANCE:
+        return f"its bound {row.bound} is {_beyond(row)} its objective {row.objective}"
     if row.objective is None:
         return None if not row.point else "it has a point but no objective"
     case = row.case
@@ -54,8 +58,9 @@ def _water(row: Row, net: nn.Module) -> float | str:
         return "its samples are not those that its seed draws"
     moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
     spent = max(np.maximum(moved, 0).sum(axis=0).max(), np.maximum(-moved, 0).sum(axis=0).max())
-    if spent > BUDGET + TOLERANCE:
-        return f"it spends {spent} of a budget of {BUDGET}"
+    assert row.budget is not None  # of a water case: see `Case`
+    if spent > row.budget + TOLERANCE:
+        return f"it spends {spent} of a budget of {row.budget}"
     return float(potable(net, samples(data, at, net) + moved))
 
 
@@ -65,19 +70,20 @@ def _by_model(row: Row, nets: list[nn.Module]) -> float | str:
 
 
 def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:
-    """By key: bounds (all problems here maximise) that a verified objective of any run on the same instance and weights
-    exceeds."""
+    """By key: bounds that a verified objective of any run on the same instance and weights is better than."""
     instances: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        same = (row.problem, row.network, row.size, row.seed, row.weights.get("sha256"))
+        same = (row.problem, row.network, row.size, row.seed, row.budget, row.sense, row.weights.get("sha256"))
         instances.setdefault(same, []).append(row)
     found = {}
     for group in instances.values():
-        best = max(group, key=lambda row: -np.inf if row.objective is None else row.objective)
+        best = max(group, key=lambda row: -np.inf if row.objective is None else row.sign * row.objective)
+        if best.objective is None:
+            continue
+        slack = TOLERANCE * max(1.0, abs(best.objective))
         for row in group:
-            slack = TOLERANCE * max(1.0, abs(best.objective or 0.0))
-            if row.bound is not None and best.objective is not None and best.objective > row.bound + slack:
-                found[row.key] = f"its bound {row.bound} is below the objective {best.objective} of {best.key}"
+            if row.bound is not None and row.sign * (best.objective - row.bound) > slack:
+                found[row.key] = f"its bound {row.bound} is {_beyond(row)} the objective {best.objective} of {best.key}"
     return found
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from .case import Case
+from .code_hash import method_hash
 from .methods import METHODS
 from .networks import data_sets
 from .rows import Row, provenance
@@ -121,7 +122,7 @@ class Worker:
             why=why,
             seconds=time.perf_counter() - began,
             peak_memory=round(peak, 1),
-            provenance=provenance(data, case.device, self.workers),
+            provenance=provenance(data, case.device, self.workers, method_hash(case.method, case.problem)),
         )
 
     def close(self, gently: bool = False) -> None:

@@ -26,12 +26,12 @@ from .kit import GREY, HOLLOW, METHODS, draw_lines, legend_outside, method_look,
 WITH, WITHOUT = "dd-paper", "dd-no-multipliers"
 CAP = 50
 """The paper's limit of iterations."""
-Instance = tuple[str, str, int, int]
+Instance = tuple[str, str, int, int, float | None]
 
 
 def instance_of(row: Row) -> Instance:
     """What two rows must share to have been run on the same problem."""
-    return row.problem, row.network, row.size, row.seed
+    return row.problem, row.network, row.size, row.seed, row.budget
 
 
 def best_by_instance(rows: Iterable[Row]) -> dict[Instance, float]:
@@ -43,7 +43,8 @@ def best_by_instance(rows: Iterable[Row]) -> dict[Instance, float]:
     found: dict[Instance, float] = {}
     for row in rows:
         if row.objective is not None:
-            found[instance_of(row)] = max(row.objective, found.get(instance_of(row), -np.inf))
+            known = found.setdefault(instance_of(row), row.objective)
+            found[instance_of(row)] = row.sign * max(row.sign * row.objective, row.sign * known)
     return found
 
 

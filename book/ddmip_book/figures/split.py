@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from ddmip_lib.decomposition.trace import Trace
+from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.plots import BLUE, RED, landscape, plot_iterates
 from matplotlib.axes import Axes

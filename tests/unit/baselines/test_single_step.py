@@ -13,8 +13,10 @@ from torch import nn
 from ddmip_lib import NeuralMIP
 from ddmip_lib.baselines.single_step import Relaxation, SingleStepGradient
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
+from ddmip_lib.model.instance import Instance
+from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
 from tests.builders.instances import Built, build, forward, relu_net, tiny
@@ -237,13 +239,13 @@ class TestLoss:
         model = instance.problem.model
         y = instance.problem.predictors[0].outputs
         model.addCons(sum(y.ravel()) + instance.problem.predictors[0].inputs[0, 0] >= 3)
-        compiled = Compiled(model, instance.problem.predictors)
-        s, m = compiled.snapshot, compiled.maps[0]
+        read = Instance(model, instance.problem.predictors)
+        s, m = read.milp, read.maps[0]
         if instance.kind == "regression":
             model.chgVarUb(y[0, 0], -1.0)
-            compiled = Compiled(model, instance.problem.predictors)
-            s = compiled.snapshot
-        relaxation = Relaxation(compiled)
+            read = Instance(model, instance.problem.predictors)
+            s = read.milp
+        relaxation = Relaxation(read)
 
         def excess(full: np.ndarray) -> np.ndarray:
             left = s.rows @ full
@@ -272,22 +274,22 @@ class TestLoss:
 class TestRepair:
     def test_water_iterates_move_to_the_nearest_point_of_the_rows(self) -> None:
         problem = linear_water(3)
-        compiled = Compiled(problem.model, problem.predictors)
-        incumbent = Incumbent(compiled, time.perf_counter())
-        s = compiled.snapshot
+        instance = problem.instance()
+        incumbent = Incumbent(instance, time.perf_counter())
+        s = instance.milp
         rng = np.random.default_rng(0)
         v = np.clip(rng.normal(size=s.n_variables), s.lower, s.upper)
-        assert not compiled.check(compiled.with_outputs(v)).feasible
-        incumbent.consider(Relaxation(compiled).repair(v))
+        assert not Verifier(instance).check(instance.with_outputs(v)).feasible
+        incumbent.consider(Relaxation(instance).repair(v))
         assert incumbent.values is not None
-        moved = np.where(compiled.is_output, 0.0, incumbent.values - v)
+        moved = np.where(instance.is_output, 0.0, incumbent.values - v)
         # no feasible point is nearer: the way back makes an obtuse angle with every way on
         for _ in range(20):
             w = problem.start[0] if problem.start else np.zeros(0)
             change = rng.uniform(-0.3, 0.3, size=w.shape)
-            other = compiled.complete([w + change])
+            other = Completer(instance).complete([w + change])
             assert other is not None
-            onward = np.where(compiled.is_output, 0.0, other - incumbent.values)
+            onward = np.where(instance.is_output, 0.0, other - incumbent.values)
             assert moved @ onward >= -1e-5
 
     def test_rounded_integers_stay_where_they_are(self) -> None:
@@ -295,11 +297,11 @@ class TestRepair:
         built = build(linear_net(1.0), 1, vtype="B")
         t = built.model.addVar("t", ub=5)
         built.model.addCons(t - 3 * built.x[0, 0] >= 1)
-        compiled = Compiled(built.model, built.problem.predictors)
-        place = {name: i for i, name in enumerate(compiled.snapshot.names)}
+        instance = Instance(built.model, built.problem.predictors)
+        place = {name: i for i, name in enumerate(instance.milp.names)}
         v = np.zeros(3)
         v[place["x_0_0"]] = 0.6
-        repaired = Relaxation(compiled).repair(v)
+        repaired = Relaxation(instance).repair(v)
         assert repaired[[place["x_0_0"], place["t"]]] == pytest.approx([1.0, 4.0], abs=1e-5)
 
 

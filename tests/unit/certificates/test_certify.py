@@ -350,7 +350,7 @@ SCRIPT = """
     import importlib
     from ddmip_lib import Solution
     from ddmip_lib.certificates import certify
-    from tests.unit.test_pricing import own
+    from tests.unit.pricing.test_coordination import own
     importlib.import_module("ddmip_lib.certificates.certify").ALONE = 0.0
     nothing = Solution("no_solution_found", "none")
     certificate = certify(own(7, "regression").problem(), nothing, [0.3], 600.0, workers=2).details["certificate"]

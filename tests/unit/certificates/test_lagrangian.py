@@ -7,17 +7,15 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from ddmip_book.examples import input_search
 from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP, Trace
 from ddmip_lib.bounds import intervals, optimised_crown
+from ddmip_lib.certificates import input_search
 from ddmip_lib.certificates.lagrangian import crown_multipliers, dual_value, lagrangian_bound
-from ddmip_lib.certificates.relaxation import coupled_inputs
 from ddmip_lib.decomposition.split import Split
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.instance import Compiled
 from ddmip_lib.predictors import lstm
 from ddmip_lib.problems import hand_sized
 from tests.builders.instances import build, lattice, relu_net, tiny
@@ -85,9 +83,7 @@ def test_multipliers_of_algorithm_1_give_bounds_in_both_splits() -> None:
         DualDecomposition(split=split, max_iterations=4, callback=trace).solve(problem, time_limit=5)
         assert len(trace.lam) > 1
         assert all(-1e6 < dual_value(problem, lam) <= optimum for lam in trace.lam)
-    assert np.array_equal(
-        coupled_inputs(compiled := Compiled(problem.model, problem.predictors)), Split(compiled).inputs
-    )
+    assert np.array_equal((instance := problem.instance()).free_inputs, Split(instance).inputs)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -56,7 +56,7 @@ def nothing(u):
 def fixed(mu, **options):
     """A block that ends every call at the same mu."""
     block = LogBarrier(mu=max(mu, 1e-2), mu_final=mu, steps=60, **options)
-    block._end = mu
+    block._carried.end = mu
     return block
 
 

@@ -15,7 +15,6 @@ from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
 from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.instance import Compiled
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import tree_planting, water_potability
 from tests.builders.instances import build, forward, relu_net, tiny
@@ -35,7 +34,7 @@ def survival_nets(seed=0):
 
 
 def graph_of(problem):
-    return GraphSplit(Compiled(problem.model, problem.predictors), problem.start)
+    return GraphSplit(problem.instance(), problem.start)
 
 
 def named(problem, prefix):
@@ -50,7 +49,7 @@ class TestSplit:
         assert split.inputs.size == 9
         assert split.coupled.size == 9 + 36
         assert split.n_groups == 9
-        assert len(split.compiled.onoff) == 36
+        assert len(split.onoff) == 36
 
     def test_copies_are_inputs_and_true_outputs(self) -> None:
         problem = tree_planting(grid=2, nets=survival_nets(1))
@@ -68,8 +67,8 @@ class TestSplit:
         split = graph_of(problem)
         ends = np.stack([split.copies(np.full(4, z))[4:] for z in (0.0, 1.0)])
         outputs = split.coupled[4:]
-        np.testing.assert_allclose(split.snapshot.lower[outputs], ends.min(axis=0), atol=1e-12)
-        np.testing.assert_allclose(split.snapshot.upper[outputs], ends.max(axis=0), atol=1e-12)
+        np.testing.assert_allclose(split.milp.lower[outputs], ends.min(axis=0), atol=1e-12)
+        np.testing.assert_allclose(split.milp.upper[outputs], ends.max(axis=0), atol=1e-12)
 
     def test_gradient_of_the_nn_block_against_differences(self) -> None:
         split = graph_of(tree_planting(grid=2, nets=survival_nets(3)))
@@ -110,7 +109,7 @@ class TestMIPBlock:
         split = graph_of(problem)
         block = mip_block(split)
         assert len(block.onoff) == 16
-        s, outputs = split.snapshot, split.coupled[4:]
+        s, outputs = split.milp, split.coupled[4:]
         rng = np.random.default_rng(seed)
         target = s.row_lower[[i for i, name in enumerate(s.row_names) if name.startswith("target")]]
         for rho in (Penalty(0.1, 2.0), Penalty(1.0, 10.0), Penalty(0.5, 0.3)):
@@ -165,16 +164,16 @@ class TestMIPBlock:
         block = mip_block(split)
         assert isinstance(block, JointBlock)
         assert block.qp.kept.size == 3 * 27  # x, a, b; classes and logits stay with SCIP
-        assert isinstance(mip_block(PaperSplit(split.compiled, problem.start)), QPBlock)
+        assert isinstance(mip_block(PaperSplit(split.instance, problem.start)), QPBlock)
         rng = np.random.default_rng(0)
         lam, kappa = rng.normal(size=30), split.copies(split.start) + 0.3 * rng.normal(size=30)
         rho = split.weights(Penalty(2.0, 0.5))
         result = block.solve(lam, kappa, rho)
-        s, v = split.snapshot, result.values
+        s, v = split.milp, result.values
         assert (s.rows @ v <= s.row_upper + 1e-6).all()
         assert (s.rows @ v >= s.row_lower - 1e-6).all()
         # each class on its own: y = 1 pays where the gain of one exceeds what moving its logit costs
-        o, y = v[split.coupled[27:]], v[split.compiled.maps[0].output.ravel()]
+        o, y = v[split.coupled[27:]], v[split.instance.maps[0].output.ravel()]
         low, high = s.lower[split.coupled[27:]], s.upper[split.coupled[27:]]
         grid = np.linspace(low, high, 200001)
         term = -lam[27:] * grid + 0.25 * (grid - kappa[27:]) ** 2

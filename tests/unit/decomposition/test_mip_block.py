@@ -15,12 +15,11 @@ from ddmip_lib.decomposition.milp import GAP, MILPBlock, square_cuts
 from ddmip_lib.decomposition.mip_block import QPBlock, mip_block
 from ddmip_lib.decomposition.paper_split import PaperSplit
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.instance import Compiled
 from tests.builders.instances import build, relu_net
 
 
 def split_of(problem: NeuralMIP) -> PaperSplit:
-    return PaperSplit(Compiled(problem.model, problem.predictors))
+    return PaperSplit(problem.instance())
 
 
 class TestSquareCuts:

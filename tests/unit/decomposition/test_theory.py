@@ -43,14 +43,16 @@ class TestIdentities:
         # I3: above the minimiser of the u-step, phi grows by D_g + rho/2 |.|^2
         sub = NNSubproblem(run.split, x, before, Penalty.both(rho))
         low, slope = sub.values_and_gradient(run.u)
-        assert np.abs(slope).max() < 1e-9 * max(1.0, rho)
-        point = run.u + rng.normal(size=p)
+        left = s.slope_left(rho, low.sum())
+        assert np.linalg.norm(slope) < left
+        move = rng.normal(size=p)
+        point = run.u + move
         gradient = run.split.gradient(run.u)
-        bregman = s.net(torch.tensor(point)[None]).item() - g - gradient @ (point - run.u)
+        bregman = s.net(torch.tensor(point)[None]).item() - g - gradient @ move
         rise = (sub.values_and_gradient(point)[0] - low).sum()
-        assert rise == pytest.approx(bregman + 0.5 * rho * ((point - run.u) ** 2).sum(), rel=1e-6, abs=1e-8)
+        assert rise == pytest.approx(bregman + 0.5 * rho * move @ move, rel=0, abs=left * np.linalg.norm(move))
         # stationarity of the u-step: the multiplier is minus the gradient
-        np.testing.assert_allclose(run.lam, -gradient, atol=1e-8)
+        np.testing.assert_allclose(run.lam, -gradient, rtol=0, atol=left)
 
     def test_order_of_the_updates_is_douglas_rachford(self) -> None:
         """With s = u - lam/rho: x+ = P_X(2u - s - c/rho), s+ = s + x+ - u."""
@@ -93,18 +95,20 @@ class TestTheoremA:
         lagrangian, objective = solution.history["lagrangian"], solution.history["objective"]
         r2 = ((u - x) ** 2).sum(axis=1)
         du2 = (np.diff(u, axis=0) ** 2).sum(axis=1)
-        delta, slack = s.delta(rho), 1e-8 * max(1.0, rho)
+        delta = s.delta(rho)
+        # the proofs meet each slope that a u-step leaves at most five times, as a factor of a move or a residual
+        slack = 5 * s.slope_left(rho, np.abs(lagrangian).max()) * max(1.0, np.sqrt(max(du2.max(), r2.max())))
         # (i) and Lemma 2, Lemma 3
         assert (np.diff(lagrangian) <= -delta * du2 + slack).all()
         assert (lagrangian >= objective + 0.5 * (rho - s.upper) * r2 - slack).all()
         assert (objective >= f.min() - slack).all()
         # (ii)
-        room = lagrangian[0] - f.min()
-        assert du2.sum() <= room / delta + slack
+        room = lagrangian[0] - f.min() + len(u) * slack
+        assert du2.sum() <= room / delta
         bound = s.upper**2 * room / (rho**2 * delta)
-        assert r2[1:].sum() <= bound + slack
+        assert r2[1:].sum() <= bound
         steps = np.arange(1, len(r2))
-        assert (np.minimum.accumulate(r2[1:]) <= bound / steps + slack).all()
+        assert (np.minimum.accumulate(r2[1:]) <= bound / steps).all()
         # (iv), (v)
         last = x[-1]
         slope = cost + torch.autograd.functional.jacobian(s.net, torch.tensor(last)[None])[0, 0, 0].numpy()

@@ -4,6 +4,8 @@ closed = (objective - objective without sterilising) / (optimum - objective with
 reach 99 % of the optimum, so the plain ratio says nothing.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ import torch
 from ddmip_lib import PGD, DualDecomposition, Enumeration, LogBarrier
 from ddmip_lib.data import load_trees
 from ddmip_lib.decomposition.graph_split import GraphSplit
-from ddmip_lib.model.instance import Compiled
+from ddmip_lib.model.completion import Completer
 from ddmip_lib.predictors import load_npz
 from ddmip_lib.problems import tree_planting
 from tests.builders.places import NETWORKS
@@ -34,17 +36,17 @@ def at(problem, soils) -> list[np.ndarray]:
 
 def without_and_best_of_random(problem, tries: int, seed: int) -> tuple[float, float]:
     """Objective without sterilising, and the best over random soils that use the whole budget."""
-    compiled = Compiled(problem.model, problem.predictors)
-    GraphSplit(compiled, problem.start)  # finds the on/off rows, with which completion is fast
-    s = compiled.snapshot
+    instance = problem.instance()
+    GraphSplit(instance, problem.start)  # finds the on/off rows, with which completion is fast
+    s = instance.milp
     n, budget = len(problem.start[0]), int(s.row_upper[s.row_names.index("sterilising budget")])
     rng = np.random.default_rng(seed)
     objectives = []
     for _ in range(tries):
         soils = np.zeros(n)
         soils[rng.choice(n, min(budget, n), replace=False)] = 1.0
-        objectives.append(s.objective(compiled.complete(at(problem, soils))))
-    return s.objective(compiled.complete(at(problem, np.zeros(n)))), max(objectives)
+        objectives.append(s.objective(Completer(instance).complete(at(problem, soils))))
+    return s.objective(Completer(instance).complete(at(problem, np.zeros(n)))), max(objectives)
 
 
 def closed(problem, solver, seed: int) -> tuple[float, float, float]:
@@ -88,9 +90,8 @@ def test_the_papers_penalty_never_leaves_bare_soil() -> None:
     """rho = 10: flipping a site costs rho/2 = 5 and gains at most one tree, so z = 0 stays (Prop. Q4)."""
     problem = reference("2x16", 42, grid=3)
     visited = []
-    solver = DualDecomposition.paper()
-    solver.callback = lambda run: visited.append(run.w[:9].copy())
-    solver.max_iterations = 15
+    watch = lambda run: visited.append(run.w[:9].copy())  # noqa: E731
+    solver = replace(DualDecomposition.paper(), callback=watch, max_iterations=15)
     solution = solver.solve(problem, time_limit=60, seed=42)
     assert np.abs(visited).max() == 0
     none, _ = without_and_best_of_random(problem, 1, 0)

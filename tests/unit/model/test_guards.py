@@ -28,10 +28,12 @@ from ddmip_lib.decomposition.penalty import (
     ResidualBalancing,
     Sweeps,
 )
+from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
+from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.labels import MARGIN
 from ddmip_lib.model.onoff import find_onoff
+from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.instances import build, forward, relu_net
@@ -70,7 +72,7 @@ def named(problem: NeuralMIP, values: np.ndarray, letter: str) -> np.ndarray:
 
 
 def graph(problem: NeuralMIP) -> GraphSplit:
-    return GraphSplit(Compiled(problem.model, problem.predictors), problem.start)
+    return GraphSplit(problem.instance(), problem.start)
 
 
 class TestMultiplierStep:
@@ -118,8 +120,8 @@ class TestNNSubproblem:
         rng = np.random.default_rng(3)
         net = relu_net(3, q=2)
         built = build(net, 3, n=4, low=-1.0, sense="maximize")
-        compiled = Compiled(built.problem.model, built.problem.predictors)
-        s = PaperSplit(compiled) if split == "paper" else GraphSplit(compiled)
+        instance = built.problem.instance()
+        s = PaperSplit(instance) if split == "paper" else GraphSplit(instance)
         size, rho = s.coupled.size, Penalty(0.7, 11.0)
         w, lam, u = rng.normal(size=(3, size))
         u = u[:12]
@@ -147,7 +149,7 @@ class TestNNSubproblem:
         built = build(net, 2, n=3, low=-1.0)
         for i, side in enumerate((-4.0, 0.3, -1.0)):
             built.model.addCons(built.y[i, 0] + built.x[i, 1] <= side)
-        s = PaperSplit(Compiled(built.problem.model, built.problem.predictors))
+        s = PaperSplit(built.problem.instance())
         u = np.random.default_rng(2).uniform(-1, 1, 6)
         sub = NNSubproblem(s, np.zeros(6), np.zeros(6), Penalty.both(1.0))
         x = u.reshape(3, 2)
@@ -172,7 +174,7 @@ class TestNNSubproblem:
         low, high = np.sort(forward(net, np.array([[-1.0], [1.0]]))[:, 0])
         side = 0.5 * (low + high)
         built.model.addCons(built.y[0, 0] <= side)
-        s = PaperSplit(Compiled(built.problem.model, built.problem.predictors))
+        s = PaperSplit(built.problem.instance())
         violating, free = (np.array([x]) for x in sorted((-1.0, 1.0), key=lambda x: -forward(net, [[x]])[0, 0]))
         s.tighten(violating)
         assert s.tightening.numpy() == pytest.approx(high - side, abs=1e-4)
@@ -204,7 +206,7 @@ class TestGraphSplitBlock:
         block = mip_block(split)
         assert isinstance(block, MILPBlock)
         assert len(block.onoff) == SITES
-        s = split.snapshot
+        s = split.milp
         low, high = s.lower[split.coupled[SITES:]], s.upper[split.coupled[SITES:]]
         rng = np.random.default_rng(seed)
         for rho_z, rho_s in ((0.1, 0.5), (0.5, 4.0), (0.02, 20.0)):
@@ -247,8 +249,8 @@ class TestGraphSplitBlock:
 
     def test_output_ranges_hold_what_the_network_says(self) -> None:
         problem, net = planting()
-        compiled = Compiled(problem.model, problem.predictors)
-        low, high, _, sound = reach(problem.predictors[0], compiled.maps[0], compiled.snapshot)
+        instance = problem.instance()
+        low, high, _, sound = reach(problem.predictors[0], instance.maps[0], instance.milp)
         assert sound
         x = np.repeat(problem.start[0][None], 2, axis=0)
         x[1, :, 0] = 1.0
@@ -256,8 +258,8 @@ class TestGraphSplitBlock:
             both = net(torch.tensor(x)).numpy()
         np.testing.assert_allclose((low, high), (both.min(axis=0), both.max(axis=0)), atol=1e-12)
         continuous = build(relu_net(3), 3, n=2, low=-1.0).problem
-        compiled = Compiled(continuous.model, continuous.predictors)
-        low, high, _, _ = reach(continuous.predictors[0], compiled.maps[0], compiled.snapshot)
+        instance = continuous.instance()
+        low, high, _, _ = reach(continuous.predictors[0], instance.maps[0], instance.milp)
         y = continuous.predictors[0].raw(np.random.default_rng(9).uniform(-1, 1, (2000, 3)))
         assert (low < y.min()).all()
         assert (high > y.max()).all()
@@ -266,9 +268,9 @@ class TestGraphSplitBlock:
         problem, _ = planting()
         s = next(v for v in problem.model.getVars() if v.name.startswith("s"))
         problem.model.addCons(s <= 0.5)
-        compiled = Compiled(problem.model, problem.predictors)
-        outputs, rows = compiled.maps[0].output.ravel(), np.ones(len(compiled.snapshot.row_names), dtype=bool)
-        assert len(find_onoff(compiled.snapshot, outputs, rows)) == SITES - 1
+        instance = problem.instance()
+        outputs, rows = instance.maps[0].output.ravel(), np.ones(len(instance.milp.row_names), dtype=bool)
+        assert len(find_onoff(instance.milp, outputs, rows)) == SITES - 1
 
 
 class TestGraphSplitRuns:
@@ -311,16 +313,17 @@ class TestCompletion:
     def test_counts_what_the_network_says(self, tight: bool) -> None:
         """The best three trees on true survivals, with and without the rows in their on/off form."""
         problem, net = planting(1)
-        compiled = graph(problem).compiled if tight else Compiled(problem.model, problem.predictors)
-        assert bool(compiled.onoff) == tight
+        instance = problem.instance()
+        onoff = graph(problem).onoff if tight else ()
+        assert bool(onoff) == tight
         for on in ((0, 1), (2, 4), ()):
             x = problem.start[0].copy()
             x[list(on), 0] = 1.0
             with torch.no_grad():
                 survival = net(torch.tensor(x)).numpy()[:, 0]
-            values = compiled.complete([x])
+            values = Completer(instance, onoff).complete([x])
             assert values is not None
-            check = compiled.check(values)
+            check = Verifier(instance).check(values)
             assert check.feasible
             assert check.objective == pytest.approx(np.sort(np.minimum(survival, 1.0))[-TREES:].sum(), abs=1e-6)
 
@@ -328,7 +331,7 @@ class TestCompletion:
         problem, _ = planting()
         x = problem.start[0].copy()
         x[:3, 0] = 1.0
-        assert Compiled(problem.model, problem.predictors).complete([x]) is None
+        assert Completer(problem.instance()).complete([x]) is None
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_linear_rest_is_completed_as_scip_would(self, seed: int) -> None:
@@ -345,11 +348,12 @@ class TestCompletion:
             model.setObjective(quicksum(z[k] * draw.normal() for k in range(4)) + built.y[0, 0], "maximize")
             if by_scip:
                 model.addConsSOS1([model.addVar("s0", ub=1.0), model.addVar("s1", ub=0.0)])
-            compiled = Compiled(model, built.problem.predictors)
-            values = [compiled.complete([draw.uniform(-1, 1, (1, 2))]) for _ in range(6)]
-            checks = [None if v is None else compiled.check(v) for v in values]
+            instance = Instance(model, built.problem.predictors)
+            completer = Completer(instance)
+            values = [completer.complete([draw.uniform(-1, 1, (1, 2))]) for _ in range(6)]
+            checks = [None if v is None else Verifier(instance).check(v) for v in values]
             assert all(check is None or check.feasible for check in checks)
-            assert ("_completer" in vars(compiled)) == by_scip
+            assert ("_copy" in vars(completer)) == by_scip
             found.append([None if check is None else check.objective for check in checks])
         assert [v is None for v in found[0]] == [v is None for v in found[1]]
         both = [(a, b) for a, b in zip(*found, strict=True) if a is not None]
@@ -360,9 +364,9 @@ class TestCompletion:
         built = build(relu_net(2), 2, n=1, low=-1.0)
         built.model.addVar("rest", ub=1.0)
         built.model.addCons(built.x[0, 0] <= 0.25)
-        compiled = Compiled(built.model, built.problem.predictors)
-        assert compiled.complete([np.array([[0.5, 0.0]])]) is None
-        assert compiled.complete([np.array([[0.2, 0.0]])]) is not None
+        instance = Instance(built.model, built.problem.predictors)
+        assert Completer(instance).complete([np.array([[0.5, 0.0]])]) is None
+        assert Completer(instance).complete([np.array([[0.2, 0.0]])]) is not None
 
 
 class TestIncumbent:
@@ -371,12 +375,12 @@ class TestIncumbent:
         net = relu_net(2, seed=5)
         built = build(net, 2, vtype="B", sense=sense)
         built.model.addCons(built.x.sum() <= 1)
-        compiled = Compiled(built.problem.model, built.problem.predictors)
-        incumbent = Incumbent(compiled, time.perf_counter())
+        instance = built.problem.instance()
+        incumbent = Incumbent(instance, time.perf_counter())
         held = []
         for x in ((1, 1), (0, 0), (1, 0), (1, 1), (0, 1), (0, 0)):
             values = np.zeros(3)
-            values[compiled.maps[0].index[0]] = x
+            values[instance.maps[0].index[0]] = x
             check = incumbent.consider(values)
             assert check.feasible == (sum(x) <= 1)
             held.append(incumbent.objective)
@@ -389,9 +393,9 @@ class TestIncumbent:
 
     def test_inputs_seen_before_are_not_solved_again(self) -> None:
         problem, _ = planting()
-        compiled = Compiled(problem.model, problem.predictors)
-        incumbent = Incumbent(compiled, time.perf_counter())
-        values = np.zeros(compiled.snapshot.n_variables)
+        instance = problem.instance()
+        incumbent = Incumbent(instance, time.perf_counter())
+        values = np.zeros(instance.milp.n_variables)
         first = incumbent.consider_inputs(values, seconds=5.0)
         assert first.feasible
         assert incumbent.consider_inputs(values, seconds=0.0) is first
@@ -401,7 +405,7 @@ class TestIncumbent:
 def test_an_x_step_goes_past_its_node_limit_until_there_is_a_point() -> None:
     built = build(relu_net(6), 6, vtype="I", low=0, high=9)
     built.model.addCons((built.x[0] * np.array([12.0, 23.0, 31.0, 47.0, 53.0, 71.0])).sum() == 1009)
-    block = mip_block(PaperSplit(Compiled(built.problem.model, built.problem.predictors)))
+    block = mip_block(PaperSplit(built.problem.instance()))
     assert isinstance(block, MILPBlock)
     block.model.setParam("limits/nodes", 0)
     values = block.solve(np.zeros(6), np.full(6, 4.5), np.ones(6)).values
@@ -448,9 +452,9 @@ def test_every_budget_of_water_binds() -> None:
     """Treating sample 0 and 1 up to the box in one feature and direction breaks that budget, and only that row."""
     net = mlp(1, 4, 9, seed=0)
     problem = water_potability(n=2, net=net, seed=1)
-    compiled = Compiled(problem.model, problem.predictors)
+    instance = problem.instance()
     position = {v.name: i for i, v in enumerate(problem.model.getVars())}
-    untreated = compiled.complete(problem.start)
+    untreated = Completer(instance).complete(problem.start)
     assert untreated is not None
     for j, (direction, sign) in itertools.product(range(9), (("a", 1.0), ("b", -1.0))):
         for amount, feasible in ((1.0, True), (1.1, False)):
@@ -459,16 +463,15 @@ def test_every_budget_of_water_binds() -> None:
                 values[[position[f"{name}_{i}_{j}"] for i in range(2)]] = 0.0
             at = [position[f"{direction}_{i}_{j}"] for i in range(2)]
             values[at] = amount
-            values[compiled.maps[0].index[:, j]] = problem.start[0][:, j] + sign * amount
-            check = compiled.check(compiled.with_outputs(values))
+            values[instance.maps[0].index[:, j]] = problem.start[0][:, j] + sign * amount
+            check = Verifier(instance).check(instance.with_outputs(values))
             assert check.feasible == feasible, (direction, j, amount, check.worst)
 
 
 class TestPenaltyRules:
     def rhos(self, rule: PenaltyRule, s=None) -> np.ndarray:
         s = smooth("tanh", 2, 3) if s is None else s
-        solver = exact(1.0, detect_cycles=False, max_iterations=25)
-        solver.penalty = rule
+        solver = replace(exact(1.0, detect_cycles=False, max_iterations=25), penalty=rule)
         return solver.solve(restricted(s.net, 2, -3, 3).problem).history["rho"]
 
     def test_descent_test_only_increases_and_ends_above_need(self) -> None:
@@ -517,7 +520,7 @@ def test_barrier_steps_keep_a_share_of_every_slack() -> None:
     path = [np.zeros(2)]
     block = LogBarrier(mu_final=1e-10, callback=lambda u, mu: path.append(u.copy()))
     built = build(Quadratic(np.diag([2.0, 5.0]), np.array([4.0, -3.0])), 2, low=-1.0)
-    split = PaperSplit(Compiled(built.problem.model, built.problem.predictors))
+    split = PaperSplit(built.problem.instance())
     sub = NNSubproblem(split, np.array([0.5, 0.2]), np.zeros(2), Penalty.both(1.0))
     u = path[0]
     for _ in range(3):

@@ -9,7 +9,10 @@ import torch
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP
+from ddmip_lib.decomposition import NNBlock
+from ddmip_lib.decomposition.mip_block import require_bounded
 from ddmip_lib.decomposition.nn_block import NNSubproblem
+from ddmip_lib.decomposition.paper_split import PaperSplit
 from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
 
@@ -50,7 +53,7 @@ def test_curvature_far_above_the_penalty_does_not_pass_for_a_kink(penalty):
 
 
 def test_an_nn_block_that_cannot_move_is_no_convergence():
-    class Stuck:
+    class Stuck(NNBlock):
         def minimise(self, sub, u):
             return u
 
@@ -104,10 +107,10 @@ def test_checking_boundedness_does_not_solve_the_block():
     m.setObjective(y[0, 0] + t)
     problem = NeuralMIP(m)
     problem.add_predictor(nn.Linear(40, 1).eval(), x, y)
-    began = time.perf_counter()
-    solution = DualDecomposition().solve(problem, time_limit=1.0)
-    assert solution.found
-    assert time.perf_counter() - began < 15.0
+    began = time.process_time()
+    require_bounded(PaperSplit(problem.instance()), seconds=600.0)
+    assert time.process_time() - began < 10.0  # the block itself takes SCIP minutes
+    assert DualDecomposition(max_iterations=2).solve(problem).found
 
 
 def test_negated_binaries_in_indicators_are_understood():

@@ -8,11 +8,11 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
-from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP
+from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, SingleStepGradient
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import lstm, mlp
-from ddmip_lib.pricing.recovery import recover
+from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.problems import tree_planting, water_potability
 
 torch.set_num_threads(1)
@@ -94,9 +94,8 @@ def test_the_same_points_and_seed_give_the_same_answer():
 @pytest.mark.parametrize("seed", [42, 123])
 def test_on_water_recovery_is_never_worse_than_algorithm_1_alone(seed):
     problem = water_potability(n=10, net=mlp(2, 16, 9, seed=seed), seed=seed)
-    plain, recovered = (
-        DualDecomposition(max_iterations=12, recover=on).solve(problem, time_limit=60, seed=1) for on in (False, True)
-    )
+    alone = DualDecomposition(max_iterations=12)
+    plain, recovered = (solver.solve(problem, time_limit=60, seed=1) for solver in (alone, Recovering(alone)))
     assert recovered.objective >= plain.objective
     assert problem.verify(recovered)
     assert len(recovered.history) == len(plain.history) == 12
@@ -106,7 +105,7 @@ def test_on_water_recovery_is_never_worse_than_algorithm_1_alone(seed):
 
 def test_an_lstm_is_recovered_too():
     problem = water_potability(n=3, net=lstm(1, 6, 9, seed=2))
-    solution = DualDecomposition(max_iterations=3, recover=True).solve(problem, time_limit=30)
+    solution = Recovering(DualDecomposition(max_iterations=3)).solve(problem, time_limit=30)
     assert solution.objective >= problem.predictors[0].predict(problem.start[0]).sum()
 
 
@@ -122,10 +121,8 @@ def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
 
 
 def test_on_trees_algorithm_1_gains_by_recovery():
-    problem = trees(grid=2)
-    plain, recovered = (
-        DualDecomposition(max_iterations=4, recover=on).solve(problem, time_limit=60, seed=1) for on in (False, True)
-    )
+    problem, alone = trees(grid=2), DualDecomposition(max_iterations=4)
+    plain, recovered = (solver.solve(problem, time_limit=60, seed=1) for solver in (alone, Recovering(alone)))
     assert recovered.objective >= (-np.inf if plain.objective is None else plain.objective)
     assert recovered.objective == pytest.approx(Enumeration().solve(problem).objective, abs=1e-6)
 
@@ -137,9 +134,27 @@ def test_without_blocks_recovery_is_refused_before_any_work(monkeypatch):
     def works(*_: object) -> None:
         raise AssertionError("work began")
 
-    monkeypatch.setattr("ddmip_lib.decomposition.mip_block", works)
-    monkeypatch.setattr("ddmip_lib.decomposition.Compiled", works)
-    monkeypatch.setattr("ddmip_lib.pricing.recovery.Compiled", works)
-    for call in (DualDecomposition(recover=True).solve, lambda p: recover(p, [])):
+    monkeypatch.setattr("ddmip_lib.model.problem.Instance", works)
+    for call in (Recovering(DualDecomposition()).solve, lambda p: recover(p, [])):
         with pytest.raises(ProblemError, match="set_blocks"):
             call(problem)
+
+
+@pytest.mark.parametrize(
+    "solver", [SingleStepGradient(steps=5), BigM(), PriceCoordination(max_rounds=2, choices=1)], ids=lambda s: s.method
+)
+def test_recovery_wraps_any_solver_and_tells_what_was_visited(solver):
+    """Every point that the solver looked at is heard by the caller too, and the answer is never worse."""
+    problem, heard = planted(), list[np.ndarray]()
+    plain = solver.solve(problem, time_limit=20)
+    wrapped = Recovering(solver).solve(problem, time_limit=20, visit=lambda inputs: heard.append(inputs[0].copy()))
+    assert wrapped.objective >= plain.objective
+    assert problem.verify(wrapped)
+    assert heard
+    assert all(x.shape == (2, 1) for x in heard)
+    assert any(np.allclose(x, plain.inputs[0]) for x in heard)
+
+
+def test_only_a_solver_can_be_wrapped():
+    with pytest.raises(TypeError, match="such as DualDecomposition"):
+        Recovering(DualDecomposition)  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ def _beaten(row: Row, best: Runs) -> bool:
     """Whether the verified optimum of the table lies beyond the bound of an exact run."""
     optimum = best.one(network=row.network, seed=row.seed)
     held = None if optimum is None else optimum.objective
-    return row.bound is not None and held is not None and held > row.bound + 1e-5 * max(1.0, abs(held))
+    return row.bound is not None and held is not None and row.sign * (held - row.bound) > 1e-5 * max(1.0, abs(held))
 
 
 @check(barrier=BARRIER)

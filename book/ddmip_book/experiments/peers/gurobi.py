@@ -83,7 +83,7 @@ class GurobiML(Peer):
 
     def _rows(self, gp: Any, model: Any, job: Job) -> Any:
         """The user's variables, rows and objective, and the start."""
-        s = job.compiled.snapshot
+        s = job.instance.milp
         kinds = np.where(s.integer, gp.GRB.INTEGER, gp.GRB.CONTINUOUS)
         v = model.addMVar(s.n_variables, lb=s.lower, ub=s.upper, vtype=kinds, obj=s.cost)
         model.ModelSense, model.ObjCon = int(s.sign), s.offset
@@ -100,7 +100,7 @@ class GurobiML(Peer):
         """Write every network, some rows at a time; False where the time ran out."""
         add = import_module("gurobi_ml").add_predictor_constr
         own = np.array(v.tolist(), dtype=object)
-        for number, (where, layers) in enumerate(zip(job.compiled.maps, job.flat, strict=True)):
+        for number, (where, layers) in enumerate(zip(job.instance.maps, job.flat, strict=True)):
             inputs, targets = own[where.index], own[where.output]
             for cell in np.argwhere(where.index < 0):
                 value = where.constant[tuple(cell)]

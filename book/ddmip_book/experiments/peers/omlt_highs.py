@@ -32,7 +32,7 @@ class OmltHighs(Peer):
     def _run(self, job: Job) -> Outcome:
         highspy = import_module("highspy")
         compiler = import_module("pyomo.repn.plugins.standard_form").LinearStandardFormCompiler()
-        s, model = job.compiled.snapshot, self._rows(job)
+        s, model = job.instance.milp, self._rows(job)
         with _errors_only("pyomo.core"):  # it warns of every input whose box excludes 0, OMLT's initial value
             start = self._embed(model, job)
         if start is None:
@@ -90,7 +90,7 @@ class OmltHighs(Peer):
         highs.silent()
         for option, value in (("threads", self.threads), ("random_seed", job.seed % 2**31), ("mip_rel_gap", 0.0)):
             highs.setOptionValue(option, value)
-        n, s = len(form.columns), job.compiled.snapshot
+        n, s = len(form.columns), job.instance.milp
         lower = np.array([-np.inf if v.lb is None else v.lb for v in form.columns], dtype=float)
         upper = np.array([np.inf if v.ub is None else v.ub for v in form.columns], dtype=float)
         integer = np.array([not v.is_continuous() for v in form.columns], dtype=np.uint8)
@@ -108,7 +108,7 @@ class OmltHighs(Peer):
 
     def _rows(self, job: Job) -> Any:
         """A Pyomo model with the user's variables, rows and objective."""
-        pyo, s = import_module("pyomo.environ"), job.compiled.snapshot
+        pyo, s = import_module("pyomo.environ"), job.instance.milp
         model = pyo.ConcreteModel()
         model.v = pyo.Var(range(s.n_variables))
         for at, variable in model.v.items():
@@ -130,10 +130,10 @@ class OmltHighs(Peer):
         None where the time ran out.
         """
         omlt, neuralnet, layer = (import_module(f"omlt{part}") for part in ("", ".neuralnet", ".neuralnet.layer"))
-        maps, start = job.compiled.maps, []
+        maps, start = job.instance.maps, []
         if job.start is not None:
             values = job.model_start()
-            start = [(model.v[int(at)], float(values[at])) for at in np.flatnonzero(job.compiled.snapshot.integer)]
+            start = [(model.v[int(at)], float(values[at])) for at in np.flatnonzero(job.instance.milp.integer)]
         model.net = omlt.OmltBlock([(k, i) for k, where in enumerate(maps) for i in range(len(where.index))])
         for k, where in enumerate(maps):
             layers = [layer.InputLayer([where.index.shape[1]]), *_dense(layer.DenseLayer, job.flat[k])]

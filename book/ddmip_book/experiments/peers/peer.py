@@ -15,11 +15,12 @@ import torch
 from ddmip_lib.baselines.scip_run import exact_solution
 from ddmip_lib.bounds.flattening import flat_layers, interval_bounds
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Compiled
+from ddmip_lib.model.incumbent import Visit
+from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.labels import MARGIN, larger_helps
-from ddmip_lib.model.problem import NeuralMIP, check_call
+from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
+from ddmip_lib.model.solver import begin
 from torch import nn
 from tqdm.auto import tqdm
 
@@ -47,7 +48,7 @@ class Outcome(NamedTuple):
 class Job:
     """One run: what to embed, where to start, until when, and who hears of each new incumbent."""
 
-    compiled: Compiled
+    instance: Instance
     flat: list[list[nn.Module]]
     start: np.ndarray | None
     margin: float
@@ -67,23 +68,23 @@ class Job:
 
     def box(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the inputs of one predictor, row by row."""
-        s, where = self.compiled.snapshot, self.compiled.maps[number]
+        s, where = self.instance.milp, self.instance.maps[number]
         return where.at(s.lower), where.at(s.upper)
 
     def ties(self, number: int) -> Iterator[Tie]:
         """The classes of one predictor; none where it is a regression."""
-        if self.compiled.predictors[number].kind == "regression":
+        if not self.instance.predictors[number].gives_class:
             return
         low, high = interval_bounds(self.flat[number], *self.box(number))
-        for cell, at in np.ndenumerate(self.compiled.maps[number].output):
+        for cell, at in np.ndenumerate(self.instance.maps[number].output):
             ends = min(float(low[cell]), 0.0), max(float(high[cell]), self.margin)
-            yield Tie(cell, int(at), *ends, larger_helps(self.compiled, int(at)))
+            yield Tie(cell, int(at), *ends, larger_helps(self.instance.milp, int(at)))
 
     def activations(self, number: int) -> list[np.ndarray]:
         """What each layer of one network says at the start; empty where there is none."""
         if self.start is None:
             return []
-        at = torch.tensor(self.compiled.maps[number].at(self.start))
+        at = torch.tensor(self.instance.maps[number].at(self.start))
         values = [at]
         with torch.no_grad():
             for layer in self.flat[number]:
@@ -94,8 +95,8 @@ class Job:
         """The start as the model sees it: a class is 1 where the logit reaches the margin."""
         assert self.start is not None
         values = self.start.copy()
-        for number, where in enumerate(self.compiled.maps):
-            if self.compiled.predictors[number].kind == "classification":
+        for number, where in enumerate(self.instance.maps):
+            if self.instance.predictors[number].gives_class:
                 values[where.output] = self.activations(number)[-1] >= self.margin
         return values
 
@@ -120,21 +121,20 @@ class Peer:
         """Whether the packages of this peer are installed."""
         return all(find_spec(module) is not None for module in cls.packages)
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the peer's exact model and let its solver work on it until the time limit."""
-        began = time.perf_counter()
-        check_call(problem, time_limit, seed)
+        begun = begin(problem, time_limit, seed, visit)
         self._require()
-        compiled = Compiled(problem.model, problem.predictors)
-        if compiled.snapshot.others:
-            kind = compiled.snapshot.others[0].kind
+        instance = begun.instance
+        if instance.milp.others:
+            kind = instance.milp.others[0].kind
             raise ProblemError(f"{self.method} takes linear rows only, not {kind}: use BigM, which keeps SCIP's own.")
-        flat = [_relu_layers(p.net, p.inputs.shape[1], self.method) for p in compiled.predictors]
-        incumbent = Incumbent(compiled, began)
+        flat = [_relu_layers(p.net, p.inputs.shape[1], self.method) for p in instance.predictors]
+        incumbent = begun.incumbent()
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
-        incumbent.consider_start(problem.start, time_limit)
-        classes = any(p.kind == "classification" for p in compiled.predictors)
+        classes = any(p.gives_class for p in instance.predictors)
         details: dict[str, Any] = {"margin": self.margin} if classes else {}
         details["packages"] = ", ".join(f"{name} {version(name)}" for name in self.packages.values())
         details["threads"] = self.threads
@@ -146,7 +146,7 @@ class Peer:
                 bar.update(1)
                 bar.set_postfix(incumbent=best, bound=f"{bound:.6g}")
 
-            job = Job(compiled, flat, incumbent.values, self.margin, began, began + time_limit, seed, report)
+            job = Job(instance, flat, incumbent.values, self.margin, begun.began, begun.deadline, seed, report)
             outcome = self._run(job)
             if outcome.values is not None:
                 report(outcome.values, np.nan if outcome.bound is None else outcome.bound)

@@ -1,4 +1,4 @@
-"""What chapter 19 proves about prices, on lists small enough to try everything."""
+"""What the chapter on prices proves, on lists small enough to try everything."""
 
 from __future__ import annotations
 

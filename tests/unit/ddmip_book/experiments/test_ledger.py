@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -305,29 +306,31 @@ NOTEBOOK = """{"cells": [{"cell_type": "markdown", "source": ["```{prf:theorem} 
 "**Verdict**: holds.\\n\\n**Checked by**: `number`\\n```"]}]}"""
 
 
-def book(folder: Path, verdict: str = "confirmed", evidence: str = "cells: {09_x: [number]}") -> Ledger:
-    (folder / "09_x.ipynb").write_text(NOTEBOOK)
-    (folder / "claims.yml").write_text(BOOK.format(verdict=verdict, evidence=evidence))
-    return Ledger.read(folder, {"09_x": {"number": {"max": 1e-6}}}, Results([]))
+def book(folder: Path, verdict: str = "confirmed", evidence: str = "cells: {x: [number]}") -> Ledger:
+    (folder / "book").mkdir(exist_ok=True)
+    (folder / "_toc.yml").write_text("parts: [{caption: I, numbered: 2, chapters: [{file: book/01_x}]}]")
+    (folder / "book" / "01_x.ipynb").write_text(NOTEBOOK)
+    (folder / "book" / "claims.yml").write_text(BOOK.format(verdict=verdict, evidence=evidence))
+    return Ledger.read(folder / "book", {"x": {"number": {"max": 1e-6}}}, Results([]))
 
 
 class TestLedger:
     def test_agreement(self, tmp_path: Path) -> None:
-        ledger = book(tmp_path, evidence="proof: [thm-x], cells: {09_x: [number]}")
+        ledger = book(tmp_path, evidence="proof: [thm-x], cells: {x: [number]}")
         assert ledger.contradictions() == []
         assert ledger.counts() == {"theory": {"confirmed": 1}}
         table = ledger.table("Theory")
         assert "`number` ≤ 1e-06" in table
-        assert "[claim box](#claim-1)" in table
+        assert "in [Chapter 1](01_x.ipynb) ([claim box](#claim-1))" in table
         assert "*A title*" in table
         assert r"it \| holds" in table
 
     @pytest.mark.parametrize(
         ("verdict", "evidence", "problem"),
         [
-            ("'false'", "cells: {09_x: [number]}", "the box in 09_x 'holds'"),
-            ("confirmed", "cells: {09_x: [number, other]}", "other of 09_x is not asserted"),
-            ("confirmed", "cells: {09_x: [other]}", "is checked by other numbers"),
+            ("'false'", "cells: {x: [number]}", "the box in x 'holds'"),
+            ("confirmed", "cells: {x: [number, other]}", "other of x is not asserted"),
+            ("confirmed", "cells: {x: [other]}", "is checked by other numbers"),
             ("confirmed", "proof: [thm-y]", "thm-y is proved nowhere"),
             ("confirmed", "check: swap_factor", "its check false"),
             ("confirmed", "check: e1_quality", "is stated, but its check has 0 of"),
@@ -339,9 +342,9 @@ class TestLedger:
 
     def test_a_box_without_an_entry_is_noticed(self, tmp_path: Path) -> None:
         ledger = book(tmp_path)
-        assert list(read_boxes(tmp_path)) == ["1"]
-        lost = Ledger([], ledger.boxes, {}, {}, {})
-        assert lost.contradictions() == ["chapter 09_x examines 1, which the ledger lacks"]
+        assert list(read_boxes(ledger.contents)) == ["1"]
+        lost = replace(ledger, claims=[])
+        assert lost.contradictions() == ["chapter x examines 1, which the ledger lacks"]
 
     def test_an_open_claim_takes_the_verdict_of_its_check(self, tmp_path: Path) -> None:
         ledger = book(tmp_path, "open", "check: headline_ratio")
@@ -351,7 +354,7 @@ class TestLedger:
         assert waiting.verdict(waiting.claims[0]) == "open"
 
     def test_claims_of_ours_are_not_counted(self, tmp_path: Path) -> None:
-        assert book(tmp_path, evidence="ours: true, cells: {09_x: [number]}").counts() == {}
+        assert book(tmp_path, evidence="ours: true, cells: {x: [number]}").counts() == {}
 
     @pytest.mark.parametrize(
         ("verdict", "evidence", "message"),
@@ -383,7 +386,7 @@ class TestLedger:
     ],
 )
 def test_words_of_the_boxes(word: str, kind: str, verdict: str) -> None:
-    assert Box("09_x", word, []).verdict(kind) == verdict
+    assert Box("x", word, []).verdict(kind) == verdict
 
 
 def test_settling_changes_open_verdicts_alone() -> None:

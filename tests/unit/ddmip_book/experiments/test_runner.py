@@ -18,9 +18,10 @@ import psutil
 import pytest
 from ddmip_book.experiments import METHODS, SEEDS, Case, Results, Row, grid, load, run_cases, same_objective_ratio
 from ddmip_book.experiments.__main__ import main
+from ddmip_book.experiments.code_hash import method_hash
 from ddmip_book.experiments.grids import EXPERIMENTS, PROFILES
 from ddmip_book.experiments.networks import networks_of
-from ddmip_book.experiments.rows import decode, encode, solver_hash
+from ddmip_book.experiments.rows import decode, encode
 from ddmip_book.experiments.runner import expected_seconds, missing
 from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.verify import NotVerifiable, beaten_bounds, verify_row
@@ -98,7 +99,8 @@ def test_row_describes_itself(row: Row) -> None:
     assert found["seconds"] >= found["seconds_mip"] + found["seconds_nn"] > 0
     assert found["peak_memory"] > 50
     origin = found["provenance"]
-    assert origin["solvers"] == solver_hash()
+    assert origin["code"] == method_hash("dd-paper", "water")
+    assert origin["uncommitted"] == str(origin["commit"]).endswith("+")
     assert origin["data"][0]["source"] == source("water")
     assert len(origin["data"][0]["sha256"]) == 64
     assert {"torch", "pyscipopt", "SCIP", "numpy"} <= set(origin["packages"])

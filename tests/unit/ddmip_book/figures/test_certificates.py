@@ -1,4 +1,4 @@
-"""The figures of certificates show what rows and searches say, and the pieces of chapter 20 prove what they claim."""
+"""The figures of certificates show what rows and searches say, and the pieces of the chapter prove what they claim."""
 
 from __future__ import annotations
 

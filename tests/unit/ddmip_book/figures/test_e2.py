@@ -31,7 +31,7 @@ def made_up(network: str, device: str = "cpu", seed: int = 42, **fields) -> Row:
     given = {"objective": 30.0, "untreated": 10.0, "primal_residual": 0.01, "converged": False, "iterations": 10,
              "seconds": 1e-5 * size, "seconds_nn": 1e-5 * size, "seconds_mip": 0.05, "parameters": size}  # fmt: skip
     return Row(f"{network}/{seed}/{device}", "e2", "water", network, 100, seed, method, 300.0, device,
-               "iteration_limit", **(given | fields))  # fmt: skip
+               2.0, "maximise", "iteration_limit", **(given | fields))  # fmt: skip
 
 
 def marks(ax, colour: str, marker: str) -> np.ndarray:

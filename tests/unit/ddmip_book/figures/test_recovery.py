@@ -1,4 +1,4 @@
-"""Chapter 18: pulled-back options, the choice among them, and the figures, say what the points and rows say."""
+"""Recovery: pulled-back options, the choice among them, and the figures, say what the points and rows say."""
 
 from __future__ import annotations
 

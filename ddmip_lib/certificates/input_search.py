@@ -1,7 +1,5 @@
 """Branch and bound on the boxes of the network inputs, each bounded by a relaxation with linear forms."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import time
@@ -9,24 +7,24 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from ddmip_lib.bounds import Box, crown, intervals, optimised_crown
-from ddmip_lib.certificates.relaxation import (
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from ..bounds import Box, crown, intervals, optimised_crown
+from ..model.incumbent import Incumbent
+from ..model.problem import NeuralMIP
+from ..model.solution import Solution
+from ..model.verification import TOLERANCE
+from .relaxation import (
     SLACK,
     Place,
     Relaxation,
     Row,
     best_multipliers,
-    coupled_inputs,
     read_problem,
     rows_of,
     whole_box,
 )
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.verification import TOLERANCE
-from torch import Tensor
-from tqdm.auto import tqdm
 
 CLOSED = 1e-6
 """Relative distance at which a bound meets an objective."""
@@ -74,14 +72,14 @@ class Search:
     """Branch and bound on the boxes of the inputs, in the sense of a minimisation."""
 
     def __init__(self, problem: NeuralMIP, solution: Solution | None, began: float, deadline: float, seed: int) -> None:
-        self.compiled, self.graphs = read_problem(problem)
+        self.instance, self.graphs = read_problem(problem)
         self.began, self.deadline = began, deadline
-        s = self.compiled.snapshot
-        self.cost, self.inputs = s.sign * s.cost, coupled_inputs(self.compiled)
-        self.incumbent, self.relaxation = Incumbent(self.compiled, began), Relaxation(self.compiled, seed)
+        s = self.instance.milp
+        self.cost, self.inputs = s.sign * s.cost, self.instance.free_inputs
+        self.incumbent, self.relaxation = Incumbent(self.instance, began), Relaxation(self.instance, seed)
         self.given = None if solution is None or solution.objective is None else s.sign * solution.objective
         self.touched: dict[int, list[Place]] = {int(at): [] for at in self.inputs}
-        for t, m in enumerate(self.compiled.maps):
+        for t, m in enumerate(self.instance.maps):
             for r, at in sorted({(r, int(at)) for (r, _), at in np.ndenumerate(m.index) if int(at) in self.touched}):
                 self.touched[at].append((t, r))
         self.importance = np.abs(self.cost)
@@ -99,14 +97,14 @@ class Search:
 
     def _whole(self) -> Node:
         """The root with what costs nothing: every variable at its better bound, outputs by interval arithmetic."""
-        s = self.compiled.snapshot
-        root = Node(s.lower.copy(), s.upper.copy(), -np.inf, whole_box(self.compiled, self.graphs, intervals))
+        s = self.instance.milp
+        root = Node(s.lower.copy(), s.upper.copy(), -np.inf, whole_box(self.instance, self.graphs, intervals))
         whole = self.inputs[s.integer[self.inputs]]
         root.lower[whole] = np.ceil(s.lower[whole] - TOLERANCE)
         root.upper[whole] = np.floor(s.upper[whole] + TOLERANCE)
         lower, upper = root.lower.copy(), root.upper.copy()
         for (t, r), row in root.rows.items():
-            at, classes = self.compiled.maps[t].output[r], self.compiled.predictors[t].kind == "classification"
+            at, classes = self.instance.maps[t].output[r], self.instance.predictors[t].gives_class
             lower[at] = np.maximum(lower[at], row.low > 0 if classes else row.low)
             upper[at] = np.minimum(upper[at], row.high > 0 if classes else row.high)
         used = self.cost != 0
@@ -118,7 +116,7 @@ class Search:
     def best(self) -> float | None:
         """The best verified objective known."""
         own = self.incumbent.objective
-        own = None if own is None else self.compiled.snapshot.sign * own
+        own = None if own is None else self.instance.milp.sign * own
         return min((value for value in (self.given, own) if value is not None), default=None)
 
     @property
@@ -143,14 +141,14 @@ class Search:
                     return "time_limit"
                 self._expand()
                 bar.update(self.nodes - bar.n)
-                bar.set_postfix(bound=f"{self.compiled.snapshot.sign * self.bound():.6g}")
+                bar.set_postfix(bound=f"{self.instance.milp.sign * self.bound():.6g}")
         return "infeasible" if self.bound() == np.inf else "closed"
 
     def _start(self, root: Node) -> None:
         """Bound the whole problem, with new forms at the point where the relaxation ended as long as they help."""
         self.working, jobs = [root], [(root, place) for place in root.rows]
         self._bound_networks(jobs, steps=0)
-        self.multipliers = best_multipliers(self.compiled, root.rows)
+        self.multipliers = best_multipliers(self.instance, root.rows)
         self._solve(root)
         for _ in range(ROUNDS):
             before = root.bound
@@ -216,7 +214,7 @@ class Search:
 
     def _inputs(self, place: Place, values: np.ndarray) -> np.ndarray:
         """The inputs of one network row at a full assignment."""
-        where = self.compiled.maps[place[0]]
+        where = self.instance.maps[place[0]]
         index = where.index[place[1]]
         return np.where(index >= 0, values[index], where.constant[place[1]])
 
@@ -242,11 +240,11 @@ class Search:
         """The input with the widest effect: what it moves its form by over its range, times how wrong the output is."""
         low, high = node.lower[self.inputs], node.upper[self.inputs]
         width, size = high - low, np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
-        divisible = width > np.where(self.compiled.snapshot.integer[self.inputs], 0.0, NARROW * size)
-        missed = None if node.values is None else np.abs(self.compiled.with_outputs(node.values) - node.values)
+        divisible = width > np.where(self.instance.milp.integer[self.inputs], 0.0, NARROW * size)
+        missed = None if node.values is None else np.abs(self.instance.with_outputs(node.values) - node.values)
         effect, possible = np.zeros((2, len(node.lower)))
         for (t, r), row in node.rows.items():
-            outputs, index = self.compiled.maps[t].output[r], self.compiled.maps[t].index[r]
+            outputs, index = self.instance.maps[t].output[r], self.instance.maps[t].index[r]
             slopes = np.maximum(np.abs(row.forms[-1].below), np.abs(row.forms[-1].above))
             weights = self.importance[outputs]
             for score, error in ((effect, None if missed is None else missed[outputs]), (possible, row.high - row.low)):
@@ -261,7 +259,7 @@ class Search:
     def _halves(self, node: Node, at: int) -> list[Node]:
         """The two halves of a node's box: integers at an integer, other inputs in the middle."""
         middle = 0.5 * (node.lower[at] + node.upper[at])
-        below, above = (np.floor(middle), np.floor(middle) + 1) if self.compiled.snapshot.integer[at] else (middle,) * 2
+        below, above = (np.floor(middle), np.floor(middle) + 1) if self.instance.milp.integer[at] else (middle,) * 2
         left = Node(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)
         right = Node(node.lower.copy(), node.upper, node.bound, dict(node.rows), node.values)
         left.upper[at], right.lower[at] = below, above

@@ -1,0 +1,76 @@
+"""What every solver is, and how each one begins: start the clock, check the call, read the problem."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from .incumbent import Incumbent, Visit
+from .instance import Instance
+from .onoff import OnOff
+from .problem import NeuralMIP
+from .solution import Solution
+
+
+class Solver(Protocol):
+    """What every method is."""
+
+    def solve(
+        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Solution: ...
+
+
+class Visiting(Solver, Protocol):
+    """A solver that tells `visit` the network inputs of every point it looks at, as all of this library do."""
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution: ...  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A call that was checked: the problem, the clock, and, once asked for, the problem as an `Instance`."""
+
+    problem: NeuralMIP
+    seed: int
+    time_limit: float
+    began: float
+    visit: Visit | None = None
+
+    @cached_property
+    def instance(self) -> Instance:
+        return self.problem.instance()
+
+    @property
+    def deadline(self) -> float:
+        return self.began + self.time_limit
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - time.perf_counter()
+
+    def incumbent(
+        self, onoff: Sequence[OnOff] = (), screen_on: torch.device | None = None, with_start: bool = True
+    ) -> Incumbent:
+        """Where verified points compete, the problem's start first."""
+        incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
+        if with_start:
+            incumbent.consider_start(self.problem.start, self.time_limit)
+        return incumbent
+
+
+def begin(problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None = None) -> Begun:
+    """Start the clock, and refuse what no solver can work with before any work."""
+    began = time.perf_counter()
+    if not isinstance(problem, NeuralMIP):
+        raise TypeError(f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
+    if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
+        raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
+    if not isinstance(seed, Integral) or int(seed) < 0:
+        raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
+    return Begun(problem, int(seed), float(time_limit), began, visit)

@@ -1,0 +1,212 @@
+"""The same runs by two states of the code: `python -m tools.compare_runs run FILE`, then `compare BEFORE AFTER`.
+
+`run` repeats a sample of the stored rows, and every method on small problems with the reference networks, and writes
+what came out. The sample is drawn by a rule, not by hand: of the stored runs that ended by themselves, quickly and on a
+CPU, one for each method, problem, network and state of the code that made them, the one whose key hashes lowest.
+`compare` lists every run whose status, iterations, objective or bound differ; a run that reached its time limit on
+either side shows nothing and is only counted. `record` writes both sides and what follows from them for stored rows
+into ``data/results`` (see `ddmip_book.experiments.equivalence`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from ddmip_book.experiments.case import Case
+from ddmip_book.experiments.code_hash import method_hash
+from ddmip_book.experiments.equivalence import FILE, kind_of, made_by, read_known
+from ddmip_book.experiments.execute import build
+from ddmip_book.experiments.grids import EXPERIMENTS
+from ddmip_book.experiments.methods import METHODS, solver_of
+from ddmip_book.experiments.networks import networks_of
+from ddmip_book.experiments.results import load
+from ddmip_book.experiments.rows import Row
+from torch import nn
+
+from ddmip_lib.predictors import load_npz
+
+QUICK = 20.0
+"""Seconds that a stored run may have taken to be repeated, and the limit of exact runs on the reference networks."""
+PLENTY = 120.0
+"""The limit of all others: they end by themselves, also on a busy machine."""
+AT_A_LIMIT = ("time_limit", "memory_limit", "killed")
+PEERS = ("gurobi-ml", "omlt-highs")
+"""Not compared: their packages are an extra."""
+WATER = ("2x16", "4x32", "6x64", "6x128")
+NETWORKS, STORED = Path("data/networks"), Path("data/results")
+TOLERANCE = 1e-9
+COMPARED = ("status", "iterations", "objective", "bound")
+PROCESSOR = "processor:"
+Outcome = Mapping[str, Any]
+
+
+def sample() -> list[Row]:
+    """The stored rows that are repeated, quickest first."""
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in (row for experiment in EXPERIMENTS for row in load(experiment)):
+        quick = row.seconds is not None and row.seconds <= min(QUICK, row.time_limit / 2)
+        here = row.device == "cpu" and row.method not in PEERS and row.weights.get("files")
+        if row.status not in AT_A_LIMIT and quick and here:
+            cell = (row.method, row.problem, row.network, str(made_by(row)))
+            cells.setdefault(cell, []).append(row)
+    chosen = [min(rows, key=lambda row: hashlib.sha256(row.key.encode()).hexdigest()) for rows in cells.values()]
+    return sorted(chosen, key=lambda row: (row.seconds or 0.0, row.key))
+
+
+def reference_cases() -> Iterator[Case]:
+    """Every method on every reference network; what proves something on the smallest ones alone."""
+    for method in (name for name in METHODS if name not in PEERS):
+        proves = METHODS[method].exact or method == "certificate"
+        size, limit = (2, QUICK) if proves else (6, PLENTY)
+        for network in WATER[:1] if proves else WATER:
+            yield Case("reference", "water", network, size, 42, method, limit)
+        for problem, network in (("trees", "2x16"), ("trees", "8x32"), ("site_care", "2x16")):
+            if network == "2x16" or not proves:
+                yield Case("reference", problem, network, 3, 42, method, limit)
+
+
+def reference_networks(case: Case, folder: Path) -> list[nn.Module]:
+    """One for water, one for each species (in the order of their names) for trees."""
+    pattern = f"water_{case.network}.npz" if case.problem == "water" else f"tree_{case.network}_*.npz"
+    return [load_npz(path) for path in sorted(folder.glob(pattern))]
+
+
+def outcome(case: Case, nets: list[nn.Module]) -> dict[str, Any]:
+    """What is compared, and the processor time that it took. That a method refuses a problem is an outcome too."""
+    cpu = time.process_time()
+    try:
+        found = solver_of(case.method).solve(build(case, nets), time_limit=case.time_limit, seed=case.seed)
+    except (TypeError, ValueError) as refused:
+        return {"status": f"refused: {type(refused).__name__}", "iterations": None, "objective": None, "bound": None}
+    steps = len(found.history) or found.details.get("steps")
+    return {
+        "status": found.status,
+        "iterations": steps,
+        "objective": found.objective,
+        "bound": found.bound,
+        "cpu_seconds": round(time.process_time() - cpu, 2),
+    }
+
+
+def run(file: Path) -> None:
+    """Run what `file` does not hold yet; it is rewritten after every run, so that one that was stopped goes on."""
+    torch.set_num_threads(1)
+    found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    jobs: list[tuple[Case, Row | None]] = [(row.case, row) for row in sample()]
+    jobs += [(case, None) for case in reference_cases()]
+    for number, (case, row) in enumerate(jobs, 1):
+        if case.key in found:
+            continue
+        nets = reference_networks(case, NETWORKS) if row is None else networks_of(case, STORED / "networks")
+        found[case.key] = {"code": method_hash(case.method, case.problem), **outcome(case, nets)}
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(found, indent=1) + "\n")
+        part.replace(file)
+        print(f"{number} of {len(jobs)}  {case.key}: {found[case.key]}", flush=True)
+
+
+def differences(before: Outcome, after: Outcome) -> dict[str, list[Any]]:
+    """By field: both values, where they are not the same; objectives and bounds but for the last digits.
+
+    >>> differences({"status": "converged", "iterations": 4, "objective": 2.0, "bound": None},
+    ...             {"status": "converged", "iterations": 5, "objective": 2.0 + 1e-12, "bound": None})
+    {'iterations': [4, 5]}
+    """
+    found = {}
+    for name in COMPARED:
+        one, other = before[name], after[name]
+        if isinstance(one, float) and isinstance(other, float) and abs(one - other) <= TOLERANCE * max(1.0, abs(one)):
+            continue
+        if one != other:
+            found[name] = [one, other]
+    return found
+
+
+def at_a_limit(*runs: Outcome) -> bool:
+    return any(run["status"] in AT_A_LIMIT for run in runs)
+
+
+def compare(before: dict[str, Outcome], after: dict[str, Outcome]) -> dict[str, dict[str, list[Any]]]:
+    """By key: what differs between two sides; runs that only one of them has are an error."""
+    if set(before) != set(after):
+        alone = sorted(set(before) ^ set(after))
+        raise SystemExit(
+            f"{len(alone)} runs are on one side alone, such as {alone[0]}: let both sides run to their end"
+        )
+    ended = [key for key in before if not at_a_limit(before[key], after[key])]
+    return {key: found for key in ended if (found := differences(before[key], after[key]))}
+
+
+def record(before: dict[str, Outcome], after: dict[str, Outcome], name: str) -> list[str]:
+    """Store both sides as ``data/results/comparisons/NAME.json`` and what they show in ``code.json``.
+
+    Code that made stored rows is entered as the same as today's where every run repeated from it ended as it is stored,
+    before and after. Differences keep the cause that someone wrote beside them; one between a stored row and its
+    repetition does not count against the code where the cause begins with `PROCESSOR`: the row's own commit, run here,
+    ends as today's does. Returns a line for each difference.
+    """
+    file = STORED / "comparisons" / f"{name}.json"
+    causes = json.loads(file.read_text())["differences"] if file.is_file() else {}
+    rows = {row.key: row for row in sample()}
+    stored = {key: {field: getattr(row, field) for field in COMPARED} for key, row in rows.items()}
+    found = {"before and after": compare(before, after),
+             "stored and before": compare(stored, {key: before[key] for key in rows})}  # fmt: skip
+    listed = {
+        pair: {key: {**what, "cause": causes.get(pair, {}).get(key, {}).get("cause", "")} for key, what in keys.items()}
+        for pair, keys in found.items()
+    }
+    file.parent.mkdir(exist_ok=True)
+    sides = {"stored": stored, "before": before, "after": after}
+    file.write_text(json.dumps({"differences": listed, **sides}, indent=1) + "\n")
+
+    rounding = {key for key, what in listed["stored and before"].items() if what["cause"].startswith(PROCESSOR)}
+    counted = set(found["before and after"]), set(found["stored and before"]) - rounding
+    known = {kind: dict(codes) for kind, codes in read_known(STORED).items()}
+    cells: dict[tuple[str, str], list[str]] = {}
+    for key, row in rows.items():
+        cells.setdefault((kind_of(row), str(made_by(row))), []).append(key)
+    for (kind, code), keys in cells.items():
+        ended = [key for key in keys if not at_a_limit(stored[key], before[key], after[key])]
+        now = {after[key]["code"] for key in ended}
+        if now and code not in now and not any(key in each for each in counted for key in ended):
+            entry = {"same_as": now.pop(), "runs": len(ended), "shown_by": f"comparisons/{file.name}"}
+            known.setdefault(kind, {})[code] = entry
+    (STORED / FILE).write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    return [f"{pair}  {key}: {what}" for pair, keys in listed.items() for key, what in keys.items()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run").add_argument("file", type=Path)
+    for name in ("compare", "record"):
+        command = commands.add_parser(name)
+        command.add_argument("before", type=Path)
+        command.add_argument("after", type=Path)
+        if name == "record":
+            command.add_argument("name", help="of the comparison, such as the commit before")
+    options = parser.parse_args()
+    if options.command == "run":
+        run(options.file)
+        return 0
+    before, after = (json.loads(file.read_text()) for file in (options.before, options.after))
+    if options.command == "record":
+        print("\n".join(record(before, after, options.name)) or "no difference")
+        return 0
+    found = compare(before, after)
+    print("\n".join(f"{key}: {what}" for key, what in found.items()) or "no difference")
+    limits = sum(at_a_limit(before[key], after[key]) for key in before)
+    print(f"{len(before)} runs, {limits} of them at a limit and not compared, {len(found)} differ")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""One notebook through papermill, in a process of its own: papermill changes the folder and handlers of a process.
+
+    python -m tools.run_notebook SOURCE TARGET OPTIONS
+
+OPTIONS are papermill's, as JSON. Says on standard error what failed. It ends on SIGTERM, with its kernel; an
+interrupt from the keyboard reaches every process of a terminal, and is left to the one that started this.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import signal
+import sys
+
+import nbformat
+import papermill
+from papermill.exceptions import PapermillExecutionError
+
+
+def main(source: str, target: str, options: str) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logging.getLogger("papermill.translators").setLevel(logging.ERROR)
+    settings = json.loads(options)
+    try:
+        papermill.execute_notebook(source, target, kernel_name="python3", progress_bar=False, **settings)
+    except PapermillExecutionError as error:
+        print(f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback), file=sys.stderr)
+        return 1
+    except TimeoutError as error:
+        print(f"a cell ran longer than {settings['execution_timeout']} s.\n\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    notebook = nbformat.read(target, 4)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the kernel, which has ended
+    notebook.metadata["ddmip"] = {"seconds": round(used.ru_utime + used.ru_stime, 1)}
+    nbformat.write(notebook, target)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))
