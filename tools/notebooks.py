@@ -34,7 +34,7 @@ AT_ONCE = min(os.cpu_count() or 1, 4)
 """Chapters that run at the same time; each kernel takes one core and half a gigabyte."""
 MOST_SECONDS = 35
 """What a chapter may take of one core in its quick profile."""
-CELL_TIMEOUT = {"quick": 300, "full": 6 * 3600}
+CELL_TIMEOUT = {"quick": 1200, "full": 6 * 3600}
 KERNEL_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
 

@@ -13,10 +13,19 @@ import logging
 import resource
 import signal
 import sys
+from typing import Any
 
 import nbformat
 import papermill
 from papermill.exceptions import PapermillExecutionError
+
+PAPERMILL: dict[str, Any] = {
+    "kernel_name": "python3",
+    "progress_bar": False,
+    "start_timeout": 600,
+    "iopub_timeout": 600,
+}
+"""For every notebook. A kernel starts, and its last output comes, at once, but on a busy machine."""
 
 
 def main(source: str, target: str, options: str) -> int:
@@ -25,7 +34,7 @@ def main(source: str, target: str, options: str) -> int:
     logging.getLogger("papermill.translators").setLevel(logging.ERROR)
     settings = json.loads(options)
     try:
-        papermill.execute_notebook(source, target, kernel_name="python3", progress_bar=False, **settings)
+        papermill.execute_notebook(source, target, **PAPERMILL, **settings)
     except PapermillExecutionError as error:
         print(f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback), file=sys.stderr)
         return 1

@@ -10,14 +10,17 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
+from tests.book.visits import PATIENCE, patient_context
 from tools.build_book import HTML
 
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 # Without these Chromium looks for updates and sync servers of its own at every start.
 SILENT = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+# No page can reach another machine; that it tried is an error of the test.
+ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,14 +38,28 @@ def browser() -> Iterator[Browser]:
         pytest.skip(message)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found[0], args=[*SILENT, "--disable-gpu", *sandbox])
+        arguments = [*SILENT, ALONE, "--disable-gpu", *sandbox]
+        chromium = playwright.chromium.launch(executable_path=found[0], args=arguments, timeout=PATIENCE)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(scope="session")
+def reader(browser: Browser) -> Iterator[BrowserContext]:
+    """Someone who reads many pages at a phone's width, and keeps the scripts and styles that they share."""
+    context = patient_context(browser, viewport={"width": 390, "height": 900})
+    yield context
+    context.close()
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None:
         """Say nothing about each request."""
+
+    def end_headers(self) -> None:
+        if "/_static/" in self.path:
+            self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
 
 
 @pytest.fixture(scope="session")

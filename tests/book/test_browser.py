@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-from tests.book.visits import visit
+from tests.book.visits import PATIENCE, violations, visit, visit_in
 from tools import notebooks
 from tools.build_book import HTML
 
@@ -58,7 +57,7 @@ def assert_formulas_rendered(page: Page) -> None:
 def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
     """axe's findings without those that the theme is to blame for."""
     found = []
-    for violation in Axe().run(page, options=options).response["violations"]:
+    for violation in violations(page, options):
         allowed = THEME_FINDINGS.get(violation["id"], ())
         for node in violation["nodes"]:
             if not any(
@@ -69,8 +68,8 @@ def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_reads_well_in_every_state(browser: Browser, address: str, name: str) -> None:
-    with visit(browser, address) as seen:
+def test_page_reads_well_in_every_state(reader: BrowserContext, address: str, name: str) -> None:
+    with visit_in(reader, address) as seen:
         page = seen.open(name)
         page.add_style_tag(content="* { transition: none !important }")  # colours settle before axe looks
         assert_formulas_rendered(page)
@@ -108,7 +107,7 @@ def test_solutions_unfold_and_the_notebook_downloads(browser: Browser, address: 
     with visit(browser, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         link = page.locator("a[href$='.ipynb'][title*='source' i], a.btn-download-source-button").first
-        assert page.request.get(link.evaluate("a => a.href")).ok
+        assert page.request.get(link.evaluate("a => a.href"), timeout=PATIENCE).ok
         solutions = page.locator(".solution.dropdown").all()
         assert len(solutions) >= 2
         for solution, opens in zip(solutions, (click, press_enter), strict=False):

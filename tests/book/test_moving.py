@@ -8,7 +8,7 @@ import pytest
 from ddmip_book.figures.moving import multiplier_path, root_bound, stepping
 from playwright.sync_api import Browser, Page
 
-from tests.book.visits import visit
+from tests.book.visits import patient_context, visit
 from tools.notebooks import contents
 
 CHAPTERS = {
@@ -93,7 +93,7 @@ def test_looser_bounds_by_keyboard(browser: Browser, address: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_picture_stands_in_without_scripts(browser: Browser, address: str, name: str) -> None:
-    context = browser.new_context(java_script_enabled=False)
+    context = patient_context(browser, java_script_enabled=False)
     page = context.new_page()
     page.goto(address + PAGES[name])
     picture = page.locator(f"figure.moving-{name} img")

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from tests.book.visits import visit
+from tests.book.visits import patient_context, violations, visit
 from tools import address, notebooks
 from tools.book_footer import commit
 from tools.build_book import HTML
@@ -65,7 +64,7 @@ def host(site: Path) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme="light")
+    context = patient_context(browser)
     yield context.new_page()
     context.close()
 
@@ -135,7 +134,7 @@ def test_the_page_for_lost_readers_reads_well(page: Page, host: str, scheme: str
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}).response["violations"]
+    found = violations(page, {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
     assert [(each["id"], each["nodes"][0]["target"]) for each in found] == []
 
 

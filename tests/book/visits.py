@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+
+PATIENCE = 600_000
+"""Milliseconds after which a page is taken to hang: tests wait for what a page does, however busy the machine is."""
 
 
 class Visit:
@@ -15,7 +20,9 @@ class Visit:
         self.page, self.base, self.formulas = page, base, formulas
         self.foreign: list[str] = []
         self.errors: list[str] = []
-        page.route("**/*", self._only_local)
+        if not formulas:  # typesetting takes most of a page's time
+            page.route("**/mathjax/**", lambda route: route.fulfill(body="", content_type="text/javascript"))
+        page.on("request", self._asked)
         page.on("console", self._console)
         page.on("response", lambda r: self.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -30,15 +37,9 @@ class Visit:
         if request.failure != "net::ERR_ABORTED":
             self.errors.append(f"{request.failure}: {request.url}")
 
-    def _only_local(self, route: Route) -> None:
-        address = route.request.url
-        if not self.formulas and "/mathjax/" in address:
-            route.fulfill(body="", content_type="text/javascript")  # typesetting takes most of a page's time
-        elif address.startswith((self.base, "data:", "blob:")):
-            route.continue_()
-        else:
-            self.foreign.append(address)
-            route.abort()
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self.base, "data:", "blob:")):
+            self.foreign.append(request.url)
 
     def open(self, page: str) -> Page:
         self.page.goto(self.base + page, wait_until="load")
@@ -52,12 +53,33 @@ class Visit:
         assert self.errors == []
 
 
+def patient_context(browser: Browser, **options: Any) -> BrowserContext:
+    """A reader with nothing stored, who waits."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options})
+    context.set_default_timeout(PATIENCE)
+    return context
+
+
 @contextmanager
 def visit(browser: Browser, base: str, formulas: bool = True) -> Iterator[Visit]:
-    """A page of its own; without formulas where a test is not about them."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    context.set_default_timeout(60_000)
+    """A page and a reader of its own; without formulas where a test is not about them."""
+    context = patient_context(browser)
+    with visit_in(context, base, formulas) as found:
+        yield found
+    context.close()
+
+
+@contextmanager
+def visit_in(context: BrowserContext, base: str, formulas: bool = True) -> Iterator[Visit]:
+    """A page for a reader who has seen others before, and has their scripts and styles at hand."""
     found = Visit(context.new_page(), base, formulas)
     yield found
     found.check()
-    context.close()
+    found.page.close()
+
+
+def violations(page: Page, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """What axe finds on a page; its script is put into the page once."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
+    return page.evaluate("options => axe.run(options).then(found => found.violations)", options)

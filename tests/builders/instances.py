@@ -12,6 +12,8 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib import NeuralMIP
+from ddmip_lib.problems import water_potability
+from tests.builders.networks import linear
 
 torch.set_num_threads(1)
 
@@ -71,6 +73,11 @@ def forward(net: nn.Sequential, x: np.ndarray) -> np.ndarray:
 def lattice(low: int, high: int, p: int) -> np.ndarray:
     """All integer points of [low, high]^p."""
     return np.array(list(itertools.product(range(low, high + 1), repeat=p)), dtype=float)
+
+
+def linear_water(n: int = 6) -> NeuralMIP:
+    """Water Potability with a linear logit: features 0, 2, ... help and the others harm; both directions are used."""
+    return water_potability(n=n, net=linear(*((-1.0) ** j for j in range(9)), bias=-1.0), seed=42)
 
 
 @dataclass

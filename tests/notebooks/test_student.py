@@ -17,6 +17,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from tools.notebooks import KERNEL_ENVIRONMENT, ChapterError, chapters, contents
 from tools.plain_markdown import numbers, plain_markdown
+from tools.run_notebook import PAPERMILL
 from tools.student import MARK, line, names, refresh_lines, stub, student_copy, with_lines, without, write
 
 CHAPTERS = chapters()
@@ -57,7 +58,7 @@ def run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbfor
     for name, value in KERNEL_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     done = folder / "done.ipynb"
-    papermill.execute_notebook(str(copy), str(done), kernel_name="python3", cwd=str(folder), progress_bar=False)
+    papermill.execute_notebook(str(copy), str(done), cwd=str(folder), **PAPERMILL)
     return nbformat.read(done, 4).cells
 
 
@@ -130,7 +131,7 @@ def test_the_answer_of_a_student_is_judged_in_the_copy(tmp_path: Path, monkeypat
     )
     notebook.cells[-1].source = notebook.cells[-1].source.replace("...  # your work here", "[-2.5, 3.5, 0.5, 3.5]")
     nbformat.write(notebook, tmp_path / "one.ipynb")
-    done = papermill.execute_notebook(str(tmp_path / "one.ipynb"), None, kernel_name="python3", progress_bar=False)
+    done = papermill.execute_notebook(str(tmp_path / "one.ipynb"), None, **PAPERMILL)
     assert [output.text for output in done.cells[-1].outputs] == ["ex-neurons: right.\n"]
 
 

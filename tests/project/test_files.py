@@ -7,15 +7,14 @@ import os
 import re
 import subprocess
 import tomllib
-from pathlib import Path
 
 import yaml
 
 import ddmip_lib
 import ddmip_lib.problems
+from tests.builders.places import ROOT
 from tools.notebooks import book_title, contents
 
-ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.builders.places import ROOT
 
 
 def test_example_runs_and_verifies(capsys: pytest.CaptureFixture[str]) -> None:

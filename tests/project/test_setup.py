@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.builders.places import ROOT
+
 INPUTS = ("requirements.lock", "pyproject.toml", "tools/setup_env.sh")
 FAKE_VENV_PYTHON = """\
 #!/bin/bash

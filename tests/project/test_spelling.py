@@ -10,7 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.builders.places import ROOT
+
 PAGES = [*sorted(ROOT.glob("book/*.md")), *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("course/**/*.md"))]
 NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
 CODE = [

@@ -8,17 +8,16 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-import torch
 from ddmip_book.figures import diagrams
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
-from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
 from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.solution import History
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.problems import hand_sized
+from tests.builders.instances import linear_water
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +30,7 @@ def _own_canvas() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def water() -> tuple[NeuralMIP, Solution]:
-    net = nn.Linear(9, 1).eval()
-    with torch.no_grad():  # features 0, 2, ... help and the others harm, so both directions are used
-        net.weight.copy_(torch.tensor([[(-1.0) ** j for j in range(9)]]))
-        net.bias.fill_(-1.0)
-    problem = water_potability(n=6, net=net, seed=42)
+    problem = linear_water()
     return problem, DualDecomposition(max_iterations=15).solve(problem, time_limit=20)
 
 

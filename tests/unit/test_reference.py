@@ -7,9 +7,9 @@ import pytest
 
 from ddmip_lib import BigM, DualDecomposition, PriceCoordination, certify
 from ddmip_lib.data import load_water
-from ddmip_lib.predictors import load_npz, mlp, train
+from ddmip_lib.predictors import mlp, train
 from ddmip_lib.problems import water_potability
-from tests.builders.places import NETWORKS
+from tests.builders.networks import water_network
 
 SEEDS = (42, 123, 456, 789, 1024)
 real_data = pytest.mark.skipif(
@@ -18,7 +18,7 @@ real_data = pytest.mark.skipif(
 
 
 def reference(net, n=50):
-    return water_potability(n=n, net=load_npz(NETWORKS / f"water_{net}.npz"), seed=42)
+    return water_potability(n=n, net=water_network(net), seed=42)
 
 
 @real_data

@@ -15,6 +15,8 @@ from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.model.labels import larger_helps
 from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.problems import water_potability
+from tests.builders.instances import build
+from tests.builders.networks import linear
 
 
 def random_net(seed, n_in, n_out=1):
@@ -83,17 +85,8 @@ def test_without_a_free_class_the_reverse_implication_is_built():
 
 def test_a_minimised_class_must_follow_the_network():
     """Minimising y, the model must not set y = 0 where the network says 1."""
-    net = torch.nn.Linear(1, 1).eval()
-    with torch.no_grad():
-        net.weight.fill_(1.0)
-        net.bias.fill_(5.0)
-    m = pyscipopt.Model()
-    x = m.addMatrixVar((1, 1), lb=-1, ub=1)
-    y = m.addMatrixVar((1, 1), vtype="B")
-    m.setObjective(y[0, 0], "minimize")
-    problem = NeuralMIP(m)
-    problem.add_predictor(net, x, y, output="classification")
-    solution = BigM().solve(problem, time_limit=20)
+    built = build(linear(1.0, bias=5.0).float(), 1, low=-1.0, output="classification")
+    solution = BigM().solve(built.problem, time_limit=20)
     assert solution.objective == 1.0
     assert solution.bound == pytest.approx(1.0)
 

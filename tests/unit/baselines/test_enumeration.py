@@ -16,7 +16,7 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import lstm
 from ddmip_lib.problems import tree_planting
 from tests.builders.instances import build, forward, relu_net, tiny
-from tests.unit.problems.test_trees import reference
+from tests.builders.networks import tree_networks
 
 SEEDS = (42, 123, 456, 789, 1024)
 
@@ -86,8 +86,8 @@ def test_one_binary_input_needs_no_further_variable(kind, sense):
 
 @pytest.mark.parametrize(("grid", "seed"), [(3, 1), (4, 5), *((6, seed) for seed in SEEDS)])
 def test_tree_planting_equals_the_exact_model(grid, seed):
-    problem = tree_planting(grid=grid, nets=reference(), seed=seed, beta=None if grid == 6 else grid)
-    exact = BigM(feastol=1e-9, aggregate=True).solve(problem, time_limit=120)  # sooner, and right on these networks
+    problem = tree_planting(grid=grid, nets=tree_networks(), seed=seed, beta=None if grid == 6 else grid)
+    exact = BigM(feastol=1e-9, aggregate=True).solve(problem, time_limit=600)  # sooner, and right on these networks
     solution = Enumeration().solve(problem)
     assert (solution.status, exact.status) == ("optimal", "optimal")
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6)
@@ -135,7 +135,7 @@ def test_infeasible_is_proved():
 
 
 def test_no_time_is_a_status():
-    problem = tree_planting(grid=2, nets=reference())
+    problem = tree_planting(grid=2, nets=tree_networks())
     for limit in (0, -1.0):
         solution = Enumeration().solve(problem, time_limit=limit)
         assert (solution.status, solution.found) == ("time_limit", False)

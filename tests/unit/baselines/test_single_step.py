@@ -19,16 +19,9 @@ from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
-from tests.builders.instances import Built, build, forward, relu_net, tiny
+from tests.builders.instances import Built, build, forward, linear_water, relu_net, tiny
+from tests.builders.networks import linear
 from tests.builders.smooth import Quadratic
-
-
-def linear_net(*weights: float, bias: float = 0.0) -> nn.Linear:
-    net = nn.Linear(len(weights), 1).double().eval()
-    with torch.no_grad():
-        net.weight.copy_(torch.tensor([weights]))
-        net.bias.fill_(bias)
-    return net
 
 
 def threshold(side: float, start: float) -> NeuralMIP:
@@ -39,7 +32,7 @@ def threshold(side: float, start: float) -> NeuralMIP:
     model.addCons(x[0, 0] >= side)
     model.setObjective(x[0, 0])
     problem = NeuralMIP(model)
-    problem.add_predictor(linear_net(1.0), x, y)
+    problem.add_predictor(linear(1.0), x, y)
     problem.set_start([[start]])
     return problem
 
@@ -88,7 +81,7 @@ class TestAsPrinted:
 
     def test_claim_leaves_out_the_cost_of_the_outputs(self) -> None:
         """max 2x + y + 5 with y = x - 3 <= -1: one step of 0.01 times the slope 3, and 2x + 5 is claimed."""
-        built = build(linear_net(1.0, bias=-3.0), 1)
+        built = build(linear(1.0, bias=-3.0), 1)
         built.model.chgVarUb(built.y[0, 0], -1.0)
         built.model.setObjective(2 * built.x[0, 0] + built.y[0, 0] + 5, "maximize")
         solution = SingleStepGradient(repaired=False, steps=1, decay=0.0).solve(built.problem)
@@ -102,7 +95,7 @@ class TestAsPrinted:
 
     def test_classes_are_tested_as_classes_not_as_sigmoids(self) -> None:
         """y >= 1 holds where the logit is positive, though no sigmoid reaches 1."""
-        built = build(linear_net(1.0), 1, output="classification", low=-1.0, cost=np.array([1.0]))
+        built = build(linear(1.0), 1, output="classification", low=-1.0, cost=np.array([1.0]))
         built.model.addCons(built.y[0, 0] >= 1)
         built.problem.set_start([[0.5]])
         solution = SingleStepGradient(repaired=False, penalty=1e-6).solve(built.problem)
@@ -116,11 +109,6 @@ def bowl(start: float, centre: float = 1.0) -> NeuralMIP:
     built = build(Quadratic(np.array([[2.0]]), np.array([centre])), 1, vtype="B")
     built.problem.set_start([[start]])
     return built.problem
-
-
-def linear_water(n: int = 6) -> NeuralMIP:
-    net = linear_net(*((-1.0) ** j for j in range(9)), bias=-1.0)
-    return water_potability(n=n, net=net, seed=42)
 
 
 class TestRepaired:
@@ -169,7 +157,7 @@ class TestRepaired:
 
     def test_side_variables_take_their_best_values(self) -> None:
         """max t s.t. t <= f(x) + 0.3, t <= 2, x in {0, 1}, t free: whatever the relaxed t, it becomes 2 at x = 1."""
-        built = build(linear_net(3.0, bias=0.5), 1, vtype="B")
+        built = build(linear(3.0, bias=0.5), 1, vtype="B")
         t = built.model.addVar("t", lb=None, ub=None)
         built.model.addCons(t - built.y[0, 0] <= 0.3)
         built.model.addCons(t <= 2)
@@ -181,7 +169,7 @@ class TestRepaired:
 
     def test_a_side_variable_without_cost_that_meets_an_output(self) -> None:
         """max 3x + 0.5 <= t / 100: no relaxed t comes near 350 in one step."""
-        built = build(linear_net(3.0, bias=0.5), 1, vtype="B", sense="maximize")
+        built = build(linear(3.0, bias=0.5), 1, vtype="B", sense="maximize")
         t = built.model.addVar("t", ub=1000)
         built.model.addCons(built.y[0, 0] - 0.01 * t <= 0)
         built.problem.set_start([[0.495]])
@@ -190,7 +178,7 @@ class TestRepaired:
 
     def test_rows_with_outputs_hold_nothing_back(self) -> None:
         """max x s.t. x <= y = x + 0.5: true everywhere, whatever stands in the place of y."""
-        built = build(linear_net(1.0, bias=0.5), 1)
+        built = build(linear(1.0, bias=0.5), 1)
         built.model.addCons(built.x[0, 0] - built.y[0, 0] <= 0)
         built.model.setObjective(built.x[0, 0], "maximize")
         assert SingleStepGradient(learning_rate=0.1).solve(built.problem).objective == pytest.approx(1.0)
@@ -226,7 +214,7 @@ def planting(sites: int = 4) -> NeuralMIP:
     light = np.linspace(0.1, 0.3, sites)
     for k, weights in enumerate(((0.4, 1.0), (-0.2, 2.0))):
         grid = np.array([[z[i, 0], light[i]] for i in range(sites)], dtype=object)
-        problem.add_predictor(linear_net(*weights, bias=0.2), grid, s[:, [k]])
+        problem.add_predictor(linear(*weights, bias=0.2), grid, s[:, [k]])
     problem.set_start(*([np.column_stack([np.zeros(sites), light])] * 2))
     return problem
 
@@ -294,7 +282,7 @@ class TestRepair:
 
     def test_rounded_integers_stay_where_they_are(self) -> None:
         """t >= 1 + 3x at x = 0.6: x becomes 1, and t is 4."""
-        built = build(linear_net(1.0), 1, vtype="B")
+        built = build(linear(1.0), 1, vtype="B")
         t = built.model.addVar("t", ub=5)
         built.model.addCons(t - 3 * built.x[0, 0] >= 1)
         instance = Instance(built.model, built.problem.predictors)
@@ -323,7 +311,7 @@ class TestCalls:
     @pytest.mark.parametrize("repaired", [True, False])
     def test_the_step_of_the_text_and_that_of_the_pseudo_code(self, repaired: bool) -> None:
         """Adam moves by the learning rate whatever the slope; a plain step of slope 1000 ends at the bound."""
-        built = build(linear_net(1000.0), 1, low=-1.0)
+        built = build(linear(1000.0), 1, low=-1.0)
         settings = {"adam": -0.02, "gradient": -1.0, None: -0.02 if repaired else -1.0}
         for optimiser, end in settings.items():
             solver = SingleStepGradient(repaired, 1, decay=0.0, learning_rate=0.02, optimiser=optimiser)

@@ -17,6 +17,7 @@ from ddmip_lib.bounds.lines import LINES
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import hand_sized_net
+from tests.builders.networks import relu_layers
 
 
 class OwnNet(nn.Module):
@@ -331,9 +332,7 @@ def test_contradictory_splits_are_empty() -> None:
 
 def test_multipliers_use_the_split_beyond_its_unit() -> None:
     """Of f = (x)_+ - (x - 1/2)_+ on [-1, 1] with the first unit off: x <= 0, so the second is off, and f = 0."""
-    net = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1))
-    net[0].weight.data, net[0].bias.data = torch.tensor([[1.0], [1.0]]), torch.tensor([0.0, -0.5])
-    net[2].weight.data, net[2].bias.data = torch.tensor([[1.0, -1.0]]), torch.tensor([0.0])
+    net = relu_layers(([[1.0], [1.0]], [0.0, -0.5]), ([[1.0, -1.0]], [0.0])).float()
     graph, box = network_graph(net, 1), Box(-torch.ones(1, 1), torch.ones(1, 1))
     splits = [torch.tensor([[-1, 0]])]
     assert crown(graph, box, splits=splits).lower.item() == pytest.approx(-0.5)

@@ -27,10 +27,11 @@ from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.blocks import Blocks
 from ddmip_lib.predictors import attention, lstm, mlp
 from ddmip_lib.problems import hand_sized, water_potability
+from tests.builders.blocks import Own, grid, own, random_mode, trees
 from tests.builders.instances import relu_net
+from tests.builders.networks import KINDS, double, random_net, shifted
 from tests.builders.places import ROOT
-from tests.unit.certificates.test_properties import KINDS, double, few_steps, grid, random_mode, random_net, shifted
-from tests.unit.pricing.test_coordination import Own, own, trees
+from tests.unit.certificates.test_properties import few_steps
 
 torch.set_num_threads(1)
 LONG = 600.0
@@ -350,7 +351,7 @@ SCRIPT = """
     import importlib
     from ddmip_lib import Solution
     from ddmip_lib.certificates import certify
-    from tests.unit.pricing.test_coordination import own
+    from tests.builders.blocks import own
     importlib.import_module("ddmip_lib.certificates.certify").ALONE = 0.0
     nothing = Solution("no_solution_found", "none")
     certificate = certify(own(7, "regression").problem(), nothing, [0.3], 600.0, workers=2).details["certificate"]

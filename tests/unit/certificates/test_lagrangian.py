@@ -19,6 +19,7 @@ from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.predictors import lstm
 from ddmip_lib.problems import hand_sized
 from tests.builders.instances import build, lattice, relu_net, tiny
+from tests.builders.networks import relu_layers
 
 
 def knapsack(seed: int = 11, p: int = 8, h: int = 16, cap: int = 5, offset: float = 0.0) -> tuple[NeuralMIP, float]:
@@ -29,11 +30,7 @@ def knapsack(seed: int = 11, p: int = 8, h: int = 16, cap: int = 5, offset: floa
         (rng.standard_normal(w) / np.sqrt(w[1]), 0.3 * rng.standard_normal(b) if b else np.zeros(1)) for w, b in shapes
     ]
     c = 0.1 * rng.standard_normal(p)
-    layers = [nn.Linear(w.shape[1], w.shape[0]).double() for w, _ in weights]
-    for layer, (w, b) in zip(layers, weights, strict=True):
-        layer.weight.data, layer.bias.data = torch.tensor(w), torch.tensor(b)
-    net = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2]).eval()
-    built = build(net, p, vtype="B", cost=c)
+    built = build(relu_layers(*weights), p, vtype="B", cost=c)
     built.model.addCons(built.x.sum() <= cap)
     built.model.addObjoffset(offset)
     x = np.array([z for z in itertools.product((0.0, 1.0), repeat=p) if sum(z) <= cap])

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyscipopt import Model, quicksum
 from scipy.optimize import linprog
-from torch import Tensor, nn
+from torch import Tensor
 
 from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, crown, embed, network_graph, optimised_crown
@@ -29,8 +29,10 @@ from ddmip_lib.certificates.leaf import settle
 from ddmip_lib.certificates.losses import Losses, losses_at
 from ddmip_lib.certificates.nodes import fresh, halved, roots, switched
 from ddmip_lib.certificates.unit_search import UnitSearch
-from ddmip_lib.model.blocks import Blocks, Mode
+from ddmip_lib.model.blocks import Blocks
+from tests.builders.blocks import grid, random_mode
 from tests.builders.instances import build, relu_net
+from tests.builders.networks import KINDS, double, random_net, relu_layers, shifted
 
 torch.set_num_threads(1)
 seeds = st.integers(0, 2**32 - 1)
@@ -45,68 +47,13 @@ def few_steps() -> Iterator[None]:
         yield
 
 
-def double(values: object) -> Tensor:
-    return torch.as_tensor(np.asarray(values, dtype=float))
-
-
-class Residual(nn.Module):
-    """A layer, a layer with a way around it, an output."""
-
-    def __init__(self, p: int, h: int) -> None:
-        super().__init__()
-        self.first, self.second, self.last = nn.Linear(p, h), nn.Linear(h, h), nn.Linear(h, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        z = torch.relu(self.first(x))
-        return self.last(z + torch.relu(self.second(z)))
-
-
-KINDS = {
-    "one layer": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1)),
-    "two layers": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, h), nn.ReLU(), nn.Linear(h, 1)),
-    "three layers": lambda p, h: nn.Sequential(
-        nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)
-    ),
-    "residual": Residual,
-    "convolution": lambda p, h: nn.Sequential(
-        nn.Unflatten(1, (1, p)), nn.Conv1d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2 * p, 1)
-    ),
-    "leaky": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.LeakyReLU(0.2), nn.Linear(h, 1)),
-    "tanh": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.Tanh(), nn.Linear(h, 1)),
-    "sigmoid": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 2), nn.Sigmoid(), nn.Linear(2, 1)),
-    "ends in ReLU": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1), nn.ReLU()),
-    "linear": lambda p, h: nn.Sequential(nn.Linear(p, 1)),
-}
 EXACT = ["one layer", "two layers", "three layers", "residual", "convolution", "leaky"]
-
-
-def random_net(draw: Draw, p: int, kind: str) -> nn.Module:
-    """Weights of very different sizes, so that units of all sorts occur."""
-    net = KINDS[kind](p, int(draw.integers(2, 7))).double().eval().requires_grad_(False)
-    scale = draw.choice([0.5, 1.0, 2.0])
-    for part in net.parameters():
-        part.copy_(double(scale * draw.normal(size=part.shape)))
-    return net
-
-
-def shifted(net: nn.Module, by: float) -> nn.Module:
-    """The network with another bias of its last layer."""
-    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    layers[-1].bias += by
-    return net
 
 
 def random_rates(draw: Draw, shape: tuple[int, ...]) -> np.ndarray:
     """Prices of a step: mostly ordinary, some zero, tiny or huge."""
     rates = draw.uniform(0.02, 2.0, shape) * draw.choice([1.0, 1.0, 1.0, 1e-7, 1e5])
     return rates * draw.choice([0.0, 1e-11, 1.0], shape, p=[0.1, 0.05, 0.85])
-
-
-def grid(lower: np.ndarray, upper: np.ndarray, base: np.ndarray, size: int = 700) -> np.ndarray:
-    """Points of a box: a fine grid with its corners, and the base point's coordinates."""
-    count = max(2, int(size ** (1 / len(base))))
-    ticks = [np.unique([*np.linspace(a, b, count), w]) for a, b, w in zip(lower, upper, base, strict=True)]
-    return np.array(list(itertools.product(*ticks)))
 
 
 @dataclass
@@ -269,17 +216,6 @@ def test_a_form_gives_the_best_bound_of_its_linear_program(seed: int, p: int, cl
     inside = least.point[0].numpy()
     assert (inside >= lower - 1e-9).all()
     assert (inside <= upper + 1e-9).all()
-
-
-def random_mode(draw: Draw, n: int, p: int, m: int, **fields: object) -> Mode:
-    base = draw.normal(size=(n, p))
-    wide = draw.random((2, n, p)) * (draw.random((2, n, p)) < 0.85) * 1.5
-    return Mode(
-        block=np.arange(n), row=np.arange(n), lower=base - wide[0], upper=base + wide[1], base=base,
-        up=draw.random((p, m)) * (draw.random((p, m)) < 0.8), down=draw.random((p, m)),
-        fixed=draw.choice([0.0, 1.0]) * draw.uniform(-0.2, 0.5, (n, m)),
-        per_value=-draw.choice([0.0, 1.0], m) * draw.random(m), **fields,
-    )  # fmt: skip
 
 
 @settings(max_examples=40, deadline=None)
@@ -453,9 +389,7 @@ def test_a_finished_search_has_the_exact_loss(kind: str, classes: bool) -> None:
 
 def test_a_search_that_is_stuck_says_what_it_has() -> None:
     """Logits of 1e-8 are no class to the search, which wants 1e-6; the bound must count them nevertheless."""
-    net = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1)).double().requires_grad_(False)
-    net[0].weight.copy_(double([[1.0], [1.0]])), net[0].bias.copy_(double([-0.2, -0.6]))
-    net[2].weight.copy_(double([[1e-8, -1e-8]])), net[2].bias.copy_(double([-1e-9]))
+    net = relu_layers(([[1.0], [1.0]], [-0.2, -0.6]), ([[1e-8, -1e-8]], [-1e-9]))
     one = torch.ones(1, 1, dtype=torch.float64)
     losses = Losses(-one, one, 0 * one, one, one, one[0] * torch.inf, 0 * one[0], one[0])
     search = UnitSearch(network_graph(net, 1), losses, one[0], 1e-6)

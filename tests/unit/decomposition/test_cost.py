@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from ddmip_lib import DualDecomposition
-from ddmip_lib.predictors import load_npz, mlp
+from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import tree_planting, water_potability
-from tests.builders.places import NETWORKS
+from tests.builders.networks import tree_networks
 
 torch.set_num_threads(1)
 
@@ -26,7 +26,7 @@ def test_memory_does_not_grow_with_the_iterations(benchmark: str) -> None:
     if benchmark == "water":
         problem = water_potability(n=20, net=mlp(2, 16, 9, seed=0), seed=42)
     else:
-        problem = tree_planting(grid=2, nets=[load_npz(p) for p in sorted(NETWORKS.glob("tree_2x16_*"))], beta=2)
+        problem = tree_planting(grid=2, nets=tree_networks(), beta=2)
     seen = {}
 
     def watch(run) -> None:

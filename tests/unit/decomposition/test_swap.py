@@ -4,21 +4,18 @@ import pytest
 import torch
 
 from ddmip_lib import PGD, DualDecomposition, LogBarrier
-from ddmip_lib.data import load_trees
-from ddmip_lib.predictors import load_npz
 from ddmip_lib.problems import tree_planting, water_potability
-from tests.builders.places import NETWORKS
+from tests.builders.networks import tree_networks, water_network
 
 torch.set_num_threads(1)
 
 
 def water():
-    return water_potability(n=12, net=load_npz(NETWORKS / "water_2x16.npz"), seed=42)
+    return water_potability(n=12, net=water_network(), seed=42)
 
 
 def trees():
-    names = [f"tree_2x16_{species.lower().replace(' ', '_')}.npz" for species in load_trees()]
-    return tree_planting(grid=4, nets=[load_npz(NETWORKS / name) for name in names], seed=42)
+    return tree_planting(grid=4, nets=tree_networks(), seed=42)
 
 
 @pytest.mark.parametrize("build", [water, trees])

@@ -11,6 +11,7 @@ from ddmip_lib import DualDecomposition
 from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.penalty import Penalty
 from tests.builders.instances import Built, build, lattice
+from tests.builders.networks import linear
 from tests.builders.smooth import WIDE, Cosine, Quadratic, Trace, exact, restricted, smooth
 
 
@@ -194,11 +195,7 @@ class TestStoppingRule:
     """B-5: X = {0, ..., 10}, c = -3, g = 0, rho = 1 has residual 0 at every iterate, long before the optimum."""
 
     def built(self) -> Built:
-        zero = nn.Linear(1, 1).double().eval()
-        with torch.no_grad():
-            zero.weight.zero_()
-            zero.bias.zero_()
-        built = build(zero, 1, vtype="I", low=0, high=10, cost=np.array([-3.0]))
+        built = build(linear(0.0), 1, vtype="I", low=0, high=10, cost=np.array([-3.0]))
         built.problem.set_start([[0.0]])
         return built
 

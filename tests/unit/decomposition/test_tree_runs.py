@@ -11,20 +11,17 @@ import pytest
 import torch
 
 from ddmip_lib import PGD, DualDecomposition, Enumeration, LogBarrier
-from ddmip_lib.data import load_trees
 from ddmip_lib.decomposition.graph_split import GraphSplit
 from ddmip_lib.model.completion import Completer
-from ddmip_lib.predictors import load_npz
 from ddmip_lib.problems import tree_planting
-from tests.builders.places import NETWORKS
+from tests.builders.networks import tree_networks
 
 SEEDS = (42, 123, 456, 789, 1024)
 torch.set_num_threads(1)
 
 
 def reference(size: str, seed: int, grid: int = 6):
-    nets = [load_npz(NETWORKS / f"tree_{size}_{s.lower().replace(' ', '_')}.npz") for s in load_trees()]
-    return tree_planting(grid=grid, nets=nets, seed=seed)
+    return tree_planting(grid=grid, nets=tree_networks(size), seed=seed)
 
 
 def at(problem, soils) -> list[np.ndarray]:

@@ -12,13 +12,11 @@ from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.decomposition.penalty import DescentTest
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized
+from tests.builders.networks import linear
 
 
 def adder(n: int) -> torch.nn.Module:
-    net = torch.nn.Linear(n, 1).eval()
-    torch.nn.init.ones_(net.weight)
-    torch.nn.init.zeros_(net.bias)
-    return net
+    return linear(*[1.0] * n).float()
 
 
 @pytest.mark.parametrize("split", ["paper", "graph"])

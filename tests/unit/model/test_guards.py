@@ -37,6 +37,7 @@ from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.instances import build, forward, relu_net
+from tests.builders.networks import linear
 from tests.builders.smooth import WIDE, Quadratic, exact, restricted, smooth
 
 SITES, TREES = 5, 3
@@ -186,12 +187,9 @@ class TestNNSubproblem:
 
     def test_every_iterate_stays_in_the_box(self) -> None:
         """A network that falls without end beyond the box."""
-        net = nn.Linear(2, 1).double().eval()
-        with torch.no_grad():
-            net.weight.copy_(torch.tensor([[-3.0, 2.0]]))
         for method in ("pgd", "barrier"):
             block = LogBarrier() if method == "barrier" else None
-            run = DualDecomposition(block, penalty=0.1).start(build(net, 2, low=-1.0).problem)
+            run = DualDecomposition(block, penalty=0.1).start(build(linear(-3.0, 2.0), 2, low=-1.0).problem)
             for _ in range(3):
                 DualDecomposition(penalty=0.1).step(run)
                 assert (np.abs(run.u) <= 1.0).all()

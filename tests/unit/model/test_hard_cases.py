@@ -15,6 +15,7 @@ from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
 from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
+from tests.builders.networks import linear
 
 
 class Function(nn.Module):
@@ -24,13 +25,6 @@ class Function(nn.Module):
 
     def forward(self, x):
         return self.function(x)
-
-
-def linear(slope=1.0, shift=0.0):
-    layer = nn.Linear(1, 1)
-    layer.weight.data.fill_(slope)
-    layer.bias.data.fill_(shift)
-    return layer
 
 
 def one_input(net, low=-1.0, high=1.0, output="regression", y_upper=None, sense="minimize", on_x=0.0):
@@ -80,14 +74,14 @@ def test_a_point_where_the_network_has_no_value_is_not_feasible():
 
 
 def test_status_optimal_needs_objective_and_bound_to_meet():
-    problem = one_input(linear(), low=-1, high=0, output="classification", sense="maximize")
+    problem = one_input(linear(1.0).float(), low=-1, high=0, output="classification", sense="maximize")
     solution = BigM(margin=0.0).solve(problem, time_limit=10)  # logit 0 passes for class 1 in the model
     assert solution.objective == 0
     assert solution.status != "optimal"
 
 
 def test_a_class_fixed_at_zero_keeps_the_logit_down():
-    problem = one_input(linear(shift=-0.5), output="classification", y_upper=0, sense="maximize", on_x=1.0)
+    problem = one_input(linear(1.0, bias=-0.5).float(), output="classification", y_upper=0, sense="maximize", on_x=1.0)
     solution = BigM().solve(problem, time_limit=10)
     assert solution.objective == pytest.approx(0.5, abs=1e-5)
     assert solution.status == "optimal"
@@ -121,7 +115,7 @@ def test_negated_binaries_in_indicators_are_understood():
     m.addConsIndicator(x[0, 0] <= 0.3, binvar=b, activeone=False)  # b = 0 limits x
     m.setObjective(y[0, 0] - 0.1 * b, "maximize")
     problem = NeuralMIP(m)
-    problem.add_predictor(linear().eval(), x, y)
+    problem.add_predictor(linear(1.0).float(), x, y)
     split, exact = (solver.solve(problem, time_limit=10) for solver in (DualDecomposition(), BigM()))
     assert exact.objective == pytest.approx(0.9, abs=1e-5)
     assert 0.3 - 1e-3 <= split.objective <= exact.objective + 1e-5
@@ -130,11 +124,11 @@ def test_negated_binaries_in_indicators_are_understood():
 
 def test_a_classifier_that_returns_probabilities_is_refused():
     with pytest.raises(ProblemError, match="without its last layer"):
-        one_input(nn.Sequential(linear(), nn.Sigmoid()), output="classification")
+        one_input(nn.Sequential(linear(1.0).float(), nn.Sigmoid()), output="classification")
 
 
 def test_gradients_are_taken_inside_no_grad_and_through_in_place_layers():
-    net = nn.Sequential(nn.ReLU(inplace=True), linear(-1.0))
+    net = nn.Sequential(nn.ReLU(inplace=True), linear(-1.0).float())
     with torch.no_grad():
         solution = DualDecomposition().solve(one_input(net, y_upper=0.5), time_limit=10)
     assert solution.objective == pytest.approx(-1.0, abs=1e-3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -16,97 +16,10 @@ from ddmip_lib import Enumeration, NeuralMIP, PriceCoordination, Solution
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import attention, lstm, mlp
-from ddmip_lib.problems import tree_planting, water_potability
-from tests.builders.instances import forward, relu_net
-
-
-@dataclass
-class Own:
-    r"""A user's own blocks, one input each: $\max\ \omega \sum_i v_i$ (or $\min$ of the negative, with an offset) under
-    $\sum_i (x_i - w_i)^+ + 2 (w_i - x_i)^+ \le R$, with $v_i = \min(f(x_i), h)$ or the class."""
-
-    net: nn.Sequential
-    w: np.ndarray
-    capacity: float
-    kind: str
-    worth: float
-    cap: float
-    offset: float
-    minimise: bool
-    optional: bool
-
-    def problem(self) -> NeuralMIP:
-        n, model = len(self.w), Model()
-        model.hideOutput()
-        w, large = self.w[:, None], 100.0
-        x = model.addMatrixVar((n, 1), lb=w - 1.5, ub=w + 1.5, name="x")
-        a, b = (model.addMatrixVar((n, 1), ub=3.0) for _ in range(2))
-        model.addMatrixCons(x - a + b == w)
-        model.addCons((a + 2 * b).sum() <= self.capacity)
-        classes = self.kind == "classification"
-        y = model.addMatrixVar((n, 1), vtype="B" if classes else "C", lb=0 if classes else None, name="y")
-        counted = y
-        if not classes:
-            counted = model.addMatrixVar((n, 1), lb=None, ub=min(self.cap, large), name="counted")
-            off = model.addMatrixVar((n, 1), vtype="B", ub=float(self.optional), name="off")
-            model.addMatrixCons(counted - large * off <= y)
-            model.addMatrixCons(counted + large * off <= large)
-        sign = -1.0 if self.minimise else 1.0
-        model.setObjective(sign * self.worth * counted.sum() + self.offset, "minimize" if self.minimise else "maximize")
-        problem, each, one = NeuralMIP(model), np.arange(n), np.eye(1)
-        problem.add_predictor(self.net, x, y, output=self.kind)
-        use = (one, 2 * one, np.zeros((n, 1)), np.zeros(1))
-        mode = Mode(each, each, w - 1.5, w + 1.5, w, *use, worth=self.worth, cap=self.cap)
-        problem.set_blocks(Blocks([mode], [self.capacity], self.optional))
-        return problem
-
-    def objective(self, value: float) -> float:
-        return self.offset - value if self.minimise else self.offset + value
-
-    def _f(self, u: np.ndarray) -> np.ndarray:
-        return forward(self.net, np.reshape(u, (-1, 1)))[:, 0]
-
-    def _points(self, w: float) -> np.ndarray:
-        """Where a piecewise linear f can have its best point: kinks, ends, the base, crossings of 0 or of h."""
-        first = self.net[0]
-        kinks = (-first.bias / first.weight[:, 0]).detach().numpy()
-        u = np.unique(np.clip(np.concatenate([kinks, [w - 1.5, w, w + 1.5]]), w - 1.5, w + 1.5))
-        g = self._f(u) - (0.0 if self.kind == "classification" else min(self.cap, 1e9))
-        cross = np.flatnonzero(g[:-1] * g[1:] < 0)
-        return np.concatenate([u, u[cross] - g[cross] * (u[cross + 1] - u[cross]) / (g[cross + 1] - g[cross])])
-
-    def _value(self, u: np.ndarray) -> np.ndarray:
-        f = self._f(u)
-        return self.worth * ((f >= -1e-9).astype(float) if self.kind == "classification" else np.minimum(f, self.cap))
-
-    def optimum(self) -> float:
-        """At most one block of an optimal vertex lies between such points: there it uses all that is left."""
-        table = []
-        for w in self.w:
-            u = self._points(w)
-            rows = list(zip(np.maximum(u - w, 0) + 2 * np.maximum(w - u, 0), self._value(u), strict=True))
-            table.append(rows + [(0.0, 0.0)] * self.optional)
-        best = -np.inf
-        for last, w in enumerate(self.w):
-            for others in itertools.product(*(rows for i, rows in enumerate(table) if i != last)):
-                left = self.capacity - sum(use for use, _ in others)
-                if left < -1e-12:
-                    continue
-                ends = np.clip([w + left, w - left / 2], w - 1.5, w + 1.5)
-                own = [value for use, value in table[last] if use <= left + 1e-12]
-                best = max(best, sum(value for _, value in others) + max([*own, *self._value(ends)]))
-        return self.objective(best)
-
-
-def own(seed: int, kind: str, minimise: bool = False, optional: bool = True) -> Own:
-    draw = np.random.default_rng(seed)
-    net = relu_net(1, width=4, seed=seed)
-    worth, cap = (
-        draw.uniform(0.2, 5),
-        (draw.uniform(0.2, 2) if draw.integers(2) and kind == "regression" else np.inf),
-    )
-    w, capacity = draw.normal(size=draw.integers(1, 4)), draw.uniform(0.1, 2.0)
-    return Own(net, w, capacity, kind, worth, cap, draw.normal(), minimise, optional)
+from ddmip_lib.problems import water_potability
+from tests.builders.blocks import Own, own, trees
+from tests.builders.instances import relu_net
+from tests.builders.networks import linear, relu_layers
 
 
 def judged(instance: Own, **keywords: object) -> tuple[float, float]:
@@ -131,13 +44,6 @@ def test_outputs_are_never_better_than_brute_force_and_seldom_worse(seed):
     missed, below = judged(own(seed, "regression", minimise=seed % 2 == 0, optional=seed % 3 > 0))
     assert -1e-6 <= missed <= 0.005
     assert below <= 1e-6
-
-
-def trees(grid: int, seed: int) -> NeuralMIP:
-    nets = [mlp(2, 8, 7, seed=10 * seed + k) for k in range(4)]
-    for net in nets:
-        nn.init.constant_(net[-1].bias, 0.5)
-    return tree_planting(grid=grid, nets=nets, seed=seed)
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -235,10 +141,8 @@ def optional_with_target(target: float) -> NeuralMIP:
     x, y = model.addMatrixVar((1, 1), lb=-1.0, ub=1.0), model.addMatrixVar((1, 1), vtype="B")
     model.addCons(y.sum() >= target)
     model.setObjective(y.sum(), "maximize")
-    net = nn.Linear(1, 1).eval().requires_grad_(False)
-    net.weight.fill_(1.0), net.bias.fill_(-0.5)
     problem, one, each = NeuralMIP(model), np.ones((1, 1)), np.zeros(1, int)
-    problem.add_predictor(net, x, y, output="classification")
+    problem.add_predictor(linear(1.0, bias=-0.5), x, y, output="classification")
     mode = Mode(each, each, -one, one, 0 * one, 0 * one, 0 * one, 0 * one, np.array([-1.0]))
     problem.set_blocks(Blocks([mode], [-target]))
     return problem
@@ -409,9 +313,7 @@ def test_blocks_that_contradict_the_model_are_caught():
 
 def _threshold(at: float) -> nn.Sequential:
     """f(x) = x - at, for x >= -10."""
-    net = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double().eval().requires_grad_(False)
-    net[0].weight.fill_(1.0), net[0].bias.fill_(10.0), net[2].weight.fill_(1.0), net[2].bias.fill_(-10.0 - at)
-    return net
+    return relu_layers(([[1.0]], [10.0]), ([[1.0]], [-10.0 - at]))
 
 
 @pytest.mark.parametrize(
@@ -477,23 +379,11 @@ def test_set_blocks_refuses_what_does_not_fit_the_predictors():
         two.set_blocks(Blocks([mode], [1.0]))
 
 
-def constant(logit: float) -> nn.Module:
-    net = nn.Linear(9, 1).eval().requires_grad_(False)
-    net.weight.fill_(0.0), net.bias.fill_(logit)
-    return net
-
-
 @pytest.mark.parametrize(("logit", "share"), [(-1.0, 0), (0.0, 0), (1e-9, 1), (1.0, 1)])
 def test_class_1_nowhere_or_everywhere(logit, share):
-    solution = PriceCoordination().solve(small_water(constant(logit), n=3))
+    solution = PriceCoordination().solve(small_water(linear(*[0.0] * 9, bias=logit), n=3))
     assert solution.status == "converged"
     assert solution.objective == solution.details["lp_value"] == 3 * share
-
-
-def linear(*slopes: float, bias: float = 0.0) -> nn.Module:
-    net = nn.Linear(len(slopes), 1).double().eval().requires_grad_(False)
-    net.weight.copy_(torch.tensor([slopes])), net.bias.fill_(bias)
-    return net
 
 
 def shared(net: nn.Module, n: int, capacity: float, scale: float = 1.0) -> NeuralMIP:

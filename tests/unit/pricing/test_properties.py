@@ -16,6 +16,7 @@ from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing.oracle import Task, follow, linear_step, pull_back
 from ddmip_lib.pricing.pool import Pool
+from tests.builders.networks import linear
 
 torch.set_num_threads(1)
 seeds = st.integers(0, 2**32 - 1)
@@ -136,8 +137,7 @@ def test_pulling_back_keeps_the_class_and_never_costs_more(seed: int) -> None:
 
 
 def test_pulling_back_ends_at_the_boundary_and_leaves_dear_coordinates_alone() -> None:
-    net = nn.Linear(2, 1).double().requires_grad_(False)
-    net.weight.fill_(1.0), net.bias.fill_(-1.0)
+    net = linear(1.0, 1.0, bias=-1.0)
     base, price = torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[5.0, 1.0]], dtype=torch.float64)
     task = Task(base - 3, base + 3, base, price, price, *[torch.full((1,), torch.inf)] * 2)
     u = pull_back(net, task, torch.tensor([[1.5, 2.0]], dtype=torch.float64))

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 from pyscipopt import Model
-from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, SingleStepGradient
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.pricing import Recovering, recover
-from ddmip_lib.problems import tree_planting, water_potability
+from ddmip_lib.problems import water_potability
+from tests.builders.blocks import trees
+from tests.builders.networks import linear
 
 torch.set_num_threads(1)
 
@@ -28,20 +29,11 @@ def planted(capacity: float = 0.6, n: int = 2) -> NeuralMIP:
     model.addMatrixCons(size >= -x)
     model.addCons(size.sum() <= capacity)
     model.setObjective(y.sum(), "maximize")
-    net = nn.Linear(1, 1).double().eval().requires_grad_(False)
-    net.weight.fill_(1.0), net.bias.fill_(-0.25)
     problem, one, each = NeuralMIP(model), np.ones((n, 1)), np.arange(n)
-    problem.add_predictor(net, x, y, output="classification")
+    problem.add_predictor(linear(1.0, bias=-0.25), x, y, output="classification")
     mode = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
     problem.set_blocks(Blocks([mode], [capacity]))
     return problem
-
-
-def trees(grid: int) -> NeuralMIP:
-    nets = [mlp(1, 6, 7, seed=k) for k in range(4)]
-    for net in nets:
-        nn.init.constant_(net[-1].bias, 0.5)
-    return tree_planting(grid=grid, nets=nets, seed=1)
 
 
 def test_a_solution_spread_over_two_points_is_put_together_and_pulled_back():
@@ -111,7 +103,7 @@ def test_an_lstm_is_recovered_too():
 
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
-    problem = trees(grid=3)
+    problem = trees(grid=3, seed=1)
     exact, sites = Enumeration().solve(problem).objective, problem.start[0].copy()
     assert exact is not None
     sites[:, 6] = share
@@ -121,7 +113,7 @@ def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
 
 
 def test_on_trees_algorithm_1_gains_by_recovery():
-    problem, alone = trees(grid=2), DualDecomposition(max_iterations=4)
+    problem, alone = trees(grid=2, seed=1), DualDecomposition(max_iterations=4)
     plain, recovered = (solver.solve(problem, time_limit=60, seed=1) for solver in (alone, Recovering(alone)))
     assert recovered.objective >= (-np.inf if plain.objective is None else plain.objective)
     assert recovered.objective == pytest.approx(Enumeration().solve(problem).objective, abs=1e-6)

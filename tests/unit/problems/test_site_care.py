@@ -13,10 +13,10 @@ from ddmip_lib import BigM, DualDecomposition
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.data import light_range, load_trees, source
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import load_npz, mlp
+from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import grid_search, site_care, tree_planting
 from ddmip_lib.problems.care import light_edges
-from tests.builders.places import NETWORKS
+from tests.builders.networks import tree_networks
 
 torch.set_num_threads(1)
 TINY = {"grid": 2, "beta": 1, "kappa": 1}
@@ -24,7 +24,7 @@ TINY = {"grid": 2, "beta": 1, "kappa": 1}
 
 @cache
 def reference():
-    return [load_npz(NETWORKS / f"tree_2x16_{name.lower().replace(' ', '_')}.npz") for name in load_trees()]
+    return list(tree_networks().values())
 
 
 @cache

@@ -12,9 +12,9 @@ from torch import nn
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.data import load_trees, source
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import load_npz, mlp
+from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import tree_planting
-from tests.builders.places import NETWORKS
+from tests.builders.networks import linear, tree_networks
 
 torch.set_num_threads(1)
 FILES = {name: name.lower().replace(" ", "_") for name in load_trees()}
@@ -32,10 +32,6 @@ OPTIMA = {  # with the best sterilisation, and without any; on the published dat
 }
 
 
-def reference(size="2x16"):
-    return {name: load_npz(NETWORKS / f"tree_{size}_{file}.npz") for name, file in FILES.items()}
-
-
 def light_bounds():
     light = np.concatenate([data.features[:, 0] for data in load_trees().values()])
     return light.min(), light.max()
@@ -46,13 +42,9 @@ def steep():
     low, high = light_bounds()
     nets = []
     for k in range(4):
-        net = nn.Linear(7, 1).double().eval()
         slope = (2.3 + 0.1 * k) / (high - low)
         weights = [-slope, 0.01 * k, 0.0, 0.02, 0.03 * (k - 2), 0.05, 0.1 + 0.05 * k]
-        with torch.no_grad():
-            net.weight.copy_(torch.tensor([weights]))
-            net.bias.fill_(1.8 + 0.05 * k + slope * low)
-        nets.append(net)
+        nets.append(linear(*weights, bias=1.8 + 0.05 * k + slope * low))
     return nets
 
 
@@ -114,7 +106,7 @@ class Instance:
 
 @pytest.mark.parametrize(("nets", "seed", "beta"), [("reference", 42, 3), ("reference", 7, 2), ("steep", 1, 2)])
 def test_three_by_three_equals_brute_force_over_z_and_p(nets, seed, beta):
-    nets = list(reference().values()) if nets == "reference" else steep()
+    nets = list(tree_networks().values()) if nets == "reference" else steep()
     best = Instance(3, nets, seed).brute_force(beta)
     problem = tree_planting(grid=3, nets=nets, seed=seed, beta=beta)
     solution = Enumeration().solve(problem)
@@ -161,7 +153,7 @@ def test_the_draws_are_those_of_the_definition(seed):
 
 
 def optima_hold(size, seed):
-    nets = reference(size)
+    nets = tree_networks(size)
     with_z = Enumeration().solve(tree_planting(nets=nets, seed=seed))
     without = Enumeration().solve(tree_planting(nets=nets, seed=seed, beta=0))
     assert with_z.status == without.status == "optimal"
@@ -176,7 +168,7 @@ def test_optima_of_the_reference_instances(size, seed):
 
 
 def test_networks_by_name_come_in_the_order_of_the_data():
-    nets = reference()
+    nets = tree_networks()
     turned = dict(reversed(nets.items()))
     ordered, named = (tree_planting(grid=2, nets=n, seed=3) for n in (list(nets.values()), turned))
     for one, other in zip(ordered.predictors, named.predictors, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from ddmip_book.examples.alm import EqualityQP, best_price, count_cg, gradient_path
@@ -17,12 +16,6 @@ from hypothesis import strategies as st
 
 PLANE = EqualityQP(np.eye(2), [2, 1], [[1, 1]], [1])
 penalties = st.floats(0.01, 1e4)
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def random_problem(seed: int, n: int = 5, m: int = 2) -> EqualityQP:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -115,4 +114,3 @@ def test_figures_show_what_they_are_given() -> None:
     left, right = barrier_figures.plot_drift({"one": run}, {"one": run})
     assert len(left.lines) == 1
     assert len(right.lines[1].get_xdata()) == int((run.x[:, 0] != 0).sum()) > 0
-    plt.close("all")

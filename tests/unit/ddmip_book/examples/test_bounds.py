@@ -19,13 +19,13 @@ from ddmip_book.examples.bounds import (
 from ddmip_book.figures import exact_embeddings as figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib import pyplot as plt
 from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib.bounds.flattening import flat_layers
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized_net
+from tests.builders.networks import relu_layers
 
 nets = st.tuples(st.integers(1, 4), st.integers(1, 6), st.integers(1, 3), st.integers(0, 10**6))
 slopes = st.sampled_from([None, 0.0, 0.4, 1.0])
@@ -110,10 +110,7 @@ def test_the_exact_model_computes_the_network_and_stable_units_cost_no_binary(ru
 
 
 def test_crown_is_exact_where_no_unit_can_switch_and_intervals_are_not() -> None:
-    hidden, last = nn.Linear(1, 2), nn.Linear(2, 1)
-    for layer, weight, bias in ((hidden, [[1.0], [1.0]], [2.0, 1.5]), (last, [[1.0, -1.0]], [0.0])):
-        layer.weight.data, layer.bias.data = torch.tensor(weight), torch.tensor(bias)
-    layers = flat_layers(nn.Sequential(hidden, nn.ReLU(), last), 1)
+    layers = flat_layers(relu_layers(([[1.0], [1.0]], [2.0, 1.5]), ([[1.0, -1.0]], [0.0])).float(), 1)
     box = -np.ones((1, 1)), np.ones((1, 1))
     assert [end.item() for end in crown_layers(layers, *box)[-1]] == pytest.approx([0.5, 0.5], abs=1e-11)
     assert [end.item() for end in interval_layers(layers, *box)[-1]] == [-1.5, 2.5]
@@ -154,4 +151,3 @@ def test_figures_show_what_they_are_given() -> None:
     assert [text.get_text() for text in ax.texts] == ["3", "6", "2", "4"]
     ax = figures.plot_widths({"seen": [1.0, 2.0], "interval": [1.0, 9.0]})
     assert [text.get_text() for text in ax.texts] == ["seen", "interval"]
-    plt.close("all")

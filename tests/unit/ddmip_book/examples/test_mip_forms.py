@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from ddmip_book.examples.mip_forms import EpigraphBlock, x_step_value
@@ -26,12 +25,6 @@ from ddmip_lib.problems import hand_sized, tree_planting, water_potability
 
 pairs = arrays(float, 2, elements=st.floats(-4, 4))
 LATTICE = np.array(list(itertools.product((-1, 0, 2), repeat=2)), dtype=float)
-
-
-@pytest.fixture(autouse=True)
-def _close_figures() -> object:
-    yield
-    plt.close("all")
 
 
 @given(pairs, pairs, pairs, st.floats(0.1, 10))

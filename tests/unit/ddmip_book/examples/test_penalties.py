@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from ddmip_book.examples.tiny import Tiny, quadratic, ruled_by
@@ -13,12 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddmip_lib.decomposition.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
 
 
 def tie(ell: float = 1.0, cost: float = 0.0) -> Tiny:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -112,4 +111,3 @@ def test_figures_show_what_they_are_given() -> None:
     assert len(squares) == 12
     assert (squares.clip(0).sum(axis=1) <= 1.4 + 1e-9).all()
     assert ((-squares).clip(0).sum(axis=1) <= 0.8 + 1e-9).all()
-    plt.close("all")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -123,7 +122,6 @@ def test_filled_marks_are_bids_that_were_taken() -> None:
     assert len(line.get_xdata()) == len(taken.get_xdata()) + len(refused.get_xdata())
     assert np.all(taken.get_ydata() > ask.get_ydata()[0])
     assert np.all(refused.get_ydata() < ask.get_ydata()[0])
-    plt.close("all")
 
 
 def test_each_run_has_its_panel() -> None:
@@ -136,4 +134,3 @@ def test_each_run_has_its_panel() -> None:
         drawn = [line.get_xydata() for line in ax.get_lines() if line.get_label() == "$u^k$"]
         assert len(drawn) == 1
         assert np.asarray(drawn[0]) == pytest.approx(np.array(trace.u))
-    plt.close("all")

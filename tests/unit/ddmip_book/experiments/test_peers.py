@@ -14,6 +14,7 @@ from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
 from tests.builders.instances import build, relu_net, tiny
+from tests.builders.networks import linear
 
 PEERS = [GurobiML, OmltHighs]
 PRESENT = [
@@ -130,11 +131,7 @@ def test_plain_numbers_fixed_variables_idle_variables_and_an_offset(peer):
 
 
 def test_a_minimised_class_must_follow_the_network(peer):
-    net = torch.nn.Linear(1, 1).double().eval()
-    with torch.no_grad():
-        net.weight.fill_(1.0)
-        net.bias.fill_(5.0)
-    built = build(net, 1, low=-1.0, output="classification")
+    built = build(linear(1.0, bias=5.0), 1, low=-1.0, output="classification")
     solution = peer.solve(built.problem, time_limit=20)
     assert (solution.objective, solution.bound) == (1.0, pytest.approx(1.0))
 

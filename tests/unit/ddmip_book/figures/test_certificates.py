@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -18,19 +15,19 @@ from ddmip_book.examples.certificates import (
     plane_losses,
 )
 from ddmip_book.examples.prices import random_market
-from ddmip_book.experiments import Case, Results, Row
+from ddmip_book.experiments import Results, Row
 from ddmip_book.figures import certificates as figures
 
 from ddmip_lib.bounds import Ball, Box, crown, intervals
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.losses import Losses
+from tests.builders.rows import finished
 
 
 def row(method: str, objective: float | None, bound: float | None, network: str = "2x16", **more: object) -> Row:
     experiment, limit = ("e6", 600.0) if method == "certificate" else ("e1", 300.0)
-    problem = str(more.pop("problem", "water"))
-    setting = Case(experiment, problem, network, 50, 42, method, limit)
-    return Row(key=setting.key, **setting.setting(), status="time_limit", objective=objective, bound=bound, **more)  # type: ignore[arg-type]
+    results = {"status": "time_limit", "objective": objective, "bound": bound}
+    return finished(experiment, method, network=network, time_limit=limit, **results, **more)
 
 
 def told(bound: float, closed: int = 50) -> dict[str, object]:
@@ -39,12 +36,6 @@ def told(bound: float, closed: int = 50) -> dict[str, object]:
         "lp_value": 39.5,
         "certificate": {"bound": bound, "blocks": 50, "closed": closed, "seconds": 30.0, "history": history},
     }
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 @pytest.fixture

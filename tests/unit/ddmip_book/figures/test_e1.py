@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from ddmip_book.experiments import Case, Results, Row, load
+from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES
 from ddmip_book.figures import e1 as figures
 
+from tests.builders.rows import finished
+
 
 def row(method: str, objective: float | None, incumbents: list[list[float]], **more: object) -> Row:
-    setting = Case("e1", "water", str(more.pop("network", "2x16")), 50, int(more.pop("seed", 42)), method)  # type: ignore[call-overload]
-    return Row(key=setting.key, **setting.setting(), status="time_limit", objective=objective, untreated=5.0,
-               incumbents=incumbents, **more)  # type: ignore[arg-type]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    plt.close("all")
+    results = {"status": "time_limit", "objective": objective, "untreated": 5.0, "incumbents": incumbents}
+    return finished("e1", method, **results, **more)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -16,12 +15,7 @@ from ddmip_book.figures import e2 as figures
 from ddmip_lib import DualDecomposition
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
-
-
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
+from tests.builders.networks import linear
 
 
 def made_up(network: str, device: str = "cpu", seed: int = 42, **fields) -> Row:
@@ -104,12 +98,9 @@ def test_slopes_of_untrained_networks_follow_the_formula(normal: bool, expected,
 
 
 def test_response_sees_a_line_and_a_constant() -> None:
-    line = torch.nn.Linear(9, 1).double().requires_grad_(False)
-    line.weight.fill_(2.0)
     x = torch.stack([torch.zeros(9, dtype=torch.float64), torch.ones(9, dtype=torch.float64)])
-    assert response(line, x) == pytest.approx((18.0, 6.0))
-    line.weight.zero_()
-    assert response(line, x) == (0.0, 0.0)
+    assert response(linear(*[2.0] * 9), x) == pytest.approx((18.0, 6.0))
+    assert response(linear(*[0.0] * 9), x) == (0.0, 0.0)
 
 
 def test_adam_on_a_constant_network_stops_at_once_if_x_is_exact() -> None:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from ddmip_book.experiments import Case, Results, Row, load
+from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.claims.printed import DD_ITERATIONS, E3_SIZES_PRINTED, SSG_QUALITY
 from ddmip_book.experiments.grids import E3_SIZES
 from ddmip_book.figures import e3 as figures
 
+from tests.builders.rows import finished
+
 
 def row(method: str, size: int = 20, seed: int = 42, objective: float | None = 10.0, **more: Any) -> Row:
-    case = Case("e3", "water", "2x16", size, seed, method)
-    fields = {
-        "status": "iteration_limit",
-        "objective": objective,
-        "untreated": 4.0,
-        "seconds": 1.0,
-        "iterations": 50,
-    }
-    return Row(key=case.key, **{**case.setting(), **fields, **more})
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    yield
-    plt.close("all")
+    results = {"objective": objective, "untreated": 4.0, "seconds": 1.0, "iterations": 50}
+    return finished("e3", method, **{"size": size, "seed": seed, **results, **more})
 
 
 @pytest.fixture

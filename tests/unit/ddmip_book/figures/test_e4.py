@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-import torch
-from ddmip_book.experiments import Case, Results, Row, load
+from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.claims.printed import ACCURACY
 from ddmip_book.experiments.networks import save_weights
 from ddmip_book.figures import e4 as figures
@@ -17,28 +14,23 @@ from matplotlib.axes import Axes
 from torch import nn
 
 from ddmip_lib.predictors import conv1d, lstm
+from tests.builders.networks import linear
+from tests.builders.rows import finished
 
 
 def row(network: str, method: str, size: int = 60, seed: int = 42, **more: object) -> Row:
-    case = Case("e4", "water", network, size, seed, method)
     given: dict[str, object] = {
         "objective": 30.0, "objective_last": 27.0, "untreated": 6.0, "converged": False, "iterations": 50,
         "seconds": 4.0, "cpu_seconds": 2.0, "seconds_nn": 3.0, "parameters": 1000, "test_score": 0.63,
         "weights": {"files": []},
     }  # fmt: skip
-    return Row(key=case.key, **case.setting(), status="iteration_limit", **{**given, **more})  # type: ignore[arg-type]
+    return finished("e4", method, network=network, size=size, seed=seed, **{**given, **more})
 
 
 def points(ax: Axes, mark: str) -> list[tuple[float, float]]:
     """What is drawn with a mark, the legend's empty samples left out."""
     lines = [line for line in ax.lines if line.get_marker() == mark]
     return [(float(x), float(y)) for line in lines for x, y in np.array(line.get_xydata()).reshape(-1, 2)]
-
-
-@pytest.fixture(autouse=True)
-def _close() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("network", figures.E4_NETWORKS)
@@ -102,9 +94,7 @@ def test_a_factor_on_the_logits_changes_their_size_and_not_the_distance() -> Non
 
 
 def test_the_distance_of_a_linear_classifier_is_exact() -> None:
-    net = nn.Linear(9, 1).double().requires_grad_(False)
-    net.weight.copy_(torch.tensor([[0.0, -4.0, 1.0, 0, 0, 0, 0, 0, 0]]))
-    net.bias.fill_(-1e3)  # far from every input: f / 4 is about 250
+    net = linear(0, -4, 1, 0, 0, 0, 0, 0, 0, bias=-1e3)  # far from every input: f / 4 is about 250
     assert figures.boundary_distance(net) == pytest.approx(250, rel=0.01)
 
 

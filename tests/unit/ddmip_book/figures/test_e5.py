@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from ddmip_book.experiments import Case, Results, Row, load
+from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.rows import encode
 from ddmip_book.figures import e5 as figures
 
+from tests.builders.rows import finished
+
 
 def row(method: str, objective: float | None, problem: str = "trees", network: str = "8x32", **more: object) -> Row:
-    case = Case("e5", problem, network, 2, 42, method)
     given: dict[str, object] = {"untreated": 8.0, "seconds": 3.0, "status": "optimal", "objective": objective}
-    return Row(key=case.key, **case.setting(), **{**given, **more})  # type: ignore[arg-type]
+    return finished("e5", method, problem, network, size=2, **{**given, **more})
 
 
 RUNS = Results([row("enumeration", 10.0), row("dd-paper", 8.0), row("dd", 9.5), row("bigm", None)])
-
-
-@pytest.fixture(autouse=True)
-def _close() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def test_the_start_closes_nothing_and_the_optimum_everything() -> None:

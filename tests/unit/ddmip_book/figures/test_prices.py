@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from ddmip_book.examples.prices import hand_market
-from ddmip_book.experiments import Case, Results, Row
+from ddmip_book.experiments import Results, Row
 from ddmip_book.figures import prices as figures
 
 from ddmip_lib import PriceCoordination
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from tests.builders.rows import finished
 
 
 def row(method: str, objective: float, incumbents: list[list[float]], size: int = 50, **more: object) -> Row:
     experiment, limit = ("e6", 60.0) if method == "prices" else ("e1", 300.0)
-    problem = str(more.pop("problem", "water"))
-    setting = Case(experiment, problem, "2x16", size, 42, method, limit)
-    return Row(key=setting.key, **setting.setting(), status="converged", objective=objective, untreated=5.0,
-               incumbents=incumbents, **more)  # type: ignore[arg-type]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    plt.close("all")
+    results = {"status": "converged", "objective": objective, "untreated": 5.0, "incumbents": incumbents}
+    return finished(experiment, method, size=size, time_limit=limit, **results, **more)
 
 
 @pytest.fixture

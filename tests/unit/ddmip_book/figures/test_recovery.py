@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from ddmip_book.examples.recovery import best_choice, plane_network, plane_problem, visit_spread, visited_options
-from ddmip_book.experiments import Case, Results, Row
+from ddmip_book.experiments import Results, Row
 from ddmip_book.experiments.grids import E1_SIZES
 from ddmip_book.figures import recovery as figures
 from torch import nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.predictors import mlp
+from tests.builders.networks import linear
+from tests.builders.rows import finished
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def scene(seed: int, n: int = 5, visits: int = 4, p: int = 3) -> tuple[NeuralMIP, list[np.ndarray]]:
@@ -126,9 +119,8 @@ def test_origins_are_counted_in_the_title() -> None:
 
 def row(method: str, objective: float, seconds: float = 4.0, seed: int = 42) -> Row:
     experiment = "e6" if "recover" in method else "e1"
-    setting = Case(experiment, "water", "2x16", 50, seed, method)
-    return Row(key=setting.key, **setting.setting(), status="iteration_limit", objective=objective,
-               seconds=seconds, trace={"k": [1.0, 2.0], "seconds": [1.0, 3.0]})  # fmt: skip
+    trace = {"k": [1.0, 2.0], "seconds": [1.0, 3.0]}
+    return finished(experiment, method, seed=seed, objective=objective, seconds=seconds, trace=trace)
 
 
 def test_gains_are_over_pairs_on_the_same_instance() -> None:
@@ -149,7 +141,5 @@ def test_penalties_draw_every_column() -> None:
 
 
 def test_a_linear_logit_in_one_dimension_is_pulled_to_its_root() -> None:
-    layer = nn.Linear(1, 1).double().eval().requires_grad_(False)
-    layer.weight.fill_(2.0), layer.bias.fill_(-1.0)
-    problem = plane_problem(layer, np.zeros((1, 1)), budget=2.0)
+    problem = plane_problem(linear(2.0, bias=-1.0), np.zeros((1, 1)), budget=2.0)
     assert visited_options(problem, [np.array([[1.7]])]).pool.u[0, 0] == pytest.approx(0.5, abs=2e-4)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from ddmip_book.experiments import Case, Results, Row, load
+from ddmip_book.experiments import Results, Row, load
 from ddmip_book.figures import setting as figures
 
-
-@pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
-    yield
-    plt.close("all")
+from tests.builders.rows import finished
 
 
 def row(network: str, seed: int, score: float | None, parameters: int = 1, method: str = "dd", **more: object) -> Row:
-    case = Case("e1", "water", network, 4, seed, method)
-    return Row(case.key, **case.setting(), status="optimal", parameters=parameters, test_score=score, **more)  # type: ignore[arg-type]
+    results = {"status": "optimal", "parameters": parameters, "test_score": score}
+    return finished("e1", method, network=network, size=4, seed=seed, **results, **more)
 
 
 SOME = Results([
