@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,22 +11,6 @@ from matplotlib.axes import Axes
 
 from ..examples.counterexamples import Exact
 from ..examples.tiny import Path
-from .kit import whole
-
-
-def plot_lines(lines: Mapping[str, Any], ylabel: str, first: int = 1) -> Axes:
-    """One line per entry against the iteration.
-
-    >>> len(plot_lines({"one": [3, 2, 1], "two": [1, 1, 1]}, "merit").lines)
-    2
-    """
-    _, ax = plt.subplots()
-    for label, values in lines.items():
-        ax.plot(np.arange(first, first + len(values)), values, label=label)
-    ax.set(xlabel="iteration $k$", ylabel=ylabel)
-    whole(ax)
-    ax.legend()
-    return ax
 
 
 def plot_descent(path: Path, bound: float) -> np.ndarray:

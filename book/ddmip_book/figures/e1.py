@@ -21,11 +21,7 @@ NEVER = 0.01
 
 
 def mean_share(cell: Results, field: str = "objective") -> float:
-    """Mean potable share of the runs that hold a point, NaN where none does.
-
-    >>> mean_share(Results([]))
-    nan
-    """
+    """Mean potable share of the runs that hold a point, NaN where none does."""
     shares = cell.values(field) / cell.values("size")
     found = shares[np.isfinite(shares)]
     return float(found.mean()) if len(found) else float("nan")
@@ -43,11 +39,7 @@ def mean_seconds(cell: Results) -> float:
 
 
 def by_cell(full: Results, method: str, value: Callable[[Results], float]) -> np.ndarray:
-    """One number for each network (down) and size (across) of the grid, NaN where nothing is stored.
-
-    >>> by_cell(Results([]), "dd", mean_share).shape
-    (4, 5)
-    """
+    """One number for each network (down) and size (across) of the grid, NaN where nothing is stored."""
     return full.where(method=method, time_limit=300.0).pivot("network", "size", value, E1_NETWORKS, E1_SIZES)
 
 
@@ -92,11 +84,7 @@ def plot_profiles(full: Results, cells: Sequence[tuple[str, int]], seed: int) ->
 
 
 def qualifying_pairs(full: Results, method: str) -> list[tuple[Row, Row, float]]:
-    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of their times.
-
-    >>> qualifying_pairs(Results([]), "dd")
-    []
-    """
+    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of their times."""
     found = []
     for exact in full.where(method="bigm"):
         other = full.one(method=method, network=exact.network, size=exact.size, seed=exact.seed)

@@ -21,7 +21,7 @@ from ..experiments.claims.printed import (
 )
 from ..experiments.results import Results
 from ..experiments.rows import Row
-from .kit import GREY, HOLLOW, METHODS, draw_lines, legend_outside, method_look, names_below, ranges
+from .kit import GREY, HOLLOW, METHODS, legend_outside, method_look, names_below, ranges
 
 WITH, WITHOUT = "dd-paper", "dd-no-multipliers"
 CAP = 50
@@ -35,11 +35,7 @@ def instance_of(row: Row) -> Instance:
 
 
 def best_by_instance(rows: Iterable[Row]) -> dict[Instance, float]:
-    """The best verified objective of each instance, whoever found it.
-
-    >>> best_by_instance([])
-    {}
-    """
+    """The best verified objective of each instance, whoever found it."""
     found: dict[Instance, float] = {}
     for row in rows:
         if row.objective is not None:
@@ -49,11 +45,7 @@ def best_by_instance(rows: Iterable[Row]) -> dict[Instance, float]:
 
 
 def twins(rows: Results, first: str = WITH, second: str = WITHOUT) -> list[tuple[Row, Row]]:
-    """Pairs of runs of two methods on the same instance.
-
-    >>> twins(Results([]))
-    []
-    """
+    """Pairs of runs of two methods on the same instance."""
     others = {instance_of(row): row for row in rows.where(method=second)}
     return [(row, others[instance_of(row)]) for row in rows.where(method=first) if instance_of(row) in others]
 
@@ -142,14 +134,4 @@ def plot_twins(pairs: Sequence[tuple[Row, Row]]) -> Figure:
     residuals.set(yscale="log", ylim=(5e-5, 1), xlabel="iteration k", ylabel="median residual |u - x|")
     if residuals.get_legend_handles_labels()[0]:
         residuals.legend()
-    return figure
-
-
-def plot_lines(x: Sequence[float], curves: Mapping[str, Sequence[float]], xlabel: str, ylabel: str,
-               log: str = "x") -> Figure:  # fmt: skip
-    """Several curves over one axis; `log` names the axes with a logarithmic scale."""
-    figure, axes = plt.subplots()
-    draw_lines(axes, curves, x)
-    axes.set(xlabel=xlabel, ylabel=ylabel, **{f"{axis}scale": "log" for axis in log})
-    axes.legend()
     return figure

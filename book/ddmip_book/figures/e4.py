@@ -158,11 +158,7 @@ def _normal(n_in: int = 9) -> torch.Tensor:
 def of_stored(
     full: Results, measure: Callable[[nn.Module], float], folder: Path | None = None
 ) -> dict[tuple[str, int], float]:
-    """A measure of the stored network of every pair of architecture and seed among the rows.
-
-    >>> of_stored(Results([]), logit_size)
-    {}
-    """
+    """A measure of the stored network of every pair of architecture and seed among the rows."""
     files = {(row.network, row.seed): row.weights["files"][0] for row in full if row.weights["files"]}
     place = (results_folder() if folder is None else folder) / "networks"
     return {key: measure(load_weights(untrained(key[0], 9, key[1]), place / name)) for key, name in files.items()}
@@ -181,11 +177,7 @@ class Gain(NamedTuple):
 
 
 def gains(full: Results) -> list[Gain]:
-    """All instances that both methods solved and on which the defaults gained something.
-
-    >>> gains(Results([]))
-    []
-    """
+    """All instances that both methods solved and on which the defaults gained something."""
     found = []
     for ours in full.where(method="dd", device="cpu"):
         paper = full.one(method="dd-paper", device="cpu", network=ours.network, size=ours.size, seed=ours.seed)
@@ -228,8 +220,8 @@ def plot_iteration_cost(full: Results, work: Mapping[str, float]) -> Figure:
             for ax, x in zip(axes, (rows.values("parameters")[0], work[network]), strict=True):
                 ax.plot(x, each, **look(i, linestyle="", markersize=7, label=network))
     for ax, label in zip(axes, ("parameters $P$", "multiply-adds $W$"), strict=True):
-        ax.set(xscale="log", yscale="log", xlabel=label)
-        plain_log(ax.xaxis)
+        ax.set(xscale="log", yscale="log", xlabel=f"{label}, thousands")
+        plain_log(ax.xaxis, 1000.0)
         plain_log(ax.yaxis)
     axes[0].set_ylabel("ms in the NN block")
     legend_outside(figure, 5, "lower")

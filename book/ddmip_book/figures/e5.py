@@ -29,11 +29,7 @@ Instance = tuple[str, str, int]
 
 
 def best_known(full: Results) -> dict[Instance, float]:
-    """The best verified objective of each instance; for Tree Planting only where enumeration has proved it.
-
-    >>> best_known(Results([]))
-    {}
-    """
+    """The best verified objective of each instance; for Tree Planting only where enumeration has proved it."""
     best: dict[Instance, float] = {}
     for row in full:
         key = row.problem, row.network, row.seed
@@ -52,11 +48,7 @@ def closed(objective: float, start: float, best: float) -> float:
 
 
 def closed_runs(full: Results, problem: str, method: str) -> list[tuple[str, float]]:
-    """Network and share closed of every run of a method, on instances that leave something to gain.
-
-    >>> closed_runs(Results([]), "trees", "dd")
-    []
-    """
+    """Network and share closed of every run of a method, on instances that leave something to gain."""
     best, found = best_known(full), []
     for row in full.where(problem=problem, method=method):
         key = row.problem, row.network, row.seed
@@ -75,11 +67,7 @@ def survivals(row: Row) -> np.ndarray:
 
 
 def reactions(full: Results) -> dict[tuple[str, int], np.ndarray]:
-    """By network and seed: how far each species' output ranges over the sites of the plot at the optimum.
-
-    >>> reactions(Results([]))
-    {}
-    """
+    """By network and seed: how far each species' output ranges over the sites of the plot at the optimum."""
     rows = full.where(problem="trees", method="enumeration")
     return {(row.network, row.seed): np.ptp(survivals(row), axis=0) for row in rows if row.point}
 
@@ -92,11 +80,7 @@ def first_move(row: Row) -> int | None:
 
 
 def timed(full: Results, network: str, method: str) -> Results:
-    """Tree Planting runs whose seconds mean something: an exact model must end by a proof or by the time limit.
-
-    >>> len(timed(Results([]), "8x32", "bigm"))
-    0
-    """
+    """Tree Planting runs whose seconds mean something: an exact model must end by a proof or by the time limit."""
     runs = full.where(problem="trees", network=network, method=method)
     return runs.where(status=("optimal", "time_limit")) if method == "bigm" else runs
 

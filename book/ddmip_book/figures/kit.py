@@ -15,7 +15,7 @@ from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.rows import Row
@@ -46,7 +46,7 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "bigm": Method("Big-M", INK, DASHES[3], "x"),
+    "bigm": Method("Big-M", INK, DASHES[3], "X"),
     "dd-paper": Method("paper's settings", RED, DASHES[1], "s"),
     "dd": Method("our defaults", BLUE, DASHES[0], "o"),
     "dd-graph": Method("graph split", GREEN, DASHES[2], "^"),
@@ -55,7 +55,7 @@ METHODS = {
     "ssg-printed": Method("SSG as printed", PINK, DASHES[3], "x"),
     "ssg": Method("SSG repaired", PINK, DASHES[4], "v"),
     "prices": Method("price coordination", PINK, DASHES[4], "D"),
-    "random": Method("random inputs", GREY, DASHES[3], "X"),
+    "random": Method("random inputs", GREY, DASHES[3], "x"),
     "enumeration": Method("enumeration", GREEN, DASHES[0], "^"),
     "grid-search": Method("grid search", GREEN, DASHES[0], "P"),
 }
@@ -75,6 +75,26 @@ def draw_lines(ax: Axes, curves: Mapping[str, Any], x: Any = None, **more: Any) 
     for number, (label, values) in enumerate(curves.items()):
         at = np.arange(1, len(values) + 1) if x is None else x
         ax.plot(at, values, **look(number, label=label, **more))
+
+
+def plot_lines(curves: Mapping[str, Any], xlabel: str, ylabel: str, x: Any = None, log: str = "", below: int = 0,
+               **more: Any) -> Axes:  # fmt: skip
+    """Several curves in one figure; `log` names the logarithmic axes, `below` the columns of a legend under them.
+
+    >>> ax = plot_lines({"one": [3, 2, 1], "two": [1, 1, 1]}, "iteration $k$", "merit", log="y")
+    >>> len(ax.lines), ax.get_yscale()
+    (2, 'log')
+    """
+    ax = plt.subplots()[1]
+    draw_lines(ax, curves, x, **more)
+    ax.set(xlabel=xlabel, ylabel=ylabel, **{f"{axis}scale": "log" for axis in log})
+    if "x" not in log:
+        whole(ax)
+    if below:
+        legend_below(ax, below)
+    else:
+        ax.legend()
+    return ax
 
 
 def draw_panels(count: int, height: float = 3.4, width: float = 6.2, **options: Any) -> tuple[Figure, list[Axes]]:
@@ -110,10 +130,10 @@ def ticks_at(ax: Axes, values: Iterable[float]) -> None:
     ax.xaxis.set_minor_locator(plt.NullLocator())
 
 
-def plain_log(axis: Axis) -> None:
-    """1, 2, 5, 10, ... in full: for a logarithmic axis that spans too little for powers of ten."""
+def plain_log(axis: Axis, unit: float = 1.0) -> None:
+    """1, 2, 5, 10, ... units in full: for a logarithmic axis that spans too little for powers of ten."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / unit:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
 

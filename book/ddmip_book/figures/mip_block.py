@@ -1,4 +1,4 @@
-"""Figures of the chapter on the MIP block: price regions, chords of a parabola, perspectives, seconds of x-steps."""
+"""Figures of the chapter on the MIP block: price regions, chords of a parabola, perspectives."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from ddmip_lib.decomposition.milp import square_cuts
-from ddmip_lib.plots import BLUE, INK, PALE_RED, RED, legend_below
+from ddmip_lib.plots import BLUE, INK, PALE_RED, RED
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from .kit import GREY, beside, draw_lines, whole
+from .kit import GREY, beside, whole
 
 FILLS = ("#FFFFFF", "#E3F0F8", "#FBE9DF", "#E6E6E6")
 
@@ -113,18 +113,3 @@ def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) 
     right.set(title=f"section at $b = {share:g}$", xlabel=r"$\sigma$", ylim=(-0.02, 0.7))
     right.legend(loc="upper left")
     return left, right
-
-
-def plot_step_seconds(seconds: Mapping[str, Any]) -> Axes:
-    """Seconds of each x-step on a log scale, one line for each form of the block.
-
-    >>> ax = plot_step_seconds({"a": [0.1, 0.2], "b": [1.0, 3.0]})
-    >>> [line.get_label() for line in ax.lines]
-    ['a', 'b']
-    """
-    ax = plt.subplots()[1]
-    draw_lines(ax, seconds)
-    ax.set(yscale="log", xlabel="iteration", ylabel="CPU seconds of the x-step")
-    whole(ax)
-    legend_below(ax, 1 if len(seconds) > 3 else len(seconds))
-    return ax

@@ -136,11 +136,7 @@ def plot_grid(e1: Results, e6: Results) -> Figure:
 
 
 def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]:
-    """Rows of price coordination with those of an earlier method on the same instance, where that fitted in memory.
-
-    >>> pairs(Results([]), Results([]))
-    []
-    """
+    """Rows of price coordination with those of an earlier method on the same instance, where that fitted in memory."""
     found = []
     for row in e6.where(method="prices", problem="water"):
         other = e1.one(network=row.network, size=row.size, seed=row.seed, method=method, time_limit=300.0)
@@ -175,11 +171,7 @@ def plot_sooner(e1: Results, e6: Results) -> Figure:
 
 
 def slope(rows: Results, field: str = "seconds") -> float:
-    """Exponent a of the fit field ~ n^a over stored sizes, NaN for fewer than three.
-
-    >>> slope(Results([]))
-    nan
-    """
+    """Exponent a of the fit field ~ n^a over stored sizes, NaN for fewer than three."""
     if len(rows) < 3:
         return float("nan")
     return float(np.polyfit(np.log(rows.values("size")), np.log(rows.values(field)), 1)[0])

@@ -117,19 +117,6 @@ def plot_alternation(runs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[
     return axes
 
 
-def plot_gaps(gaps: Mapping[str, np.ndarray], floor: float = 1e-7) -> Axes:
-    r"""What is left of $\varphi$ above the best value seen, against gradients used, log scale.
-
-    >>> plot_gaps({"any": np.array([1.0, 0.1])}).get_yscale()
-    'log'
-    """
-    ax = plt.subplots()[1]
-    draw_lines(ax, {label: np.maximum(values, floor) for label, values in gaps.items()}, markevery=3)
-    ax.set(yscale="log", xlabel="gradients computed", ylabel=r"$\varphi(u)$ above the best seen")
-    legend_below(ax, 3)
-    return ax
-
-
 def plot_jump(inside: Height, points: np.ndarray, nearest: np.ndarray, span: Sequence[float]) -> Axes:
     """A set that is not convex, points beside it and the nearest point of each.
 

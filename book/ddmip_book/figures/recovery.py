@@ -94,11 +94,7 @@ def plot_penalties(rhos: Sequence[float], table: Mapping[str, Sequence[float]], 
 
 
 def recovery_pairs(e1: Results, e6: Results, method: str) -> list[tuple[Row, Row]]:
-    """Every stored run with recovery beside the run of E1 on the same instance without it.
-
-    >>> recovery_pairs(Results([]), Results([]), "dd")
-    []
-    """
+    """Every stored run with recovery beside the run of E1 on the same instance without it."""
     found = []
     for row in e6.where(method=RECOVERED[method], problem="water"):
         same = {name: getattr(row, name) for name in ("network", "size", "seed", "time_limit")}

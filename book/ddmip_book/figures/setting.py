@@ -19,11 +19,7 @@ WIDTH = 1.96
 
 
 def trained(rows: Results) -> dict[str, dict[int, float]]:
-    """Test score by network and seed, networks in the order of their size; a network counts once, however often used.
-
-    >>> trained(Results([]))
-    {}
-    """
+    """Test score by network and seed, networks by size; a network counts once, however often used."""
     known = [row for row in rows if row.test_score is not None]
     found: dict[str, dict[int, float]] = {}
     for row in sorted(known, key=lambda row: row.parameters or 0):

@@ -12,7 +12,6 @@ from ddmip_book.figures.mip_block import (
     plot_perspective,
     plot_regions,
     plot_square_cuts,
-    plot_step_seconds,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,6 +109,3 @@ def test_curves_are_those_of_the_text() -> None:
     curve, *tangents = (np.asarray(line.get_ydata()) for line in [section.lines[0], *section.lines[2:]])
     assert len(tangents) == 5
     assert all(np.all(t <= curve + 1e-12) for t in tangents)
-    ax = plot_step_seconds({"one": [1.0, 2.0], "two": [0.1, 0.2]})
-    assert ax.get_yscale() == "log"
-    assert [line.get_linestyle() for line in ax.lines] == ["-", "--"]

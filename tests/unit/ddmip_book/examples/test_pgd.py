@@ -106,8 +106,6 @@ def test_figures_show_what_they_are_given() -> None:
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][:2] == ["a", "b"]
-    gaps = pgd_figures.plot_gaps({"a": np.array([1.0, 0.0])}, floor=1e-5)
-    np.testing.assert_allclose(np.asarray(gaps.get_lines()[0].get_ydata(), dtype=float), [1.0, 1e-5])
     budget = pgd_figures.plot_projections()[3]
     squares = np.array([np.ravel(line.get_xydata()) for line in budget.get_lines() if line.get_marker() == "s"])
     assert len(squares) == 12

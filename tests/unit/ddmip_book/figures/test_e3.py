@@ -98,12 +98,6 @@ def test_figures_can_be_drawn_before_any_run_is_stored() -> None:
     assert len(figures.plot_twins([]).axes) == 2
 
 
-def test_lines_carry_their_labels_and_scales() -> None:
-    (axes,) = figures.plot_lines([1, 10], {"a": [1.0, 2.0], "b": [3.0, 4.0]}, "x", "y", log="xy").axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert drawn(axes, "b")[:, 1].tolist() == [3.0, 4.0]
-
-
 def test_stored_pairs_agree_in_objective_and_differ_in_residual() -> None:
     pairs = figures.twins(load("e3"))
     assert pairs, "the committed rows of E3 hold both variants"

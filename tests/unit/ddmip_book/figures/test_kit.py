@@ -10,13 +10,28 @@ import pytest
 from ddmip_book.experiments import Results
 from ddmip_book.experiments import methods as solvers
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES
-from ddmip_book.figures import certificates, e1, e2, e3, e4, e5, kit, prices, recovery
+from ddmip_book.figures import certificates, e1, e2, e3, e4, e5, kit, prices, recovery, setting
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ddmip_lib.plots import use_style
 
 NOTHING = Results([])
+EMPTY: dict[str, Callable[[], object]] = {
+    "pairs that qualify": lambda: e1.qualifying_pairs(NOTHING, "dd"),
+    "cost by network": lambda: e2.by_network(NOTHING, "seconds"),
+    "twins": lambda: e3.twins(NOTHING),
+    "best by instance": lambda: e3.best_by_instance(NOTHING),
+    "gains": lambda: e4.gains(NOTHING),
+    "measures of networks": lambda: e4.of_stored(NOTHING, e4.logit_size),
+    "best known": lambda: e5.best_known(NOTHING),
+    "shares closed": lambda: e5.closed_runs(NOTHING, "trees", "dd"),
+    "reactions": lambda: e5.reactions(NOTHING),
+    "timed runs": lambda: e5.timed(NOTHING, "8x32", "bigm"),
+    "recovered pairs": lambda: recovery.recovery_pairs(NOTHING, NOTHING, "dd"),
+    "pairs with prices": lambda: prices.pairs(NOTHING, NOTHING),
+    "scores": lambda: setting.trained(NOTHING),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +59,17 @@ def test_lines_are_numbered_from_one_and_told_apart() -> None:
     assert [line.get_xdata().tolist() for line in ax.lines] == [[1, 2], [1]]
     assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 2
     assert kit.look(7) == kit.look(1)
+
+
+@pytest.mark.parametrize(("log", "below"), [("", 0), ("x", 2), ("y", 2), ("xy", 0)])
+def test_lines_carry_labels_scales_and_a_legend_beside_the_data(log: str, below: int) -> None:
+    ax = kit.plot_lines({"a": [1.0, 2.0], "b": [3.0, 4.0]}, "x", "y", [1, 10], log, below)
+    assert (ax.get_xscale(), ax.get_yscale()) == tuple("log" if axis in log else "linear" for axis in "xy")
+    assert {line.get_label(): list(line.get_ydata()) for line in ax.lines}["b"] == [3.0, 4.0]
+    ax.figure.canvas.draw()
+    legend = ax.get_legend()
+    assert legend is not None
+    assert (legend.get_window_extent().y1 < ax.get_window_extent().y0) == bool(below)
 
 
 @pytest.mark.parametrize(("mark", "line"), [("o", "None"), ("--", "--")])
@@ -86,6 +112,17 @@ def test_heat_maps_show_numbers_dashes_and_no_negative_zero() -> None:
     words = [text.get_text() for text in figure.axes[0].texts]
     assert words[:3] == ["0.0", "1.3", "–"]
     assert [ax.get_xlabel() != "" for ax in figure.axes] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("ask", EMPTY.values(), ids=EMPTY)
+def test_nothing_stored_means_nothing_found(ask: Callable[[], object]) -> None:
+    assert not ask()
+
+
+def test_a_cell_without_runs_has_no_mean() -> None:
+    cells = [e1.by_cell(NOTHING, "dd", of) for of in (e1.mean_share, e1.mean_seconds, prices.promised_share)]
+    assert np.isnan(cells).all()
+    assert np.isnan([e1.mean_share(NOTHING), e1.mean_seconds(NOTHING), prices.slope(NOTHING)]).all()
 
 
 @pytest.mark.parametrize(
