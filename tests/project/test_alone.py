@@ -175,7 +175,7 @@ def test_the_cell_for_colab_makes_everything_available(tmp_path: Path) -> None:
     """The cell itself, on a machine that takes itself for Colab; the repository is a folder here."""
     (tmp_path / "book").mkdir()
     project = sources(tmp_path / "book", "networks")
-    shutil.copytree(ROOT / "book", project / "book")
+    shutil.copytree(ROOT / "book", project / "book", ignore=shutil.ignore_patterns("ddmip_book"), dirs_exist_ok=True)
     git = ["git", "-C", project, "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q", "-b", "main"], ["add", "-A", "-f"], ["commit", "-q", "-m", "all"]):
         called(*git, *words)
