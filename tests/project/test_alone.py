@@ -24,10 +24,10 @@ from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parame
 
 # One that starts from nothing, one of Part II, and one that reads stored results.
 CHOSEN = ("quickstart", "split", "e5")
-SOURCES = ("ddmip_lib", "data", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("ddmip_lib", "book/ddmip_book", "data", "pyproject.toml", "README.md", "LICENSE")
 GITHUB = {"repository": {"url": "https://github.com/Someone/book", "branch": "main"}}
 AS_IMPORTED = {"pyscipopt-ml": "pyscipopt_ml", "pyyaml": "yaml"}
-BROUGHT_ALONG = ("ddmip_lib", "IPython", "cycler")  # by itself, by every kernel, by matplotlib
+BROUGHT_ALONG = ("ddmip_lib", "ddmip_book", "IPython", "cycler")  # by itself, by every kernel, by matplotlib
 WHERE = nbformat.v4.new_code_cell("import ddmip_lib\n\nprint(ddmip_lib.__file__)", id="where-from")
 
 
@@ -245,8 +245,9 @@ def test_the_wheel_asks_for_all_that_chapters_and_library_import() -> None:
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     names = {install_cell.package_name(line) for line in asked}
     known = {AS_IMPORTED.get(name, name) for name in names} | sys.stdlib_module_names | set(BROUGHT_ALONG)
-    library = [path for path in (ROOT / "ddmip_lib").rglob("*.py") if "peers" not in path.parts]
-    trees = {path.name: ast.parse(path.read_text()) for path in library}
+    packages = (ROOT / "ddmip_lib", ROOT / "book" / "ddmip_book")
+    library = [path for package in packages for path in package.rglob("*.py") if "peers" not in path.parts]
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in library}
     trees |= {path.name: code(path) for path in chapters()}
     foreign = {
         (name, package)

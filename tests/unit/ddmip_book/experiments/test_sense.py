@@ -47,8 +47,8 @@ def test_budget_and_sense_survive_the_file() -> None:
 def test_the_problem_has_the_budget_of_its_case() -> None:
     net = load_npz(NETWORKS / "water_2x16.npz")
     for budget in (2.0, 0.5):
-        variables = build(replace(WATER, budget=budget), [net]).model.getVars()
-        assert {v.getUbOriginal() for v in variables if v.name.startswith(("a", "b"))} == {budget}
+        problem = build(replace(WATER, budget=budget), [net])
+        assert {v.getUbOriginal() for v in problem.model.getVars() if v.name.startswith(("a", "b"))} == {budget}
 
 
 def test_a_case_with_the_wrong_sense_is_not_built() -> None:

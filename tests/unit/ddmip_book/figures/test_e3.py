@@ -45,8 +45,8 @@ def drawn(axes: Any, label: str) -> np.ndarray:
 
 def test_the_best_known_value_is_the_best_of_all_methods_on_the_same_instance(rows: Results) -> None:
     best = figures.best_by_instance(rows)
-    assert best["water", "2x16", 20, 42] == 16.0
-    assert best["water", "2x16", 20, 123] == 14.0
+    assert best["water", "2x16", 20, 42, 2.0] == 16.0
+    assert best["water", "2x16", 20, 123, 2.0] == 14.0
     assert len(best) == 3
 
 
