@@ -100,8 +100,7 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
     """Verified objective of every iterate (points; none where infeasible) and the best so far (steps)."""
     history, ax = _iterations(run), _axes(ax)
     k = history["k"]
-    ax.plot(k, history["objective"], color=ORANGE, marker="o", markersize=3, linestyle="none",
-            label="this iterate, verified")  # fmt: skip
+    ax.plot(k, history["objective"], "o", color=ORANGE, markersize=3, label="this iterate, verified", zorder=3)
     ax.step(k, history["incumbent"], where="post", color=BLUE, linestyle="-", marker="", label="best so far")
     legend_below(ax, 2)
     return _over_iterations(ax, "objective")

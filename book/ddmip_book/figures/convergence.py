@@ -100,9 +100,13 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
     for number, (state, colour, mark) in enumerate(zip(states, (BLUE, RED, ORANGE), MARKERS[1:], strict=False), 1):
         x, u = np.array(state.x, dtype=float), np.array(state.u, dtype=float)
         target = x - before
-        ax.plot(*np.array([x, target, u]).T, color=colour, ls=DASHES[number - 1], marker="", lw=1.4)
+        for start, end in ((x, target), (target, u)):
+            ax.annotate(
+                "", end, start, arrowprops={"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
+            )
         ax.plot(*target, "x", color=colour, ms=8, mew=2)
-        ax.plot(*u, mark, color=colour, ms=8, label=f"$u$, state {number}", alpha=0.85)
+        size = 17 - 4 * number  # states may share their u: smaller marks over larger ones
+        ax.plot(*u, mark, color=colour, ms=size, mec="white", label=f"$u$, state {number}")
         before = np.array(state.scaled, dtype=float)
     ax.set(xlim=(-0.35, 1.55), ylim=(-0.45, 1.3), xlabel="$u_1$", ylabel="$u_2$", aspect="equal")
     ax.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -35,10 +35,8 @@ EMPTY: dict[str, Callable[[], object]] = {
 
 
 @pytest.fixture(autouse=True)
-def _closed() -> Iterator[None]:
+def _style() -> None:
     use_style()
-    yield
-    plt.close("all")
 
 
 def test_methods_that_are_drawn_are_methods_that_are_run() -> None:
