@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from ddmip_book.experiments import METHODS, SEEDS, Case, Results, Row, grid, load, run_cases, same_objective_ratio
+from ddmip_book.experiments import METHODS, SEEDS, Case, Results, Row, grid, run_cases, same_objective_ratio
 from ddmip_book.experiments.__main__ import main
 from ddmip_book.experiments.code_hash import method_hash
 from ddmip_book.experiments.grids import EXPERIMENTS, PROFILES
@@ -24,7 +23,7 @@ from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.rows import decode, encode
 from ddmip_book.experiments.runner import expected_seconds, missing
 from ddmip_book.experiments.store import Store
-from ddmip_book.experiments.verify import NotVerifiable, beaten_bounds, verify_row
+from ddmip_book.experiments.verify import NotVerifiable, verify_row
 from ddmip_book.experiments.worker import CaseFailed, Worker
 from hypothesis import given
 from hypothesis import strategies as st
@@ -300,39 +299,3 @@ def test_command_line_tells_status_table_and_verdict(folder: Path, capsys: pytes
     with pytest.raises(SystemExit):
         main(["verify", "e9", "--folder", str(folder)])
     assert "there is no experiment e9: choose among e1" in capsys.readouterr().err
-
-
-# the published rows
-
-
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_published_rows_are_sound(experiment: str) -> None:
-    rows = load(experiment).rows
-    assert len({row.key for row in rows}) == len(rows)
-    for row in rows:
-        assert row.key == row.case.key
-        assert row.status in {"memory_limit", "killed"} or row.provenance["data"][0]["source"] == "real"
-        assert row.bound is None or row.objective is None or row.bound >= row.objective - 1e-5
-        assert (row.why is None) == (row.status not in {"memory_limit", "killed"})
-
-
-def test_no_published_bound_is_beaten_by_any_run() -> None:
-    rows = [row for experiment in EXPERIMENTS for row in load(experiment)]
-    assert beaten_bounds(rows) == {}
-    proved = next(row for row in rows if row.method == "enumeration")
-    lower = replace(proved, key="lower", bound=proved.objective - 0.1, objective=None)
-    assert set(beaten_bounds([*rows, lower])) == {"lower"}
-
-
-@pytest.mark.skipif(source("water") != "real", reason="the real data are not here")
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_a_sample_of_the_published_rows_holds_when_recomputed(experiment: str) -> None:
-    rows = load(experiment)
-    sample = [row for row in rows if row.weights.get("files") and hash_of(row) % 25 == 0]
-    weights = Path("data/results/networks")
-    assert [problem for row in sample if (problem := verify_row(row, weights))] == []
-
-
-def hash_of(row: Row) -> int:
-    """Chooses the sample: by the row itself, so that nobody can choose it."""
-    return int(hashlib.sha256(row.line().encode()).hexdigest()[:8], 16)
