@@ -318,10 +318,10 @@ class TestCalls:
             assert solver.solve(built.problem).inputs[0].item() == pytest.approx(end)
 
     def test_time_runs_out(self) -> None:
+        began = time.process_time()
         solution = SingleStepGradient(steps=10**7).solve(linear_water(), time_limit=0.5)
-        assert solution.status == "time_limit"
-        assert solution.found
-        assert solution.seconds < 5
+        assert (solution.status, solution.found) == ("time_limit", True)
+        assert time.process_time() - began < 5
 
     def test_no_time_at_all(self) -> None:
         solution = SingleStepGradient().solve(linear_water(), time_limit=0.0)

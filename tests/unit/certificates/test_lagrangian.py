@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -217,12 +218,13 @@ def test_a_good_solution_ends_the_search_early_and_a_false_one_is_caught() -> No
 def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None:
     problem, optimum = knapsack(seed=5, p=12, cap=6)
     before = [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()]
+    began = time.process_time()
     bounds = [lagrangian_bound(problem, time_limit=limit) for limit in (-1.0, 0.0, 0.05, 0.2)]
+    assert time.process_time() - began < 6
     assert [b.status for b in bounds[:2]] == ["time_limit"] * 2
     assert [b.nodes for b in bounds[:2]] == [0, 0]
     assert all(b.bound <= optimum for b in bounds)
     assert bounds[0].bound > -100
-    assert all(b.seconds < 3 for b in bounds)
     assert before == [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()]
     assert problem.model.getNConss() == 1
     assert problem.model.getStageName() == "PROBLEM"

@@ -91,12 +91,12 @@ class TestTime:
     def test_limit_is_honoured(self) -> None:
         problem = water_potability(n=200, net=mlp(2, 16, 9, seed=1), seed=42)
         short().solve(water_potability(n=2, net=mlp(2, 16, 9, seed=1)))
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         solution = DualDecomposition(penalty=0.5).solve(problem, time_limit=1.0)
-        elapsed = time.perf_counter() - began
+        elapsed, busy = time.perf_counter() - began, time.process_time() - busy
         assert solution.status in ("time_limit", "converged", "cycle")
-        assert solution.seconds == pytest.approx(elapsed, abs=0.5)
-        assert elapsed < 6.0  # one block solve past the limit, on a loaded machine
+        assert 0.5 * elapsed <= solution.seconds <= elapsed
+        assert busy < 6.0  # one block solve past the limit, whatever others take of the processor
         assert solution.found
 
     def test_clocks_add_up(self) -> None:

@@ -61,9 +61,9 @@ def test_no_time_is_no_time_where_the_mip_block_is_hard() -> None:
     m.setObjective(t, "maximize")
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 8, 2, seed=1), x, y)
-    began = time.perf_counter()
+    began = time.process_time()  # what others take of the processor is not our delay
     assert DualDecomposition().solve(problem, time_limit=0.2).status == "time_limit"
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
 
 
 def test_the_users_start_is_not_lost_to_a_sampled_range() -> None:
