@@ -17,15 +17,5 @@ from .reader import network_graph
 from .regions import Ball, Box
 from .result import Bounds, constant_bounds
 
-__all__ = [
-    "Ball",
-    "Bounds",
-    "Box",
-    "Graph",
-    "constant_bounds",
-    "crown",
-    "embed",
-    "intervals",
-    "network_graph",
-    "optimised_crown",
-]
+__all__ = ["Ball", "Bounds", "Box", "Graph", "constant_bounds", "crown", "embed", "intervals", "network_graph",
+           "optimised_crown"]  # fmt: skip

@@ -15,13 +15,9 @@ CHUNK = 2**22  # numbers in a tensor of coefficients
 
 @torch.no_grad()
 def crown(
-    graph: Graph,
-    region: Box,
-    slopes: PerUnit | None = None,
-    splits: PerUnit | None = None,
-    known: Sequence[Range] | None = None,
-    tighten: bool = True,
-) -> Bounds:
+    graph: Graph, region: Box, slopes: PerUnit | None = None, splits: PerUnit | None = None,
+    known: Sequence[Range] | None = None, tighten: bool = True,
+) -> Bounds:  # fmt: skip
     r"""Bounds of the nodes that enter activations, each the better of one interval step and CROWN, and of the outputs.
 
     `slopes`: lower slopes in [0, 1] for every pass, (n, units) for each activation; by default of the smaller area.

@@ -23,15 +23,13 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
     """
     layers: list[nn.Module] = []
     for layer in _unroll(net):
-        if isinstance(layer, (nn.Dropout, nn.Identity)):
-            continue
         if isinstance(layer, nn.Linear):
             layers.append(_with_bias(layer))
         elif isinstance(layer, nn.BatchNorm1d) and layers and isinstance(layers[-1], nn.Linear):
             layers[-1] = _fold(layers[-1], layer)
         elif isinstance(layer, ACTIVATIONS):
             layers.append(layer)
-        else:
+        elif not isinstance(layer, (nn.Dropout, nn.Identity)):
             raise UnsupportedNetworkError(
                 f"unsupported layer {type(layer).__name__}: an exact model needs Linear, ReLU, Sigmoid, Tanh (and "
                 "Dropout, Identity, BatchNorm1d after Linear). DualDecomposition takes any differentiable module."

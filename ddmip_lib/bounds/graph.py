@@ -1,7 +1,5 @@
 """A network as a list of nodes: affine maps, activations of one unit each, and sums."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,10 +14,7 @@ class Input:
     """The input row."""
 
     units: int
-
-    @property
-    def parents(self) -> tuple[int, ...]:
-        return ()
+    parents: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +111,14 @@ class Graph:
     def __call__(self, points: Tensor) -> Tensor:
         return self.values(points)[-1]
 
-    def before_relu(self) -> Graph:
+    def before_relu(self) -> "Graph":
         """Without ReLUs at its end, which change no sign: positive is positive."""
         nodes = self.nodes
         while isinstance(last := nodes[-1], Activation) and last.kind == "relu" and last.parent == len(nodes) - 2 > 0:
             nodes = nodes[:-1]
         return Graph(nodes)
 
-    def to(self, device: str | torch.device) -> Graph:
+    def to(self, device: str | torch.device) -> "Graph":
         """The same graph with its matrices on another device."""
         return Graph(tuple(_moved(node, device) for node in self.nodes))
 
@@ -184,13 +179,11 @@ class Builder:
 
 def _composed(first: Affine, second: Affine) -> Affine:
     return Affine(
-        parent=first.parent,
-        weight=second.weight @ first.weight,
-        bias=second.weight @ first.bias + second.bias,
+        first.parent, second.weight @ first.weight, second.weight @ first.bias + second.bias,
         weight_size=second.weight_size @ first.weight_size,
         bias_size=second.weight_size @ first.bias_size + second.bias_size,
         terms=first.terms + 2 * second.terms,
-    )
+    )  # fmt: skip
 
 
 def _renumbered(node: Node, place: dict[int, int]) -> Node:

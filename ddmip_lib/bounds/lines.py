@@ -19,8 +19,7 @@ class Lines(NamedTuple):
 
 
 def relu_lines(low: Tensor, high: Tensor) -> Lines:
-    r"""Units that cannot switch get their own line, others the chord above and, below, slope 1 or 0, whichever
-    leaves the smaller area.
+    r"""Units that cannot switch get their own line, others the chord above and the slope 1 or 0 of less area below.
 
     >>> lines = relu_lines(torch.tensor([-1.0, -3.0, 1.0]), torch.tensor([3.0, 1.0, 2.0]))
     >>> lines.below, lines.above, lines.above_shift

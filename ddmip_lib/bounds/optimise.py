@@ -18,16 +18,9 @@ TAPE = 2  # coefficient tensors that automatic differentiation keeps for each no
 
 @torch.no_grad()
 def optimised_crown(
-    graph: Graph,
-    region: Box,
-    steps: int = 20,
-    inner: int = 5,
-    rate: float = 0.2,
-    splits: PerUnit | None = None,
-    known: Sequence[Range] | None = None,
-    tighten: bool = True,
-    start: Sequence[Tensor] | None = None,
-) -> Bounds:
+    graph: Graph, region: Box, steps: int = 20, inner: int = 5, rate: float = 0.2, splits: PerUnit | None = None,
+    known: Sequence[Range] | None = None, tighten: bool = True, start: Sequence[Tensor] | None = None,
+) -> Bounds:  # fmt: skip
     r"""CROWN with lower slopes chosen by gradient: `steps` for the outputs, `inner` for the nodes before them.
 
     Every slope in [0, 1] is sound, so each unit, side and row has slopes of its own and keeps its best bound.
@@ -73,7 +66,7 @@ class _Climb(Sweep):
         duals = [torch.zeros_like(a) for a, split in zip(slopes, splits, strict=True) if split is not None]
         now = [*slopes, *duals]
         best, record = now, None
-        means, squares = [torch.zeros_like(part) for part in now], [torch.zeros_like(part) for part in now]
+        means, squares = ([torch.zeros_like(part) for part in now] for _ in range(2))
         for step in range(1, steps + 2 if now else 2):
             with torch.enable_grad():
                 moving = [part.requires_grad_() for part in now]

@@ -1,7 +1,5 @@
 r"""Where the inputs may be, one region for each row: boxes, and balls of a weighted, two-sided $l_1$ norm in boxes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -46,7 +44,7 @@ class Box:
         """The largest absolute value of each coordinate."""
         return torch.maximum(self.lower.abs(), self.upper.abs())
 
-    def box(self) -> Box:
+    def box(self) -> "Box":
         """The smallest box around the region."""
         return self
 

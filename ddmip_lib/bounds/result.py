@@ -1,9 +1,7 @@
 """What a method found about a network on n regions, and how to cut and join it by rows."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -35,7 +33,7 @@ class Bounds:
     empty: Tensor
     slopes: list[Tensor] | None = None
 
-    def __getitem__(self, rows: Any) -> Bounds:
+    def __getitem__(self, rows: Any) -> "Bounds":
         return Bounds(*(pick(getattr(self, field.name), rows) for field in fields(self)))
 
 
@@ -69,12 +67,22 @@ def in_chunks(rows: int, region: Any, solve: Callable[..., Bounds], *parts: Any)
     for first in range(0, len(region), rows):
         chunk = slice(first, first + rows)
         found.append(solve(region[chunk], *(pick(part, chunk) for part in parts)))
-    return Bounds(*(_joined([getattr(part, field.name) for part in found]) for field in fields(Bounds)))
+    joined: Bounds = join(found)
+    return joined
 
 
-def _joined(parts: list[Any]) -> Any:
-    if parts[0] is None:
-        return None
-    if isinstance(parts[0], Tensor):
-        return torch.cat(parts)
-    return type(parts[0])(_joined(list(group)) for group in zip(*parts, strict=True))
+def join(parts: Sequence[Any]) -> Any:
+    """Tensors one after another, or tuples, lists and data classes of them, in which None stays None.
+
+    >>> join([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
+    (tensor([0., 1., 1.]), [tensor([1., 1.])])
+    """
+    first = parts[0]
+    if len(parts) == 1 or first is None:
+        return first
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    kind: Any = type(first)
+    if is_dataclass(first):
+        return kind(*(join([getattr(part, field.name) for part in parts]) for field in fields(first)))
+    return kind(join(group) for group in zip(*parts, strict=True))

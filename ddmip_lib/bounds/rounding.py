@@ -51,9 +51,5 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
         return gamma(count + len(node.parents)) * sum((sizes[parent] for parent in node.parents), torch.zeros(()))
     assert isinstance(node, Activation)
     evaluated = 0.0 if node.kind == "relu" else 32 * EPSILON  # torch's tanh and sigmoid are off by a few units
-    return gamma(count + node.units) * _image_size(node, sizes[node.parent]) + evaluated
-
-
-def _image_size(node: Activation, size: Tensor) -> Tensor:
-    """What the activation and the constants of its lines cannot exceed."""
-    return size if node.kind == "relu" else 1.0 + size
+    size = sizes[node.parent]  # the activation and the constants of its lines cannot exceed it, or 1 more
+    return gamma(count + node.units) * (size if node.kind == "relu" else 1.0 + size) + evaluated

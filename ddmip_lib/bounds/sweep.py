@@ -6,8 +6,6 @@ over the region. Upper bounds are lower bounds of the negative; both sides trave
 All bounds are pushed outward by what floating point can have changed: see `rounding`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -34,14 +32,13 @@ class Sweep:
     ranges: list[Range] = field(default_factory=list)
     lines: dict[int, Lines] = field(default_factory=dict)
     errors: list[Tensor] = field(default_factory=list)
-    frugal: bool = False
-    """Whether units that cannot switch are left as they are: their lines are exact already."""
+    frugal: bool = False  # whether units that cannot switch are left as they are: their lines are exact already
     empty: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
         self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
 
-    def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> Sweep:
+    def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> "Sweep":
         """Find the ranges of all nodes, each from those before it."""
         box = self.region.box()
         sizes = [box.size]
@@ -70,8 +67,7 @@ class Sweep:
             units = switch.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
             if not most:
                 return low, high
-        ends = self.bounds(index, units)
-        below, above = ends.tensor_split(2, 1)
+        below, above = self.bounds(index, units).tensor_split(2, 1)
         if units is None:
             return torch.maximum(low, below), torch.minimum(high, -above)
         below, above = torch.maximum(low.gather(1, units), below), torch.minimum(high.gather(1, units), -above)
@@ -160,12 +156,10 @@ class Sweep:
         empty = self.empty | (low > high).any(-1)
         return Bounds(
             nodes=[*self.ranges[:-1], (low, high)],
-            lower_form=(coef[:, :q], const[:, :q]),
-            upper_form=(-coef[:, q:], -const[:, q:]),
-            lower=torch.where(empty[:, None], torch.inf, low),
-            upper=torch.where(empty[:, None], -torch.inf, high),
+            lower_form=(coef[:, :q], const[:, :q]), upper_form=(-coef[:, q:], -const[:, q:]),
+            lower=torch.where(empty[:, None], torch.inf, low), upper=torch.where(empty[:, None], -torch.inf, high),
             empty=empty,
-        )
+        )  # fmt: skip
 
 
 def _times(coef: Tensor, vector: Tensor) -> Tensor:

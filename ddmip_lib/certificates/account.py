@@ -17,8 +17,7 @@ from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
 from .unit_search import Progress
 
-CLOSED = 1e-4
-"""A block is closed when its bound is so near to what is known to be possible, in units of the largest worth."""
+CLOSED = 1e-4  # a block is closed when its bound is so near to what is known possible, in units of the largest worth
 
 
 @dataclass
@@ -65,8 +64,7 @@ class Account:
         self.tolerance = CLOSED * float(blocks.worth.max())
         free = self._per_block(most)
         free = np.maximum(free, 0.0) if blocks.optional else free
-        self.ceiling = float(free.sum() + 1e-12 * np.abs(free).sum())
-        """The bound for prices of zero."""
+        self.ceiling = float(free.sum() + 1e-12 * np.abs(free).sum())  # the bound for prices of zero
         self.history: list[tuple[float, float]] = []
         self._know(solution)
         self.update()
@@ -179,15 +177,10 @@ class Account:
         nodes = np.bincount(self.blocks.block, self.nodes, self.blocks.n)
         names = np.where(nodes == 0, "evaluated", np.where(nodes == 1, "CROWN", "branching"))
         certificate = Certificate(
-            bound=self.objective(self.value()),
-            objective=self.solution.objective,
-            prices=self.pi,
-            profit_bound=self.profits(self.least),
-            profit_known=self.profits(self.possible),
-            closed=closed,
-            method=tuple(np.where(closed, names, "open").tolist()),
-            nodes=int(self.nodes.sum()),
-            seconds=time.perf_counter() - self.began,
+            bound=self.objective(self.value()), objective=self.solution.objective, prices=self.pi,
+            profit_bound=self.profits(self.least), profit_known=self.profits(self.possible),
+            closed=closed, method=tuple(np.where(closed, names, "open").tolist()),
+            nodes=int(self.nodes.sum()), seconds=time.perf_counter() - self.began,
             history=tuple((when, self.objective(value)) for when, value in self.history),
-        )
+        )  # fmt: skip
         return with_bound(self.solution, self.bound(), certificate, self.milp.sign)

@@ -31,10 +31,8 @@ from .nodes import Nodes, switches
 
 STEPS = 30
 RATE, FADE = 0.1, 0.97
-HINT = 1e-3
-"""Weight of a unit's range in its score, against what its line costs."""
-INNER = 15
-"""Gradient steps on the slopes of each unit's own range."""
+HINT = 1e-3  # weight of a unit's range in its score, against what its line costs
+INNER = 15  # gradient steps on the slopes of each unit's own range
 
 
 class Least(NamedTuple):
@@ -83,8 +81,7 @@ class Evaluated(NamedTuple):
     nodes: Nodes
     point: Tensor
     scores: Tensor
-    pull: Tensor
-    """How much each input moves the bounding form across the node, (k, p)."""
+    pull: Tensor  # how much each input moves the bounding form across the node, (k, p)
 
 
 def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]:
@@ -116,10 +113,9 @@ def evaluate(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: 
     """Bound the loss on nodes within a radius; `losses` holds one row for each node."""
     sweep, region, way = sweep_of(graph, losses, nodes, radius)
     lines = [sweep.lines[index] for index in graph.activations]
-    for index, line in zip(graph.activations, lines, strict=True):
+    for line in lines:
         line.above_shift.requires_grad_()
         line.below_shift.requires_grad_()
-        sweep.lines[index] = line
     slopes = [torch.where(start.isnan(), line.below, start) for start, line in zip(nodes.slopes, lines, strict=True)]
     now = [*slopes, *(dual.clone() for dual in nodes.duals)]
     climb = Climb(sweep, losses, region)

@@ -37,23 +37,15 @@ from .lagrangian import lagrangian_bound
 from .process import work, work_in_processes
 from .unit_search import UnitSearch
 
-PRICING = 0.25
-"""Share of the time for finding prices, where none are given."""
-ALONE = 2.0
-"""Seconds before other processes are started: many certificates are complete by then."""
+PRICING = 0.25  # share of the time for finding prices, where none are given
+ALONE = 2.0  # seconds before other processes are started: many certificates are complete by then
 STARTS = 4
 
 
 def certify(
-    problem: NeuralMIP,
-    solution: Solution,
-    prices: Any = None,
-    time_limit: float = 60.0,
-    workers: int | None = None,
-    device: torch.device | str = "cpu",
-    seed: int = 0,
-    progress: bool = False,
-) -> Solution:
+    problem: NeuralMIP, solution: Solution, prices: Any = None, time_limit: float = 60.0, workers: int | None = None,
+    device: torch.device | str = "cpu", seed: int = 0, progress: bool = False,
+) -> Solution:  # fmt: skip
     """The same solution with a proven `bound`, and the `Certificate` in ``details["certificate"]``.
 
     `prices` of the shared resources: any that are not negative give a bound; by default those of the solution, or
@@ -85,12 +77,10 @@ def certify(
         return with_bound(solution, found.bound, found, problem.instance().milp.sign)
     blocks = problem.blocks
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
-    for k, graph in graphs.items():
-        if problem.predictors[k].gives_class:
-            graphs[k] = graph.before_relu()
+    graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
     if prices is None and time_limit <= 0:
         prices = np.zeros_like(blocks.capacities)
-    if prices is None and "prices" not in solution.details:
+    elif prices is None and "prices" not in solution.details:
         priced = PriceCoordination().solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), seed)
         if "prices" not in priced.details:
             raise ProblemError(
@@ -123,7 +113,8 @@ def _search(account: Account, deadline: float, workers: int | None) -> None:
     if time.perf_counter() >= deadline:
         return
     account.look(STARTS)
-    count = workers or _cpus()
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = workers or allowed  # one for each CPU that this process may use
     alone = count == 1 or account.device.type != "cpu"
     mine = account.group(account.rows())
     limit = deadline if alone else min(deadline, time.perf_counter() + ALONE)
@@ -134,8 +125,3 @@ def _search(account: Account, deadline: float, workers: int | None) -> None:
     order = open_rows[np.argsort(-account.possible[open_rows], kind="stable")]
     groups = [account.group(order[k::count]) for k in range(min(count, len(order)))]
     work_in_processes([g.searches for g in groups], deadline, lambda number, found: groups[number].report(found))
-
-
-def _cpus() -> int:
-    """How many CPUs this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,11 +9,8 @@ from ..bounds import Ball
 from ..bounds.regions import _double
 from ..bounds.rounding import EPSILON, gamma
 
-WEIGHTS = (0.5, 1.0, 2.0)
-"""Multipliers of the plane that are tried, in units of the form's size by the plane's."""
-
-CHEAP = 1e-9
-"""Prices up to this are not divided by."""
+WEIGHTS = (0.5, 1.0, 2.0)  # multipliers of the plane that are tried, in units of the form's size by the plane's
+CHEAP = 1e-9  # prices up to this are not divided by
 
 
 @dataclass(eq=False)

@@ -15,29 +15,14 @@ from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.verification import TOLERANCE
-from .relaxation import (
-    SLACK,
-    Place,
-    Relaxation,
-    Row,
-    best_multipliers,
-    read_problem,
-    rows_of,
-    whole_box,
-)
+from .relaxation import SLACK, Place, Relaxation, Row, best_multipliers, read_problem, rows_of, whole_box
 
-CLOSED = 1e-6
-"""Relative distance at which a bound meets an objective."""
-BATCH = 8
-"""Nodes that are split at a time, so that their networks are bounded together."""
-ROUNDS, HELPS = 8, 1e-3
-"""Rounds of new forms at the root, and what a round must gain, relatively, for another one."""
-STEPS, STEPS_AT_ROOT = 5, 20
-"""Gradient steps for the slopes of a form."""
-SHARE = 0.25
-"""Share of the remaining time that SCIP may spend on one node, unless this cannot be split."""
-NARROW = 1e-7
-"""Relative width below which a continuous input is not split."""
+CLOSED = 1e-6  # relative distance at which a bound meets an objective
+BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
+ROUNDS, HELPS = 8, 1e-3  # rounds of new forms at the root, and what a round must gain, relatively, for another one
+STEPS, STEPS_AT_ROOT = 5, 20  # gradient steps for the slopes of a form
+SHARE = 0.25  # share of the remaining time that SCIP may spend on one node, unless this cannot be split
+NARROW = 1e-7  # relative width below which a continuous input is not split
 
 
 @dataclass(eq=False)
@@ -48,8 +33,7 @@ class Node:
     upper: np.ndarray
     bound: float
     rows: dict[Place, Row]
-    values: np.ndarray | None = None
-    """The point at which the relaxation ended."""
+    values: np.ndarray | None = None  # the point at which the relaxation ended
 
 
 @dataclass(eq=False)
@@ -87,10 +71,8 @@ class Search:
             self.importance = self.importance + abs(s.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
         self.heap: list[tuple[float, int, Node]] = []
-        self.working: list[Node] = []
-        """Nodes whose children are on their way: they count until all of these are there."""
-        self.settled = np.inf
-        """Weakest bound among the nodes that are split no further."""
+        self.working: list[Node] = []  # nodes whose children are on their way: they count until all of these are there
+        self.settled = np.inf  # weakest bound among the nodes that are split no further
         self.number, self.nodes, self.unbounded = itertools.count(), 0, False
         self.history: list[tuple[float, float]] = []
         self._push(self._whole())
@@ -199,9 +181,7 @@ class Search:
             found = crown(graph, Box(lower, upper))
             for (node, place), row in zip(own, rows_of(found), strict=True):
                 node.rows[place] = row
-            points = {
-                i: self._inputs(place, node.values) for i, (node, place) in enumerate(own) if node.values is not None
-            }
+            points = {i: self._inputs(at, node.values) for i, (node, at) in enumerate(own) if node.values is not None}
             wide = [i for i in points if (lower[i] < upper[i]).any()]
             if not (steps and wide):
                 continue

@@ -27,7 +27,7 @@ import numpy as np
 from ..bounds import Bounds, crown
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
-from ..model.solution import Solution
+from ..model.solution import Bounded, Solution, shown
 from ..model.solver import begin
 from .certificate import CROSSED
 from .input_search import Search
@@ -35,7 +35,7 @@ from .relaxation import Relaxation, best_multipliers, form_below, output_cost, r
 
 
 @dataclass(frozen=True, eq=False)
-class LagrangianBound:
+class LagrangianBound(Bounded):
     """What `lagrangian_bound` proved, in the sense of the user's model.
 
     `status`: "closed" (the bound meets the best objective known, or nothing is left to split), "time_limit",
@@ -50,41 +50,25 @@ class LagrangianBound:
     multipliers: np.ndarray
     nodes: int
     seconds: float
-    history: tuple[tuple[float, float], ...]
-    """Seconds and bound, whenever it improved."""
+    history: tuple[tuple[float, float], ...]  #: Seconds and bound, whenever it improved.
     method: str = "Lagrangian bound: CROWN forms, branching on inputs"
 
-    @property
-    def gap(self) -> float | None:
-        """|objective - bound| / max(1, |objective|), or None where either is missing."""
-        if self.objective is None or self.bound is None:
-            return None
-        return abs(self.objective - self.bound) / max(1.0, abs(self.objective))
-
     def __repr__(self) -> str:
-        def number(value: float | None) -> str:
-            return "none" if value is None else f"{value:.6g}"
-
-        return "\n".join(
-            [
-                self.method,
-                f"  status      {self.status}",
-                f"  bound       {number(self.bound)}",
-                f"  objective   {number(self.objective)}  (best verified)",
-                f"  gap         {number(self.gap)}",
-                f"  nodes       {self.nodes}",
-                f"  seconds     {self.seconds:.2f}",
-            ]
+        return (
+            f"{self.method}\n"
+            f"  status      {self.status}\n"
+            f"  bound       {shown(self.bound)}\n"
+            f"  objective   {shown(self.objective)}  (best verified)\n"
+            f"  gap         {shown(self.gap)}\n"
+            f"  nodes       {self.nodes}\n"
+            f"  seconds     {self.seconds:.2f}"
         )
 
 
 def lagrangian_bound(
-    problem: NeuralMIP,
-    solution: Solution | None = None,
-    time_limit: float = 60.0,
-    seed: int = 0,
+    problem: NeuralMIP, solution: Solution | None = None, time_limit: float = 60.0, seed: int = 0,
     progress: bool = False,
-) -> LagrangianBound:
+) -> LagrangianBound:  # fmt: skip
     """A bound on the optimum of any problem whose networks `ddmip_lib.bounds` can read; stop it whenever you like.
 
     The search ends where the bound meets the objective of `solution`, or of a better point that it meets itself.
@@ -102,8 +86,7 @@ def lagrangian_bound(
             status = search.run(progress)
     except KeyboardInterrupt:
         status = "interrupted"
-    sign, best = search.instance.milp.sign, search.best
-    low = search.bound()
+    sign, best, low = search.instance.milp.sign, search.best, search.bound()
     status = "infeasible" if low == np.inf else status
     if best is not None:
         if low > best + CROSSED * max(1.0, abs(best)):
@@ -113,21 +96,14 @@ def lagrangian_bound(
             )
         low = min(low, best)
     return LagrangianBound(
-        status=status,
-        bound=None if low == -np.inf else float(sign * low),
-        objective=None if best is None else float(sign * best),
-        multipliers=search.multipliers,
-        nodes=search.nodes,
-        seconds=time.perf_counter() - began,
-        history=tuple((when, float(sign * value)) for when, value in search.history),
-    )
+        status=status, bound=None if low == -np.inf else float(sign * low),
+        objective=None if best is None else float(sign * best), multipliers=search.multipliers, nodes=search.nodes,
+        seconds=time.perf_counter() - began, history=tuple((when, float(sign * v)) for when, v in search.history),
+    )  # fmt: skip
 
 
 def dual_value(
-    problem: NeuralMIP,
-    multipliers: Any,
-    bounds: Callable[..., Bounds] = crown,
-    time_limit: float = 60.0,
+    problem: NeuralMIP, multipliers: Any, bounds: Callable[..., Bounds] = crown, time_limit: float = 60.0
 ) -> float:
     r"""$q(\lambda)$, a bound in the sense of the user's model (infinite where SCIP proves none).
 

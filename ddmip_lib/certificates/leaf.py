@@ -1,5 +1,4 @@
-r"""Nodes in which no unit can switch any more: there the network is linear, and a small linear program gives the best
-multipliers of the splits.
+r"""Nodes in which no unit can switch: the network is linear, and a linear program gives the splits' best multipliers.
 
 $$\min_{u, t} \ \text{cost}(u) - g\,t \quad\text{s.t.}\quad t \le f(u), \quad s_k a_k(u) \ge 0, \quad t \le h$$
 
@@ -21,8 +20,7 @@ from .bounding import Climb, sweep_of
 from .losses import Losses
 from .nodes import Nodes
 
-ELASTIC = 1e4
-"""Price of violating a split, in units of the radius: finite, so that contradicting splits have multipliers too."""
+ELASTIC = 1e4  # price of violating a split, in radii: finite, so that contradicting splits have multipliers too
 TOLERANCE = 1e-9
 
 
@@ -35,8 +33,7 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
     nodes = replace(nodes, splits=signs)
     sweep, region, way = sweep_of(graph, losses, nodes, radius)
     climb = Climb(sweep, losses, region)
-    places = list(enumerate(graph.hidden))
-    forms = [tuple(part.cpu().numpy() for part in sweep.forms(index)) for _, index in places]
+    forms = [tuple(part.cpu().numpy() for part in sweep.forms(index)) for index in graph.hidden]
     output = tuple(part.cpu().numpy() for part in sweep.forms(len(graph.nodes) - 1))
     splits = [split.cpu().numpy() for split in nodes.splits]
     duals = [np.zeros(split.shape) for split in splits]
@@ -78,10 +75,7 @@ def _program(
     matrix = np.hstack([rows, -rows, np.zeros((len(rows), 1)), -np.ones((len(rows), 1))])
     counted = np.concatenate([-coef, coef, [1.0, -1.0]])
     limits = np.concatenate([levels - rows @ centre, [const + coef @ centre]])
-    ends: list[tuple[float | None, float | None]] = [
-        *((0.0, h) for h in high - centre),
-        *((0.0, h) for h in centre - low),
-    ]
+    ends: list[tuple[float | None, float | None]] = [(0.0, h) for h in np.concatenate([high - centre, centre - low])]
     ends += [(2 * MARGIN, 2 * MARGIN) if classes else (None, float(losses.level[k])), (0.0, None)]
     options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
     answer = linprog(cost, A_ub=np.vstack([matrix, counted]), b_ub=limits, bounds=ends, method="highs", options=options)

@@ -8,8 +8,6 @@ The first part is what the point uses of the resources, the second what its outp
 that counts and $g$ what a unit of it is worth. A class is the same with $h = 0$ and $g = \infty$.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -32,13 +30,12 @@ class Losses:
     down: Tensor
     gain: Tensor
     level: Tensor
-    top: Tensor
-    """What the row earns where nothing is lost, less what the mode itself costs."""
+    top: Tensor  # what the row earns where nothing is lost, less what the mode itself costs
 
-    def __getitem__(self, rows: Tensor) -> Losses:
+    def __getitem__(self, rows: Tensor) -> "Losses":
         return Losses(*(getattr(self, part.name)[rows] for part in fields(self)))
 
-    def to(self, device: str | torch.device) -> Losses:
+    def to(self, device: str | torch.device) -> "Losses":
         return Losses(*(getattr(self, part.name).to(device) for part in fields(self)))
 
     def task(self) -> Task:

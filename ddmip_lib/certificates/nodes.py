@@ -1,9 +1,6 @@
 """Nodes of the search: parts of a ball on which some units of the network are switched on or off."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -36,14 +33,14 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.row)
 
-    def __getitem__(self, rows: Any) -> Nodes:
+    def __getitem__(self, rows: Any) -> "Nodes":
         return Nodes(*(pick(getattr(self, field.name), rows) for field in fields(self)))
 
     def bytes(self) -> int:
         """What the nodes take in memory, roughly."""
         return len(self) * 8 * (4 * sum(split.shape[1] for split in self.splits) + 4 * self.lower.shape[1])
 
-    def kept(self) -> Nodes:
+    def kept(self) -> "Nodes":
         """What is left of nodes that are done, for the next radius: their place, nothing that holds in a ball alone."""
         return fresh(self.row, self.lower, self.upper, self.splits)
 
@@ -55,16 +52,13 @@ def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> No
         return torch.full((1, 1), value, dtype=torch.float64, device=row.device).expand(like.shape)
 
     return Nodes(
-        row=row,
-        lower=lower,
-        upper=upper,
-        splits=splits,
+        row, lower, upper, splits,
         least=torch.zeros(len(row), dtype=torch.float64, device=row.device),
         ranges=[(full(split, -torch.inf), full(split, torch.inf)) for split in splits],
         cut=(torch.zeros_like(lower), torch.zeros_like(lower[:, 0])),
         slopes=[full(split, torch.nan) for split in splits],
         duals=[full(split, 0.0) for split in splits],
-    )
+    )  # fmt: skip
 
 
 def roots(graph: Graph, losses: Losses) -> Nodes:
@@ -84,22 +78,6 @@ def roots(graph: Graph, losses: Losses) -> Nodes:
     return fresh(row, losses.lower, losses.upper, splits)
 
 
-def join(parts: Sequence[Any]) -> Any:
-    """Tensors, or tuples, lists and nodes of them, one after another.
-
-    >>> join([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
-    (tensor([0., 1., 1.]), [tensor([1., 1.])])
-    """
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if isinstance(first, Tensor):
-        return torch.cat(list(parts))
-    if isinstance(first, Nodes):
-        return Nodes(*(join([getattr(part, field.name) for part in parts]) for field in fields(Nodes)))
-    return type(first)(join(group) for group in zip(*parts, strict=True))
-
-
 def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
     """The children of nodes in which a unit, counted through all activations, is on (`sign` 1) or off (-1)."""
     splits, first = [split.clone() for split in nodes.splits], 0
@@ -107,9 +85,7 @@ def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
         here = ((unit >= first) & (unit < first + split.shape[1])).nonzero()[:, 0]
         split[here, unit[here] - first] = sign
         first += split.shape[1]
-    return Nodes(
-        nodes.row, nodes.lower, nodes.upper, splits, nodes.least, nodes.ranges, nodes.cut, nodes.slopes, nodes.duals
-    )
+    return replace(nodes, splits=splits)
 
 
 def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
@@ -117,7 +93,7 @@ def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
     lower, upper, each = nodes.lower.clone(), nodes.upper.clone(), torch.arange(len(nodes), device=nodes.row.device)
     middle = 0.5 * (lower + upper)[each, coordinate]
     (lower if sign > 0 else upper)[each, coordinate] = middle
-    return Nodes(nodes.row, lower, upper, nodes.splits, nodes.least, nodes.ranges, nodes.cut, nodes.slopes, nodes.duals)
+    return replace(nodes, lower=lower, upper=upper)
 
 
 def switches(graph: Graph) -> list[bool]:

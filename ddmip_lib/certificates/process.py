@@ -20,10 +20,8 @@ import torch
 
 from .unit_search import Progress, UnitSearch
 
-REPORT = 1.0
-"""Seconds between two reports."""
-GRACE = 2.0
-"""Seconds that a child may take longer than it should."""
+REPORT = 1.0  # seconds between two reports
+GRACE = 2.0  # seconds that a child may take longer than it should
 
 Reported = Callable[[int, list[Progress]], bool]
 """Gets the number of a group and the progress of its searches; false means that nothing more is needed."""
@@ -46,9 +44,8 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
         for number, group in enumerate(groups):
             child = _start()
             children.append(child)
-            reader = threading.Thread(
-                target=_listen, args=(child, number, reported, lock, stopped, errors), daemon=True
-            )
+            arguments = (child, number, reported, lock, stopped, errors)
+            reader = threading.Thread(target=_listen, args=arguments, daemon=True)
             reader.start()
             readers.append(reader)
             assert child.stdin is not None

@@ -26,8 +26,7 @@ from ..model.verification import TOLERANCE
 FEASTOL, SLACK, ROOM = 1e-7, 1e-7, 1e-9
 """SCIP's tolerance on rows; what its bounds are lowered by; what forms are moved outward by."""
 
-Place = tuple[int, int]
-"""A predictor and one of its rows."""
+Place = tuple[int, int]  # a predictor and one of its rows
 
 
 class Form(NamedTuple):
@@ -105,10 +104,8 @@ class Relaxation:
         size = np.maximum(np.abs(low), np.abs(high))
         for k, at in enumerate(where.output[place[1]]):
             y = self.variables[at]
-            for a, b, side in (
-                (form.below[k], form.below_constant[k], 1.0),
-                (form.above[k], form.above_constant[k], -1.0),
-            ):
+            sides = (form.below[k], form.below_constant[k], 1.0), (form.above[k], form.above_constant[k], -1.0)
+            for a, b, side in sides:
                 room = ROOM * (1 + np.abs(a) @ size + abs(b))
                 constant = b + a[~free] @ constants[~free] - side * room
                 terms = quicksum(float(c) * self.variables[i] for c, i in zip(a[free], index[free], strict=True) if c)

@@ -8,36 +8,30 @@ import torch
 from torch import Tensor
 
 from ..bounds.graph import Graph
+from ..bounds.result import join
 from ..pricing.oracle import MARGIN, follow, pull_back
 from .bounding import Evaluated, evaluate, ranges_in_balls
 from .leaf import settle
 from .losses import Losses
-from .nodes import Nodes, halved, join, roots, switched, switches
+from .nodes import Nodes, halved, roots, switched, switches
 
 RADII = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """The balls in which a row is searched, one after another, as shares of the loss that is known to be possible."""
 BATCH = {"cpu": 512, "cuda": 8192}
 WORK = {"cpu": 2**26, "cuda": 2**31}
 """Multiplications of a pass back through the network that a batch may take at most, so that clocks are looked at."""
-AHEAD = 8
-"""Batches that are chosen at a time."""
-LARGE = 2**30
-"""Bytes of open nodes from which on those come first that are nearly done."""
-HARD = 16
-"""Nodes of a row in one ball after which the ranges of its units in the whole ball are found with more care."""
-LOOK, LOOKED = 12, 64
-"""Steps of the NN block from points where bounds are attained, and how many of these are tried in a batch."""
-NARROW = 1e-6
-"""Width below which the box of a node is not halved any more."""
+AHEAD = 8  # batches that are chosen at a time
+LARGE = 2**30  # bytes of open nodes from which on those come first that are nearly done
+HARD = 16  # nodes of a row in one ball after which the ranges of its units in the whole ball are found with more care
+LOOK, LOOKED = 12, 64  # NN block steps from points where bounds are attained; such points tried in a batch
+NARROW = 1e-6  # width below which the box of a node is not halved any more
 
 
 class Progress(NamedTuple):
     """What a search has found, one entry for each row."""
 
-    least: Tensor
-    """No point of the row loses less: proven."""
-    possible: Tensor
-    """The smallest loss known."""
+    least: Tensor  #: No point of the row loses less: proven.
+    possible: Tensor  #: The smallest loss known.
     nodes: Tensor
 
 
@@ -70,14 +64,12 @@ class UnitSearch:
         self.work = torch.zeros(k, dtype=torch.long, device=device)
         self.stage = torch.full((k,), -1, dtype=torch.long, device=device)
         self.radius = torch.zeros(k, dtype=torch.float64, device=device)
-        self.entered = torch.zeros_like(self.work)
-        """The work at which a row came to its ball."""
+        self.entered = torch.zeros_like(self.work)  # the work at which a row came to its ball
         self.refined = torch.zeros(k, dtype=torch.bool, device=device)
         sizes = [(k, graph.nodes[index].units) for index in graph.hidden]
         self.ranges = [(self.stuck.new_full(size, -torch.inf), self.stuck.new_full(size, torch.inf)) for size in sizes]
         """Of the units, for every row in its ball."""
-        self.whole = all(switches(graph))
-        """Whether nodes without free units are linear."""
+        self.whole = all(switches(graph))  # whether nodes without free units are linear
         place = "cpu" if device.type == "cpu" else "cuda"
         self.batch = max(16, min(BATCH[place], WORK[place] // _multiplications(graph)))
         self.next: Nodes | None = None

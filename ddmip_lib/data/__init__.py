@@ -9,16 +9,5 @@ from .dataset import DataError, Dataset, draw_nonpotable, light_range
 from .files import cache_dir, download, status
 from .load import load_trees, load_water, source, source_line
 
-__all__ = [
-    "DataError",
-    "Dataset",
-    "cache_dir",
-    "download",
-    "draw_nonpotable",
-    "light_range",
-    "load_trees",
-    "load_water",
-    "source",
-    "source_line",
-    "status",
-]
+__all__ = ["DataError", "Dataset", "cache_dir", "download", "draw_nonpotable", "light_range", "load_trees",
+           "load_water", "source", "source_line", "status"]  # fmt: skip

@@ -25,19 +25,13 @@ class Dataset:
     """
 
     name: str
-    source: str
-    """``"real"`` or ``"stand-in"``."""
-    sha256: str
-    """Of the file, or of the generated content for the stand-in."""
-    features: np.ndarray
-    """float64, raw units, (rows, p)."""
-    labels: np.ndarray
-    """float64 in {0, 1}, (rows,)."""
+    source: str  #: ``"real"`` or ``"stand-in"``.
+    sha256: str  #: Of the file, or of the generated content for the stand-in.
+    features: np.ndarray  #: float64, raw units, (rows, p).
+    labels: np.ndarray  #: float64 in {0, 1}, (rows,).
     feature_names: tuple[str, ...]
-    row_numbers: np.ndarray
-    """Zero-based data-row numbers in the CSV file (in the generated table for the stand-in)."""
-    task: str
-    """``"classification"`` (one logit, cross-entropy) or ``"regression"`` (linear output, squared error)."""
+    row_numbers: np.ndarray  #: Zero-based data-row numbers in the CSV file (in the generated table for the stand-in).
+    task: str  #: ``"classification"`` (one logit, cross-entropy) or ``"regression"`` (linear output, squared error).
     standardise: bool
 
     def __post_init__(self) -> None:

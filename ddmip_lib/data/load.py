@@ -8,7 +8,7 @@ from typing import TypeVar
 from .dataset import DataError, Dataset
 from .files import DOWNLOAD, FILES, DataFile, locate
 from .standin import content_hash, standin_trees, standin_water
-from .tables import TREE_FEATURES, WATER_FEATURES, Table, parse_trees, parse_water
+from .tables import TREE_FEATURES, WATER_FEATURES, parse_trees, parse_water
 
 Parsed = TypeVar("Parsed")
 
@@ -35,16 +35,6 @@ def _first_problem(content: bytes, file: DataFile, parse: Callable[[bytes, str],
     return "its structure is sound, so values were changed"
 
 
-def _water(table: Table, source: str, sha256: str) -> Dataset:
-    features, labels, numbers = table
-    return Dataset("water", source, sha256, features, labels, WATER_FEATURES, numbers, "classification", True)
-
-
-def _tree(species: str, table: Table, source: str, sha256: str) -> Dataset:
-    features, labels, numbers = table
-    return Dataset(species, source, sha256, features, labels, TREE_FEATURES, numbers, "regression", False)
-
-
 def load_water() -> Dataset:
     """Water Potability: the complete rows, nine features, label 1 = potable.
 
@@ -52,11 +42,11 @@ def load_water() -> Dataset:
     >>> data.features.shape[1], data.task
     (9, 'classification')
     """
-    path = locate("water")
-    if path is None:
-        table = standin_water()
-        return _water(table, "stand-in", content_hash(table))
-    return _water(_read(path, FILES["water"], parse_water), "real", FILES["water"].sha256)
+    path, file = locate("water"), FILES["water"]
+    table = standin_water() if path is None else _read(path, file, parse_water)
+    origin = ("stand-in", content_hash(table)) if path is None else ("real", file.sha256)
+    features, labels, numbers = table
+    return Dataset("water", *origin, features, labels, WATER_FEATURES, numbers, "classification", True)
 
 
 def load_trees() -> dict[str, Dataset]:
@@ -65,14 +55,13 @@ def load_trees() -> dict[str, Dataset]:
     >>> list(load_trees())
     ['Acer saccharum', 'Prunus serotina', 'Quercus alba', 'Quercus rubra']
     """
-    path = locate("trees")
-    if path is None:
-        tables = standin_trees()
-        digest = content_hash(*tables.values())
-        return {species: _tree(species, table, "stand-in", digest) for species, table in tables.items()}
-    tables = _read(path, FILES["trees"], parse_trees)
-    digest = FILES["trees"].sha256
-    return {species: _tree(species, table, "real", digest) for species, table in tables.items()}
+    path, file = locate("trees"), FILES["trees"]
+    tables = standin_trees() if path is None else _read(path, file, parse_trees)
+    origin = ("stand-in", content_hash(*tables.values())) if path is None else ("real", file.sha256)
+    return {
+        species: Dataset(species, *origin, features, labels, TREE_FEATURES, numbers, "regression", False)
+        for species, (features, labels, numbers) in tables.items()
+    }
 
 
 def source(key: str = "water") -> str:

@@ -23,12 +23,6 @@ WATER_MOMENTS = np.array([
 ])  # fmt: skip
 
 
-def _rounded(values: np.ndarray, decimals: np.ndarray) -> np.ndarray:
-    """Fixed decimals per column, so that the last bits of a platform's exp or log cannot change the hash."""
-    columns = zip(values.T, decimals.astype(int), strict=True)
-    return np.column_stack([np.round(column, digits) for column, digits in columns])
-
-
 def _labels(logit: np.ndarray, random: np.random.RandomState) -> np.ndarray:
     return (random.uniform(size=len(logit)) < 1 / (1 + np.exp(-logit))).astype(float)
 
@@ -52,7 +46,10 @@ def standin_water() -> Table:
         - 0.4 * conductivity * carbon - 0.3 * methanes - 0.2 * turbidity
     )  # fmt: skip
     labels = _labels(0.6 * rule - 0.5, random)
-    return _rounded(mean + spread * z, decimals), labels, np.arange(WATER_ROWS)
+    # fixed decimals per column, so that the last bits of a platform's exp or log cannot change the hash
+    columns = zip((mean + spread * z).T, decimals.astype(int), strict=True)
+    features = np.column_stack([np.round(column, digits) for column, digits in columns])
+    return features, labels, np.arange(WATER_ROWS)
 
 
 def standin_trees() -> dict[str, Table]:

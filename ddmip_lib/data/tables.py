@@ -17,16 +17,11 @@ MAY_BE_MISSING = ("ph", "Sulfate", "Trihalomethanes")
 TREE_FEATURES = ("light", "low", "med", "high", "myco", "soil myco", "sterilised")
 SPECIES = ("Acer saccharum", "Prunus serotina", "Quercus alba", "Quercus rubra")
 TREE_LEVELS = {
-    "Species": SPECIES,
-    "Light_Cat": ("Low", "Med", "High"),
-    "Sterile": ("Sterile", "Non-Sterile"),
-    "Myco": ("AMF", "EMF"),
-    "SoilMyco": ("AMF", "EMF", "Sterile"),
-    "Event": ("0", "1"),
-}
+    "Species": SPECIES, "Light_Cat": ("Low", "Med", "High"), "Sterile": ("Sterile", "Non-Sterile"),
+    "Myco": ("AMF", "EMF"), "SoilMyco": ("AMF", "EMF", "Sterile"), "Event": ("0", "1"),
+}  # fmt: skip
 
-Table = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Features, labels, zero-based data-row numbers."""
+Table = tuple[np.ndarray, np.ndarray, np.ndarray]  # features, labels, zero-based data-row numbers
 
 
 def _where(name: str, row: int) -> str:
@@ -89,12 +84,8 @@ def parse_trees(content: bytes, name: str) -> dict[str, Table]:
     rows: dict[str, list[tuple[list[float], float, int]]] = {species: [] for species in SPECIES}
     for row, record in enumerate(_records(content, name, ("Light_ISF", *TREE_LEVELS))):
         level = {column: _level(record, column, levels, name, row) for column, levels in TREE_LEVELS.items()}
-        flags = [
-            *(level["Light_Cat"] == category for category in TREE_LEVELS["Light_Cat"]),
-            level["Myco"] == "AMF",
-            level["SoilMyco"] == "AMF",
-            level["Sterile"] == "Sterile",
-        ]
+        flags = [level["Light_Cat"] == category for category in TREE_LEVELS["Light_Cat"]]
+        flags += [level["Myco"] == "AMF", level["SoilMyco"] == "AMF", level["Sterile"] == "Sterile"]
         values = [_number(record, "Light_ISF", name, row), *map(float, flags)]
         rows[level["Species"]].append((values, float(level["Event"] == "0"), row))
     for species, found in rows.items():

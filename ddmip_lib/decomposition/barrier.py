@@ -1,7 +1,5 @@
 r"""The NN block by a logarithmic barrier: Newton's method strictly inside the box and the rows $h(u) < 0$."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,10 +12,8 @@ from torch import Tensor
 from .interior import CENTRED, Inside, Point, grad, newton_direction
 from .nn_block import NNBlock, NNSubproblem, finite
 
-KEEP = 0.005
-"""Share of each slack that a step leaves: the rest is the fraction to the boundary."""
-PASSING = 10.0
-"""What may be left to gain on the way along the path, in units of the gap mu sum(kappa)."""
+KEEP = 0.005  # share of each slack that a step leaves: the rest is the fraction to the boundary
+PASSING = 10.0  # what may be left to gain on the way along the path, in units of the gap mu sum(kappa)
 TRIES, CUT = 4, 0.2
 """Step lengths tried, and by what factor each is shorter: a kink of the network would refuse any number of them."""
 NOISE = 1e-14
@@ -27,8 +23,7 @@ NOISE = 1e-14
 class Carried:
     """What a run carries from call to call."""
 
-    end: float
-    """The mu at which the next call ends."""
+    end: float  # the mu at which the next call ends
     dual: Tensor = field(default_factory=lambda: torch.zeros(0))
     failed: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
     """Groups for which phase I found no start."""
@@ -83,7 +78,7 @@ class LogBarrier(NNBlock):
         first = float(np.sqrt(self.mu * self.mu_final)) if self.anneal else self.mu_final
         object.__setattr__(self, "_carried", Carried(first))
 
-    def fresh(self) -> LogBarrier:
+    def fresh(self) -> "LogBarrier":
         return replace(self)
 
     @property
@@ -100,11 +95,10 @@ class LogBarrier(NNBlock):
         return {"phase_one": "failed"} if self.phase_one == "failed" else {}
 
     @classmethod
-    def paper(cls, method: str = "newton") -> LogBarrier:
+    def paper(cls, method: str = "newton") -> "LogBarrier":
         """The paper's block: damped Newton steps of five CG steps each, mu <- 0.1 mu, the same mu in every call.
 
-        The paper names no values of mu; these end where the barrier moves u by its tolerance of 1e-4. As many steps
-        as Adam takes."""
+        The paper names no mu; this one ends where the barrier moves u by its tolerance of 1e-4. Steps: as Adam's."""
         return cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False, anneal=False)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:

@@ -8,8 +8,7 @@ from torch import Tensor
 from ..errors import ProblemError
 from .nn_block import finite
 
-CENTRED = 1e-2
-"""What may be left to gain at the end of the path, in units of the gap mu sum(kappa)."""
+CENTRED = 1e-2  # what may be left to gain at the end of the path, in units of the gap mu sum(kappa)
 
 
 class Inside:
@@ -20,14 +19,9 @@ class Inside:
     """
 
     def __init__(
-        self,
-        parts: Callable[[Tensor], tuple[Tensor, Tensor]],
-        box: tuple[Tensor, Tensor],
-        groups: tuple[Tensor, Tensor, int],
-        barred: Tensor,
-        kappa: Tensor,
-        convexity: float,
-    ) -> None:
+        self, parts: Callable[[Tensor], tuple[Tensor, Tensor]], box: tuple[Tensor, Tensor],
+        groups: tuple[Tensor, Tensor, int], barred: Tensor, kappa: Tensor, convexity: float,
+    ) -> None:  # fmt: skip
         self.parts, self.barred, self.kappa, self.convexity = parts, barred, kappa, convexity
         self.lower, self.upper = box
         self.group, row_group, self.n_groups = groups

@@ -17,10 +17,8 @@ from ..model.onoff import OnOff, find_onoff
 from ..model.scip import ROW_HANDLERS, matrix_of, set_time_limit, solution_values
 from .split import Split
 
-MAX_CUTS = 1000
-"""Largest range of a coupled integer variable: its square takes one cut for each unit of range."""
-TANGENTS = 9
-"""Tangent points over the range of an on/off variable."""
+MAX_CUTS = 1000  # largest range of a coupled integer variable: its square takes one cut for each unit of range
+TANGENTS = 9  # tangent points over the range of an on/off variable
 GAP, NODES, CUT_ROUNDS = 1e-4, 10, 5
 """An x-step ends at this relative gap, or after so many nodes; its root gets so many rounds of cuts."""
 
@@ -31,8 +29,7 @@ class BlockResult:
 
     values: np.ndarray | None
     status: str
-    seconds: float = 0.0
-    """Seconds inside the solver."""
+    seconds: float = 0.0  #: Seconds inside the solver.
 
 
 def square_cuts(lower: int, upper: int) -> list[tuple[float, float]]:

@@ -95,24 +95,18 @@ class JointBlock:
 def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
     """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
     require_bounded(split, min(10.0, deadline - time.perf_counter()))
-    s = split.milp
-    links = abs(s.rows[split.mip_rows])
-    grouped = [links, *(_joining(c.variables, s.n_variables) for c in s.others)]
-    together = sp.vstack(grouped, format="csr")
+    s, each = split.milp, np.arange(split.milp.n_variables)
+    joined = [sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others]  # as a row would join them
+    together = sp.vstack([abs(s.rows[split.mip_rows]), *joined], format="csr")
     _, part = connected_components(sp.block_array([[None, together.T], [together, None]]), directed=False)
     part = part[: s.n_variables]
-    hard = s.integer | np.isin(np.arange(s.n_variables), [v for c in s.others for v in c.variables])
+    hard = s.integer | np.isin(each, [v for c in s.others for v in c.variables])
     continuous = split.owned & ~np.isin(part, part[hard & split.owned])
     if not continuous.any():
         return MILPBlock(split, split.owned, seed)
     qp = QPBlock(split, continuous)
     rest = split.owned & ~continuous
     return JointBlock(qp, MILPBlock(split, rest, seed)) if rest.any() else qp
-
-
-def _joining(members: tuple[int, ...], n: int) -> sp.csr_matrix:
-    """A row that joins the variables of a constraint which is no row."""
-    return sp.csr_matrix((np.ones(len(members)), (np.zeros(len(members), int), members)), shape=(1, n))
 
 
 def require_bounded(split: Split, seconds: float = 10.0) -> None:

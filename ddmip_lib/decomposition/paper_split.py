@@ -25,10 +25,8 @@ from ..model.verification import Verification
 from .penalty import Penalty
 from .split import Split
 
-TEMPERATURE = 0.5
-"""Default temperature of the sigmoid, relative to the median size of the logits at the start."""
-ROW_MARGIN = 1e-5
-"""Rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`."""
+TEMPERATURE = 0.5  # default temperature of the sigmoid, relative to the median size of the logits at the start
+ROW_MARGIN = 1e-5  # rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`
 
 
 class PaperSplit(Split):
@@ -117,10 +115,8 @@ class PaperSplit(Split):
         if not len(self.rows_b):
             return
         point = torch.tensor(x)
-        outputs = [
-            p.predict(gather(point).numpy()).ravel()
-            for p, gather in zip(self.instance.predictors, self.gathers, strict=True)
-        ]
+        pairs = zip(self.instance.predictors, self.gathers, strict=True)
+        outputs = [p.predict(gather(point).numpy()).ravel() for p, gather in pairs]
         left = self.rows(point, torch.tensor(np.concatenate(outputs)))
         self.tightening = torch.relu(self.tightening + left + self._row_margin)
 
@@ -143,8 +139,7 @@ class PaperSplit(Split):
         return True
 
     def scale(self, gain: float, seed: int) -> Penalty:
-        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla F)$ over the half-width
-        of the box.
+        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla F)$ by the box's half-width.
 
         On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there the scale is a
         quarter of the rms slope of $F$. Slopes are taken at the start; on integers, and where the start is flat, at
@@ -187,11 +182,8 @@ class PaperSplit(Split):
         """A fraction of the typical size of a logit at the start: sharp enough to spend nothing on samples that
         are safely potable, not so sharp that far ones feel no slope."""
         point = torch.tensor(self.start)
-        logits = [
-            np.abs(p.raw(gather(point).numpy())).ravel()
-            for p, gather in zip(self.instance.predictors, self.gathers, strict=True)
-            if p.gives_class
-        ]
+        pairs = zip(self.instance.predictors, self.gathers, strict=True)
+        logits = [np.abs(p.raw(gather(point).numpy())).ravel() for p, gather in pairs if p.gives_class]
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
         return TEMPERATURE * size if size > 1e-6 else 1.0
 

@@ -4,8 +4,6 @@ The penalty is a pair, for the coupled inputs and for the coupled outputs; split
 alone. The multiplier is kept as it is when $\rho$ changes (it is not the scaled one).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -24,10 +22,10 @@ class Penalty(NamedTuple):
     outputs: float
 
     @classmethod
-    def both(cls, rho: float) -> Penalty:
+    def both(cls, rho: float) -> "Penalty":
         return cls(rho, rho)
 
-    def times(self, inputs: float, outputs: float | None = None) -> Penalty:
+    def times(self, inputs: float, outputs: float | None = None) -> "Penalty":
         """The pair multiplied by one factor, or by one for each part."""
         return Penalty(self.inputs * inputs, self.outputs * (inputs if outputs is None else outputs))
 
@@ -39,8 +37,7 @@ class Progress:
     rho: Penalty
     primal: tuple[float, float]
     dual: tuple[float, float]
-    settled: bool
-    """The run has converged, or repeats itself."""
+    settled: bool  #: The run has converged, or repeats itself.
     descends: Callable[[float], bool] = lambda sigma: True
     """Whether the descent test with this sigma holds (see `DescentTest`)."""
 
@@ -132,12 +129,9 @@ class ResidualBalancing(Fixed):
 
     def update(self, progress: Progress) -> Penalty:
         parts = zip(progress.primal, progress.dual, strict=True)
-        return progress.rho.times(
-            *(
-                self.factor if primal > self.ratio * dual else 1 / self.factor if dual > self.ratio * primal else 1.0
-                for primal, dual in parts
-            )
-        )
+        more, less, ratio = self.factor, 1 / self.factor, self.ratio
+        factors = (more if p > ratio * d else less if d > ratio * p else 1.0 for p, d in parts)
+        return progress.rho.times(*factors)
 
 
 class DescentTest(Fixed):

@@ -14,7 +14,6 @@ $\ell_1$ distance from $w$.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -25,26 +24,18 @@ from ..errors import ProblemError
 class Mode:
     """One way to use a network, open to some blocks: arrays have one row for each block that has it."""
 
-    block: np.ndarray
-    """(b,) which blocks."""
-    row: np.ndarray
-    """(b,) the row of the predictor that the block's point enters."""
+    block: np.ndarray  #: (b,) which blocks.
+    row: np.ndarray  #: (b,) the row of the predictor that the block's point enters.
     lower: np.ndarray
     upper: np.ndarray
-    base: np.ndarray
-    """(b, p) the box of the network's input, and the point from which use is counted."""
+    base: np.ndarray  #: (b, p) the box of the network's input, and the point from which use is counted.
     up: np.ndarray
-    down: np.ndarray
-    """(p, m) use of each resource by one unit above and below the base point."""
-    fixed: np.ndarray
-    """(b, m) use by the mode itself."""
-    per_value: np.ndarray
-    """(m,) use by one unit of value."""
+    down: np.ndarray  #: (p, m) use of each resource by one unit above and below the base point.
+    fixed: np.ndarray  #: (b, m) use by the mode itself.
+    per_value: np.ndarray  #: (m,) use by one unit of value.
     predictor: int = 0
-    worth: float = 1.0
-    """What one unit of the network's output, or class 1, is worth."""
-    cap: float = np.inf
-    """The largest output that counts."""
+    worth: float = 1.0  #: What one unit of the network's output, or class 1, is worth.
+    cap: float = np.inf  #: The largest output that counts.
 
 
 class Blocks:
@@ -76,11 +67,12 @@ class Blocks:
         if len(self.resources) != m:
             raise ProblemError(f"{len(self.resources)} names for {m} resources: pass one for each.")
         self.mode = np.repeat(np.arange(len(self.modes)), [len(mode.block) for mode in self.modes])
-        self.block, self.row = (np.concatenate([getattr(t, k) for t in self.modes]) for k in ("block", "row"))
-        self.lower, self.upper, self.base, self.fixed = (
-            np.concatenate([np.asarray(getattr(t, k), dtype=float) for t in self.modes])
-            for k in ("lower", "upper", "base", "fixed")
+        self.block, self.row, self.lower, self.upper, self.base, self.fixed = (
+            np.concatenate([getattr(mode, name) for mode in self.modes])
+            for name in ("block", "row", "lower", "upper", "base", "fixed")
         )
+        self.predictor = self.spread("predictor").astype(int)
+        self.cap, self.worth = self.spread("cap"), self.spread("worth")
         self.n = int(self.block.max()) + 1
         missing = np.setdiff1d(np.arange(self.n), self.block)
         if missing.size:
@@ -123,18 +115,6 @@ class Blocks:
     def spread(self, name: str) -> np.ndarray:
         """A field of the modes, such as ``"up"``, repeated for each row of the table."""
         return np.stack([np.asarray(getattr(mode, name), dtype=float) for mode in self.modes])[self.mode]
-
-    @cached_property
-    def predictor(self) -> np.ndarray:
-        return self.spread("predictor").astype(int)
-
-    @cached_property
-    def cap(self) -> np.ndarray:
-        return self.spread("cap")
-
-    @cached_property
-    def worth(self) -> np.ndarray:
-        return self.spread("worth")
 
     def rates(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What one unit above and below the base point costs at these prices: two arrays like the boxes."""

@@ -63,9 +63,8 @@ def find_onoff(s: MILP, candidates: np.ndarray, own_rows: np.ndarray) -> list[On
             sides = zip(members, s.row_lower[mine], s.row_upper[mine], strict=True)
             shaped = [_on_off_rows(s, m, v, b, zero, lower, upper) for m, lower, upper in sides]
             if all(shape is not None for shape in shaped):
-                found.append(
-                    OnOff(int(v), b, tuple(row for shape in shaped for row in shape or ()), tuple(mine.tolist()))
-                )
+                replacing = tuple(row for shape in shaped for row in shape or ())
+                found.append(OnOff(int(v), b, replacing, tuple(mine.tolist())))
                 taken.update(mine)
                 break
     return found

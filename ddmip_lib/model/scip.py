@@ -86,10 +86,6 @@ def read_model(model: Model) -> MILP:
     variables = model.getVars()
     position = {v.ptr(): i for i, v in enumerate(variables)}
     names = {v.name: i for i, v in enumerate(variables)}
-    lower = _finite_or_inf([v.getLbOriginal() for v in variables], infinity)
-    upper = _finite_or_inf([v.getUbOriginal() for v in variables], infinity)
-    integer = np.array([v.isIntegral() for v in variables], dtype=bool)
-
     row_names: list[str] = []
     sides: list[tuple[float, float]] = []
     entries: tuple[list[int], list[int], list[float]] = ([], [], [])
@@ -114,17 +110,15 @@ def read_model(model: Model) -> MILP:
         sign=1.0 if model.getObjectiveSense() == "minimize" else -1.0,
         cost=np.array([v.getObj() for v in variables], dtype=float),
         offset=float(model.getObjoffset()),
-        lower=lower,
-        upper=upper,
-        integer=integer,
-        names=[v.name for v in variables],
-        position=position,
+        lower=_finite_or_inf([v.getLbOriginal() for v in variables], infinity),
+        upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
+        integer=np.array([v.isIntegral() for v in variables], dtype=bool),
+        names=[v.name for v in variables], position=position,
         rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
         row_lower=_finite_or_inf([s[0] for s in sides], infinity),
         row_upper=_finite_or_inf([s[1] for s in sides], infinity),
-        row_names=row_names,
-        others=tuple(others),
-    )
+        row_names=row_names, others=tuple(others),
+    )  # fmt: skip
 
 
 def copy_model(model: Model, seed: int = 0) -> Model:

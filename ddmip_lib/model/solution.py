@@ -8,16 +8,8 @@ import numpy as np
 
 from .verification import Verification
 
-STATUSES = (
-    "optimal",
-    "converged",
-    "cycle",
-    "iteration_limit",
-    "time_limit",
-    "stopped",
-    "infeasible",
-    "no_solution_found",
-)
+STATUSES = ("optimal", "converged", "cycle", "iteration_limit", "time_limit", "stopped", "infeasible",
+            "no_solution_found")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,24 +17,17 @@ class Iteration:
     """One outer iteration of Algorithm 1."""
 
     k: int
-    objective: float
-    """Verified objective of $x^k$ (NaN where $x^k$ is infeasible for the true problem)."""
+    objective: float  #: Verified objective of $x^k$ (NaN where $x^k$ is infeasible for the true problem).
     incumbent: float
-    primal_residual: float
-    r"""$\lVert u^k - x^k \rVert_\infty$"""
-    dual_residual: float
-    r"""$\rho \lVert u^k - u^{k-1} \rVert_\infty$"""
+    primal_residual: float  #: $\lVert u^k - x^k \rVert_\infty$
+    dual_residual: float  #: $\rho \lVert u^k - u^{k-1} \rVert_\infty$
     rho: float
-    rho_outputs: float
-    """The penalty of coupled outputs (NaN where there are none)."""
-    lagrangian: float
-    r"""$L_\rho(x^k, u^k, \lambda^k)$, of the problem written as a minimisation. It is not a bound."""
+    rho_outputs: float  #: The penalty of coupled outputs (NaN where there are none).
+    lagrangian: float  #: $L_\rho(x^k, u^k, \lambda^k)$, of the problem written as a minimisation. It is not a bound.
     seconds_mip: float
-    seconds_solver: float
-    """Of these, seconds inside SCIP or PIQP."""
+    seconds_solver: float  #: Of these, seconds inside SCIP or PIQP.
     seconds_nn: float
-    seconds: float
-    """Seconds since `solve` was called."""
+    seconds: float  #: Seconds since `solve` was called.
 
 
 class History:
@@ -79,8 +64,27 @@ class History:
         )
 
 
+def shown(value: float | None) -> str:
+    """A number that may be missing, for a summary."""
+    return "none" if value is None else f"{value:.6g}"
+
+
+class Bounded:
+    """What has an objective and a bound has a gap."""
+
+    objective: float | None
+    bound: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """|objective - bound| / max(1, |objective|), or None where either is missing."""
+        if self.objective is None or self.bound is None:
+            return None
+        return abs(self.objective - self.bound) / max(1.0, abs(self.objective))
+
+
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Bounded):
     """Result of a solver, the same for all of them.
 
     `objective` and `bound` are in the sense of the user's model; `objective` was recomputed by the true
@@ -113,22 +117,12 @@ class Solution:
         """Whether there is a verified point."""
         return self.objective is not None
 
-    @property
-    def gap(self) -> float | None:
-        """|objective - bound| / max(1, |objective|), or None where either is missing."""
-        if self.objective is None or self.bound is None:
-            return None
-        return abs(self.objective - self.bound) / max(1.0, abs(self.objective))
-
     def __repr__(self) -> str:
-        def number(value: float | None) -> str:
-            return "none" if value is None else f"{value:.6g}"
-
         lines = [
             f"Solution by {self.method}",
             f"  status      {self.status}",
-            f"  objective   {number(self.objective)}" + ("  (verified by the true network)" if self.found else ""),
-            f"  bound       {number(self.bound)}",
+            f"  objective   {shown(self.objective)}" + ("  (verified by the true network)" if self.found else ""),
+            f"  bound       {shown(self.bound)}",
             f"  seconds     {self.seconds:.2f}",
         ]
         if len(self.history):

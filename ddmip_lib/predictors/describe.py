@@ -5,11 +5,9 @@ from torch import nn
 from .architectures import AttentionNet, Conv1dNet, LSTMNet, ResNet
 
 NAMES: dict[type, str] = {
-    Conv1dNet: "1-D convolutional network",
-    ResNet: "residual network",
-    LSTMNet: "LSTM",
+    Conv1dNet: "1-D convolutional network", ResNet: "residual network", LSTMNet: "LSTM",
     AttentionNet: "attention network",
-}
+}  # fmt: skip
 
 
 def linear_layers(net: nn.Module) -> list[nn.Linear] | None:

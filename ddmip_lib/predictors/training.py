@@ -17,10 +17,8 @@ from ..data import Dataset
 from . import cache as disk
 from .architectures import seeded
 
-FORMAT = 1
-"""Part of every cache key: raise it when what is stored under a key changes."""
-VALIDATION_SHARE = 0.1
-"""Share of the training rows that decides an early stop; the test rows never do."""
+FORMAT = 1  # part of every cache key: raise it when what is stored under a key changes
+VALIDATION_SHARE = 0.1  # share of the training rows that decides an early stop; the test rows never do
 
 
 @contextmanager
@@ -94,18 +92,10 @@ def _score(net: nn.Module, x: Tensor, y: Tensor, task: str) -> float:
 
 
 def train(
-    net: nn.Module,
-    data: Dataset,
-    seed: int = 0,
-    epochs: int = 60,
-    learning_rate: float = 1e-3,
-    weight_decay: float = 1e-4,
-    batch_size: int = 64,
-    test_share: float = 0.2,
-    patience: int | None = None,
-    progress: bool = False,
-    cache: bool = True,
-) -> nn.Module:
+    net: nn.Module, data: Dataset, seed: int = 0, epochs: int = 60, learning_rate: float = 1e-3,
+    weight_decay: float = 1e-4, batch_size: int = 64, test_share: float = 0.2, patience: int | None = None,
+    progress: bool = False, cache: bool = True,
+) -> nn.Module:  # fmt: skip
     r"""A trained copy of `net`: Adam in float32 on one thread, then cast to float64, evaluation mode, frozen.
 
     Minimises the mean of :math:`\log(1 + e^f) - y f` (classification, `f` the logit) or :math:`(f - y)^2`
@@ -135,16 +125,15 @@ def train(
              data.task, data.features, data.labels, mean, std]  # fmt: skip
     key = disk.key_of(trained, parts) if cache else None
     entry = disk.load(key) if key else None
+    cached = entry is not None
     if entry is None:
         entry = _train(trained, data, mean, std, recipe, progress)
         if key:
             disk.store(key, entry)
-        report = {**entry["report"], "cached": False}
     else:
         trained.load_state_dict(entry["state"])
-        report = {**entry["report"], "cached": True}
     trained.double().requires_grad_(False).eval()
-    trained.__dict__.update(mean=mean, std=std, report=report)
+    trained.__dict__.update(mean=mean, std=std, report={**entry["report"], "cached": cached})
     return trained
 
 

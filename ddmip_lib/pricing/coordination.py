@@ -16,10 +16,8 @@ from ..model.solver import begin
 from .market import Market, Round, blocks_of
 from .search import Search
 
-SHARE = 0.5
-"""Of the time, what is kept for choosing."""
-POSITIVE = 1e-6
-"""Reduced profit, relative to the largest value, from which on an option counts as one that was missing."""
+SHARE = 0.5  # of the time, what is kept for choosing
+POSITIVE = 1e-6  # reduced profit, relative to the largest value, from which on an option counts as one that was missing
 
 
 @dataclass(frozen=True)
@@ -34,14 +32,12 @@ class PriceCoordination:
     Every choice is verified by the true networks.
 
     ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by, but no bound, since
-    options may be missing (`certify` proves one); ``details["prices"]`` are its prices, ``details["pool"]`` all
-    options.
+    options may be missing (`certify` proves one); ``details["prices"]`` are its prices, ``details["pool"]`` the pool.
 
     Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start, `max_rounds`,
     `smoothing` (weight of the earlier prices in the new ones, as long as they help), `idle_rounds` in a row without a
     new option that end the search, `choices` that SCIP makes at most (half of the time is theirs), `gap` and `nodes`
-    at which it stops, `device` and `dtype` of the
-    networks inside the NN block (options are valued on the CPU in double precision all the same).
+    at which it stops, `device` and `dtype` of the networks inside the NN block (values come from the CPU in double).
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -108,12 +104,10 @@ class PriceCoordination:
     ) -> Market:
         """The market before the first round; `round` and `Market.choose` continue from there."""
         begun = begin(problem, time_limit, seed, visit)
-        blocks = blocks_of(problem, "price coordination")
-        return Market.empty(blocks, begun.incumbent(), begun.deadline, seed)
+        return Market.empty(blocks_of(problem, "price coordination"), begun.incumbent(), begun.deadline, seed)
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:
-        """Options at the prices seen (or at others), the linear program with them, new prices, and a choice by
-        rounding."""
+        """Options at the prices seen (or at others), the linear program with them, new prices, a choice by rounding."""
         clock, before = [time.perf_counter()], market.lp
         market.seen = market.seen if seen is None else seen
         search = Search(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
@@ -137,17 +131,12 @@ class PriceCoordination:
         clock.append(time.perf_counter())
         market.rounds.prices.append(market.lp.prices)
         latest = Round(
-            k=len(market.rounds) + 1,
-            lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
+            k=len(market.rounds) + 1, lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
             incumbent=np.nan if market.incumbent.objective is None else market.incumbent.objective,
-            options=len(market.pool),
-            new=new,
-            smoothing=smoothing,
-            seconds_nn=clock[1] - clock[0],
-            seconds_lp=clock[2] - clock[1],
-            seconds_mip=clock[3] - clock[2],
+            options=len(market.pool), new=new, smoothing=smoothing,
+            seconds_nn=clock[1] - clock[0], seconds_lp=clock[2] - clock[1], seconds_mip=clock[3] - clock[2],
             seconds=clock[3] - market.incumbent.began,
-        )
+        )  # fmt: skip
         market.rounds.append(latest)
 
     def _solution(self, market: Market, status: str) -> Solution:

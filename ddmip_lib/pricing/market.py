@@ -1,7 +1,5 @@
 """The state of price coordination between two rounds, and how a choice becomes a verified point of the model."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -18,8 +16,7 @@ from .pool import Pool, Prices
 WORTH, ALMOST = 0.02, 0.1
 """By how much, in units of the largest value, an option may miss its price and be chosen: first little, then more."""
 
-SMALL = 200
-"""Options of a pool from which SCIP chooses among all that could be part of a better choice."""
+SMALL = 200  # options of a pool from which SCIP chooses among all that could be part of a better choice
 
 
 @dataclass(frozen=True)
@@ -27,20 +24,15 @@ class Round:
     """One round of price coordination."""
 
     k: int
-    lp_value: float
-    """Optimum of the linear program over the pool. It is not a bound: the pool may lack options."""
+    lp_value: float  #: Optimum of the linear program over the pool. It is not a bound: the pool may lack options.
     incumbent: float
-    options: int
-    """Options in the pool."""
-    new: int
-    """Options of this round whose reduced profit was positive."""
-    smoothing: float
-    """Weight of the earlier prices in those that the networks see next."""
+    options: int  #: Options in the pool.
+    new: int  #: Options of this round whose reduced profit was positive.
+    smoothing: float  #: Weight of the earlier prices in those that the networks see next.
     seconds_nn: float
     seconds_lp: float
     seconds_mip: float
-    seconds: float
-    """Seconds since `solve` was called."""
+    seconds: float  #: Seconds since `solve` was called.
 
 
 class Rounds(History):
@@ -55,9 +47,10 @@ class Rounds(History):
     def __repr__(self) -> str:
         if not len(self):
             return "Rounds: none"
-        last = self[-1]
-        linear = f"linear program {last.lp_value:.6g}, {last.options} options"
-        return f"Rounds: {len(self)}, incumbent {last.incumbent:.6g}, {linear}"
+        k, last = len(self), self[-1]
+        return (
+            f"Rounds: {k}, incumbent {last.incumbent:.6g}, linear program {last.lp_value:.6g}, {last.options} options"
+        )
 
 
 @dataclass
@@ -67,22 +60,18 @@ class Market:
     blocks: Blocks
     incumbent: Incumbent
     pool: Pool
-    seen: np.ndarray
-    """The prices that the networks see."""
+    seen: np.ndarray  #: The prices that the networks see.
     draw: np.random.Generator
     deadline: float
     networks: dict[tuple[int, int], Any] = field(default_factory=dict)
     lp: Prices | None = None
-    chosen: np.ndarray | None = None
-    """The best choice so far: numbers of options in the pool."""
+    chosen: np.ndarray | None = None  #: The best choice so far: numbers of options in the pool.
     rounds: Rounds = field(default_factory=Rounds)
-    idle: int = 0
-    """Rounds in a row that found no option of positive reduced profit."""
+    idle: int = 0  #: Rounds in a row that found no option of positive reduced profit.
 
     @classmethod
-    def empty(cls, blocks: Blocks, incumbent: Incumbent, deadline: float, seed: int) -> Market:
-        """Before the first round: no option, and prices at which all capacities together cost half of what all blocks
-        could earn."""
+    def empty(cls, blocks: Blocks, incumbent: Incumbent, deadline: float, seed: int) -> "Market":
+        """Before the first round: no option; prices at which all capacities cost half of what all blocks could earn."""
         size = np.maximum(np.abs(blocks.capacities), 1e-9)
         first = 0.5 * blocks.n * float(blocks.worth.max()) / (len(size) * size)
         return cls(blocks, incumbent, Pool(blocks), first, np.random.default_rng(seed), deadline)

@@ -8,8 +8,6 @@ of slope by cost until the class is reached, or until a unit of output costs mor
 Each step is one pass forward and one back through the network; $\Delta$ shrinks from step to step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,8 +18,7 @@ from torch import Tensor
 from ..model.blocks import Blocks
 from ..model.gradients import vjp
 
-MARGIN = 1e-6
-"""Logit that a point of class 1 keeps from zero in double precision."""
+MARGIN = 1e-6  # logit that a point of class 1 keeps from zero in double precision
 
 Network = Callable[[Tensor], Tensor]
 
@@ -42,7 +39,7 @@ class Task(NamedTuple):
     @classmethod
     def of(
         cls, blocks: Blocks, at: np.ndarray, up: np.ndarray, down: np.ndarray, gain: np.ndarray, margin: float = MARGIN
-    ) -> Task:
+    ) -> "Task":
         """The task of rows `at` of the blocks' table."""
         parts = (blocks.lower[at], blocks.upper[at], blocks.base[at], up, down, gain, blocks.cap[at])
         lower, upper, base, up_, down_, gain_, cap = map(torch.from_numpy, parts)
@@ -81,8 +78,7 @@ def linear_step(task: Task, u: Tensor, output: Tensor, slope: Tensor, radius: Te
     need = task.target - output - (slope * (cheapest - u)).sum(dim=1)
     rises = slope > 0
     room = torch.where(rises, high - cheapest, cheapest - low)
-    price = torch.where(rises, task.up, task.down)
-    price = price.clamp(min=1e-12)
+    price = torch.where(rises, task.up, task.down).clamp(min=1e-12)
     ratio = slope.abs() / price
     worth_it = ratio * task.gain.unsqueeze(1) > 1.0
     yields = torch.where(worth_it, slope.abs() * room, 0.0)

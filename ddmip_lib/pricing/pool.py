@@ -18,8 +18,7 @@ from scipy.optimize import linprog
 from ..model.blocks import Blocks
 from ..model.scip import matrix_of, set_time_limit, solution_values
 
-LACKING = 1e-9
-"""So much of a resource may be missing for lack of digits."""
+LACKING = 1e-9  # so much of a resource may be missing for lack of digits
 
 
 @dataclass(frozen=True)
@@ -127,15 +126,9 @@ class Pool:
         return None if short or (free.any() and not self.blocks.optional) else np.array(chosen, dtype=int)
 
     def select(
-        self,
-        among: np.ndarray,
-        start: np.ndarray | None,
-        gap: float,
-        nodes: int,
-        seconds: float,
-        seed: int = 0,
+        self, among: np.ndarray, start: np.ndarray | None, gap: float, nodes: int, seconds: float, seed: int = 0,
         emphasis: str = "default",
-    ) -> np.ndarray | None:
+    ) -> np.ndarray | None:  # fmt: skip
         """The best choice among some options by SCIP, to a relative gap or so many nodes (-1: to the end); None where
         there is none. `emphasis` is ``"feasibility"``, ``"no cuts"`` or SCIP's default."""
         model = Model("selection")
@@ -162,12 +155,9 @@ class Pool:
             model.addCons(quicksum(float(self.use[among[o], r]) * delta[o] for o in users) <= float(capacity))
         if start is not None:
             sol = model.createSol()
-            mine = np.isin(among, start)
-            for o in np.flatnonzero(mine):
+            for o in np.flatnonzero(np.isin(among, start)):
                 model.setSolVal(sol, delta[o], 1.0)
             model.addSol(sol)
         set_time_limit(model, seconds - (time.perf_counter() - began))
         model.optimize()
-        if not model.getNSols():
-            return None
-        return among[solution_values(model, delta) > 0.5]
+        return among[solution_values(model, delta) > 0.5] if model.getNSols() else None

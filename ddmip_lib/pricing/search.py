@@ -11,8 +11,7 @@ from ..model.predictor import Predictor
 from .market import Market
 from .oracle import MARGIN, Task, follow, pull_back
 
-SINGLE_MARGIN = 1e-4
-"""Logit that a point of class 1 keeps from zero where the networks compute in less than double precision."""
+SINGLE_MARGIN = 1e-4  # logit kept from zero by points of class 1 where networks compute in less than double precision
 
 
 class Found(NamedTuple):
@@ -61,8 +60,7 @@ class Search:
         return Found(*map(np.concatenate, zip(found, *more, strict=True)))
 
     def _task(self, market: Market, at: np.ndarray, predictor: Predictor) -> tuple[Task, Tensor]:
-        """Costs and starts: the base point and the best option known, at the prices seen; the others at random, with
-        prices of their own."""
+        """Costs and starts: base point and best option known, at the prices seen; others, and their prices, random."""
         blocks, draw, each = market.blocks, market.draw, len(at) // self.starts
         up, down = (rate[at] for rate in blocks.rates(market.seen))
         floor = 1e-3 * max(float(up.max()), float(down.max()), 1e-9)  # nothing is free: capacities are finite

@@ -17,10 +17,8 @@ class SiteCare(NeuralMIP):
     """A problem of `site_care` together with its instance, for methods that look at one site at a time."""
 
     plot: Plot
-    edges: np.ndarray
-    """Ends of the light categories: low from `edges[0]` to `edges[1]`, and so on."""
-    budgets: np.ndarray
-    """Budgets of light, soil and sterilising, in the order of `usage`."""
+    edges: np.ndarray  #: Ends of the light categories: low from `edges[0]` to `edges[1]`, and so on.
+    budgets: np.ndarray  #: Budgets of light, soil and sterilising, in the order of `usage`.
     doses: bool
 
     def usage(self, site: int, x: np.ndarray) -> np.ndarray:
@@ -31,15 +29,10 @@ class SiteCare(NeuralMIP):
 
 
 def site_care(
-    grid: int = 6,
-    nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None,
-    seed: int = 42,
-    beta: float | None = None,
-    kappa: float | None = None,
-    light: float | None = None,
-    doses: bool = False,
+    grid: int = 6, nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None, seed: int = 42,
+    beta: float | None = None, kappa: float | None = None, light: float | None = None, doses: bool = False,
     data: Mapping[str, Dataset] | None = None,
-) -> SiteCare:
+) -> SiteCare:  # fmt: skip
     r"""Tree Planting in which six of the seven inputs of each site are free, one of them continuous: the rows of
     `tree_planting` on $p$, $s$, $s'$ with $s_{ik} = \max(0, f_k(\ell_i, q_i, w_i, m_i, z_i))$ and
 

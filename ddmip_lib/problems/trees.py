@@ -1,7 +1,5 @@
 """Tree Planting: which species to plant where, and which soils to sterilise, for the most surviving trees."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -17,12 +15,9 @@ from ..model.problem import NeuralMIP
 
 
 def tree_planting(
-    grid: int = 6,
-    nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None,
-    seed: int = 42,
-    beta: int | None = None,
-    data: Mapping[str, Dataset] | None = None,
-) -> NeuralMIP:
+    grid: int = 6, nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None, seed: int = 42,
+    beta: int | None = None, data: Mapping[str, Dataset] | None = None,
+) -> NeuralMIP:  # fmt: skip
     r"""Maximise the expected number of surviving trees on `grid` x `grid` sites, one tree at each:
 
     $$\max \sum_{ik} s'_{ik} \quad\text{s.t.}\quad \sum_i s'_{ik} \ge \gamma_k,\quad s'_{ik} \le p_{ik},\quad
@@ -71,6 +66,20 @@ def tree_planting(
     return problem
 
 
+class Plot(NamedTuple):
+    r"""A drawn plot: $\beta$, $c$, $\gamma$, and the untreated features of each site in the order of `load_trees`."""
+
+    beta: int
+    cost: np.ndarray
+    gamma: np.ndarray
+    sites: np.ndarray
+
+    @property
+    def budget(self) -> float:
+        """The planting budget B: a fifth more than the median species everywhere would cost."""
+        return 1.2 * len(self.sites) * float(np.median(self.cost))
+
+
 class Way(NamedTuple):
     """One treatment of some sites: their number, box and base point, and what it takes of the treatments' budgets."""
 
@@ -92,26 +101,11 @@ def planting_blocks(
         per_value[1 + len(names) + k] = -1.0
         fixed = np.hstack([np.full((b, 1), plot.cost[k]), way.fixed, np.zeros((b, kinds))])
         rate = np.hstack([np.zeros((7, 1)), way.rate, np.zeros((7, kinds))])
-        modes.append(
-            Mode(way.site, way.site, way.lower, way.upper, way.base, rate, rate, fixed, per_value, predictor=k, cap=1.0)
-        )
+        box = way.lower, way.upper, way.base
+        modes.append(Mode(way.site, way.site, *box, rate, rate, fixed, per_value, predictor=k, cap=1.0))
     capacities = np.concatenate([[plot.budget], budgets, -plot.gamma])
     targets = [f"target {k}" for k in range(kinds)]
     return Blocks(modes, capacities, optional=False, resources=["planting", *names, *targets])
-
-
-class Plot(NamedTuple):
-    r"""A drawn plot: $\beta$, $c$, $\gamma$, and the untreated features of each site in the order of `load_trees`."""
-
-    beta: int
-    cost: np.ndarray
-    gamma: np.ndarray
-    sites: np.ndarray
-
-    @property
-    def budget(self) -> float:
-        """The planting budget B: a fifth more than the median species everywhere would cost."""
-        return 1.2 * len(self.sites) * float(np.median(self.cost))
 
 
 def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomState) -> Plot:

@@ -21,8 +21,7 @@ def water_potability(
 
     The samples $w$ are drawn from the rows labelled 0 by `seed` (with `repeat`, with replacement); `budget` is
     $\gamma$, shared by all samples, for each feature and direction. `net` maps nine standardised features to one
-    logit; where it carries `mean` and `std` (every network from `train` and `load_npz` does) these standardise the
-    data.
+    logit; its `mean` and `std`, where it has them (networks from `train` and `load_npz` do), standardise the data.
 
     >>> from ddmip_lib.predictors import mlp
     >>> water_potability(n=3, net=mlp(2, 16, 9))
