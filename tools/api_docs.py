@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ddmip_book.chapters import Contents, Page
+
+from tools.contents import Contents, Page
 
 ROOT = Path(__file__).resolve().parent.parent
 API_PAGE = "book/api"

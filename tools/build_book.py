@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 
 import nbformat
-from ddmip_book.chapters import ContentsError
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 
 from tools import html_page, notebooks, redirects
+from tools.contents import ContentsError
 
 HTML = notebooks.BUILD / "html"
 CACHE = notebooks.BUILD / ".jupyter_cache"

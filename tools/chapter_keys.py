@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ddmip_book.chapters import Contents
+
+from tools.contents import Contents
 
 LINK = re.compile(
     r"\[(?P<words>[^\[\]\n]*)\]"
@@ -25,7 +26,7 @@ LINKING = ("book/*.ipynb", "book/*.md", "README.md", "CONTRIBUTING.md")
 """Files whose links lead to chapters."""
 SPOKEN = (*LINKING, "book/*.yml", "course/**/*.md", "course/**/*.yml", "ddmip_lib/**/*.py", "book/ddmip_book/**/*.py")
 """Files whose sentences may speak of chapters."""
-WITH_EXAMPLES = {"book/ddmip_book/chapters.py"}
+WITH_EXAMPLES = {"tools/contents.py"}
 """Its doctests show what a number looks like."""
 
 

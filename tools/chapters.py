@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 import yaml
-from ddmip_book.chapters import Contents, ContentsError, listed, name_of
 
 from tools.chapter_keys import LINKING, files, fresh, problems
+from tools.contents import Contents, ContentsError, listed, name_of
 from tools.notebooks import ROOT
 from tools.redirects import FILE, RedirectError, former, targets
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import nbformat
 import yaml
-from ddmip_book.chapters import name_of
 
 from tools import notebooks
+from tools.contents import name_of
 from tools.course_pages import chapters, inline, markdown, page, write
 
 COURSE = notebooks.ROOT / "course"

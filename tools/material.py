@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ddmip_book.chapters import ContentsError, Page
-
 from tools import notebooks
+from tools.contents import ContentsError, Page
 
 BOOK = notebooks.ROOT / "book"
 STATEMENT = re.compile(

@@ -22,10 +22,10 @@ from typing import Any
 import nbformat
 import papermill
 import yaml
-from ddmip_book.chapters import Contents, ContentsError, name_of
 from ddmip_book.headline import METADATA_KEY
 
 from ddmip_lib.data import load_trees, load_water
+from tools.contents import Contents, ContentsError, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "_build"

@@ -11,9 +11,9 @@ from collections import Counter
 from functools import cache
 
 import nbformat
-from ddmip_book.chapters import name_of
 from pybtex.database import parse_file
 
+from tools.contents import name_of
 from tools.notebooks import ROOT, chapters, contents
 
 FENCE = re.compile(r"^(`{3,}|:{3,})\{([\w:-]+)\} *(.*)$")

@@ -11,9 +11,9 @@ import os
 from pathlib import Path, PurePosixPath
 
 import yaml
-from ddmip_book.chapters import Contents
 
 from tools import html_page
+from tools.contents import Contents
 
 FILE = Path("book", "redirects.yml")
 

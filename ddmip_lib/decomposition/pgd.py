@@ -1,9 +1,7 @@
 """The NN block by projected gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -62,7 +60,7 @@ class PGD(NNBlock):
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate={self.learning_rate} must be positive.")
 
-    def fresh(self) -> PGD:
+    def fresh(self) -> Self:
         return replace(self)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:

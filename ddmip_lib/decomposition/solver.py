@@ -1,13 +1,11 @@
 """Algorithm 1 of the paper: MIP block, NN block, multiplier, penalty, in this order."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -92,7 +90,7 @@ class DualDecomposition:
         check_place(self.device, self.dtype)
 
     @classmethod
-    def paper(cls, nn_block: str = "pgd") -> DualDecomposition:
+    def paper(cls, nn_block: str = "pgd") -> Self:
         """The paper's settings: rho = 10 fixed, primal test alone, 50 iterations; in the NN block 25 steps of a fresh
         Adam ("pgd"), a damped Newton barrier ("barrier"), or what the paper's set-up calls the barrier variant,
         L-BFGS-B ("lbfgsb"). Its time limit of 300 s is an argument of `solve`."""

@@ -1,9 +1,8 @@
 """The state of Algorithm 1 between two iterations, and how a callback records it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import torch
@@ -95,7 +94,7 @@ class Run:
                 g += float(split.hinge_terms(split.rows(point, torch.from_numpy(y))).sum())
         return float(split.cost @ self.x) + g
 
-    def descends_from(self, before: Run, sigma: float) -> bool:
+    def descends_from(self, before: Self, sigma: float) -> bool:
         """The two inequalities of `DescentTest`, up to rounding; true before there is anything to compare."""
         if before.k == 0:
             return True

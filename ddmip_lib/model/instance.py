@@ -1,10 +1,9 @@
 """A `NeuralMIP` read into arrays and maps at the moment of solving: what all solvers work on."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -49,7 +48,7 @@ class Instance:
         self._asked: list[np.ndarray] = []
         self._said: list[np.ndarray] = []
 
-    def elsewhere(self, device: torch.device) -> Instance:
+    def elsewhere(self, device: torch.device) -> Self:
         """The same with the networks on another device, in double precision; all else is shared."""
         other = copy.copy(self)
         placed = [place(p.net, device, torch.float64, torch.zeros(p.inputs.shape).double()) for p in self.predictors]

@@ -1,10 +1,8 @@
 """Checking a point against the true network and every row, bound and integrality, in float64."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pyscipopt import Model
@@ -38,7 +36,7 @@ class Verification:
         return violation <= self.tolerance and self.wrong_classes == 0 and not self.other_violations
 
     @classmethod
-    def impossible(cls, why: str, tolerance: float) -> Verification:
+    def impossible(cls, why: str, tolerance: float) -> Self:
         """A point at which the network has no value to compare with."""
         return cls(float("nan"), 0.0, 0.0, 0.0, float("inf"), 0, None, (), why, tolerance)
 

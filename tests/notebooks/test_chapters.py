@@ -7,9 +7,9 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from ddmip_book.chapters import name_of
 
 from tools import notebooks
+from tools.contents import name_of
 from tools.headline_rules import violations
 
 CHAPTERS = notebooks.longest_first(notebooks.chapters())

@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from ddmip_book.chapters import name_of
 
+from tools.contents import name_of
 from tools.notebooks import ROOT, contents
 
 CONTENTS = contents()

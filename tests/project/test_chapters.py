@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from ddmip_book.chapters import Contents
 
 from tools import chapters, redirects
 from tools.chapter_keys import fresh, keys, problems
+from tools.contents import Contents
 from tools.html_page import redirect
 from tools.notebooks import ROOT, contents
 

@@ -21,7 +21,6 @@ LAYERS = (  # a part imports parts of the rows above its own, and of its own row
     ("ddmip_lib/__init__", "ddmip_lib/plots"),
     (
         "ddmip_book/__init__",
-        "ddmip_book/chapters",
         "ddmip_book/headline",
         "ddmip_book/examples",
         "ddmip_book/experiments",

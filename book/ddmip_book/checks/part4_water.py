@@ -1,7 +1,5 @@
 """Self-checks of Part IV, from the setting to E3."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -22,15 +20,7 @@ from torch import nn
 
 from ..examples.pgd import adam_path
 from .core import Check, agrees, calls, to_the_digit
-from .part4_ledger import _outputs
-
-
-def _linear(weight: Any, bias: Any) -> nn.Linear:
-    weight, bias = torch.as_tensor(weight, dtype=torch.float64), torch.as_tensor(bias, dtype=torch.float64)
-    layer = nn.Linear(weight.shape[1], weight.shape[0]).double().requires_grad_(False)
-    layer.weight.copy_(weight)
-    layer.bias.copy_(bias)
-    return layer.eval()
+from .part4_ledger import _linear, _outputs
 
 
 @cache

@@ -56,13 +56,7 @@ class Tiny:
         return self.points[np.flatnonzero(values <= values.min() + 1e-12)[0]]
 
     def run(
-        self,
-        rho: float | RhoRule,
-        steps: int,
-        u: Any = 0.0,
-        lam: Any = 0.0,
-        order: str = "xu",
-        bound: float = np.inf,
+        self, rho: float | RhoRule, steps: int, u: Any = 0.0, lam: Any = 0.0, order: str = "xu", bound: float = np.inf
     ) -> Path:
         r"""Algorithm 1 from $(u, \lambda)$; ``order="ux"`` swaps the two blocks (its first $x$ is the nearest point).
 

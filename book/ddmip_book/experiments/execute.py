@@ -1,7 +1,5 @@
 """One function from a case to a row."""
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable
@@ -96,10 +94,7 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
         },
         point=_point(case, problem, solution),
         provenance=provenance(
-            [each.provenance for each in data.values()],
-            case.device,
-            workers,
-            method_hash(case.method, case.problem),
+            [each.provenance for each in data.values()], case.device, workers, method_hash(case.method, case.problem)
         ),
     )
 
@@ -181,11 +176,7 @@ def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]
     exact = solution.inputs[0] - samples(data, drawn, net)
     short = exact.astype(np.float32)
     kept = short if potable(net, samples(data, drawn, net) + short) == solution.objective else exact
-    return {
-        "rows": data.row_numbers[drawn].tolist(),
-        "adjustments": encode(kept),
-        "dtype": str(kept.dtype),
-    }
+    return {"rows": data.row_numbers[drawn].tolist(), "adjustments": encode(kept), "dtype": str(kept.dtype)}
 
 
 def potable(net: nn.Module, x: np.ndarray) -> int:

@@ -23,7 +23,6 @@ from typing import Any
 
 import yaml
 
-from ..chapters import Contents
 from .claims import CHECKS, VERDICTS, Finding
 from .grids import EXPERIMENTS
 from .results import Results, load
@@ -112,14 +111,19 @@ def _text(notebook: Path) -> str:
     return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
 
 
-def read_boxes(contents: Contents) -> dict[str, Box]:
+def numbered(book: Path) -> dict[str, Path]:
+    """The numbered notebooks of a book's folder, by the names behind their numbers."""
+    return {notebook.stem.partition("_")[2]: notebook for notebook in sorted(book.glob("[0-9]*_*.ipynb"))}
+
+
+def read_boxes(chapters: Mapping[str, Path]) -> dict[str, Box]:
     """The claim boxes of all chapters, by number in lower case."""
     boxes = {}
-    for page in contents.numbered:
-        for name, body in BOX.findall(_text(contents.notebook(page.name))):
+    for chapter, notebook in chapters.items():
+        for name, body in BOX.findall(_text(notebook)):
             said = dict(re.findall(r"\*\*(Verdict|Checked by)\*\*: (.+)", body))
             keys = re.findall(r"`(\w+)`", said["Checked by"])
-            boxes[name.lower()] = Box(page.name, said["Verdict"].rstrip(". "), keys)
+            boxes[name.lower()] = Box(chapter, said["Verdict"].rstrip(". "), keys)
     return boxes
 
 
@@ -135,21 +139,22 @@ class Ledger:
     """The asserted headline numbers by chapter."""
     findings: dict[str, Finding]
     """By claim."""
-    contents: Contents
+    chapters: Mapping[str, Path]
+    """The notebooks by name."""
 
     @classmethod
     def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
         """The ledger of the book in that folder, its checks computed on the stored rows."""
-        contents = Contents.read(book.parent)
+        chapters = numbered(book)
         claims = read_claims(book / "claims.yml")
         computed = {name: CHECKS[name](stored) for name in {c.check for c in claims if c.check}}
         statements = {
-            label: (title, page.name)
-            for page in contents.numbered
-            for title, label in STATEMENT.findall(_text(contents.notebook(page.name)))
+            label: (title, chapter)
+            for chapter, notebook in chapters.items()
+            for title, label in STATEMENT.findall(_text(notebook))
         }
         findings = {c.id: computed[c.check] for c in claims if c.check}
-        return cls(claims, read_boxes(contents), statements, rules, findings, contents)
+        return cls(claims, read_boxes(chapters), statements, rules, findings, chapters)
 
     @property
     def parts(self) -> list[str]:
@@ -226,8 +231,8 @@ class Ledger:
 
     def _link(self, chapter: str) -> str:
         """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
-        page = self.contents[chapter]
-        return f"[{page.label}]({self.contents.notebook(chapter).name})"
+        file = self.chapters[chapter].name
+        return f"[Chapter {int(file.partition('_')[0])}]({file})"
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:

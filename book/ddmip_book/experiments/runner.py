@@ -1,7 +1,5 @@
 """Running a grid of cases: resumable, with the time left, one row on disk for each finished case."""
 
-from __future__ import annotations
-
 import queue
 import statistics
 import threading
@@ -65,11 +63,7 @@ def run(
 
 
 def run_cases(
-    cases: Sequence[Case],
-    folder: Path | str,
-    workers: int = 1,
-    memory_limit: float = 8192.0,
-    progress: bool = True,
+    cases: Sequence[Case], folder: Path | str, workers: int = 1, memory_limit: float = 8192.0, progress: bool = True
 ) -> Results:
     """Run the cases of one experiment that have no row in `folder` yet, and return the rows of all.
 

@@ -342,7 +342,7 @@ class TestLedger:
 
     def test_a_box_without_an_entry_is_noticed(self, tmp_path: Path) -> None:
         ledger = book(tmp_path)
-        assert list(read_boxes(ledger.contents)) == ["1"]
+        assert list(read_boxes(ledger.chapters)) == ["1"]
         lost = replace(ledger, claims=[])
         assert lost.contradictions() == ["chapter x examines 1, which the ledger lacks"]
 

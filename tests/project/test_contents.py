@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ddmip_book.chapters import Contents, ContentsError
+
+from tools.contents import Contents, ContentsError
 
 TOC = """
 root: book/preface

@@ -3,7 +3,7 @@
 A chapter's file is numbered, ``book/04_split.ipynb``, so that folders list chapters in reading order; everywhere else
 it goes by its name, ``split``. Numbers are positions among the numbered parts of ``_toc.yml``, so a chapter that is
 put in, moved or taken out renumbers the others without a key having to change; `python -m tools.chapters` renames
-the files. Needs PyYAML, which comes with the extra ``book``.
+the files.
 """
 
 from __future__ import annotations
