@@ -13,13 +13,10 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from .data.tables import WATER_FEATURES
-from .model.problem import NeuralMIP
 from .model.solution import History, Solution
 
-__all__ = ["incumbent_times", "landscape", "plot_history", "plot_incumbents",
-           "plot_iterates", "plot_landscape", "plot_multipliers", "plot_objective", "plot_penalty", "plot_residuals",
-           "plot_treatment", "use_style"]  # fmt: skip
+__all__ = ["incumbent_times", "plot_history", "plot_incumbents", "plot_iterates", "plot_multipliers", "plot_objective",
+           "plot_penalty", "plot_residuals", "use_style"]  # fmt: skip
 
 
 BLUE, RED, GREEN, PINK, ORANGE, INK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#333333"
@@ -224,79 +221,4 @@ def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -
                         va="top", fontsize=9, color=INK, xytext=(0, -2), textcoords="offset points")  # fmt: skip
     ax.set(xlabel="seconds", ylabel="verified objective", xlim=(0, None))
     legend_below(ax, 2)
-    return ax
-
-
-def plot_treatment(
-    problem: NeuralMIP, solution: Solution, names: Sequence[str] = WATER_FEATURES, ax: Axes | None = None
-) -> Axes:
-    """What was added to (right) and taken from (left) each feature; a bar is cut where one sample's share ends.
-
-    The number at the end of a bar counts the samples that share it.
-    """
-    if problem.start is None or not solution.found:
-        raise ValueError("plot_treatment needs a problem with a start point and a solution with a point.")
-    moved = solution.inputs[0] - problem.start[0]
-    limit = problem.predictors[0].inputs[0, 0].getUbOriginal() - problem.start[0][0, 0]
-    ax = _axes(ax, figsize=(6.2, 3.9))
-    ax.set_yticks(range(len(names)), names)
-    for sign, colour, label in ((1, BLUE, "raised"), (-1, ORANGE, "lowered")):
-        share = np.where(sign * moved > 1e-6, moved, 0.0)
-        share = np.take_along_axis(share, np.argsort(-np.abs(share), axis=0), axis=0)
-        left = np.cumsum(share, axis=0) - share
-        used = share != 0
-        hatch = "///" if sign < 0 else None
-        ax.barh(np.nonzero(used)[1], share[used], left=left[used], color=colour, edgecolor="white", linewidth=0.6,
-                hatch=hatch, label=label)  # fmt: skip
-        for j, (total, samples) in enumerate(zip(share.sum(axis=0), used.sum(axis=0), strict=True)):
-            ax.annotate(str(samples), (total, j), ha="left" if sign > 0 else "right", va="center", fontsize=9,
-                        xytext=(3 * sign, 0), textcoords="offset points")  # fmt: skip
-        ax.axvline(sign * limit, color=INK, linestyle="--", linewidth=1.2, label="budget" if sign < 0 else None)
-    ax.axvline(0, color=INK, linewidth=0.8, linestyle="-")
-    ax.set(xlabel="standard deviations, all samples together", xlim=(-1.2 * limit, 1.2 * limit))
-    ax.grid(axis="y", visible=False)
-    ax.invert_yaxis()
-    legend_below(ax, 3, 0.17)
-    return ax
-
-
-def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
-    r"""$c^\top x + d^\top f(x)$ at the rows of `points`, also at fractional ones, for a problem whose only variables
-    are the inputs and outputs of one regression.
-
-    >>> from ddmip_lib.problems import hand_sized
-    >>> landscape(hand_sized(), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))
-    array([1.5, 3.5, 2. , 0.5])
-    """
-    instance = problem.instance()
-    where, predictor = instance.maps[0], instance.predictors[0]
-    values = np.zeros((len(points), instance.milp.n_variables))
-    values[:, where.index.ravel()] = points
-    values[:, where.output.ravel()] = predictor.raw(points)
-    return np.array([instance.milp.objective(v) for v in values])
-
-
-def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None, ax: Axes | None = None) -> Axes:
-    """Height map of the objective over the unit square, its four integer points with values, and `marks`."""
-    ax = _axes(ax, figsize=(5.4, 4.6))
-    side = np.linspace(0, 1, 81)
-    grid = np.stack(np.meshgrid(side, side), axis=-1)
-    heights = landscape(problem, grid.reshape(-1, 2)).reshape(81, 81)
-    levels = np.arange(np.floor(4 * heights.min()) / 4, heights.max() + 0.25, 0.25)
-    ax.contourf(side, side, heights, levels, cmap="Blues_r")
-    lines = ax.contour(side, side, heights, levels[::2], colors="white", linewidths=0.8, linestyles="-")
-    ax.clabel(lines, fontsize=8, colors=INK, fmt="%g")
-    corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-    for corner, value in zip(corners, landscape(problem, corners), strict=True):
-        ax.plot(*corner, marker="o", markersize=13, color="white", markeredgecolor=INK, clip_on=False, zorder=5)
-        ax.annotate(f"{value:g}", corner, xytext=(15 - 30 * corner[0], 0), textcoords="offset points", va="center",
-                    ha="right" if corner[0] else "left", fontsize=11, fontweight="bold", zorder=6,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
-    for number, (label, point) in enumerate((marks or {}).items()):
-        ax.plot(*np.asarray(point, dtype=float), MARKERS[number + 1], color=COLOURS[number + 1], markersize=8,
-                markeredgecolor="white", label=label, linestyle="none", clip_on=False, zorder=7)  # fmt: skip
-    if marks:
-        legend_below(ax, 2, 0.14)
-    ax.set(xlabel="$x_1$", ylabel="$x_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.grid(visible=False)
     return ax

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
+
 from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.code_hash import method_hash
 from ddmip_book.experiments.equivalence import FILE, kind_of, made_by, read_known
@@ -29,8 +31,6 @@ from ddmip_book.experiments.methods import METHODS, solver_of
 from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.results import load
 from ddmip_book.experiments.rows import Row
-from torch import nn
-
 from ddmip_lib.predictors import load_npz
 
 QUICK = 20.0

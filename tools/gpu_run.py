@@ -22,13 +22,13 @@ from typing import Any
 from unittest import mock
 
 import torch
+
 from ddmip_book.experiments.case import SEEDS, Case
 from ddmip_book.experiments.execute import build
 from ddmip_book.experiments.grids import E2_NETWORKS
 from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.rows import provenance
 from ddmip_book.experiments.runner import run
-
 from ddmip_lib import DualDecomposition
 from ddmip_lib.device import Elsewhere
 

@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 import matplotlib as mpl
+
 from ddmip_book.figures import moving
 
 FOLDER = Path(__file__).resolve().parent.parent / "book" / "_static" / "moving"

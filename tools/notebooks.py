@@ -22,8 +22,8 @@ from typing import Any
 import nbformat
 import papermill
 import yaml
-from ddmip_book.headline import METADATA_KEY
 
+from ddmip_book.headline import METADATA_KEY
 from ddmip_lib.data import load_trees, load_water
 from tools.contents import Contents, ContentsError, name_of
 

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import nbformat
+
 from ddmip_book.experiments.__main__ import main as experiments
 from ddmip_book.experiments.grids import EXPERIMENTS
-
 from tools.contents import name_of
 from tools.notebooks import BUILD, bring_up_to_date, contents, executed_path
 

@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 
 import nbformat
-from ddmip_book.checks.core import Check
-from ddmip_book.checks.report import by_chapter, check_of
 from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from ddmip_book.checks.core import Check
+from ddmip_book.checks.report import by_chapter, check_of
 from tools.contents import ContentsError, name_of
 from tools.notebooks import BUILD, ROOT, ChapterError, chosen
 from tools.plain_markdown import numbers, plain_markdown

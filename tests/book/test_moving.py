@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from ddmip_book.figures.moving import multiplier_path, root_bound, stepping
 from playwright.sync_api import Browser, Page
 
+from ddmip_book.figures.moving import root_bound, stepping
 from tests.book.visits import patient_context, visit
+from tests.builders.multipliers import multiplier_path
 from tools.notebooks import contents
 
 CHAPTERS = {

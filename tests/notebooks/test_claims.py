@@ -8,9 +8,9 @@ from functools import cache
 
 import pytest
 import yaml
+
 from ddmip_book.experiments.grids import EXPERIMENTS, grid
 from ddmip_book.experiments.ledger import OPEN, VERDICTS, Ledger, stored_rows
-
 from tools.notebooks import ROOT, contents
 
 BOOK = ROOT / "book"

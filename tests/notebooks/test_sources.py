@@ -27,22 +27,19 @@ def tree(path: Path) -> ast.Module:
     return ast.parse("\n".join(transform(cell.source) for cell in cells(path, "code")))
 
 
-EXPERIMENTS = ROOT / "ddmip_lib" / "experiments" / "__init__.py"
-
-LISTED = {"pricing", "bounds", "certificates", "checks"}
+EXPERIMENTS = ROOT / "book" / "ddmip_book" / "experiments" / "__init__.py"
+LISTED = {"model", "pricing", "bounds", "certificates"}
 
 
 @cache
 def library_names(with_experiments: bool) -> frozenset[str]:
     """Public functions and classes of every module of the library, and all that an ``__all__`` lists.
 
-    Of prices, bounds and certificates only what their packages list, of the experiments too, and of these only in
+    Of model, prices, bounds and certificates only what packages list, of the experiments too, and of these only in
     chapters that import them: the others are everyday words.
     """
     names: set[str] = set()
-    for file in (ROOT / "ddmip_lib").rglob("*.py"):
-        if "experiments" in file.parts and not (with_experiments and file == EXPERIMENTS):
-            continue
+    for file in [*(ROOT / "ddmip_lib").rglob("*.py"), *[EXPERIMENTS] * with_experiments]:
         if LISTED & set(file.parts) and file.name != "__init__.py":
             continue
         for node in ast.parse(file.read_text()).body:
@@ -54,14 +51,14 @@ def library_names(with_experiments: bool) -> frozenset[str]:
 
 
 def defined_names(module: ast.Module) -> set[str]:
-    """What a notebook binds: functions, classes, variables, and imports that are not from the library."""
+    """What a notebook binds: functions, classes, variables, and imports that are from neither package."""
     names: set[str] = set()
     for node in ast.walk(module):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ddmip_lib"):
+        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ddmip_"):
             names.update(alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.Import):
             names.update(alias.asname for alias in node.names if alias.asname)

@@ -11,9 +11,9 @@ from pathlib import Path
 import nbformat
 import papermill
 import pytest
-from ddmip_book.checks.report import by_chapter, by_label
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from ddmip_book.checks.report import by_chapter, by_label
 from tools.contents import name_of
 from tools.notebooks import KERNEL_ENVIRONMENT, ChapterError, chapters, contents
 from tools.plain_markdown import numbers, plain_markdown

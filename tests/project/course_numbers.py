@@ -10,14 +10,14 @@ from fractions import Fraction
 
 import numpy as np
 import torch
+from scipy.optimize import linprog
+
 from ddmip_book.examples.alm import EqualityQP
 from ddmip_book.examples.pgd import contraction_factor
 from ddmip_book.examples.prices import Listed, hand_market
 from ddmip_book.examples.projections import project_halfspace, project_two_sided_budget
 from ddmip_book.examples.tiny import Tiny, quadratic
-from scipy.optimize import linprog
-
-from ddmip_lib.plots import landscape
+from ddmip_book.figures.neural_mips import landscape
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing.oracle import Task, pull_back
 from ddmip_lib.problems import hand_sized

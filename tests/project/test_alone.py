@@ -17,8 +17,8 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from ddmip_book.experiments import EXPERIMENTS, load
 
+from ddmip_book.experiments import EXPERIMENTS, load
 from tools import install_cell
 from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parameters
 

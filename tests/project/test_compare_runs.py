@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ddmip_book.experiments import Case, Row
 from ddmip_book.experiments.equivalence import made_by
-
 from tools import compare_runs
 from tools.compare_runs import compare, record, reference_cases, sample
 

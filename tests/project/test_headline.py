@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ddmip_book.headline import METADATA_KEY, record_headline
 from IPython.testing.globalipapp import start_ipython
 
+from ddmip_book.headline import METADATA_KEY, record_headline
 from tools.headline_rules import violations
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from ddmip_book.experiments import Results, grid, load
 from matplotlib.image import imread
 
+from ddmip_book.experiments import Results, grid, load
 from tools import address, book_footer, external_links, nightly, not_found, preview, redirects, site
 from tools.launch_buttons import live_buttons
 from tools.notebooks import ROOT, book_title, contents, toc_files

@@ -8,11 +8,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from ddmip_book.figures import diagrams
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 
+from ddmip_book.figures import diagrams, neural_mips, quickstart
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
 from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.solution import History
@@ -141,7 +141,7 @@ def test_iterates_in_the_plane_over_a_landscape() -> None:
     trace = Trace()
     solution = DualDecomposition(penalty=1.0, callback=trace).solve(hand_sized(), time_limit=20)
     assert len(trace.x) == len(trace.u) == len(trace.lam) == len(solution.history) > 3
-    ground = plots.plot_landscape(hand_sized())
+    ground = neural_mips.plot_landscape(hand_sized())
     assert plots.plot_iterates(trace.x, trace.u, ax=ground) is ground
     shown = {line.get_label(): np.asarray(line.get_xydata()) for line in ground.get_lines()}
     np.testing.assert_array_equal(shown["$u^k$"], trace.u)
@@ -186,7 +186,7 @@ def test_treatment_bars_add_up_to_what_was_moved(water: tuple[NeuralMIP, Solutio
     assert problem.start is not None
     moved = solution.inputs[0] - problem.start[0]
     assert moved.min() < -0.01 < 0.01 < moved.max()
-    ax = plots.plot_treatment(problem, solution)
+    ax = quickstart.plot_treatment(problem, solution)
     bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
     for sign in (1, -1):
         drawn = np.zeros(9)
@@ -202,11 +202,11 @@ def test_treatment_bars_add_up_to_what_was_moved(water: tuple[NeuralMIP, Solutio
 
 def test_treatment_needs_a_point(water: tuple[NeuralMIP, Solution]) -> None:
     with pytest.raises(ValueError, match="start point"):
-        plots.plot_treatment(water[0], Solution("time_limit", "no luck"))
+        quickstart.plot_treatment(water[0], Solution("time_limit", "no luck"))
 
 
 def test_landscape_writes_the_cost_at_every_corner() -> None:
-    ax = plots.plot_landscape(hand_sized(), {"a": (0.25, 1), "b": (0, 1)})
+    ax = neural_mips.plot_landscape(hand_sized(), {"a": (0.25, 1), "b": (0, 1)})
     corners = {tuple(note.xy): note.get_text() for note in ax.texts if hasattr(note, "xy")}
     assert corners == {(0, 0): "1.5", (1, 0): "3.5", (0, 1): "2", (1, 1): "0.5"}
     marked = [line for line in ax.get_lines() if line.get_label() in ("a", "b")]

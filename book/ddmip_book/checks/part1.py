@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pyscipopt
 import torch
+from torch import nn
+
 from ddmip_lib.baselines.bigm import BigM
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
 from ddmip_lib.problems.hand_sized import HIDDEN, HIDDEN_BIAS, OUTPUT
-from torch import nn
-
 from ..examples.bounds import crown_layers, interval_layers, largest_output
 from ..examples.hand_steps import hand_tiny
 from .core import Check, FormError, calls

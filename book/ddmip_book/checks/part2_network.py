@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from ddmip_lib.decomposition.penalty import DescentTest, Fixed, Penalty, Progress
 
+from ddmip_lib.decomposition.penalty import DescentTest, Fixed, Penalty, Progress
 from ..examples.pgd import contraction_factor
 from ..examples.projections import project_capped_sum, project_halfspace
 from .core import Check, FormError, agrees, calls, to_the_digit

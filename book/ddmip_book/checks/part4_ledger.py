@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from ddmip_lib.predictors import resnet
 from torch import nn
 
+from ddmip_lib.predictors import resnet
 from .core import Check, FormError, agrees, as_plain, calls, same_set
 
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
+from torch import nn
+
 from ddmip_lib.baselines.bigm import BigM
 from ddmip_lib.data import Dataset, load_water
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.model.solution import History
 from ddmip_lib.predictors import mlp, resnet
 from ddmip_lib.problems import hand_sized
-from scipy.optimize import brentq
-from torch import nn
-
 from ..examples.pgd import adam_path
 from .core import Check, agrees, calls, to_the_digit
 from .part4_ledger import _linear, _outputs

@@ -3,8 +3,9 @@
 import numpy as np
 import piqp
 import torch
-from ddmip_lib.problems import hand_sized_net
 from torch import Tensor, nn
+
+from ddmip_lib.problems import hand_sized_net
 
 
 def soft_hand_sized(sharpness: float = 10.0) -> nn.Sequential:

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from pyscipopt import SCIP_PARAMSETTING, Model
+from torch import nn
+
 from ddmip_lib.bounds import Box, Graph, constant_bounds, crown
 from ddmip_lib.bounds import embed as embed_graph
 from ddmip_lib.bounds.flattening import interval_bounds
 from ddmip_lib.bounds.graph import Builder
 from ddmip_lib.bounds.lines import relu_lines as lines_of_relu
-from pyscipopt import SCIP_PARAMSETTING, Model
-from torch import nn
 
 Bounds = list[tuple[np.ndarray, np.ndarray]]
 

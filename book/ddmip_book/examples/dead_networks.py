@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+
 from ddmip_lib.decomposition.milp import BlockResult
 from ddmip_lib.decomposition.mip_block import MIPBlock
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.decomposition.split import Split
 from ddmip_lib.decomposition.state import Run
 from ddmip_lib.model.problem import NeuralMIP
-from torch import Tensor, nn
 
 
 class Response(NamedTuple):

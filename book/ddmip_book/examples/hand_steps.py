@@ -5,8 +5,8 @@ from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
-from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT
 
+from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT
 from .tiny import Tiny
 
 Point = tuple[Fraction, Fraction]

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+
 from ddmip_lib.decomposition.milp import BlockResult
 from ddmip_lib.decomposition.split import Split
 from ddmip_lib.model.scip import matrix_of, set_time_limit, solution_values

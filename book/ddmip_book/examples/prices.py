@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from ddmip_lib.pricing.oracle import Network, Task, values_and_slopes
 from scipy.optimize import linprog
 from torch import Tensor
+
+from ddmip_lib.pricing.oracle import Network, Task, values_and_slopes
 
 
 class Linear(NamedTuple):

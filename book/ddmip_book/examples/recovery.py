@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from pyscipopt import Model
+from torch import nn
+
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.pricing.market import Market
 from ddmip_lib.pricing.oracle import Task, pull_back
 from ddmip_lib.pricing.pool import Pool
-from pyscipopt import Model
-from torch import nn
 
 
 def plane_network() -> nn.Module:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 from ddmip_lib.decomposition.penalty import Penalty, PenaltyRule, Progress
 
 UStep = Callable[[np.ndarray, float], np.ndarray]

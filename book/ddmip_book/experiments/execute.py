@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
+
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.model.incumbent import Incumbent
@@ -15,8 +17,6 @@ from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.pricing.market import Rounds
 from ddmip_lib.problems import site_care, tree_planting, water_potability
-from torch import nn
-
 from .case import Case
 from .certified import summary
 from .code_hash import method_hash

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
+
 from ddmip_lib.baselines.bigm import BigM
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.baselines.single_step import SingleStepGradient
@@ -14,7 +15,6 @@ from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import Solver
 from ddmip_lib.pricing import PriceCoordination, Recovering
 from ddmip_lib.problems import SiteCare, grid_search
-
 from .certified import Certified
 from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs

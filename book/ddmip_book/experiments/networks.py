@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from ddmip_lib.data import Dataset, load_trees, load_water
-from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
 from torch import nn
 
+from ddmip_lib.data import Dataset, load_trees, load_water
+from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
 from .case import Case
 
 LARGEST_STORED = 260_000

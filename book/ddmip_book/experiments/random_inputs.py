@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from pyscipopt import quicksum
+
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.scip import copy_model, matrix_of, set_time_limit, solution_values
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import begin
-from pyscipopt import quicksum
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ddmip_lib.data import source
 from tqdm.auto import tqdm
 
+from ddmip_lib.data import source
 from .case import Case
 from .execute import run_case
 from .grids import grid

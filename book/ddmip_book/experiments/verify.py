@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-from ddmip_lib.data import draw_nonpotable, load_water
 from torch import nn
 
+from ddmip_lib.data import draw_nonpotable, load_water
 from .execute import WATER, build, potable, samples
 from .networks import data_sets, digest, networks_of
 from .rows import Row, decode

@@ -5,9 +5,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, RED
 from matplotlib.axes import Axes
 
+from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, RED
 from .kit import draw_panels, legend_outside, look
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
+
 from ddmip_lib.bounds import Bounds, Graph
 from ddmip_lib.certificates.losses import Losses
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, PALE_RED, RED
-from matplotlib.figure import Figure
-
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results
 from ..experiments.rows import Row

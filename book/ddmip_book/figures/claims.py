@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-from ddmip_lib.plots import GREEN, INK, ORANGE, PALE, PALE_BLUE, RED
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.typing import FillStyleType
 
+from ddmip_lib.plots import GREEN, INK, ORANGE, PALE, PALE_BLUE, RED
 from .kit import legend_outside
 
 LOOKS: dict[str, tuple[str, str, str, FillStyleType]] = {

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED
 from matplotlib.axes import Axes
 
+from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED
 from ..examples.counterexamples import Exact
 from ..examples.tiny import Path
 

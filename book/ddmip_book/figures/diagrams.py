@@ -1,9 +1,10 @@
 """Drawings of boxes and arrows: how a decision is made, and one iteration of Algorithm 1."""
 
 import matplotlib.pyplot as plt
-from ddmip_lib.plots import BLUE, INK, PALE, PALE_BLUE, PALE_RED, RED
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from ddmip_lib.plots import BLUE, INK, PALE, PALE_BLUE, PALE_RED, RED
 
 
 def _canvas(width: float, height: float) -> Axes:

@@ -5,9 +5,9 @@ from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import ORANGE
 from matplotlib.figure import Figure
 
+from ddmip_lib.plots import ORANGE
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results, same_objective_ratio
 from ..experiments.rows import Row

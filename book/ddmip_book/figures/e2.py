@@ -5,10 +5,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from ..examples.costs import PowerLaw, power_law
 from ..experiments.grids import E2_NETWORKS
 from ..experiments.results import Results

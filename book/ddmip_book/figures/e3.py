@@ -5,9 +5,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, INK
 from matplotlib.figure import Figure
 
+from ddmip_lib.plots import BLUE, INK
 from ..experiments.claims.printed import (
     DD_ITERATIONS,
     DD_QUALITY,

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from ddmip_lib.plots import BLUE, INK, MARKERS, PALE_BLUE, RED
 from matplotlib.figure import Figure
 from torch import nn
 
+from ddmip_lib.plots import BLUE, INK, MARKERS, PALE_BLUE, RED
 from ..experiments.claims.printed import ACCURACY, CONVERGENCE, E4_SECONDS
 from ..experiments.grids import E4_NETWORKS, E4_SIZES
 from ..experiments.networks import load_weights, untrained

@@ -5,10 +5,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, INK
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ddmip_lib.plots import BLUE, INK
 from ..experiments.claims.printed import E5_BARRIER, E5_EXACT, E5_PGD
 from ..experiments.grids import E5_NETWORKS
 from ..experiments.results import Results

@@ -5,9 +5,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, INK, PALE_BLUE, RED
 from matplotlib.axes import Axes
 
+from ddmip_lib.plots import BLUE, INK, PALE_BLUE, RED
 from .kit import beside, draw_lines, draw_panels, look, plain_log, ticks_at
 
 

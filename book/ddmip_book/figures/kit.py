@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, PINK, RED, legend_below
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, PINK, RED, legend_below
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.rows import Row
 

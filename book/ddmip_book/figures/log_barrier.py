@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from ddmip_lib.plots import DASHES, GREEN, INK, ORANGE, RED, legend_below
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from ddmip_lib.plots import DASHES, GREEN, INK, ORANGE, RED, legend_below
 from ..examples.barrier import bound_step, two_dips
 from ..examples.tiny import Path
 from .kit import beside, look, shade

@@ -5,11 +5,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.decomposition.milp import square_cuts
-from ddmip_lib.plots import BLUE, INK, PALE_RED, RED
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
+from ddmip_lib.decomposition.milp import square_cuts
+from ddmip_lib.plots import BLUE, INK, PALE_RED, RED
 from .kit import GREY, beside, whole
 
 FILLS = ("#FFFFFF", "#E3F0F8", "#FBE9DF", "#E6E6E6")

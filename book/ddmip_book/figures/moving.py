@@ -4,35 +4,17 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED, landscape, use_style
-from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT, hand_sized
 from matplotlib.axes import Axes
 from pyscipopt import Model
 
+from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED, use_style
+from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT, hand_sized
 from ..examples.hand_steps import hand_tiny
+from .neural_mips import landscape
 
 TARGET, WANTED = 2.0, 0.5
 PENALTIES = (0.7, 1.5, 3.0, 5.0, 6.0, 7.0, 8.0, 10.0)
 LOOSENESS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
-
-
-def multiplier_path(rho: float, steps: int = 12, lam: float = 0.0) -> dict[str, list[float]]:
-    r"""The method of multipliers on $\min \tfrac12(x - 2)^2$ subject to $x = \tfrac12$.
-
-    First $x = (2 - \lambda + \rho/2)/(1 + \rho)$ minimises the augmented Lagrangian, then
-    $\lambda \leftarrow \lambda + \rho(x - \tfrac12)$.
-
-    >>> path = multiplier_path(rho=1.0, steps=3)
-    >>> path["x"], path["lam"]
-    ([1.25, 0.875, 0.6875], [0.75, 1.125, 1.3125])
-    """
-    path: dict[str, list[float]] = {"x": [], "lam": []}
-    for _ in range(steps):
-        x = (TARGET - lam + rho * WANTED) / (1 + rho)
-        lam += rho * (x - WANTED)
-        path["x"].append(x)
-        path["lam"].append(lam)
-    return path
 
 
 def stepping(rho: float, iterations: int = 16) -> dict[str, Any]:

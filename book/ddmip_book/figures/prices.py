@@ -5,10 +5,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from matplotlib.figure import Figure
 
+from ddmip_lib.model.blocks import Blocks
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from ..examples.prices import Listed
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results, time_to

@@ -5,9 +5,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import GREEN, INK, ORANGE, RED, legend_below, plot_iterates
 from matplotlib.axes import Axes
 
+from ddmip_lib.plots import GREEN, INK, ORANGE, RED, legend_below, plot_iterates
 from ..examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
 from .kit import beside, draw_lines, draw_panels, look, shade
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.plots import BLUE, INK, MARKERS, ORANGE, RED
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.plots import BLUE, INK, MARKERS, ORANGE, RED
 from ..examples.recovery import Visits
 from ..experiments.results import Results
 from ..experiments.rows import Row

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import COLOURS, INK, PALE_BLUE, RED
 from matplotlib.axes import Axes
 
+from ddmip_lib.plots import COLOURS, INK, PALE_BLUE, RED
 from ..examples.costs import PowerLaw
 from .kit import look, names_below
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from ..experiments.results import Results, time_to
 from ..experiments.rows import Row
 from .kit import beside, draw_lines, hold, look, method_look, ticks_at

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 
 import numpy as np
-from ddmip_lib.decomposition.state import Trace
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.plots import BLUE, RED, landscape, plot_iterates
 from matplotlib.axes import Axes
 
+from ddmip_lib.decomposition.state import Trace
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.plots import BLUE, RED, plot_iterates
 from ..examples.tiny import Path
 from .kit import draw_panels, legend_outside
+from .neural_mips import landscape
 
 
 def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:

@@ -6,9 +6,9 @@ import numpy as np
 import pyscipopt
 import pytest
 import torch
+
 from ddmip_book.experiments.networks import load_weights, untrained
 from ddmip_book.experiments.store import results_folder
-
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.baselines.scip_run import at_odds
 from ddmip_lib.errors import UnsupportedNetworkError

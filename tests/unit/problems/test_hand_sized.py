@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from ddmip_book.figures.neural_mips import landscape
 from ddmip_lib import BigM, DualDecomposition
-from ddmip_lib.plots import landscape
 from ddmip_lib.problems import hand_sized
 
 CORNERS = np.array(list(itertools.product((0, 1), repeat=2)), dtype=float)

@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import numpy as np
-from ddmip_lib.decomposition.solver import DualDecomposition
 
+from ddmip_lib.decomposition.solver import DualDecomposition
 from ..grids import E5_NETWORKS
 from ..rows import Row
 from .finding import NOT_REPRODUCED, Runs, check, comma_list, graded, time_verdict, within_factor_two

@@ -5,14 +5,14 @@ from importlib.metadata import version
 
 import numpy as np
 import torch
+from pyscipopt import Model
+from torch import nn
+
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.bounds.flattening import flat_layers
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import conv1d, mlp
 from ddmip_lib.problems import tree_planting
-from pyscipopt import Model
-from torch import nn
-
 from .finding import CHANGED, CONFIRMED, FALSE, NOT_REPRODUCED, check, comma_list
 
 HEADLINE_DD, HEADLINE_EXACT = 8.7, 900.0

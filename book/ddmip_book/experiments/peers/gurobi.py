@@ -5,9 +5,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from ddmip_lib.baselines.bigm import UNITS_PER_CHUNK
 from torch import nn
 
+from ddmip_lib.baselines.bigm import UNITS_PER_CHUNK
 from .peer import Job, Outcome, Peer
 
 SIZE_LIMIT = 10010

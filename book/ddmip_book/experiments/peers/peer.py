@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
+from tqdm.auto import tqdm
+
 from ddmip_lib.baselines.scip_run import exact_solution
 from ddmip_lib.bounds.flattening import flat_layers, interval_bounds
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
@@ -19,8 +22,6 @@ from ddmip_lib.model.labels import MARGIN, larger_helps
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import begin
-from torch import nn
-from tqdm.auto import tqdm
 
 
 class Tie(NamedTuple):

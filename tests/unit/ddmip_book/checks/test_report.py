@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from ddmip_book.checks import check, open_exercises, progress, report
 from ddmip_book.checks.core import Check, FormError, agrees, calls, same_set, solution_of
 

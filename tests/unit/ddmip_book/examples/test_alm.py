@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ddmip_book.examples.alm import EqualityQP, best_price, count_cg, gradient_path
 from ddmip_book.figures.augmented_lagrangian import (
     plot_curve_panels,
@@ -11,8 +14,6 @@ from ddmip_book.figures.augmented_lagrangian import (
     plot_shifted_penalty,
     plot_supports,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 PLANE = EqualityQP(np.eye(2), [2, 1], [[1, 1]], [1])
 penalties = st.floats(0.01, 1e4)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ddmip_book.examples import barrier
-from ddmip_book.examples.tiny import Tiny, quadratic
-from ddmip_book.figures import log_barrier as barrier_figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddmip_book.examples import barrier
+from ddmip_book.examples.tiny import Tiny, quadratic
+from ddmip_book.figures import log_barrier as barrier_figures
 from ddmip_lib.problems import hand_sized_net
 
 few = settings(max_examples=40, deadline=None)

@@ -7,6 +7,11 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyscipopt import Model
+from torch import nn
+
 from ddmip_book.examples.bounds import (
     ambiguous,
     crown_layers,
@@ -17,11 +22,6 @@ from ddmip_book.examples.bounds import (
     weights,
 )
 from ddmip_book.figures import exact_embeddings as figures
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from pyscipopt import Model
-from torch import nn
-
 from ddmip_lib.bounds.flattening import flat_layers
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized_net

@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 import torch
-from ddmip_book.examples import costs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddmip_book.examples import costs
 from ddmip_lib.predictors import conv1d, lstm, mlp, resnet
 
 torch.set_num_threads(1)

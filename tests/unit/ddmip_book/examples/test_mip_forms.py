@@ -6,6 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
 from ddmip_book.examples.mip_forms import EpigraphBlock, x_step_value
 from ddmip_book.figures.mip_block import (
     nearest_site,
@@ -13,10 +17,6 @@ from ddmip_book.figures.mip_block import (
     plot_regions,
     plot_square_cuts,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-
 from ddmip_lib import DualDecomposition
 from ddmip_lib.decomposition.milp import MILPBlock
 from ddmip_lib.decomposition.state import Run

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ddmip_book.examples.tiny import Tiny, quadratic, ruled_by
 from ddmip_book.examples.tradeoff import tanh_problem
 from ddmip_book.figures import penalties_stopping as figures
 from ddmip_book.figures.kit import plot_runs
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from ddmip_lib.decomposition.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
 
 

@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from ddmip_book.examples import pgd
-from ddmip_book.examples.projections import project_box, project_halfspace
-from ddmip_book.figures import projected_gradient as pgd_figures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddmip_book.examples import pgd
+from ddmip_book.examples.projections import project_box, project_halfspace
+from ddmip_book.figures import projected_gradient as pgd_figures
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.problems import hand_sized, hand_sized_net
 

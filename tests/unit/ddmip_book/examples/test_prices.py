@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ddmip_book.examples.prices import Listed, adam_search, hand_market, random_market
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from ddmip_book.examples.prices import Listed, adam_search, hand_market, random_market
 from ddmip_lib.pricing.oracle import Task, linear_step
 
 seeds = st.integers(0, 10_000)

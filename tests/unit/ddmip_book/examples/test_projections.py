@@ -5,10 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import piqp
 import pytest
-from ddmip_book.examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+
+from ddmip_book.examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
 
 INF = 1e30
 few = settings(deadline=None, max_examples=100)

@@ -8,13 +8,13 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ddmip_book.examples.hand_steps import as_fractions, hand_loss, hand_prox, hand_tiny
 from ddmip_book.examples.notions import holding_price
 from ddmip_book.examples.tiny import Tiny, quadratic
 from ddmip_book.figures.split import plot_bids, plot_paths
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from ddmip_lib import DualDecomposition, Trace
 from ddmip_lib.problems import hand_sized, hand_sized_net
 

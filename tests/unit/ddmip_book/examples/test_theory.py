@@ -7,6 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from ddmip_book.examples.counterexamples import (
     SQUARE,
     Lipschitz,
@@ -28,8 +31,6 @@ from ddmip_book.examples.theorem_checks import (
     theorem_a_margins,
 )
 from ddmip_book.examples.tiny import quadratic
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 seeds = st.integers(0, 10**6)
 curvatures = st.sampled_from([0.0, 0.3, 0.6, 1.0])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ddmip_book.examples.tiny import quadratic
 from hypothesis import given
 from hypothesis import strategies as st
+
+from ddmip_book.examples.tiny import quadratic
 
 numbers = st.floats(-3, 3)
 

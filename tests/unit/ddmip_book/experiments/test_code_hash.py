@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from ddmip_book.experiments import METHODS
 from ddmip_book.experiments.code_hash import Sources, canonical, method_hash
 from ddmip_book.experiments.execute import BUILDERS
-
 from tests.builders.places import ROOT
 
 FOLDERS = {"ddmip_lib": ROOT / "ddmip_lib", "ddmip_book": ROOT / "book" / "ddmip_book"}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from ddmip_book.experiments import EXPERIMENTS, Case, Row, load
 from ddmip_book.experiments.code_hash import method_hash
 from ddmip_book.experiments.equivalence import account, is_todays, kind_of, made_by, read_known

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.claims import CHECKS, VERDICTS, printed
 from ddmip_book.experiments.claims.finding import Finding, Runs, charged, comma_list, paired

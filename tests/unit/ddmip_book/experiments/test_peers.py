@@ -6,8 +6,8 @@ import numpy as np
 import pyscipopt
 import pytest
 import torch
-from ddmip_book.experiments.peers import GurobiML, OmltHighs
 
+from ddmip_book.experiments.peers import GurobiML, OmltHighs
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Incumbent

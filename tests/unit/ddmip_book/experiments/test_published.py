@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from ddmip_book.experiments import Row, load
 from ddmip_book.experiments.grids import EXPERIMENTS
 from ddmip_book.experiments.verify import beaten_bounds, verify_row
-
 from ddmip_lib.data import source
 from tests.builders.places import ROOT
 

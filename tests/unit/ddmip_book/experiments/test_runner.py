@@ -15,6 +15,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
 from ddmip_book.experiments import METHODS, SEEDS, Case, Results, Row, grid, run_cases, same_objective_ratio
 from ddmip_book.experiments.__main__ import main
 from ddmip_book.experiments.code_hash import method_hash
@@ -25,10 +29,6 @@ from ddmip_book.experiments.runner import expected_seconds, missing
 from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.verify import NotVerifiable, verify_row
 from ddmip_book.experiments.worker import CaseFailed, Worker
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-
 from ddmip_lib.data import source
 from tests.builders.places import ROOT
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from ddmip_book.experiments import Case, Row, same_objective_ratio, time_to
 from ddmip_book.experiments.execute import build, run_case
 from ddmip_book.experiments.verify import beaten_bounds, verify_row
 from ddmip_book.figures.e3 import best_by_instance
-
 from ddmip_lib.predictors import load_npz
 from tests.builders.places import NETWORKS
 

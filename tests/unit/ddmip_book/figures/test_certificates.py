@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from ddmip_book.examples.certificates import (
     ball_of,
     branch,
@@ -17,7 +18,6 @@ from ddmip_book.examples.certificates import (
 from ddmip_book.examples.prices import random_market
 from ddmip_book.experiments import Results, Row
 from ddmip_book.figures import certificates as figures
-
 from ddmip_lib.bounds import Ball, Box, crown, intervals
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.losses import Losses

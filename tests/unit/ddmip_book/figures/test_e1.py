@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES
 from ddmip_book.figures import e1 as figures
-
 from tests.builders.rows import finished
 
 

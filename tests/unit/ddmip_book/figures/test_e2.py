@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from ddmip_book.examples.costs import as_frozen, input_gradient
 from ddmip_book.examples.dead_networks import he_start, response, solve_to_the_digit
 from ddmip_book.experiments import Results, Row
 from ddmip_book.experiments.grids import E2_NETWORKS
 from ddmip_book.experiments.networks import parameters, untrained
 from ddmip_book.figures import e2 as figures
-
 from ddmip_lib import DualDecomposition
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability

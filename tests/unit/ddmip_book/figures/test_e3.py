@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.claims.printed import DD_ITERATIONS, E3_SIZES_PRINTED, SSG_QUALITY
 from ddmip_book.experiments.grids import E3_SIZES
 from ddmip_book.figures import e3 as figures
-
 from tests.builders.rows import finished
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from torch import nn
+
 from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.claims.printed import ACCURACY
 from ddmip_book.experiments.networks import save_weights
 from ddmip_book.figures import e4 as figures
-from matplotlib.axes import Axes
-from torch import nn
-
 from ddmip_lib.predictors import conv1d, lstm
 from tests.builders.networks import linear
 from tests.builders.rows import finished

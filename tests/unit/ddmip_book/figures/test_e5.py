@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.rows import encode
 from ddmip_book.figures import e5 as figures
-
 from tests.builders.rows import finished
 
 

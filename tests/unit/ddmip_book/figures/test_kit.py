@@ -7,13 +7,13 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from ddmip_book.experiments import Results
 from ddmip_book.experiments import methods as solvers
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES
 from ddmip_book.figures import certificates, e1, e2, e3, e4, e5, kit, prices, recovery, setting
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from ddmip_lib.plots import use_style
 
 NOTHING = Results([])

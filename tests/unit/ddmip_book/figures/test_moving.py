@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ddmip_book.figures import moving
 
+from ddmip_book.figures import moving
 from ddmip_lib.problems import hand_sized
+from tests.builders.multipliers import multiplier_path
 from tools.moving_figures import FOLDER, PICTURES, stored
 
 
@@ -32,7 +33,7 @@ def test_the_committed_numbers_are_current() -> None:
 
 
 def test_multiplier_path_is_the_method_of_multipliers() -> None:
-    path = moving.multiplier_path(rho=2.0, steps=40)
+    path = multiplier_path(rho=2.0, steps=40)
     assert path["x"][-1] == pytest.approx(0.5)
     assert path["lam"][-1] == pytest.approx(1.5)
     errors = np.abs(np.array(path["lam"][:10]) - 1.5)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ddmip_book.examples.prices import hand_market
 from ddmip_book.experiments import Results, Row
 from ddmip_book.figures import prices as figures
-
 from ddmip_lib import PriceCoordination
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability

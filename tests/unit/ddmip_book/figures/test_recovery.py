@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from ddmip_book.examples.recovery import best_choice, plane_network, plane_problem, visit_spread, visited_options
 from ddmip_book.experiments import Results, Row
 from ddmip_book.experiments.grids import E1_SIZES
 from ddmip_book.figures import recovery as figures
-from torch import nn
-
 from ddmip_lib import NeuralMIP
 from ddmip_lib.predictors import mlp
 from tests.builders.networks import linear

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from ddmip_book.experiments import Results, Row, load
 from ddmip_book.figures import setting as figures
-
 from tests.builders.rows import finished
 
 

@@ -1,0 +1,53 @@
+"""Figures of the chapter on neural MIPs: the costs of the hand-sized example, as numbers and as a map."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from ddmip_lib import NeuralMIP
+from ddmip_lib.plots import COLOURS, INK, MARKERS, legend_below
+
+
+def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
+    r"""$c^\top x + d^\top f(x)$ at the rows of `points`, also at fractional ones, for a problem whose only variables
+    are the inputs and outputs of one regression.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> landscape(hand_sized(), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))
+    array([1.5, 3.5, 2. , 0.5])
+    """
+    instance = problem.instance()
+    where, predictor = instance.maps[0], instance.predictors[0]
+    values = np.zeros((len(points), instance.milp.n_variables))
+    values[:, where.index.ravel()] = points
+    values[:, where.output.ravel()] = predictor.raw(points)
+    return np.array([instance.milp.objective(v) for v in values])
+
+
+def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None) -> Axes:
+    """Height map of the objective over the unit square, its four integer points with values, and `marks`."""
+    ax = plt.subplots(figsize=(5.4, 4.6))[1]
+    side = np.linspace(0, 1, 81)
+    grid = np.stack(np.meshgrid(side, side), axis=-1)
+    heights = landscape(problem, grid.reshape(-1, 2)).reshape(81, 81)
+    levels = np.arange(np.floor(4 * heights.min()) / 4, heights.max() + 0.25, 0.25)
+    ax.contourf(side, side, heights, levels, cmap="Blues_r")
+    lines = ax.contour(side, side, heights, levels[::2], colors="white", linewidths=0.8, linestyles="-")
+    ax.clabel(lines, fontsize=8, colors=INK, fmt="%g")
+    corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    for corner, value in zip(corners, landscape(problem, corners), strict=True):
+        ax.plot(*corner, marker="o", markersize=13, color="white", markeredgecolor=INK, clip_on=False, zorder=5)
+        ax.annotate(f"{value:g}", corner, xytext=(15 - 30 * corner[0], 0), textcoords="offset points", va="center",
+                    ha="right" if corner[0] else "left", fontsize=11, fontweight="bold", zorder=6,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
+    for number, (label, point) in enumerate((marks or {}).items()):
+        ax.plot(*np.asarray(point, dtype=float), MARKERS[number + 1], color=COLOURS[number + 1], markersize=8,
+                markeredgecolor="white", label=label, linestyle="none", clip_on=False, zorder=7)  # fmt: skip
+    if marks:
+        legend_below(ax, 2, 0.14)
+    ax.set(xlabel="$x_1$", ylabel="$x_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.grid(visible=False)
+    return ax
