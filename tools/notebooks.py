@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -216,6 +217,7 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
     waiting = longest_first([path for path in paths if force or not is_current(path, profile)])
     print("".join(f"{path.stem}: up to date\n" for path in paths if path not in waiting), end="", flush=True)
     running: list[Execution] = []
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends this ends its chapters
     try:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
@@ -228,6 +230,7 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
     finally:
         for chapter in running:
             chapter.stop()
+        signal.signal(signal.SIGTERM, before)
 
 
 def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:
