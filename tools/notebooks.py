@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -209,6 +210,7 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
     waiting = longest_first([path for path in paths if force or not is_current(path, profile)])
     print("".join(f"{path.stem}: up to date\n" for path in paths if path not in waiting), end="", flush=True)
     running: list[Execution] = []
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends this ends its chapters
     try:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
@@ -221,6 +223,7 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
     finally:
         for chapter in running:
             chapter.stop()
+        signal.signal(signal.SIGTERM, before)
 
 
 def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .dataset import DataError, Dataset
 from .files import DOWNLOAD, FILES, DataFile, locate
@@ -11,6 +12,8 @@ from .standin import content_hash, standin_trees, standin_water
 from .tables import TREE_FEATURES, WATER_FEATURES, parse_trees, parse_water
 
 Parsed = TypeVar("Parsed")
+_parsed: dict[str, Any] = {}
+"""Tables by the checksum of their file, which problems, networks and figures ask for many times; each gets a copy."""
 
 
 def _read(path: Path, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> Parsed:
@@ -21,7 +24,9 @@ def _read(path: Path, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> 
             f"{path}: checksum mismatch, expected sha256 {file.sha256}, found {found}; "
             f"{_first_problem(content, file, parse)}. Fetch the file again: {DOWNLOAD} or {file.url}"
         )
-    return parse(content, file.name)
+    if found not in _parsed:
+        _parsed[found] = parse(content, file.name)
+    return deepcopy(_parsed[found])
 
 
 def _first_problem(content: bytes, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> str:
