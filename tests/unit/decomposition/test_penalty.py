@@ -13,12 +13,16 @@ from ddmip_lib.decomposition.penalty import (
     ResidualBalancing,
     Sweeps,
 )
-from tests.builders.smooth import Quadratic, restricted
+from tests.builders.smooth import Quadratic, Smooth, restricted
+
+TIE = Smooth(Quadratic(np.eye(1), np.array([0.5])), upper=1.0, lower=0.0)
+LEFT = TIE.slope_left(rho=2 * 2.15, value=1.0)
+"""What an NN step on `TIE` leaves of the slope, and so the error of a multiplier, and of rho times a residual twice."""
 
 
 def run_tie(rule, iterations=150, **options):
     """Runs to the last iteration: neither residuals nor cycles end it."""
-    built = restricted(Quadratic(np.eye(1), np.array([0.5])), 1, 0, 1)
+    built = restricted(TIE.net, 1, 0, 1)
     trace = Trace()
     solver = DualDecomposition(
         PGD(steps=300, tolerance=1e-13), rule, max_iterations=iterations, primal_tolerance=1e-12,
@@ -36,7 +40,7 @@ class TestDescentTest:
         assert (np.diff(rhos) >= 0).all()
         # the test holds for every rho >= 2.15 L (sigma = 0.05), so the last increase starts below that
         assert 1.0 < rhos[-1] <= 2 * 2.15
-        assert solution.history["primal_residual"][-1] < 1e-9
+        assert solution.history["primal_residual"][-1] < 2 * LEFT / solution.history["rho"][-1]
         # at most ceil(log2(2.15 L / rho)) increases
         assert np.log2(rhos[-1] / rho) <= np.ceil(np.log2(2.15 / rho)) + 1e-9
 
@@ -51,7 +55,7 @@ class TestDescentTest:
         settled = h["rho"] == h["rho"][-1]
         values = h["lagrangian"][settled]
         assert len(values) > 3
-        assert (np.diff(values) <= 1e-12).all()
+        assert (np.diff(values) <= 5 * LEFT).all()  # as in Theorem A, with moves below one
 
 
 class TestIncreaseOnStagnation:
@@ -59,7 +63,7 @@ class TestIncreaseOnStagnation:
         fixed, _ = run_tie(Fixed(0.2))
         assert fixed.history["primal_residual"][-1] > 0.4
         solution, _ = run_tie(IncreaseOnStagnation(0.2, patience=1))
-        assert solution.history["primal_residual"][-1] < 1e-9
+        assert solution.history["primal_residual"][-1] < 2 * LEFT / solution.history["rho"][-1]
         assert solution.history["rho"][-1] >= 1.0
 
     def test_waits_for_its_patience(self) -> None:
@@ -115,4 +119,4 @@ def test_the_multiplier_is_not_rescaled_when_rho_changes() -> None:
     """lam_k = -grad g(u_k) whatever rho was: the unscaled multiplier survives a change of the penalty."""
     solution, trace = run_tie(DescentTest(0.05), iterations=20)
     assert len(set(solution.history["rho"])) > 3
-    np.testing.assert_allclose(np.concatenate(trace.lam), 0.5 - np.concatenate(trace.u), atol=1e-9)
+    np.testing.assert_allclose(np.concatenate(trace.lam), 0.5 - np.concatenate(trace.u), rtol=0, atol=LEFT)
