@@ -1,7 +1,5 @@
 """The closing "What we measured" box of a chapter, readable by people and by tests."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The machinery of the self-checks: what a check is, how answers are compared, what a verdict says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Self-checks of the quickstart and of Part I: foundations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

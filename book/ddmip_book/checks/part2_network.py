@@ -1,7 +1,5 @@
 """Self-checks of Part II, the NN block and the penalty."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

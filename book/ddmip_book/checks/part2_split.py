@@ -1,7 +1,5 @@
 """Self-checks of Part II, the split and the MIP block."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..examples.hand_steps import hand_tiny

@@ -1,7 +1,5 @@
 """Self-checks of Part III: theory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Self-checks of Part IV, E4, E5 and the ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Self-checks of Part IV, from the setting to E3."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

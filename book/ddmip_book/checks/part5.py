@@ -1,7 +1,5 @@
 """Self-checks of Part V: beyond the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

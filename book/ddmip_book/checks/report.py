@@ -1,7 +1,5 @@
 """What students call: `check` an answer, ask for `progress`, list `open_exercises`."""
 
-from __future__ import annotations
-
 import difflib
 from functools import cache
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Penalties and multipliers on equality-constrained problems small enough to know everything about."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small problems with known answers for the logarithmic barrier: polytopes, one bound, a soft hand-sized network."""
 
-from __future__ import annotations
-
 import numpy as np
 import piqp
 import torch

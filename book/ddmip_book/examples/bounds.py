@@ -4,8 +4,6 @@ Networks are flat lists of layers (`flat_layers` of `ddmip_lib.bounds`); boxes a
 `Bounds` holds one pair $(M^-, M^+)$ of arrays (n, units) for each Linear layer; the last pair bounds the outputs.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, NamedTuple
 

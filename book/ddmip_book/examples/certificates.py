@@ -3,8 +3,6 @@ r"""Certificates taken apart: one block by a single linear form, by SCIP, and by
 Everything is about the smallest loss of the rows of `Losses` (of a class: its cheapest point) within a radius.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a network costs: multiply-adds counted, seconds measured, memory weighed, and power laws fitted to them."""
 
-from __future__ import annotations
-
 import copy
 import time
 from collections.abc import Callable, Sequence

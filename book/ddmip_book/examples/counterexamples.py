@@ -1,7 +1,5 @@
 """Small problems on which a hypothesis of a convergence theorem fails, and the steps that show it exactly."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass

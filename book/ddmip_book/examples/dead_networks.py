@@ -1,7 +1,5 @@
 r"""Deep networks that do not react to their inputs: how to see it and avoid it; and x-steps exact to the digit."""
 
-from __future__ import annotations
-
 import copy
 from typing import NamedTuple
 

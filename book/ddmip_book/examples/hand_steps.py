@@ -1,7 +1,5 @@
 r"""The NN block of the hand-sized example solved globally, in fractions: what a patient reader does with a pencil."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import combinations, product

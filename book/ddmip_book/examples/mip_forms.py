@@ -1,7 +1,5 @@
 """The x-step in a form that the library avoids, to be measured against those that it uses."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""Two meanings of "solved" for a split problem: agreement that no block leaves alone, or that no pair beats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Projected gradient step by step: paths, contraction factors, and projections that need a solver."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

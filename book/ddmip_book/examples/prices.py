@@ -1,7 +1,5 @@
 """Price coordination on lists: options written down, exact prices, and a slower NN block to compare with."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@ r"""Euclidean projections $P_C(v) = \arg\min_{w \in C} \lVert w - v \rVert_2$ wi
 Each returns the unique point $w$ with $\langle v - w, y - w \rangle \le 0$ for all $y \in C$.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Recovery: a problem in the plane, and visited points as options, pulled back or as they are."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import NamedTuple

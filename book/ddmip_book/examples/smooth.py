@@ -1,7 +1,5 @@
 """Smooth test problems for Algorithm 1 whose curvature bounds are known, with exact steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The statements of the convergence chapter as numbers: margins that must not be negative, points, bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

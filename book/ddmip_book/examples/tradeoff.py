@@ -1,7 +1,5 @@
 """Random small networks over listed binary decisions, for measuring what a penalty buys and what it costs."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``python -m ddmip_book.experiments run|status|table|verify|add``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

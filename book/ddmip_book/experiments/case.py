@@ -1,7 +1,5 @@
 """One run of an experiment: what is solved, by which method, for how long."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

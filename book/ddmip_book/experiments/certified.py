@@ -1,7 +1,5 @@
 """Price coordination and its certificate as one method."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from dataclasses import replace

@@ -5,8 +5,6 @@ repeated a sample of them with the same outcome, how many runs that were, and th
 `tools.compare_runs` makes the comparison and writes the file.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """One function from a case to a row."""
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The experiments as data: each profile is a list of cases, seed 42 of every setting first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The methods by the names that rows carry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The networks of the experiments: trained once, stored as npz where they are small, and known by their digest."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

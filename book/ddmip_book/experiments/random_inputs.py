@@ -1,7 +1,5 @@
 """A baseline that every method should beat: the inputs of the networks at random, all else solved for."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Running a grid of cases: resumable, with the time left, one row on disk for each finished case."""
 
-from __future__ import annotations
-
 import queue
 import statistics
 import threading

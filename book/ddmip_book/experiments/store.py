@@ -1,7 +1,5 @@
 """Rows on disk: one file of JSON lines for each experiment, to which finished rows are appended and never rewritten."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Recomputing stored results: from row numbers, adjustments and weights, by another way than the solvers took."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 

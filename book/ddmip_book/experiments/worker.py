@@ -1,7 +1,5 @@
 """A child process that turns cases into rows, and is ended when it takes too long or too much memory."""
 
-from __future__ import annotations
-
 import ctypes
 import multiprocessing
 import signal

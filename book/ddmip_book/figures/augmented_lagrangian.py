@@ -1,7 +1,5 @@
 """Figures on penalties and multipliers: level lines, curves, and what supports a value function from below."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

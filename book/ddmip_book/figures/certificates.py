@@ -1,7 +1,5 @@
 """Figures of certificates: one block in the plane, many blocks, the bound by time, and the certified grid of E1."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

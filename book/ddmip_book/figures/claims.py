@@ -1,7 +1,5 @@
 """Figures of the claims ledger: how many claims have which verdict, and where in the paper they stand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """The figures of the chapter on convergence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -100,10 +98,9 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
     for number, (state, colour, mark) in enumerate(zip(states, (BLUE, RED, ORANGE), MARKERS[1:], strict=False), 1):
         x, u = np.array(state.x, dtype=float), np.array(state.u, dtype=float)
         target = x - before
+        arrow = {"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
         for start, end in ((x, target), (target, u)):
-            ax.annotate(
-                "", end, start, arrowprops={"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
-            )
+            ax.annotate("", tuple(end), tuple(start), arrowprops=arrow)
         ax.plot(*target, "x", color=colour, ms=8, mew=2)
         size = 17 - 4 * number  # states may share their u: smaller marks over larger ones
         ax.plot(*u, mark, color=colour, ms=size, mec="white", label=f"$u$, state {number}")

@@ -1,7 +1,5 @@
 """Drawings of boxes and arrows: how a decision is made, and one iteration of Algorithm 1."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 from ddmip_lib.plots import BLUE, INK, PALE, PALE_BLUE, PALE_RED, RED
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Figures of the first experiment: the paper's heat maps, incumbents over time, times to the same objective."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Figures of the second experiment: six networks, each twice as deep and twice as wide as the one before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures of E3: the gradient heuristic and Algorithm 1, with and without multipliers, against the exact model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

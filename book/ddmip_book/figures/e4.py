@@ -1,7 +1,5 @@
 """Figures of the fourth experiment: five architectures on nine features, and what Algorithm 1 does with them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Figures of the fifth experiment: two NN blocks on Tree Planting, and how far each method gets from the start."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The style of `ddmip_lib.plots.use_style` gives every new line a colour, dashes a
 ``"--"`` or ``"o"`` in a call of `plot` drops the marker or the line, so calls need not say it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The figures of the chapter on the logarithmic barrier."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """Figures of the chapter on the MIP block: price regions, chords of a parabola, perspectives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The numbers behind the three figures that a reader can move, and the still pictures that stand in for them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import matplotlib.pyplot as plt

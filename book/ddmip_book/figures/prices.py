@@ -1,7 +1,5 @@
 """Figures of price coordination: the dual function, prices by rounds, who buys what, and the grid of E1 again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The figures of the chapter on projected gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

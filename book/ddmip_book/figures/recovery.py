@@ -1,7 +1,5 @@
 """Figures of recovery: visited points in the plane, where chosen options come from, penalties, gains on the grid."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt

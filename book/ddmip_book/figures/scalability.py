@@ -1,7 +1,5 @@
 """Figures about cost: power laws with their fits, and where the time of an iteration goes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt

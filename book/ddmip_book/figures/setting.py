@@ -1,7 +1,5 @@
 """Figures of the chapter on the set-up: what the networks know, what training does, and how times are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt

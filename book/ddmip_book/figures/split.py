@@ -1,7 +1,5 @@
 """Figures of the chapter on the split."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

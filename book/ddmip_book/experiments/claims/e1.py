@@ -1,7 +1,5 @@
 """E1 against the stored rows: Algorithm 1 and the exact model on Water Potability."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..grids import E1_NETWORKS

@@ -1,7 +1,5 @@
 """E2 against the stored rows: deeper and wider networks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..grids import E2_NETWORKS

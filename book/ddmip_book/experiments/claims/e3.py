@@ -1,7 +1,5 @@
 """E3 against the stored rows: the gradient heuristic, and Algorithm 1 without multipliers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .finding import Runs, check, comma_list, graded, paired, within_factor_two

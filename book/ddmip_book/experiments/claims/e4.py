@@ -1,7 +1,5 @@
 """E4 against the stored rows: other architectures."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .finding import Runs, check, comma_list, graded, time_verdict

@@ -1,7 +1,5 @@
 """E5 against the stored rows: Tree Planting by two NN blocks."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

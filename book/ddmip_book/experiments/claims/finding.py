@@ -1,7 +1,5 @@
 """What a check of one claim comes to: a sentence with its numbers, and a verdict if the numbers decide it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

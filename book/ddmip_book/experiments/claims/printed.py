@@ -1,7 +1,5 @@
 """The paper's own figures held against each other: no run is needed, only arithmetic and the library."""
 
-from __future__ import annotations
-
 import math
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """The exact model by OMLT with HiGHS."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

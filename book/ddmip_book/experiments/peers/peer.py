@@ -1,7 +1,5 @@
 """What the peers share: everything but the model."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
