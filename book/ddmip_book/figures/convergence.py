@@ -102,7 +102,7 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
         for start, end in ((x, target), (target, u)):
             ax.annotate("", tuple(end), tuple(start), arrowprops=arrow)
         ax.plot(*target, "x", color=colour, ms=8, mew=2)
-        size = 17 - 4 * number  # states may share their u: smaller marks over larger ones
+        size = 16 - 3 * number  # states may share their u: smaller marks over larger ones
         ax.plot(*u, mark, color=colour, ms=size, mec="white", label=f"$u$, state {number}")
         before = np.array(state.scaled, dtype=float)
     ax.set(xlim=(-0.35, 1.55), ylim=(-0.45, 1.3), xlabel="$u_1$", ylabel="$u_2$", aspect="equal")
