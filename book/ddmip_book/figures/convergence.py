@@ -98,11 +98,12 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
     for number, (state, colour, mark) in enumerate(zip(states, (BLUE, RED, ORANGE), MARKERS[1:], strict=False), 1):
         x, u = np.array(state.x, dtype=float), np.array(state.u, dtype=float)
         target = x - before
+        arrow = {"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
         for start, end in ((x, target), (target, u)):
             style = {"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
             ax.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=style)
         ax.plot(*target, "x", color=colour, ms=8, mew=2)
-        size = 17 - 4 * number  # states may share their u: smaller marks over larger ones
+        size = 16 - 3 * number  # states may share their u: smaller marks over larger ones
         ax.plot(*u, mark, color=colour, ms=size, mec="white", label=f"$u$, state {number}")
         before = np.array(state.scaled, dtype=float)
     ax.set(xlim=(-0.35, 1.55), ylim=(-0.45, 1.3), xlabel="$u_1$", ylabel="$u_2$", aspect="equal")
