@@ -100,8 +100,7 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
         target = x - before
         arrow = {"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
         for start, end in ((x, target), (target, u)):
-            style = {"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
-            ax.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=style)
+            ax.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=arrow)
         ax.plot(*target, "x", color=colour, ms=8, mew=2)
         size = 16 - 3 * number  # states may share their u: smaller marks over larger ones
         ax.plot(*u, mark, color=colour, ms=size, mec="white", label=f"$u$, state {number}")
