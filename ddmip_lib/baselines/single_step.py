@@ -164,8 +164,7 @@ class Relaxation:
             outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
         full = outputs.detach().numpy()
         p = self._excess(full)
-        weights = torch.tensor(self.cost + 2 * penalty * self.rows.T @ p)
-        (slope,) = torch.autograd.grad(torch.dot(weights, outputs), v)  # of a scalar, for the reason in `gradients`
+        (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
         if not (np.isfinite(full).all() and slope.isfinite().all()):
             raise ProblemError(
                 "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."
