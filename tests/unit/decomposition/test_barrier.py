@@ -232,7 +232,9 @@ def test_lbfgsb_agrees_on_convex_problems(seed):
     for method in ("newton", "lbfgsb"):
         np.testing.assert_allclose(fixed(1e-7, method=method).minimise(sub, start), best, atol=5e-3)
     free = Subproblem(nothing, [-1.0, -1.0], [1.0, 1.0], x=[2.0, 0.3])
-    np.testing.assert_allclose(LogBarrier("lbfgsb").minimise(free, np.zeros(2)), [1.0, 0.3], atol=1e-8)
+    # L-BFGS-B ends where the value falls by rounding alone: phi - min phi <= 50 eps, and phi bends by rho = 1
+    off = np.sqrt(2 * 50 * np.finfo(float).eps)
+    np.testing.assert_allclose(LogBarrier("lbfgsb").minimise(free, np.zeros(2)), [1.0, 0.3], rtol=0, atol=off)
 
 
 def test_hessian_vector_products_against_finite_differences():
@@ -326,7 +328,7 @@ def test_rows_on_outputs_are_kept_strictly():
     built.model.setObjective((built.x * np.array([0.9, -0.6])).sum())
     inside = []
     solver = DualDecomposition(LogBarrier(), 2.0, max_iterations=40, callback=lambda run: inside.append(run.u.copy()))
-    solution = solver.solve(built.problem, time_limit=20)
+    solution = solver.solve(built.problem, time_limit=600)
     assert solution.objective == pytest.approx(-3 * 0.6 * np.hypot(0.9, 0.6), abs=1e-3)
     assert all((np.sum(u.reshape(3, 2) ** 2, axis=1) < 0.36).all() for u in inside)
 
@@ -347,7 +349,9 @@ def test_a_run_with_rows_held_by_the_barrier_ends_as_converged() -> None:
     built = build(Square(), 2, low=-2.0, high=2.0, cost=np.array([-1.0, -1.0]))
     built.model.addCons(built.y[0, 0] <= 1.0)
     built.model.setObjective(-built.x.sum(), "minimize")
-    solution = DualDecomposition(LogBarrier(steps=30), penalty=1.0, max_iterations=300).solve(built.problem)
+    solution = DualDecomposition(LogBarrier(steps=30), penalty=1.0, max_iterations=300).solve(
+        built.problem, time_limit=600
+    )
     assert solution.status == "converged"
     assert solution.objective == pytest.approx(-np.sqrt(2), abs=1e-3)
     assert built.problem.verify(solution).feasible
