@@ -111,9 +111,9 @@ def _text(notebook: Path) -> str:
     return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
 
 
-def numbered(book: Path) -> dict[str, Path]:
-    """The numbered notebooks of a book's folder, by the names behind their numbers."""
-    return {notebook.stem.partition("_")[2]: notebook for notebook in sorted(book.glob("[0-9]*_*.ipynb"))}
+def chapters_of(book: Path) -> dict[str, Path]:
+    """The notebooks of a book's folder, by their names without numbers."""
+    return {notebook.stem.lstrip("0123456789").lstrip("_"): notebook for notebook in sorted(book.glob("*.ipynb"))}
 
 
 def read_boxes(chapters: Mapping[str, Path]) -> dict[str, Box]:
@@ -145,7 +145,7 @@ class Ledger:
     @classmethod
     def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
         """The ledger of the book in that folder, its checks computed on the stored rows."""
-        chapters = numbered(book)
+        chapters = chapters_of(book)
         claims = read_claims(book / "claims.yml")
         computed = {name: CHECKS[name](stored) for name in {c.check for c in claims if c.check}}
         statements = {
@@ -232,7 +232,8 @@ class Ledger:
     def _link(self, chapter: str) -> str:
         """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
         file = self.chapters[chapter].name
-        return f"[Chapter {int(file.partition('_')[0])}]({file})"
+        number = file.partition("_")[0]
+        return f"[Chapter {int(number)}]({file})" if number.isdigit() else f"[the {chapter}]({file})"
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:
