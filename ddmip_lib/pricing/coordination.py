@@ -71,6 +71,11 @@ class PriceCoordination:
             raise ValueError(f"gap={self.gap} must not be negative.")
         check_place(self.device, self.dtype)
 
+    @property
+    def search(self) -> Search:
+        """The NN block: what asks the networks for options."""
+        return Search(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
+
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
@@ -110,8 +115,7 @@ class PriceCoordination:
         """Options at the prices seen (or at others), the linear program with them, new prices, a choice by rounding."""
         clock, before = [time.perf_counter()], market.lp
         market.seen = market.seen if seen is None else seen
-        search = Search(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
-        found = search.options(market)
+        found = self.search.options(market)
         clock.append(time.perf_counter())
         new = len(found.at)
         if before is not None:
