@@ -233,8 +233,9 @@ def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:
         if (executed := executed_path(path, profile)).exists():
             found[name_of(path)] = noted(executed)["seconds"]
     for chapter, seconds in sorted(found.items(), key=lambda each: -each[1]):
+        before = f" (usually {usual[chapter]:.0f})" if chapter in usual else ""
         remark = f", more than {MOST_SECONDS} s: shorten it" if seconds > MOST_SECONDS else ""
-        print(f"{chapter:24} {seconds:5.1f} s (usually {usual.get(chapter, math.nan):.0f}){remark}")
+        print(f"{chapter:24} {seconds:5.1f} s{before}{remark}")
     print(f"{'all':24} {sum(found.values()):5.0f} s of one core")
     return found
 
