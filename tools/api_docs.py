@@ -8,15 +8,19 @@ escaped, so a docstring cannot break the build, and authors need not think about
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tools.contents import Contents, Page
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # Sphinx knows the folder of its extensions, not the one above
+
+from tools.contents import Contents, Page  # noqa: E402
+
 API_PAGE = "book/api"
 VERBATIM = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`[^`]+?`|\$[^$]+?\$)", re.DOTALL)
 ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.) ")

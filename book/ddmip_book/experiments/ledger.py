@@ -231,8 +231,7 @@ class Ledger:
 
     def _link(self, chapter: str) -> str:
         """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
-        file = self.chapters[chapter].name
-        number = file.partition("_")[0]
+        number = (file := self.chapters[chapter].name).partition("_")[0]
         return f"[Chapter {int(number)}]({file})" if number.isdigit() else f"[the {chapter}]({file})"
 
 
