@@ -15,7 +15,6 @@ from typing import Any
 
 import yaml
 
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Sphinx knows the folder of its extensions, not the one above
 
