@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import resource
 import signal
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import papermill
 from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
 
 PAPERMILL: dict[str, Any] = {
     "kernel_name": "python3",
@@ -28,13 +32,19 @@ PAPERMILL: dict[str, Any] = {
 """For every notebook. A kernel starts, and its last output comes, at once, but on a busy machine."""
 
 
+def own_sockets(folder: str) -> Config:
+    """Sockets that are files of this folder: two kernels that start at once may draw the same free port."""
+    return Config(KernelManager={"transport": "ipc", "ip": str(Path(folder) / "kernel")} if os.name == "posix" else {})
+
+
 def main(source: str, target: str, options: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     logging.getLogger("papermill.translators").setLevel(logging.ERROR)
     settings = json.loads(options)
     try:
-        papermill.execute_notebook(source, target, **PAPERMILL, **settings)
+        with tempfile.TemporaryDirectory() as folder:
+            papermill.execute_notebook(source, target, **PAPERMILL, **settings, config=own_sockets(folder))
     except PapermillExecutionError as error:
         print(f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback), file=sys.stderr)
         return 1
