@@ -7,3 +7,7 @@ class ProblemError(ValueError):
 
 class UnsupportedNetworkError(TypeError):
     """A solver cannot represent this kind of network."""
+
+
+class ProofError(RuntimeError):
+    """A bound and a verified point contradict each other: a mistake in this library."""

@@ -1,4 +1,4 @@
-"""Exact and cheap where a network meets few points: tabulate it, and let SCIP choose among the entries."""
+"""Exact and cheap where a network meets few points: tabulate it, and choose among the entries."""
 
 import itertools
 import math
@@ -10,21 +10,22 @@ import numpy as np
 from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
-from ..model.incumbent import Visit
-from ..model.instance import InputMap
-from ..model.predictor import Predictor
+from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.scip import MILP, copy_model, matrix_of
 from ..model.solution import Solution
 from ..model.solver import begin
 from ..model.verification import TOLERANCE
-from .scip_run import Numerics, exact_solution, optimise
+from ..proofs.checking import check
+from ..proofs.tables import Key, Table, every_assignment, tables_of, tabulated
+from .scip_run import Numerics, exact_solution, optimise, set_numerics, time_to_check
 
 FEASTOL = 1e-9
 """So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
 
-Key = tuple[int, ...]
-"""The unfixed variables of one network row, by their number in the model."""
+MOST_NUMBERS = 2**21
+"""So many numbers may all assignments together have that are compared one by one."""
+TINY = 1e-100  # a table smaller than this is one of zeros
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Enumeration:
     \delta \in \{0, 1\}^m;$$
 
     for a single input of two values $\delta$ is that input: $y = f(0) + (f(1) - f(0))\,x$ for a binary one. Nothing
-    about the network's structure is used, so any module will do. `max_values` limits $m$.
+    about the network's structure is used, so any module will do. `max_values` limits $m$. Where inputs and outputs are
+    all that is free and there are few assignments, these are compared without a solver; otherwise what SCIP calls
+    optimal or infeasible is checked (`ddmip_lib.proofs`) in the time that is left, at most as long as SCIP took.
 
     >>> import pyscipopt, torch
     >>> m = pyscipopt.Model()
@@ -60,34 +63,52 @@ class Enumeration:
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
-        """Tabulate the networks and let SCIP work on the MILP until the time limit."""
+        """Tabulate the networks; compare all assignments where they are few, else let SCIP work on the MILP."""
         begun = begin(problem, time_limit, seed, visit)
         instance, began, deadline = begun.instance, begun.began, begun.deadline
-        tables = [[self._table(instance.milp, row) for row in where.index] for where in instance.maps]
+        combinations = [[self._combinations(instance.milp, row) for row in where.index] for where in instance.maps]
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
-        if any(not len(values) for rows in tables for _, values in rows):  # no integer between the bounds
-            return exact_solution(self.method, incumbent, "infeasible", None, details)
+        tables = tables_of(instance, combinations)
+        details["evaluations"] = sum(len(values) for rows in combinations for _, values in rows)
+        if not all(len(table.values) for table in tables):  # no integer between the bounds, or no value of the network
+            return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
+        everything = every_assignment(instance, tables, MOST_NUMBERS)
+        if everything is not None:
+            return self._compared(incumbent, everything, deadline, details)
         incumbent.consider_start(problem.start, time_limit)
-        for feastol in (FEASTOL, TOLERANCE):  # what only the strict tolerance forbids is not infeasible
-            model = copy_model(problem.model, seed)
-            variables = model.getVars()
-            choices: dict[Key, list[Any]] = {}
-            details["evaluations"] = 0
-            for cells in zip(instance.predictors, instance.maps, tables, strict=True):
-                if time.perf_counter() >= deadline:
-                    return exact_solution(self.method, incumbent, "timelimit", None, details)
-                details["evaluations"] += _tabulate(model, variables, instance.milp, choices, *cells)
-            details["build_seconds"] = time.perf_counter() - began
-            optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, Numerics(feastol))
-            details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
-            if model.getStatus() != "infeasible":
-                break
-        return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details)
+        model = copy_model(problem.model, seed)
+        variables = model.getVars()
+        set_numerics(model, Numerics(FEASTOL))
+        _write(model, variables, tables)
+        details["build_seconds"] = time.perf_counter() - began
+        optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, Numerics(FEASTOL))
+        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
+        checked = None
+        if model.getStatus() != "timelimit":
+            proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
+            details["check_nodes"], checked = proved.nodes, proved.bound
+        return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, checked=checked)
 
-    def _table(self, s: MILP, row: np.ndarray) -> tuple[Key, np.ndarray]:
+    def _compared(
+        self, incumbent: Incumbent, everything: np.ndarray, deadline: float, details: dict[str, Any]
+    ) -> Solution:
+        """The best of all assignments, in order of their objectives: the first that is feasible."""
+        s = incumbent.instance.milp
+        cost = s.sign * (everything @ s.cost + s.offset)
+        room = 2 * TOLERANCE * incumbent.units.rows(np.abs(everything).max(axis=0, initial=0.0))
+        left = (s.rows @ everything.T).T
+        possible = ((left >= s.row_lower - room) & (left <= s.row_upper + room)).all(axis=1)
+        for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
+            if time.perf_counter() >= deadline:
+                return exact_solution(self.method, incumbent, "timelimit", None, details, checked=float(cost[at]))
+            if incumbent.consider(everything[at]).feasible:
+                return exact_solution(self.method, incumbent, "optimal", None, details, checked=float(cost[at]))
+        return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
+
+    def _combinations(self, s: MILP, row: np.ndarray) -> tuple[Key, np.ndarray]:
         """The unfixed variables of a network row and all combinations of their values, after checking both."""
         key = tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
         for at in key:
@@ -107,32 +128,21 @@ class Enumeration:
         return key, np.array(list(itertools.product(*ranges)), dtype=float).reshape(m, len(key))
 
 
-def _tabulate(
-    model: Model,
-    variables: list[Any],
-    s: MILP,
-    choices: dict[Key, list[Any]],
-    predictor: Predictor,
-    where: InputMap,
-    tables: list[tuple[Key, np.ndarray]],
-) -> int:
-    """Write y = f(x) for every row of one predictor; the number of network evaluations."""
-    points = np.repeat(where.at(s.lower), [len(values) for _, values in tables], axis=0)
-    ends = np.cumsum([len(values) for _, values in tables])
-    for row, (key, values), end in zip(where.index, tables, ends, strict=True):
-        for at, column in zip(key, values.T, strict=True):
-            points[end - len(values) : end, row == at] = column[:, None]
-    raw = predictor.raw(points)
-    for targets, (key, values), block in zip(where.output, tables, np.split(raw, ends[:-1]), strict=True):
-        if key not in choices:
-            choices[key] = _choice(model, [variables[at] for at in key], values)
-        finite = np.isfinite(block).all(axis=1)
-        for choice in itertools.compress(choices[key], ~finite):
-            model.addCons(choice <= 0)  # where the network has no value, no point is feasible
-        for at, column in zip(targets, predictor.outputs_of(block).T, strict=True):
-            terms = zip(column[finite].tolist(), itertools.compress(choices[key], finite), strict=True)
-            model.addCons(variables[at] == quicksum(f * choice for f, choice in terms))
-    return len(points)
+def _write(model: Model, variables: list[Any], tables: list[Table]) -> None:
+    """Write y = f(x) for every row of every network, each in units of its largest value."""
+    choices: dict[Key, dict[tuple[float, ...], Any]] = {}
+    for table in tables:
+        if table.key not in choices:
+            chosen = _choice(model, [variables[at] for at in table.key], table.values)
+            choices[table.key] = dict(zip(map(tuple, table.values.tolist()), chosen, strict=True))
+        offered = choices[table.key]
+        mine = [offered.get(tuple(value)) for value in table.values.tolist()]
+        for value in offered.keys() - set(map(tuple, table.values.tolist())):
+            model.addCons(offered[value] <= 0)  # where a network has no value, no point is feasible
+        for at, column in zip(table.targets, table.outputs.T, strict=True):
+            size = float(np.exp2(np.round(np.log2(max(np.abs(column).max(), TINY)))))
+            terms = (f / size * choice for f, choice in zip(column.tolist(), mine, strict=True) if choice is not None)
+            model.addCons(variables[at] / size == quicksum(terms))
 
 
 def _choice(model: Model, inputs: list[Any], values: np.ndarray) -> list[Any]:

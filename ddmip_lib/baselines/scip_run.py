@@ -3,6 +3,7 @@
 import time
 from typing import Any, NamedTuple
 
+import numpy as np
 from pyscipopt import SCIP_EVENTTYPE, Model
 from tqdm.auto import tqdm
 
@@ -10,6 +11,7 @@ from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.scip import set_time_limit, solution_values
 from ..model.solution import Solution
+from ..proofs.checking import CLOSED, best_cost, meets, proof_of
 
 EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
@@ -65,8 +67,7 @@ def optimise(
                 incumbent.consider(solution_values(model, variables))
 
         ask()
-        best, sign = incumbent.objective, incumbent.instance.milp.sign
-        ask_again = at_odds(model.getStatus(), model.getDualbound(), best, sign, restricted)
+        ask_again = at_odds(model.getStatus(), model.getDualbound(), incumbent, restricted)
         if ask_again:
             model.freeTransform()
             model.setParam("presolving/maxrounds", 0)
@@ -74,48 +75,70 @@ def optimise(
     return ask_again
 
 
-def at_odds(scip_status: str, bound: float, best: float | None, sign: float, restricted: bool) -> bool:
+def at_odds(scip_status: str, bound: float, incumbent: Incumbent, restricted: bool) -> bool:
     """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a second look.
 
     A `restricted` model (a margin) may rightly have a worse optimum than a verified point.
     """
-    if scip_status != "optimal" or best is None:
+    if scip_status != "optimal" or incumbent.objective is None:
         return scip_status in ("optimal", "infeasible")
-    gap, slack = _gap(best, bound, sign)
+    gap, slack = _gap(incumbent, bound)
     return gap > slack or (gap < -slack and not restricted)
 
 
-def _gap(best: float, bound: float | None, sign: float) -> tuple[float, float]:
-    """How far a verified objective is from the bound (negative: beyond it), and what counts as equal."""
-    return 0.0 if bound is None else sign * (best - bound), 1e-5 * max(1.0, abs(best))
+def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
+    """How far the verified objective is from the bound (negative: beyond it), and what counts as equal."""
+    sign, best = incumbent.instance.milp.sign, best_cost(incumbent)
+    return 0.0 if bound is None else best - sign * bound, CLOSED * incumbent.units.objective(best)
+
+
+def time_to_check(began: float, deadline: float) -> float:
+    """When a check must end: within the time limit it may take ten times as long as what it checks, and ten seconds."""
+    now = time.perf_counter()
+    return min(deadline, now + 10 * (now - began) + 10.0)
 
 
 def exact_solution(
     method: str,
     incumbent: Incumbent,
     scip_status: str,
-    bound: float | None,
+    claimed: float | None,
     details: dict[str, Any],
-    restricted: bool = False,
+    margin: float = 0.0,
+    checked: float | None = None,
 ) -> Solution:
-    """SCIP's answer after verification; a `restricted` model (a margin) cannot prove the problem infeasible."""
-    best, seconds = incumbent.objective, time.perf_counter() - incumbent.began
+    """SCIP's answer after verification; `claimed` is its bound, `checked` one of a minimisation that was proved.
+
+    A model with a `margin` proves nothing of a problem without.
+    """
+    best, sign, seconds = incumbent.objective, incumbent.instance.milp.sign, time.perf_counter() - incumbent.began
     if scip_status in ("unbounded", "inforunbd") and best is None:
         raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
     details = details | {"solver_status": scip_status}
-    known_as = {"optimal": "optimal", "infeasible": "infeasible", "timelimit": "time_limit"}
+    known_as = {"optimal": "claimed_optimal", "infeasible": "no_solution_found", "timelimit": "time_limit"}
     status = known_as.get(scip_status, "stopped")
-    if bound is not None and not abs(bound) < 1e20:
-        bound = None
+    if claimed is not None and not abs(claimed) < 1e20:
+        claimed = None
+    proof, bound = proof_of(incumbent, method, False, margin), claimed
+    if checked is not None and np.isfinite(checked):
+        proof, bound = proof_of(incumbent, method, True), sign * min(checked, best_cost(incumbent))
     if best is None:
-        if status in ("optimal", "stopped") or (status == "infeasible" and restricted):
+        if checked == np.inf:
+            status, bound = "infeasible", None
+        elif status == "claimed_optimal":
             status = "no_solution_found"
-        known = None if restricted or status == "infeasible" else bound
-        return Solution(status, method, bound=known, seconds=seconds, details=details)
-    gap, slack = _gap(best, bound, incumbent.instance.milp.sign)
-    if gap < -slack:  # a logit inside the margin beat the model's bound, or SCIP cut off a point
-        bound = None
-    if status == "infeasible" or (status == "optimal" and (bound is None or gap > slack)):
+        if not proof.checked and (margin or status == "no_solution_found"):
+            bound = None
+        return Solution(status, method, bound=bound, proof=proof, seconds=seconds, details=details)
+    if checked is not None and meets(incumbent, checked):
+        status = "optimal"
+    elif not proof.checked:
+        gap, slack = _gap(incumbent, claimed)
+        if gap < -slack:  # a logit inside the margin beat the model's bound, or SCIP cut off a point
+            bound = None
+        if status == "claimed_optimal" and (bound is None or gap > slack):
+            status = "stopped"
+    if status == "no_solution_found":
         status = "stopped"
     details = details | {"incumbents": incumbent.found}
-    return Solution(status, method, bound=bound, **incumbent.point(), seconds=seconds, details=details)
+    return Solution(status, method, bound=bound, proof=proof, **incumbent.point(), seconds=seconds, details=details)

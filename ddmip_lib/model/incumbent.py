@@ -11,6 +11,7 @@ import torch
 from .completion import Completer
 from .instance import Instance
 from .onoff import OnOff
+from .sizes import Units
 from .verification import Verification, Verifier
 
 Visit = Callable[[list[np.ndarray]], Any]
@@ -45,6 +46,15 @@ class Incumbent:
     def objective(self) -> float | None:
         return None if self.check is None else self.check.objective
 
+    @property
+    def units(self) -> Units:
+        """What tolerances are multiplied by."""
+        return self._judges[-1].units
+
+    def better(self, objective: float) -> bool:
+        """Whether an objective would be an improvement."""
+        return self._judges[-1].better(objective, self.objective)
+
     def consider(self, values: np.ndarray) -> Verification:
         """Replace outputs by the true network's and verify; a feasible point that is better takes the place."""
         if self.visit is not None:
@@ -52,7 +62,7 @@ class Incumbent:
         for judge in self._judges:
             replaced = judge.instance.with_outputs(values)
             check = judge.check(replaced)
-            if not (check.feasible and self.instance.milp.better(check.objective, self.objective)):
+            if not (check.feasible and self.better(check.objective)):
                 return check
         self.check, self.values = check, replaced
         self.found.append((time.perf_counter() - self.began, check.objective))

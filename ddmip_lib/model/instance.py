@@ -1,6 +1,7 @@
 """A `NeuralMIP` read into arrays and maps at the moment of solving: what all solvers work on."""
 
 import copy
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -84,6 +85,22 @@ class Instance:
     def outputs(self) -> np.ndarray:
         """The output variables of all networks, one network after the other."""
         return np.concatenate([m.output.ravel() for m in self.maps])
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this very problem: rows, bounds, objective, other constraints, networks with their weights."""
+        s, parts = self.milp, hashlib.sha256()
+        arrays = [s.cost, s.lower, s.upper, s.integer, s.row_lower, s.row_upper, s.rows.data, s.rows.indices, s.rows.indptr]
+        for m in self.maps:
+            arrays += [m.index, m.constant, m.output]
+        for predictor, m in zip(self.predictors, self.maps, strict=True):
+            arrays += [weight.cpu().numpy() for weight in predictor.net.state_dict().values()]
+            arrays += [predictor.raw(0.5 * m.at(s.lower) + 0.5 * m.at(s.upper))]
+        for array in arrays:
+            parts.update(repr((array.dtype.str, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
+        networks = [(p.kind, type(p.net).__qualname__, repr(p.net)) for p in self.predictors]
+        parts.update(repr((s.sign, s.offset, s.others, networks)).encode())
+        return parts.hexdigest()[:16]
 
     def inputs(self, values: np.ndarray) -> list[np.ndarray]:
         """Input matrices of the predictors at a full assignment."""

@@ -49,9 +49,9 @@ class Predictor:
         """The outputs as a function with a gradient to follow."""
         return raw
 
-    def mistakes(self, given: np.ndarray, raw: np.ndarray) -> Mistakes:
-        """How far given values of the outputs are from what the network says."""
-        return Mistakes(error=float((np.abs(given - raw) / np.maximum(1.0, np.abs(raw))).max()))
+    def mistakes(self, given: np.ndarray, raw: np.ndarray, sizes: np.ndarray) -> Mistakes:
+        """How far given values of the outputs, of these sizes, are from what the network says."""
+        return Mistakes(error=float((np.abs(given - raw) / np.maximum(sizes, np.abs(raw))).max()))
 
     def carrier(self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float) -> Any:
         """The variable of `model` that must equal the network's value in `ends`; `y` is the output, number `at`."""
@@ -83,7 +83,7 @@ class Classification(Predictor):
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(raw)
 
-    def mistakes(self, given: np.ndarray, raw: np.ndarray) -> Mistakes:
+    def mistakes(self, given: np.ndarray, raw: np.ndarray, sizes: np.ndarray) -> Mistakes:
         wrong = int((np.abs(given - self.outputs_of(raw)) > 0.5).sum())
         return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
 

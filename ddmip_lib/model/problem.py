@@ -111,9 +111,12 @@ class NeuralMIP:
 
     def verify(self, point: Solution | np.ndarray) -> Verification:
         """Check a solution, or a full assignment in the order of `Model.getVars`, by the true network."""
-        values = point.values if isinstance(point, Solution) else np.asarray(point, dtype=float)
+        values = point.values if isinstance(point, Solution) else np.asarray(point)
         if values is None:
             raise ProblemError("this solution has no point to verify; its status says why.")
+        if np.iscomplexobj(values):
+            raise ProblemError("the point holds complex numbers: pass real ones.")
+        values = values.astype(float)
         return Verifier(self.instance()).check(values)
 
     def instance(self) -> Instance:

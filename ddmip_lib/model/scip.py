@@ -51,13 +51,22 @@ class MILP:
         """Objective at a full assignment, in the sense of the user's model."""
         return float(self.cost @ values + self.offset)
 
-    def better(self, new: float, old: float | None) -> bool:
-        """Whether objective `new` beats `old` (None: nothing to beat)."""
-        return old is None or self.sign * (new - old) < -1e-9 * max(1.0, abs(old))
-
     @property
     def n_variables(self) -> int:
         return len(self.cost)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.row_lower)
+
+    @property
+    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.row_lower, self.row_upper
+
+
+def excess(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """By how much each value is below its lower or above its upper end."""
+    return np.maximum(np.maximum(lower - values, values - upper), 0.0)
 
 
 def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

@@ -8,8 +8,10 @@ import numpy as np
 
 from .verification import Verification
 
-STATUSES = ("optimal", "converged", "cycle", "iteration_limit", "time_limit", "stopped", "infeasible",
-            "no_solution_found")  # fmt: skip
+STATUSES = ("optimal", "claimed_optimal", "converged", "cycle", "iteration_limit", "time_limit", "stopped",
+            "infeasible", "no_solution_found")  # fmt: skip
+"""An "optimal" point and its bound were both checked outside the solver that found them, and "infeasible" was proved so
+too; "claimed_optimal" is what a solver says that was not checked."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,25 @@ def shown(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
 
 
+@dataclass(frozen=True)
+class Proof:
+    """What a bound is worth: of which problem (`Instance.digest`), by which method, and whether it is `checked`.
+
+    A checked bound was computed from multipliers or by evaluation, in arithmetic that is rounded safely, and holds for
+    every point that `verify` accepts. Any other is what a solver claims, of a model that may demand a `margin` which
+    the problem does not.
+    """
+
+    problem: str
+    method: str
+    checked: bool
+    margin: float = 0.0
+
+    def __str__(self) -> str:
+        said = "checked" if self.checked else "claimed, not checked"
+        return said + (f"; for logits of at least {self.margin:g}" if self.margin else "")
+
+
 class Bounded:
     """What has an objective and a bound has a gap."""
 
@@ -96,6 +117,8 @@ class Solution(Bounded):
     method: str
     objective: float | None = None
     bound: float | None = None
+    proof: Proof | None = None
+    """What the bound is worth; a bound without one counts for nothing."""
     inputs: list[np.ndarray] = field(default_factory=list)
     outputs: list[np.ndarray] = field(default_factory=list)
     values: np.ndarray | None = None
@@ -111,6 +134,8 @@ class Solution(Bounded):
             raise ValueError(f"unknown status {self.status!r}")
         if self.objective is not None and (self.verification is None or not self.verification.feasible):
             raise ValueError("an objective may only be reported with a verification that holds")
+        if self.status == "optimal" and (self.proof is None or not self.proof.checked):
+            raise ValueError("a solution may only be called optimal with a bound that was checked")
 
     @property
     def found(self) -> bool:
@@ -122,7 +147,7 @@ class Solution(Bounded):
             f"Solution by {self.method}",
             f"  status      {self.status}",
             f"  objective   {shown(self.objective)}" + ("  (verified by the true network)" if self.found else ""),
-            f"  bound       {shown(self.bound)}",
+            f"  bound       {shown(self.bound)}" + (f"  ({self.proof})" if self.bound is not None and self.proof else ""),
             f"  seconds     {self.seconds:.2f}",
         ]
         if len(self.history):

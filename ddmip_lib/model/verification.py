@@ -9,14 +9,24 @@ from pyscipopt import Model
 
 from ..errors import ProblemError
 from .instance import Instance
-from .scip import copy_model, fix, relative_violation
+from .scip import copy_model, excess, fix
+from .sizes import Units
 
 TOLERANCE = 1e-6
+"""What a point may miss, in units of what it misses (see `Verification`)."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What the check of one point found; violations are relative to max(1, |side|)."""
+    r"""What the check of one point found.
+
+    A whole number within 1e-6 of one is that number, and everything else is judged with it in its place: the
+    networks, the rows, the objective. Then 1e-6 is meant in the units of the problem (`sizes`): a variable may leave
+    its box by 1e-6 of its size or of that bound, whichever is larger; a row may be missed by 1e-6 of its side or of
+    the largest of its coefficients times the size of its variable; an output may differ from what the network says by
+    1e-6 of that, or of the output's size. Rows and bounds of whole numbers alone may be missed by nothing but what
+    adding up costs, 1e-12 of the terms. A class must be the network's.
+    """
 
     objective: float
     row_violation: float
@@ -68,24 +78,36 @@ class Verifier:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
 
+    @cached_property
+    def units(self) -> Units:
+        return Units(self.instance, TOLERANCE)
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Whether objective `new` beats `old` (None: nothing to beat)."""
+        return old is None or self.instance.milp.sign * (new - old) < -1e-9 * self.units.objective(old)
+
     def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
         """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
-        s = self.instance.milp
+        s, given = self.instance.milp, values
         if values.shape != (s.n_variables,):
             raise ProblemError(f"a point has {s.n_variables} values, one for each variable; got {values.shape}.")
         known = np.isfinite(values) | self.instance.is_output
         if not known.all():
             raise ProblemError(f"the point has no finite value for {s.names[int(np.argmin(known))]}.")
+        values = self.instance.rounded(given)
         raws = self.instance.raws(values)
         if not all(np.isfinite(raw).all() for raw in raws):
             return Verification.impossible("the network's output is NaN or infinite here", tolerance)
         if not np.isfinite(values).all():
             return Verification.impossible("an output variable has no finite value", tolerance)
-        rows = relative_violation(s.rows @ values, s.row_lower, s.row_upper)
-        bounds = relative_violation(values, s.lower, s.upper)
-        integrality = np.where(s.integer, np.abs(values - np.round(values)), 0.0)
+        units = self.units
+        rows = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values))
+        bounds = np.maximum(
+            excess(values, s.lower, np.inf) / units.bound(s.lower), excess(values, -np.inf, s.upper) / units.bound(s.upper)
+        )
+        integrality = np.abs(given - values)
         networks = zip(self.instance.predictors, self.instance.maps, raws, strict=True)
-        mistakes = [predictor.mistakes(values[m.output], raw) for predictor, m, raw in networks]
+        mistakes = [p.mistakes(values[m.output], raw, units.sizes[m.output]) for p, m, raw in networks]
         error, wrong = max(found.error for found in mistakes), sum(found.wrong for found in mistakes)
         logit = min(found.smallest_logit for found in mistakes)
         linear_ok = max(rows.max(initial=0.0), bounds.max(initial=0.0)) <= tolerance

@@ -126,7 +126,7 @@ class Market:
         if chosen is None:
             return
         promised = self.objective(float(self.pool.value[chosen].sum()))
-        if not s.better(promised, incumbent.objective):
+        if not incumbent.better(promised):
             return
         inputs = self._inputs(chosen)
         completed = incumbent.completer.complete(inputs, max(1.0, self.seconds_left))

@@ -1,0 +1,57 @@
+"""Whether a verified point is the best one: a bound of its problem, checked outside any solver."""
+
+import numpy as np
+
+from ..errors import ProofError
+from ..model.incumbent import Incumbent
+from ..model.solution import Proof
+from .branching import Proved, prove
+from .program import Program
+
+CLOSED = 1e-5
+"""Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
+`verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
+AIM = 1e-7  # how near a search tries to come
+
+
+def best_cost(incumbent: Incumbent) -> float:
+    """The verified objective as a minimisation; infinite where there is none."""
+    return np.inf if incumbent.objective is None else float(incumbent.instance.milp.sign * incumbent.objective)
+
+
+def enough(incumbent: Incumbent) -> float:
+    """A bound with which a search may end."""
+    best = best_cost(incumbent)
+    return best if np.isinf(best) else best - AIM * incumbent.units.objective(best)
+
+
+def meets(incumbent: Incumbent, bound: float) -> bool:
+    """Whether a bound, of a minimisation, proves the verified point optimal; one beyond it is an error of ours."""
+    best = best_cost(incumbent)
+    if np.isinf(best):
+        return False
+    size = incumbent.units.objective(best)
+    if bound > best + 1e-9 * size:
+        raise ProofError(
+            f"the bound {bound:.12g} crosses the verified objective {best:.12g} (both of a minimisation): one of the "
+            "two is wrong. This is a mistake in ddmip_lib, not in your problem; please report it with the problem."
+        )
+    return best - bound <= CLOSED * size
+
+
+def check(incumbent: Incumbent, program: Program, deadline: float) -> Proved:
+    """Prove what can be proved of the best point by `program`, whose first variables are those of the problem.
+
+    Better points that are met on the way take its place.
+    """
+    count = incumbent.instance.milp.n_variables
+
+    def visit(point: np.ndarray) -> float:
+        incumbent.consider(point[:count])
+        return enough(incumbent)
+
+    return prove(program, enough(incumbent), deadline, visit)
+
+
+def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:
+    return Proof(incumbent.instance.digest, method, checked, margin)

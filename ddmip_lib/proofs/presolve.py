@@ -1,0 +1,115 @@
+r"""A program made tighter in a box, without losing a point: bounds that rows imply, and coefficients of binaries.
+
+From $\sum_k a_k v_k \le b$ follows $a_j v_j \le b - \min \sum_{k \ne j} a_k v_k$. And where the rest of such a row is at
+most $U < b$ when a binary is 0, the row says nothing there: with $b - U$ taken off both $b$ and the binary's coefficient
+it says as much where the binary is 1, and cuts off fractions. All is rounded outward, by 1e-9 of the terms.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from .program import Program, Rows
+
+OUTWARD = 1e-9
+HELPS = 1e-2  # share of its width by which a bound must improve
+
+
+class Rests(NamedTuple):
+    """For each entry of a row the least and the most of all others, rounded outward; infinite where one of them is."""
+
+    least: np.ndarray
+    most: np.ndarray
+
+
+def _rests(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> Rests:
+    rising = e.weight > 0
+    found = []
+    for low, sign in ((rising, -1.0), (~rising, 1.0)):
+        end = e.weight * np.where(low, lower[e.column], upper[e.column])
+        endless = np.isinf(end)
+        end = np.where(endless, 0.0, end)
+        total, size = (np.bincount(e.row, part, count) for part in (end, np.abs(end)))
+        others = np.bincount(e.row, endless, count)[e.row] - endless
+        rest = total[e.row] - end + sign * OUTWARD * size[e.row]
+        found.append(np.where(others > 0, sign * np.inf, rest))
+    return Rests(*found)
+
+
+def tighter_box(
+    program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Bounds that the rows imply in a box, or None where they leave no point.
+
+    >>> import scipy.sparse as sp
+    >>> one = np.ones(2)
+    >>> free = Program(0 * one, Rows.of(sp.csr_matrix([[1.0, -2.0]])), 0 * one[:1], 0 * one[:1],
+    ...                np.array([-np.inf, 0.0]), np.array([np.inf, 3.0]), one > 1)
+    >>> tighter_box(free, free.lower, free.upper, 2)[1].round(6)
+    array([6., 3.])
+    """
+    e = program.rows
+    for _ in range(rounds):
+        rest = _rests(e, lower, upper, len(program.row_lower))
+        with np.errstate(invalid="ignore", over="ignore"):
+            most, least = program.row_upper[e.row] - rest.least, program.row_lower[e.row] - rest.most
+            high, low = np.where(e.weight > 0, most, least) / e.weight, np.where(e.weight > 0, least, most) / e.weight
+            high, low = high + OUTWARD * np.abs(high), low - OUTWARD * np.abs(low)
+        new_lower, new_upper = np.full_like(lower, -np.inf), np.full_like(upper, np.inf)
+        np.fmin.at(new_upper, e.column, np.where(np.isnan(high), np.inf, high))
+        np.fmax.at(new_lower, e.column, np.where(np.isnan(low), -np.inf, low))
+        whole = program.integer
+        new_lower, new_upper = np.where(whole, np.ceil(new_lower), new_lower), np.where(whole, np.floor(new_upper), new_upper)
+        if ((new_lower > upper) | (new_upper < lower) | (new_lower > new_upper)).any():
+            return None
+        with np.errstate(invalid="ignore"):
+            needed = np.where(np.isfinite(upper - lower), HELPS * (upper - lower), 0.0)
+            better_low, better_high = new_lower > lower + needed, new_upper < upper - needed
+        if not (better_low.any() or better_high.any()):
+            break
+        lower, upper = np.where(better_low, new_lower, lower), np.where(better_high, new_upper, upper)
+    return lower, upper
+
+
+def tighter_rows(program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int = 2) -> Program:
+    """The program with coefficients of binaries that fit the box.
+
+    >>> import scipy.sparse as sp
+    >>> one = np.ones(2)
+    >>> loose = Program(one, Rows.of(sp.csr_matrix([[1.0, -1.0]])), -np.inf * one[:1], 0 * one[:1], 0 * one,
+    ...                 np.array([0.5, 1.0]), np.array([False, True]))
+    >>> tighter_rows(loose, loose.lower, loose.upper).rows.weight.round(6)
+    array([ 1. , -0.5])
+    """
+    e, count, right = program.rows, len(program.row_lower), program.row_upper
+    weight = e.weight.copy()
+    single = np.isinf(program.row_lower) != np.isinf(program.row_upper)
+    turned = single & np.isinf(program.row_upper)  # rows >= b, read as <=
+    sign = np.where(turned, -1.0, 1.0)
+    right = np.where(turned, -program.row_lower, right)
+    switch = (program.integer & (lower == 0) & (upper == 1))[e.column] & single[e.row]
+    if not switch.any():
+        return program
+    changed = False
+    for _ in range(rounds):
+        a = weight * sign[e.row]
+        rest = _rests(e._replace(weight=a), lower, upper, count).most
+        b = right[e.row]
+        at_off, at_on = rest, rest + a
+        off = switch & (a > 0) & (at_off < b) & (at_on > b)
+        on = switch & (a < 0) & (at_on < b) & (at_off > b)
+        chosen = np.flatnonzero(off | on)
+        if not chosen.size:
+            break
+        _, first = np.unique(e.row[chosen], return_index=True)  # one binary of a row at a time
+        chosen = chosen[first]
+        rows, changed = e.row[chosen], True
+        room = OUTWARD * (np.abs(a[chosen]) + np.abs(b[chosen]) + np.abs(rest[chosen]))
+        new = np.where(a[chosen] > 0, a[chosen] - (b - rest)[chosen], (b - rest)[chosen] - room)
+        right[rows] = np.where(a[chosen] > 0, rest[chosen] + room, b[chosen])
+        weight[chosen] = new * sign[rows]
+    if not changed:
+        return program
+    low, high = np.where(turned, -right, program.row_lower), np.where(turned, program.row_upper, right)
+    return replace(program, rows=e._replace(weight=weight), row_lower=low, row_upper=high)

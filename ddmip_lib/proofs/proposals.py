@@ -1,0 +1,80 @@
+"""HiGHS proposes multipliers and points for linear programs; nothing that it says is taken for true."""
+
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+
+from .program import Program, Rows
+
+TOLERANCE = 1e-9
+
+
+class Proposal(NamedTuple):
+    """Multipliers of the rows and a point; `empty` where the multipliers are to prove that there is none."""
+
+    multipliers: np.ndarray
+    point: np.ndarray | None
+    empty: bool
+
+
+class Proposer:
+    """Asks HiGHS about one program after the other, in units in which variables, rows and cost are about 1.
+
+    >>> import scipy.sparse as sp
+    >>> one = np.ones(2)
+    >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
+    >>> proposal = Proposer().ask(Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0))
+    >>> proposal.multipliers, proposal.point
+    (array([0.5]), array([0. , 0.5]))
+    """
+
+    def __init__(self) -> None:
+        self.highs = highspy.Highs()
+        self.highs.silent()
+        for name in ("primal", "dual"):
+            self.highs.setOptionValue(f"{name}_feasibility_tolerance", TOLERANCE)
+        self.highs.setOptionValue("small_matrix_value", 1e-12)
+        self.highs.setOptionValue("threads", 1)
+
+    def ask(self, program: Program, seconds: float = np.inf) -> Proposal:
+        """What HiGHS proposes for a program within so many seconds."""
+        highs, e, lower, upper = self.highs, program.rows, program.lower, program.upper
+        size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
+        column, weight = _power(size), e.weight
+        weight, cost = weight * column[e.column], program.cost * column
+        largest = np.zeros(len(e.first) - 1)
+        np.maximum.at(largest, e.row, np.abs(weight))
+        row, scale = _power(largest), float(_power(np.abs(cost).max(initial=0.0)))
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = len(cost), len(row)
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost / scale, lower / column, upper / column
+        lp.row_lower_, lp.row_upper_ = program.row_lower / row, program.row_upper / row
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = e.first, e.column, weight / row[e.row]
+        highs.passModel(lp)
+        highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
+        highs.run()
+        empty = highs.getModelStatus() in (highspy.HighsModelStatus.kInfeasible,
+                                           highspy.HighsModelStatus.kUnboundedOrInfeasible)  # fmt: skip
+        if empty:
+            return Proposal(self._ray(len(row)) / row, None, True)
+        found = highs.getSolution()
+        multipliers = np.asarray(found.row_dual, dtype=float)
+        if len(multipliers) != len(row):
+            return Proposal(np.zeros(len(row)), None, False)
+        point = np.clip(np.asarray(found.col_value) * column, lower, upper)
+        return Proposal(multipliers * scale / row, point if found.value_valid else None, False)
+
+    def _ray(self, count: int) -> np.ndarray:
+        """Multipliers whose value is to be positive without a cost; presolving finds none."""
+        self.highs.setOptionValue("presolve", "off")
+        self.highs.run()
+        _, known, ray = self.highs.getDualRay()
+        self.highs.setOptionValue("presolve", "choose")
+        return np.asarray(ray, dtype=float) if known and ray is not None else np.zeros(count)
+
+
+def _power(sizes: np.ndarray | float) -> np.ndarray:
+    """The power of two next to each size, 1 for 0: to multiply by it rounds nothing."""
+    return np.exp2(np.round(np.log2(np.where(np.asarray(sizes) > 0, sizes, 1.0))))
