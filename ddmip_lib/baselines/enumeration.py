@@ -17,6 +17,7 @@ from ..model.solution import Solution
 from ..model.solver import begin
 from ..model.verification import TOLERANCE
 from ..proofs.checking import check
+from ..proofs.proposals import power_of_two
 from ..proofs.tables import Key, Table, every_assignment, tables_of, tabulated
 from .scip_run import Numerics, exact_solution, optimise, set_numerics, time_to_check
 
@@ -25,7 +26,6 @@ FEASTOL = 1e-9
 
 MOST_NUMBERS = 2**21
 """So many numbers may all assignments together have that are compared one by one."""
-TINY = 1e-100  # a table smaller than this is one of zeros
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Enumeration:
         optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, Numerics(FEASTOL))
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         checked = None
-        if model.getStatus() != "timelimit":
+        if model.getStatus() in ("optimal", "infeasible"):
             proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
             details["check_nodes"], checked = proved.nodes, proved.bound
         return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, checked=checked)
@@ -140,7 +140,7 @@ def _write(model: Model, variables: list[Any], tables: list[Table]) -> None:
         for value in offered.keys() - set(map(tuple, table.values.tolist())):
             model.addCons(offered[value] <= 0)  # where a network has no value, no point is feasible
         for at, column in zip(table.targets, table.outputs.T, strict=True):
-            size = float(np.exp2(np.round(np.log2(max(np.abs(column).max(), TINY)))))
+            size = float(power_of_two(np.abs(column).max()))
             terms = (f / size * choice for f, choice in zip(column.tolist(), mine, strict=True) if choice is not None)
             model.addCons(variables[at] / size == quicksum(terms))
 

@@ -10,7 +10,7 @@ import torch
 
 from ..bounds import Graph
 from ..model.blocks import Blocks
-from ..model.problem import NeuralMIP
+from ..model.incumbent import Incumbent
 from ..model.solution import Solution
 from ..pricing.oracle import MARGIN, follow, pull_back
 from .certificate import Certificate, with_bound
@@ -39,14 +39,13 @@ class Account:
     """What is proven and what is known for every row of the table, and the bound that follows."""
 
     def __init__(
-        self, problem: NeuralMIP, solution: Solution, blocks: Blocks, pi: np.ndarray, graphs: dict[int, Graph],
-        device: torch.device, began: float,
+        self, incumbent: Incumbent, solution: Solution, blocks: Blocks, pi: np.ndarray, graphs: dict[int, Graph],
+        device: torch.device,
     ) -> None:  # fmt: skip
-        self.solution, self.blocks, self.pi, self.graphs = solution, blocks, pi, graphs
-        self.device, self.began = device, began
+        self.incumbent, self.solution, self.blocks, self.pi, self.graphs = incumbent, solution, blocks, pi, graphs
+        self.device, self.began = device, incumbent.began
         self.bar: Any = None
-        self.milp = problem.instance().milp
-        self.predictors = problem.predictors
+        self.milp, self.predictors = incumbent.instance.milp, incumbent.instance.predictors
         size = len(blocks.block)
         self.losses: dict[int, Losses] = {}
         self.top, self.possible, self.least, most = (np.zeros(size) for _ in range(4))
@@ -167,7 +166,7 @@ class Account:
     @property
     def settled(self) -> bool:
         """Whether the bound meets the objective."""
-        objective = self.solution.objective
+        objective = self.incumbent.objective
         return objective is not None and self.milp.sign * (objective - self.bound()) <= 1e-9 * max(1, abs(objective))
 
     def signed(self) -> Solution:
@@ -177,10 +176,10 @@ class Account:
         nodes = np.bincount(self.blocks.block, self.nodes, self.blocks.n)
         names = np.where(nodes == 0, "evaluated", np.where(nodes == 1, "CROWN", "branching"))
         certificate = Certificate(
-            bound=self.objective(self.value()), objective=self.solution.objective, prices=self.pi,
+            bound=self.objective(self.value()), objective=self.incumbent.objective, prices=self.pi,
             profit_bound=self.profits(self.least), profit_known=self.profits(self.possible),
             closed=closed, method=tuple(np.where(closed, names, "open").tolist()),
             nodes=int(self.nodes.sum()), seconds=time.perf_counter() - self.began,
             history=tuple((when, self.objective(value)) for when, value in self.history),
         )  # fmt: skip
-        return with_bound(self.solution, self.bound(), certificate, self.milp.sign)
+        return with_bound(self.solution, self.incumbent, self.bound(), certificate)

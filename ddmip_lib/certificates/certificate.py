@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProblemError
+from ..model.incumbent import Incumbent
 from ..model.solution import Solution, shown
-
-CROSSED = 1e-5  # a verified point may beat the optimum by what `verify` tolerates, not by more than this
+from ..proofs.checking import CLOSED, best_cost, meets, proof_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,20 +41,30 @@ class Certificate:
         )
 
 
-def with_bound(solution: Solution, bound: float | None, certificate: Any, sign: float) -> Solution:
-    """The solution with a bound; an objective far beyond it is an error, since one of the two is wrong."""
-    status, size = solution.status, max(1.0, abs(solution.objective or 0.0))
-    if bound is not None and solution.objective is not None:
-        if sign * (bound - solution.objective) > CROSSED * size:
+def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, certificate: Any) -> Solution:
+    """The solution with its verified point and a bound; an objective far beyond it is an error: one of the two is wrong.
+
+    A bound that the solution brings along counts if it was checked, and of this very problem.
+    """
+    sign, best = incumbent.instance.milp.sign, best_cost(incumbent)
+    low = -np.inf if bound is None else sign * bound
+    if low > best:
+        if low - best > CLOSED * incumbent.units.objective(best):
             raise ProblemError(
-                f"the objective {solution.objective:.9g} is better than the bound {bound:.9g}: either the blocks do "
-                "not describe the model (compare values, use and capacities of problem.blocks with its rows), or the "
-                "point gains by exceeding a capacity within the tolerance of 1e-6 (count that resource in larger "
-                "units)."
+                f"the objective {sign * best:.9g} is better than the bound {bound:.9g}: either the blocks do not "
+                "describe the model (compare values, use and capacities of problem.blocks with its rows), or the point "
+                "gains by exceeding a capacity within the tolerance of 1e-6 (count that resource in larger units)."
             )
-        bound = sign * min(sign * bound, sign * solution.objective)
-    if bound is not None and solution.bound is not None:  # one that was proven before may be better
-        bound = sign * max(sign * bound, sign * solution.bound)
-    if bound is not None and solution.objective is not None and abs(bound - solution.objective) <= 1e-9 * size:
+        low = best
+    earlier, status = solution.proof, solution.status
+    own = earlier is not None and earlier.problem == incumbent.instance.digest
+    if own and earlier is not None and earlier.checked and solution.bound is not None:
+        low = max(low, min(sign * solution.bound, best))
+    if status == "optimal" or (status == "claimed_optimal" and not own):
+        status = "stopped"  # what was said of another problem, or without a proof
+    if meets(incumbent, low):
         status = "optimal"
-    return replace(solution, status=status, bound=bound, details={**solution.details, "certificate": certificate})
+    proof = proof_of(incumbent, "certify", checked=True)
+    details = {**solution.details, "certificate": certificate}
+    said = None if np.isneginf(low) or np.isposinf(low) and bound is None else float(sign * low)
+    return replace(solution, status=status, bound=said, proof=proof, details=details, **incumbent.point())

@@ -27,6 +27,7 @@ from ..bounds import network_graph
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
+from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.solver import begin
@@ -48,6 +49,10 @@ def certify(
 ) -> Solution:  # fmt: skip
     """The same solution with a proven `bound`, and the `Certificate` in ``details["certificate"]``.
 
+    Its point is verified again; a better one that is met on the way takes its place. A bound that it brings along is
+    kept only if it was checked and belongs to this very problem (`Solution.proof`); status and bound are otherwise
+    those that are proved here.
+
     `prices` of the shared resources: any that are not negative give a bound; by default those of the solution, or
     where it has none, those that `PriceCoordination` finds in a quarter of the time. `workers` processes share the
     blocks (default: one for each CPU); on a GPU (`device`) there is one. Stop it whenever you like (Ctrl-C): the bound
@@ -68,13 +73,16 @@ def certify(
     if workers is not None and (int(workers) != workers or workers < 1):
         raise ValueError(f"workers={workers} must be a positive integer: processes that share the blocks.")
     place = check_place(device, torch.float64)
-    if solution.found and not problem.verify(solution).feasible:
+    incumbent = Incumbent(problem.instance(), began)
+    if solution.values is not None and not incumbent.consider(solution.values).feasible:
         raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
     if problem.blocks is None:
         if prices is not None:
             raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
         found = lagrangian_bound(problem, solution, time_limit, seed, progress)
-        return with_bound(solution, found.bound, found, problem.instance().milp.sign)
+        if found.point is not None:
+            incumbent.consider(found.point)
+        return with_bound(solution, incumbent, found.bound, found)
     blocks = problem.blocks
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
     graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
@@ -88,8 +96,10 @@ def certify(
                 "that are not negative), or more time."
             )
         solution = replace(solution, details={**solution.details, "prices": priced.details["prices"]})
+        if priced.values is not None:
+            incumbent.consider(priced.values)
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
-    account = Account(problem, solution, blocks, pi, graphs, place, began)
+    account = Account(incumbent, solution, blocks, pi, graphs, place)
     with tqdm(disable=not progress, desc="certify", bar_format="{desc} {elapsed}{postfix}") as bar:
         account.bar = bar
         try:

@@ -1,4 +1,4 @@
-"""Branch and bound on the boxes of the network inputs, each bounded by a relaxation with linear forms."""
+"""Branch and bound on the boxes of the network inputs and on whole numbers, bounded by relaxations with forms."""
 
 import heapq
 import itertools
@@ -11,17 +11,17 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..bounds import Box, crown, intervals, optimised_crown
+from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
-from ..model.solution import Solution
-from ..model.verification import TOLERANCE
-from .relaxation import SLACK, Place, Relaxation, Row, best_multipliers, read_problem, rows_of, whole_box
+from ..proofs.branching import WHOLE
+from ..proofs.checking import enough
+from ..proofs.embedding import let_out
+from .relaxation import Place, Relaxation, Row, best_multipliers, keep_outputs, read_problem, rows_of, whole_box
 
-CLOSED = 1e-6  # relative distance at which a bound meets an objective
 BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
 ROUNDS, HELPS = 8, 1e-3  # rounds of new forms at the root, and what a round must gain, relatively, for another one
 STEPS, STEPS_AT_ROOT = 5, 20  # gradient steps for the slopes of a form
-SHARE = 0.25  # share of the remaining time that SCIP may spend on one node, unless this cannot be split
 NARROW = 1e-7  # relative width below which a continuous input is not split
 
 
@@ -53,15 +53,18 @@ class _At(Box):
 
 
 class Search:
-    """Branch and bound on the boxes of the inputs, in the sense of a minimisation."""
+    """Branch and bound on the boxes of the inputs and on whole numbers, in the sense of a minimisation."""
 
-    def __init__(self, problem: NeuralMIP, solution: Solution | None, began: float, deadline: float, seed: int) -> None:
+    def __init__(self, problem: NeuralMIP, point: np.ndarray | None, began: float, deadline: float) -> None:
         self.instance, self.graphs = read_problem(problem)
         self.began, self.deadline = began, deadline
         s = self.instance.milp
         self.cost, self.inputs = s.sign * s.cost, self.instance.free_inputs
-        self.incumbent, self.relaxation = Incumbent(self.instance, began), Relaxation(self.instance, seed)
-        self.given = None if solution is None or solution.objective is None else s.sign * solution.objective
+        self.incumbent = Incumbent(self.instance, began)
+        if point is not None and not self.incumbent.consider(point).feasible:
+            raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
+        lower, upper = let_out(self.instance, self.incumbent.units)
+        self.root = Node(lower, upper, -np.inf, {})
         self.touched: dict[int, list[Place]] = {int(at): [] for at in self.inputs}
         for t, m in enumerate(self.instance.maps):
             for r, at in sorted({(r, int(at)) for (r, _), at in np.ndenumerate(m.index) if int(at) in self.touched}):
@@ -71,41 +74,26 @@ class Search:
             self.importance = self.importance + abs(s.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
         self.heap: list[tuple[float, int, Node]] = []
-        self.working: list[Node] = []  # nodes whose children are on their way: they count until all of these are there
+        self.working: list[Node] = [self.root]  # whose children are on their way: they count until these are there
         self.settled = np.inf  # weakest bound among the nodes that are split no further
-        self.number, self.nodes, self.unbounded = itertools.count(), 0, False
+        self.number, self.nodes = itertools.count(), 0
         self.history: list[tuple[float, float]] = []
-        self._push(self._whole())
+        self.root.rows = whole_box(self.instance, self.graphs, intervals, lower, upper)
+        keep_outputs(self.instance, self.root.rows, lower, upper)
+        self.relaxation = Relaxation(self.instance, self.incumbent.units, lower, upper)
+        self._cheapest()
 
-    def _whole(self) -> Node:
-        """The root with what costs nothing: every variable at its better bound, outputs by interval arithmetic."""
-        s = self.instance.milp
-        root = Node(s.lower.copy(), s.upper.copy(), -np.inf, whole_box(self.instance, self.graphs, intervals))
-        whole = self.inputs[s.integer[self.inputs]]
-        root.lower[whole] = np.ceil(s.lower[whole] - TOLERANCE)
-        root.upper[whole] = np.floor(s.upper[whole] + TOLERANCE)
-        lower, upper = root.lower.copy(), root.upper.copy()
-        for (t, r), row in root.rows.items():
-            at, classes = self.instance.maps[t].output[r], self.instance.predictors[t].gives_class
-            lower[at] = np.maximum(lower[at], row.low > 0 if classes else row.low)
-            upper[at] = np.minimum(upper[at], row.high > 0 if classes else row.high)
-        used = self.cost != 0
-        value = np.where(self.cost > 0, lower, upper)[used] @ self.cost[used] + s.sign * s.offset
-        root.bound = np.inf if (root.lower > root.upper).any() else value - SLACK * max(1.0, abs(value))
-        return root
-
-    @property
-    def best(self) -> float | None:
-        """The best verified objective known."""
-        own = self.incumbent.objective
-        own = None if own is None else self.instance.milp.sign * own
-        return min((value for value in (self.given, own) if value is not None), default=None)
+    def _cheapest(self) -> None:
+        """What costs nothing: every variable at its better bound, outputs by interval arithmetic."""
+        base, root = self.relaxation.base, self.root
+        empty = (root.lower > root.upper).any()
+        root.bound = np.inf if empty else base.value(np.zeros(len(base.row_lower)), base.lower, base.upper)
+        self._push(root)
 
     @property
     def enough(self) -> float:
         """A node with such a bound need not be split."""
-        best = np.inf if self.best is None else self.best - CLOSED * max(1.0, abs(self.best))
-        return min(best, self.settled)
+        return min(enough(self.incumbent), self.settled)
 
     def bound(self) -> float:
         """What is proved: the weakest bound of all nodes."""
@@ -115,8 +103,6 @@ class Search:
         """Branch until the bound is good enough or the time is up; the status."""
         if self.bound() < np.inf:
             self._start(heapq.heappop(self.heap)[2])
-        if self.unbounded:
-            return "unbounded"
         with tqdm(disable=not progress, desc="Lagrangian bound", unit=" nodes") as bar:
             while self.heap and self.heap[0][0] < self.enough:
                 if time.perf_counter() >= self.deadline:
@@ -130,7 +116,7 @@ class Search:
         """Bound the whole problem, with new forms at the point where the relaxation ended as long as they help."""
         self.working, jobs = [root], [(root, place) for place in root.rows]
         self._bound_networks(jobs, steps=0)
-        self.multipliers = best_multipliers(self.instance, root.rows)
+        self.multipliers = best_multipliers(self.instance, root.rows, root.lower, root.upper)
         self._solve(root)
         for _ in range(ROUNDS):
             before = root.bound
@@ -151,12 +137,13 @@ class Search:
         while self.heap and self.heap[0][0] < self.enough and len(self.working) < BATCH:
             node = heapq.heappop(self.heap)[2]
             self.working.append(node)
-            at = self._branching_input(node)
+            at = self._branching_variable(node)
             if at is None:
                 self.settled = min(self.settled, node.bound)
             else:
                 children += [(child, at) for child in self._halves(node, at)]
-        self._bound_networks([(child, place) for child, at in children for place in self.touched[at]], STEPS)
+        jobs = [(child, place) for child, at in children for place in self.touched.get(at, ())]
+        self._bound_networks(jobs, STEPS)
         for child, _ in children:
             self._solve(child)
         self._push(*(child for child, _ in children))
@@ -203,23 +190,28 @@ class Search:
         left = self.deadline - time.perf_counter()
         if left <= 0:
             return
-        self.relaxation.reset(node.lower, node.upper)
-        for place, row in node.rows.items():
-            self.relaxation.limit(place, row)
-            for form in row.forms:
-                self.relaxation.add(place, form)
-        fixed = (node.lower == node.upper)[self.inputs].all()
-        solved = self.relaxation.solve(self.cost, left if fixed else max(1.0, SHARE * left))
+        solved = self.relaxation.solve(node.rows, node.lower, node.upper, left)
         self.nodes += 1
         node.bound, node.values = max(node.bound, solved.bound), solved.values
-        self.unbounded = node.bound == -np.inf and solved.status in ("unbounded", "inforunbd")
-        if solved.values is not None:
+        if solved.values is not None and self._fraction(node)[1] <= WHOLE:
             self.incumbent.consider(solved.values)
 
-    def _branching_input(self, node: Node) -> int | None:
-        """The input with the widest effect: what it moves its form by over its range, times how wrong the output is."""
+    def _fraction(self, node: Node) -> tuple[int, float]:
+        """The whole number that the proposed point leaves farthest from one, and how far."""
+        if node.values is None:
+            return 0, 0.0
+        open_ = self.instance.milp.integer & (node.lower < node.upper)
+        away = np.where(open_, np.abs(node.values - np.round(node.values)), 0.0)
+        return int(away.argmax()), float(away.max(initial=0.0))
+
+    def _branching_variable(self, node: Node) -> int | None:
+        """A whole number that is none, or the input with the widest effect: what it moves its form by over its range,
+        times how wrong the output is."""
+        at, away = self._fraction(node)
+        if away > WHOLE:
+            return at
         low, high = node.lower[self.inputs], node.upper[self.inputs]
-        width, size = high - low, np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+        width, size = high - low, np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high)))
         divisible = width > np.where(self.instance.milp.integer[self.inputs], 0.0, NARROW * size)
         missed = None if node.values is None else np.abs(self.instance.with_outputs(node.values) - node.values)
         effect, possible = np.zeros((2, len(node.lower)))
@@ -234,12 +226,16 @@ class Search:
             gain = np.where(divisible, score[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        return None
+        open_ = np.where(self.instance.milp.integer, node.upper - node.lower, 0.0)
+        return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
 
     def _halves(self, node: Node, at: int) -> list[Node]:
-        """The two halves of a node's box: integers at an integer, other inputs in the middle."""
-        middle = 0.5 * (node.lower[at] + node.upper[at])
-        below, above = (np.floor(middle), np.floor(middle) + 1) if self.instance.milp.integer[at] else (middle,) * 2
+        """The two halves of a node's box: whole numbers around the point, other inputs in the middle."""
+        middle = below = above = 0.5 * (node.lower[at] + node.upper[at])
+        if self.instance.milp.integer[at]:
+            around = middle if node.values is None or self._fraction(node)[1] <= WHOLE else node.values[at]
+            below = np.clip(np.floor(around), node.lower[at], node.upper[at] - 1)
+            above = below + 1
         left = Node(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)
         right = Node(node.lower.copy(), node.upper, node.bound, dict(node.rows), node.values)
         left.upper[at], right.lower[at] = below, above

@@ -14,12 +14,13 @@ rows on outputs. This is at least as strong: the rows times the costs of their o
 convex combination of them, that is, as the best $\lambda$ among these; new forms come from the slopes that are best at
 the point where the last relaxation ended. A class $y = 1[f > 0]$ is tied by $y = 1 \Rightarrow A_u x + b_u \ge 0$ and
 $y = 0 \Rightarrow A_l x + b_l \le 0$. Then the box of the inputs is split, the node with the weakest bound first.
-`relaxation` says how solver tolerances and rounding are accounted for.
+Whole numbers are split as well, where the relaxation's point leaves them between two. `relaxation` says how tolerances
+and rounding are accounted for.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,14 @@ from ..bounds import Bounds, crown
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution, shown
+from ..model.sizes import Units
 from ..model.solver import begin
-from .certificate import CROSSED
+from ..model.verification import TOLERANCE
+from ..proofs.branching import prove
+from ..proofs.checking import best_cost, meets
+from ..proofs.embedding import let_out, relaxed
 from .input_search import Search
-from .relaxation import Relaxation, best_multipliers, form_below, output_cost, read_problem, whole_box
+from .relaxation import best_multipliers, form_below, keep_outputs, output_cost, read_problem, whole_box
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +44,10 @@ class LagrangianBound(Bounded):
     """What `lagrangian_bound` proved, in the sense of the user's model.
 
     `status`: "closed" (the bound meets the best objective known, or nothing is left to split), "time_limit",
-    "interrupted", "unbounded" (the relaxation is) or "infeasible" (proved; the bound is then infinite). `bound` is None
-    where nothing was proved. `objective` is the best verified one, of the solution given or of a point met on the way;
-    `multipliers` are $-A$ of the whole box, as in `crown_multipliers`.
+    "interrupted" or "infeasible" (proved; the bound is then infinite). `bound` is None where nothing was proved; it
+    holds for every point that `verify` accepts. `objective` is the best verified one, of the solution given or of a
+    point met on the way, and `point` that point, in the order of `Model.getVars`; `proved_for` is the problem's
+    `Instance.digest`. `multipliers` are $-A$ of the whole box, as in `crown_multipliers`.
     """
 
     status: str
@@ -51,6 +57,8 @@ class LagrangianBound(Bounded):
     nodes: int
     seconds: float
     history: tuple[tuple[float, float], ...]  #: Seconds and bound, whenever it improved.
+    point: np.ndarray | None
+    proved_for: str
     method: str = "Lagrangian bound: CROWN forms, branching on inputs"
 
     def __repr__(self) -> str:
@@ -79,33 +87,28 @@ def lagrangian_bound(
     ('closed', 0.5, 0.5)
     """
     began = begin(problem, time_limit, seed).began
-    search = Search(problem, solution, began, began + time_limit, seed)
+    search = Search(problem, None if solution is None else solution.values, began, began + time_limit)
     status = "time_limit"
     try:
         if time_limit > 0:
             status = search.run(progress)
     except KeyboardInterrupt:
         status = "interrupted"
-    sign, best, low = search.instance.milp.sign, search.best, search.bound()
-    status = "infeasible" if low == np.inf else status
-    if best is not None:
-        if low > best + CROSSED * max(1.0, abs(best)):
-            raise ProblemError(
-                f"the objective {sign * best:.9g} is better than the bound {sign * low:.9g}: the solution belongs to "
-                "another problem, or gains by violating rows within the tolerance. Check it with problem.verify."
-            )
-        low = min(low, best)
+    sign, incumbent, low = search.instance.milp.sign, search.incumbent, search.bound()
+    meets(incumbent, low)  # a bound beyond a verified point is an error
+    low = min(low, best_cost(incumbent))
     return LagrangianBound(
-        status=status, bound=None if low == -np.inf else float(sign * low),
-        objective=None if best is None else float(sign * best), multipliers=search.multipliers, nodes=search.nodes,
+        status="infeasible" if low == np.inf else status, bound=None if low == -np.inf else float(sign * low),
+        objective=incumbent.objective, multipliers=search.multipliers, nodes=search.nodes,
         seconds=time.perf_counter() - began, history=tuple((when, float(sign * v)) for when, v in search.history),
+        point=incumbent.values, proved_for=search.instance.digest,
     )  # fmt: skip
 
 
 def dual_value(
     problem: NeuralMIP, multipliers: Any, bounds: Callable[..., Bounds] = crown, time_limit: float = 60.0
 ) -> float:
-    r"""$q(\lambda)$, a bound in the sense of the user's model (infinite where SCIP proves none).
+    r"""$q(\lambda)$, a bound in the sense of the user's model (infinite where none is proved).
 
     `multipliers` belong to the problem as a minimisation, one for each distinct unfixed network input in the order of
     the networks, as in Algorithm 1 ($\lambda^k$ of a `Trace`); of the graph split of regressions, where $(\lambda_x,
@@ -127,18 +130,21 @@ def dual_value(
         raise ProblemError(f"got {lam.size} multipliers, but {inputs.size} unfixed variables enter the networks.")
     if not np.isfinite(lam).all():
         raise ProblemError("the multipliers contain NaN or infinity.")
-    rows = whole_box(instance, graphs, bounds)
-    slope, constant = form_below(instance, rows, weight)
+    units = Units(instance, TOLERANCE)
+    lower, upper = let_out(instance, units)
+    rows = whole_box(instance, graphs, bounds, lower, upper)
+    slope, constant, size = form_below(instance, rows, weight, lower, upper)
     cost = s.sign * s.cost
     cost[inputs] -= lam[: inputs.size]
     cost[outputs] -= weight
-    relaxation = Relaxation(instance)
-    for place, row in rows.items():
-        relaxation.limit(place, row)
-    first = relaxation.solve(cost, time_limit).bound
+    keep_outputs(instance, rows, lower, upper)
+    base = relaxed(instance, units, lower, upper)
+    first = prove(replace(base, cost=cost), deadline=time.perf_counter() + time_limit).bound
     total = slope[inputs] + lam[: inputs.size]
-    terms = np.append(np.minimum(total * s.lower[inputs], total * s.upper[inputs]), constant)
-    return float(s.sign * (first + terms.sum() - 1e-12 * np.abs(terms).sum()))
+    terms = np.append(np.minimum(total * lower[inputs], total * upper[inputs]), constant)
+    reach = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (base.lower, base.upper)))
+    rounding = 1e-12 * (np.abs(terms).sum() + size + np.abs(cost) @ reach)
+    return float(s.sign * (first + terms.sum() - rounding))
 
 
 def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
@@ -150,4 +156,5 @@ def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
     array([0.25, 4.25])
     """
     instance, graphs = read_problem(problem)
-    return best_multipliers(instance, whole_box(instance, graphs, crown))
+    ends = instance.milp.lower, instance.milp.upper
+    return best_multipliers(instance, whole_box(instance, graphs, crown, *ends), *ends)

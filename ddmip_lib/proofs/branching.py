@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .presolve import tighter_box, tighter_rows
+from .presolve import lifted, tighter_box, tighter_rows
 from .program import Program, Rows
 from .proposals import Proposer
 
+LIFTING = 2.0  # seconds for binaries that are written into rows
 ROUNDS = 5  # of bounds that rows imply
+RELIABLE, TRIES = 3, 8  # tries of a variable after which its gains are believed; variables that are tried at a node
 WHOLE = 1e-6  # a proposed value so near to a whole number is not branched on, as long as another one is farther away
 
 
@@ -38,55 +40,109 @@ def prove(
     >>> prove(program).bound
     2.0
     """
-    proposer, number = Proposer(), itertools.count()
-    heap = [(-np.inf, next(number), program.lower, program.upper)]
-    settled, nodes = np.inf, 0
+    tree = Tree(lifted(program, min(deadline, time.perf_counter() + LIFTING)), deadline)
+    root = tree.node(program.lower, program.upper, -np.inf)
+    heap = [] if root is None else [(root.bound, 0, root)]
+    settled, number = np.inf, itertools.count(1)
     while heap and heap[0][0] < min(enough, settled):
         if time.perf_counter() >= deadline:
-            return Proved(min(settled, heap[0][0]), nodes, False)
-        bound, _, *ends = heapq.heappop(heap)
-        nodes += 1
-        box = tighter_box(program, *ends, rounds=ROUNDS)
-        if box is None:
-            continue
-        lower, upper = box
-        tight = tighter_rows(program, lower, upper).within(lower, upper)
-        proposal = proposer.ask(tight, deadline - time.perf_counter())
-        if proposal.empty and tight.proves_empty(proposal.multipliers, lower, upper):
-            continue
-        if not proposal.empty:
-            bound = max(bound, tight.value(proposal.multipliers, lower, upper))
-        if bound >= min(enough, settled):
-            settled = min(settled, bound)
-            continue
-        at, point = branching_variable(program, lower, upper, proposal.point)
-        if visit is not None and point is not None and at is None:
-            found = visit(point)
+            return Proved(min(settled, heap[0][0]), tree.nodes, False)
+        node = heapq.heappop(heap)[2]
+        open_ = tree.open(node)
+        if visit is not None and node.point is not None and not open_.any():
+            found = visit(node.point)
             enough = enough if found is None else min(enough, found)
-        if at is None:
-            at = _widest(program, lower, upper)
-        if at is None:  # everything is decided: the bound is what it is
-            settled = min(settled, bound)
+        children = tree.children(node, open_, enough)
+        if children is None:  # everything is decided: the bound is what it is
+            settled = min(settled, node.bound)
             continue
-        for side in halves(lower, upper, at, np.floor(0.5 * (lower[at] + upper[at]) if point is None else point[at])):
-            heapq.heappush(heap, (bound, next(number), *side))
-    return Proved(min([settled, *(heap[0][:1] if heap else ())]), nodes, True)
+        for child in children:
+            heapq.heappush(heap, (child.bound, next(number), child))
+    return Proved(min([settled, *(heap[0][:1] if heap else ())]), tree.nodes, True)
 
 
-def branching_variable(
-    program: Program, lower: np.ndarray, upper: np.ndarray, point: np.ndarray | None
-) -> tuple[int | None, np.ndarray | None]:
-    """The whole number that the point leaves farthest from one, if any."""
-    if point is None:
-        return None, None
-    away = np.where(program.integer & (lower < upper), np.abs(point - np.round(point)), 0.0)
-    at = int(away.argmax()) if away.size else 0
-    return (at if away.size and away[at] > WHOLE else None), point
+class Node(NamedTuple):
+    """A box, the bound of the program in it, and the point that was proposed there."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    bound: float
+    point: np.ndarray | None
 
 
-def _widest(program: Program, lower: np.ndarray, upper: np.ndarray) -> int | None:
-    width = np.where(program.integer, upper - lower, 0.0)
-    return int(width.argmax()) if width.max(initial=0.0) >= 1 else None
+class Tree:
+    """Nodes of one program, and what branching on each variable has gained so far."""
+
+    def __init__(self, program: Program, deadline: float) -> None:
+        self.program, self.deadline, self.proposer, self.nodes = program, deadline, Proposer(), 0
+        self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
+        """Sum over tries of the gain for each unit of the fraction, down and up; and how many tries."""
+
+    def node(self, lower: np.ndarray, upper: np.ndarray, bound: float) -> Node | None:
+        """The node of a box in which `bound` holds already; None if it has no point."""
+        self.nodes += 1
+        box = tighter_box(self.program, lower, upper, rounds=ROUNDS)
+        if box is None:
+            return None
+        tight = tighter_rows(self.program, *box).within(*box)
+        proposal = self.proposer.ask(tight, self.deadline - time.perf_counter())
+        if not proposal.empty:
+            return Node(*box, max(bound, tight.value(proposal.multipliers, *box)), proposal.point)
+        return None if tight.proves_empty(proposal.multipliers, *box) else Node(*box, bound, None)
+
+    def open(self, node: Node) -> np.ndarray:
+        """The whole numbers that the point leaves between two."""
+        if node.point is None:
+            return np.zeros(len(node.lower), dtype=bool)
+        away = np.abs(node.point - np.round(node.point))
+        return self.program.integer & (node.lower < node.upper) & (away > WHOLE)
+
+    def children(self, node: Node, open_: np.ndarray, enough: float) -> list[Node] | None:
+        """The two halves of a node for the variable that promises most; None where nothing is left to split.
+
+        What is not known yet of a few variables that look best is tried out.
+        """
+        if not open_.any():
+            width = np.where(self.program.integer, node.upper - node.lower, 0.0)
+            return self._split(node, int(width.argmax()))[0] if width.max(initial=0.0) >= 1 else None
+        best: list[Node] | None = None
+        record = -np.inf
+        for tries, at in enumerate(self._promising(node, np.flatnonzero(open_))):
+            known = self.tried[:, at].min() >= RELIABLE
+            if tries and (known or tries >= TRIES or time.perf_counter() >= self.deadline):
+                break
+            found, gains = self._split(node, at)
+            score = float(np.prod(np.maximum(np.minimum(gains, enough - node.bound), 1e-12)))
+            if score > record:
+                best, record = found, score
+            if len(found) < 2 or known:
+                break
+        return best
+
+    def _promising(self, node: Node, among: np.ndarray) -> list[int]:
+        """Variables in the order of what branching on them should gain."""
+        assert node.point is not None
+        part = node.point[among] - np.floor(node.point[among])
+        total, count = self.gained.sum(), self.tried.sum()
+        mean = total / count if count else 1.0
+        rate = np.where(self.tried[:, among] > 0, self.gained[:, among] / np.maximum(self.tried[:, among], 1), mean)
+        score = np.maximum(rate[0] * part, 1e-12) * np.maximum(rate[1] * (1 - part), 1e-12)
+        return [int(at) for at in among[np.argsort(-score, kind="stable")]]
+
+    def _split(self, node: Node, at: int) -> tuple[list[Node], np.ndarray]:
+        """The halves of a node that have points, and what each of the two gained."""
+        value = 0.5 * (node.lower[at] + node.upper[at]) if node.point is None else node.point[at]
+        gains, found = np.full(2, np.inf), []
+        for side, (lower, upper) in enumerate(halves(node.lower, node.upper, at, np.floor(value))):
+            child = self.node(lower, upper, node.bound)
+            if child is None:
+                continue
+            found.append(child)
+            gains[side] = child.bound - node.bound
+            part = value - np.floor(value)
+            self.gained[side, at] += gains[side] / max((part, 1 - part)[side], WHOLE)
+            self.tried[side, at] += 1
+        return found, gains
 
 
 def halves(lower: np.ndarray, upper: np.ndarray, at: int, below: float) -> list[tuple[np.ndarray, np.ndarray]]:

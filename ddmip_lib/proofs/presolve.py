@@ -5,14 +5,17 @@ most $U < b$ when a binary is 0, the row says nothing there: with $b - U$ taken 
 it says as much where the binary is 1, and cuts off fractions. All is rounded outward, by 1e-9 of the terms.
 """
 
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from .program import Program, Rows
 
 OUTWARD = 1e-9
+WORTH = 1e-3  # share of its terms by which a row must be slack for a binary to be written into it
 HELPS = 1e-2  # share of its width by which a bound must improve
 
 
@@ -70,6 +73,52 @@ def tighter_box(
             break
         lower, upper = np.where(better_low, new_lower, lower), np.where(better_high, new_upper, upper)
     return lower, upper
+
+
+def lifted(program: Program, deadline: float) -> Program:
+    r"""The program with one binary more in rows that say nothing where that binary is 0 (or 1), and other bounds fixed.
+
+    Where a binary at 0 leaves a row at most $U < b$, by the bounds that follow from it in all rows, the row may be
+    written $a^\top v + (b - U)(1 - \delta) \le b$. A binary whose one value leaves no point has the other one.
+    """
+    lower, upper = program.lower.copy(), program.upper.copy()
+    count, single = len(program.row_lower), np.isinf(program.row_lower) != np.isinf(program.row_upper)
+    sign = np.where(single & np.isinf(program.row_upper), -1.0, 1.0)
+    right = np.where(sign < 0, -program.row_lower, program.row_upper)
+    e, best, chosen = program.rows, np.zeros(count), np.full((2, count), -1)
+    turned = e._replace(weight=e.weight * sign[e.row])
+    inside = set(zip(e.row.tolist(), e.column.tolist(), strict=True))
+    for at in np.flatnonzero(program.integer & (lower == 0) & (upper == 1)):
+        for value in (0.0, 1.0):
+            if time.perf_counter() >= deadline:
+                break
+            ends = lower.copy(), upper.copy()
+            ends[0][at] = ends[1][at] = value
+            box = tighter_box(program, *ends, rounds=3)
+            if box is None:
+                (lower if value == 0 else upper)[at] = 1.0 - value
+                break
+            most, size = _largest(turned, *box, count)
+            spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
+            better = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
+            better = [row for row in better.tolist() if (row, at) not in inside]
+            best[better], chosen[0, better], chosen[1, better] = spare[better], at, value
+    rows = np.flatnonzero(chosen[0] >= 0)
+    if not len(rows):
+        return program.within(lower, upper)
+    # b - U off the left where the binary is 0: weight -(b - U), and b becomes U; where it is 1: weight b - U
+    off = chosen[1, rows] == 0
+    extra = sp.csr_matrix((np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])), (count, len(lower)))
+    right[rows] -= np.where(off, best[rows], 0.0)
+    low, high = np.where(sign < 0, -right, program.row_lower), np.where(sign < 0, program.row_upper, right)
+    joined = Rows.of(program.rows.matrix(len(lower)) + extra)
+    return replace(program, rows=joined, row_lower=low, row_upper=high, lower=lower, upper=upper)
+
+
+def _largest(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The most that each row can be in a box, and the size of what adds up to it."""
+    ends = e.weight * np.where(e.weight > 0, upper[e.column], lower[e.column])
+    return np.bincount(e.row, ends, count), np.bincount(e.row, np.abs(np.where(np.isinf(ends), 0.0, ends)), count)
 
 
 def tighter_rows(program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int = 2) -> Program:

@@ -41,11 +41,11 @@ class Proposer:
         """What HiGHS proposes for a program within so many seconds."""
         highs, e, lower, upper = self.highs, program.rows, program.lower, program.upper
         size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
-        column, weight = _power(size), e.weight
+        column, weight = power_of_two(size), e.weight
         weight, cost = weight * column[e.column], program.cost * column
         largest = np.zeros(len(e.first) - 1)
         np.maximum.at(largest, e.row, np.abs(weight))
-        row, scale = _power(largest), float(_power(np.abs(cost).max(initial=0.0)))
+        row, scale = power_of_two(largest), float(power_of_two(np.abs(cost).max(initial=0.0)))
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(cost), len(row)
         lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost / scale, lower / column, upper / column
@@ -75,6 +75,6 @@ class Proposer:
         return np.asarray(ray, dtype=float) if known and ray is not None else np.zeros(count)
 
 
-def _power(sizes: np.ndarray | float) -> np.ndarray:
+def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
     """The power of two next to each size, 1 for 0: to multiply by it rounds nothing."""
     return np.exp2(np.round(np.log2(np.where(np.asarray(sizes) > 0, sizes, 1.0))))
