@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .rounding import EPSILON
+from .lines import EPSILON
 
 
 def _double(values: Any) -> Tensor:

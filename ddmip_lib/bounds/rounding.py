@@ -19,9 +19,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .activations import ACTIVATIONS
 from .graph import Activation, Affine, Graph, Input, Sum
-
-EPSILON = torch.finfo(torch.float64).eps
+from .lines import EPSILON
 
 
 def gamma(count: int) -> float:
@@ -50,6 +50,5 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
     if isinstance(node, Sum):
         return gamma(count + len(node.parents)) * sum((sizes[parent] for parent in node.parents), torch.zeros(()))
     assert isinstance(node, Activation)
-    evaluated = 0.0 if node.kind == "relu" else 32 * EPSILON  # torch's tanh and sigmoid are off by a few units
-    size = sizes[node.parent]  # the activation and the constants of its lines cannot exceed it, or 1 more
-    return gamma(count + node.units) * (size if node.kind == "relu" else 1.0 + size) + evaluated
+    unit = ACTIVATIONS[node.kind]
+    return gamma(count + node.units) * (unit.offset + sizes[node.parent]) + unit.error

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .graph import ACTIVATIONS, Activation, Affine, Graph, Input, Sum
-from .lines import LINES, Lines
+from .activations import ACTIVATIONS
+from .graph import Activation, Affine, Graph, Input, Sum
+from .lines import Lines
 from .regions import Box
 from .result import Bounds, Range
 from .rounding import step_error
@@ -45,7 +46,7 @@ class Sweep:
         places = {node: place for place, node in enumerate(self.graph.hidden)}
         for index, node in enumerate(self.graph.nodes):
             if isinstance(node, Activation):
-                self.lines[index] = LINES[node.kind](*self.ranges[node.parent])
+                self.lines[index] = ACTIVATIONS[node.kind].lines(*self.ranges[node.parent])
             self.errors.append(step_error(self.graph, index, sizes))
             low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
             if known is not None:
@@ -61,7 +62,7 @@ class Sweep:
         """The range of a node that enters an activation, improved by a pass back of its own."""
         units = None
         user = self.graph.nodes[self.graph.activations[place]]
-        if self.frugal and isinstance(user, Activation) and user.kind == "relu":
+        if self.frugal and isinstance(user, Activation) and ACTIVATIONS[user.kind].switches:
             switch = (low < 0) & (high > 0)
             most = int(switch.sum(-1).max())
             units = switch.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
@@ -83,9 +84,10 @@ class Sweep:
         elif isinstance(node, Sum):
             low, high = (torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1))
         elif isinstance(node, Activation):
-            low, high = ACTIVATIONS[node.kind](low), ACTIVATIONS[node.kind](high)
-            if node.kind == "relu":
-                return low, high  # without rounding
+            unit = ACTIVATIONS[node.kind]
+            low, high = unit.value(low), unit.value(high)
+            if not unit.error:
+                return low, high
         return low - error, high + error
 
     def _clip(self, low: Tensor, high: Tensor, place: int) -> Range:
