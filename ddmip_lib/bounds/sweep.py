@@ -17,7 +17,7 @@ from .graph import Activation, Affine, Graph, Input, Sum
 from .lines import Lines
 from .regions import Box
 from .result import Bounds, Range
-from .rounding import step_error
+from .rounding import TINY, require_finite, step_error
 
 PerUnit = Sequence[Tensor | None]  # one entry for each activation, in the order of `graph.activations`
 
@@ -35,6 +35,7 @@ class Sweep:
     errors: list[Tensor] = field(default_factory=list)
     frugal: bool = False  # whether units that cannot switch are left as they are: their lines are exact already
     empty: Tensor = field(init=False)
+    vanished: float | Tensor = 0.0  # what products too small for floating point can add up to
 
     def __post_init__(self) -> None:
         self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
@@ -56,6 +57,8 @@ class Sweep:
             self.ranges.append(self._clip(low, high, places[index]) if index in places else (low, high))
             if index > 0:
                 sizes.append(torch.maximum(*(end.abs() for end in self.ranges[-1])))
+            require_finite(sizes[index], f"the range of {self.graph.name(index)}")
+            self.vanished = self.vanished + TINY * node.units * (1 + sizes[index].sum(-1, keepdim=True))
         return self
 
     def _tightened(self, index: int, low: Tensor, high: Tensor, place: int) -> Range:
@@ -142,7 +145,7 @@ class Sweep:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
         coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
-        return coef, const - _times(coef.abs(), self.errors[0]) if rounded else const
+        return coef, const - _times(coef.abs(), self.errors[0]) - self.vanished if rounded else const
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
         """Lower bounds (n, 2k) of the values of a node, or of some `units` (n, k) of it, and of their negatives."""
@@ -154,6 +157,7 @@ class Sweep:
         q = self.graph.n_out
         coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
         ends, (low, high) = self.region.smallest(coef) + const, self.ranges[-1]
+        require_finite(ends, "a linear form of the outputs")
         low, high = torch.maximum(low, ends[:, :q]), torch.minimum(high, -ends[:, q:])
         empty = self.empty | (low > high).any(-1)
         return Bounds(

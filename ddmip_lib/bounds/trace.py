@@ -84,7 +84,9 @@ class Tape:
             return parts
         values = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Traced)]
         said = func._schema.arguments
-        written = [arg for arg, about in zip(args, said, strict=False) if about.alias_info and about.alias_info.is_write]
+        written = [
+            arg for arg, about in zip(args, said, strict=False) if about.alias_info and about.alias_info.is_write
+        ]
         if plain == "_local_scalar_dense" or (written and not isinstance(written[0], Traced)):
             self.refuse(what := f"{name} into a tensor that is no layer" if written else "control flow by data")
             raise Refused(what)
@@ -185,7 +187,9 @@ def _linear(tape: Tape, func: Any, out: Tensor, value: Any, *rest: Any, bias: An
     return tape.affine(value, matrix.reshape(n, -1).T.contiguous(), _row(bias, out), out)
 
 
-def _addmm(tape: Tape, func: Any, out: Tensor, bias: Any, value: Any, matrix: Any, beta: Any = 1, alpha: Any = 1) -> int:
+def _addmm(
+    tape: Tape, func: Any, out: Tensor, bias: Any, value: Any, matrix: Any, beta: Any = 1, alpha: Any = 1
+) -> int:
     if isinstance(bias, Traced) or isinstance(matrix, Traced):
         raise Refused("addmm of two layers")
     return _linear(tape, aten.mm, out, value, alpha * matrix, bias=beta * bias)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from pyscipopt import Model
 
-from ..bounds.flattening import flat_layers, interval_bounds
+from ..bounds.chain import output_range
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
@@ -131,7 +131,7 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     low, high = raw.min(axis=0), raw.max(axis=0)
     width = high - low
     try:
-        return Reach(*interval_bounds(flat_layers(predictor.net, lower.shape[1]), lower, upper), width, True)
+        return Reach(*output_range(predictor.net, lower, upper), width, True)
     except UnsupportedNetworkError:
         return Reach(low - 2 * width, high + 2 * width, width, False)
 
