@@ -166,9 +166,8 @@ class Relaxation:
         p = self._excess(full)
         (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
         if not (np.isfinite(full).all() and slope.isfinite().all()):
-            raise ProblemError(
-                "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."
-            )
+            why = self.instance.blame(self.instance.inputs(v.detach().numpy()))
+            raise ProblemError(f"the loss is NaN or infinite ({why}): tighten bounds, or try optimiser='adam'.")
         true = np.where(self.is_class, full > 0.5, full)
         return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
 

@@ -1,4 +1,4 @@
-"""Any torch module made of affine layers, activations and sums, read into a `Graph` by running it on a traced tensor."""
+"""Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a traced tensor."""
 
 import copy
 
@@ -76,7 +76,7 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
         with torch.no_grad():
             found = net(value)
     except Exception as problem:
-        text = str(problem)
+        text, tape.last = str(problem), ""
         if not tape.refused:
             tape.refuse("control flow by data" if "tensor subclasses" in text else f"forward: {text}")
         return tape

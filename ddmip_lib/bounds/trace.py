@@ -7,6 +7,8 @@ rows as well, so that shapes are known. Values cannot leave: whoever asks for on
 
 import weakref
 from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from .graph import Builder
 BATCH = 3
 SMALL, LARGE = 1e-120, 1e120
 """Weights of other sizes are refused: products of them could vanish or overflow."""
+MIXED = "rows that influence each other"
 KNOWN = {"Linear", "Conv", "BatchNorm", "ReLU", "LeakyReLU", "Sequential"}
 aten: Any = torch.ops.aten
 
@@ -36,11 +39,11 @@ class Traced(Tensor):
 
     @staticmethod
     def __new__(cls, probe: Tensor, node: int | None, tape: "Tape") -> "Traced":
-        wrap: Any = Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+        wrap: Any = Tensor._make_wrapper_subclass
         made: Any = wrap(cls, probe.shape, strides=probe.stride(), dtype=probe.dtype)
         made.probe, made.node, made.tape = probe, node, tape
         tape.made.append(weakref.ref(made))
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __init__(self, *_: Any) -> None:
         super().__init__()
@@ -49,7 +52,7 @@ class Traced(Tensor):
         return f"a layer of shape {tuple(self.shape)}"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         tape = next(leaf.tape for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Traced))
         return tape.follow(func, args, kwargs or {})
 
@@ -83,12 +86,10 @@ class Tape:
         if plain not in RULES and (parts := func.decompose(*args, **kwargs)) is not NotImplemented:
             return parts
         values = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Traced)]
-        said = func._schema.arguments
-        written = [
-            arg for arg, about in zip(args, said, strict=False) if about.alias_info and about.alias_info.is_write
-        ]
-        if plain == "_local_scalar_dense" or (written and not isinstance(written[0], Traced)):
-            self.refuse(what := f"{name} into a tensor that is no layer" if written else "control flow by data")
+        places = [i for i, arg in enumerate(func._schema.arguments) if arg.alias_info and arg.alias_info.is_write]
+        written = places == [0] and args[0] is values[0]
+        if plain == "_local_scalar_dense" or (places and not written):
+            self.refuse(what := f"{name} into another tensor" if places else "control flow by data")
             raise Refused(what)
         probes, named = tree_map(lambda leaf: leaf.probe if isinstance(leaf, Traced) else leaf, (args, kwargs))
         if written:
@@ -96,14 +97,17 @@ class Tape:
         out = func(*probes, **named)
         if plain in CONSTANTS:
             return out
-        self.last, nodes, (layer, path) = plain, None, self.inside[-1]
+        nodes, (layer, path) = None, self.inside[-1]
+        self.last = self.last if plain in MOVES else name.strip("_")
         try:
             if written:
-                self._check_written(values[0], name)
+                self._check_written(values[0], out, name)
             if torch.Tag.nondeterministic_seeded in func.tags:
                 raise Refused(f"{name}, which is random: dropout in training mode?")
             if plain not in RULES:
-                raise Refused(name.strip("_"))
+                raise Refused(self.last)
+            if isinstance(out, Tensor) and out.dtype != torch.float64:
+                raise Refused("another precision than float64")
             if all(value.node is not None for value in values):
                 self.builder.layer = f"{type(layer).__name__} {path}".strip()
                 nodes = RULES[plain](self, func, out, *args, **kwargs)
@@ -117,11 +121,11 @@ class Tape:
         nodes = nodes or [None] * len(out)
         return type(out)(Traced(part, node, self) for part, node in zip(out, nodes, strict=True))
 
-    def _check_written(self, value: Traced, name: str) -> None:
-        """What is changed in place must be no input and have no other name or view."""
+    def _check_written(self, value: Traced, out: Tensor, name: str) -> None:
+        """What is changed in place must be no input, have no other name or view, and keep its shape."""
         place = value.probe.untyped_storage().data_ptr()
         others = [other for ref in self.made if (other := ref()) is not None and other is not value]
-        if any(other.probe.untyped_storage().data_ptr() == place for other in others):
+        if out.shape != value.shape or any(other.probe.untyped_storage().data_ptr() == place for other in others):
             raise Refused(f"{name} in place, on the input or on what has another name or view")
 
     def affine(self, value: Traced, weight: Tensor, bias: Tensor, out: Tensor, size: Tensor | None = None) -> int:
@@ -129,7 +133,7 @@ class Tape:
         assert value.node is not None
         found = value.probe.reshape(BATCH, -1) @ weight.T + bias
         if found.numel() != out.numel() or not torch.allclose(found, out.reshape(BATCH, -1), rtol=1e-9, atol=1e-9):
-            raise Refused("rows that influence each other")
+            raise Refused(MIXED)
         node = self.builder.affine(value.node, weight, bias, size)
         made: Any = self.builder.nodes[node]
         for part in (weight, bias, made.weight_size, made.bias_size):
@@ -178,12 +182,12 @@ def _linear(tape: Tape, func: Any, out: Tensor, value: Any, *rest: Any, bias: An
     if not isinstance(value, Traced) or any(isinstance(leaf, Traced) for leaf in tree_leaves((rest, bias))):
         raise Refused(f"{tape.last} of two layers")
     if value.dim() == 0 or len(value) % BATCH or out.numel() % BATCH:
-        raise Refused("rows that influence each other")
+        raise Refused(MIXED)
     n = value.numel() // BATCH
     unit = torch.eye(n, dtype=torch.float64).reshape(n * len(value) // BATCH, *value.shape[1:])
     matrix = func(unit, *rest, **named)
     if matrix.numel() != n * out.numel() // BATCH:
-        raise Refused("rows that influence each other")
+        raise Refused(MIXED)
     return tape.affine(value, matrix.reshape(n, -1).T.contiguous(), _row(bias, out), out)
 
 
@@ -239,24 +243,24 @@ def _move(tape: Tape, func: Any, out: Any, *args: Any, **named: Any) -> Any:
     leaves = tree_leaves(args)
     values = [leaf for leaf in leaves if isinstance(leaf, Traced)]
     if any(isinstance(leaf, Tensor) and leaf.is_floating_point() and not isinstance(leaf, Traced) for leaf in leaves):
-        raise Refused(f"{tape.last} of layers and constants")
+        raise Refused("layers joined with constants")
     sizes = [value.numel() // BATCH for value in values]
     total, starts = sum(sizes), torch.tensor([0, *sizes]).cumsum(0).tolist()
     rows = total * torch.arange(BATCH, dtype=torch.float64)[:, None]
-    numbers = iter([(rows + torch.arange(first, last)) for first, last in zip(starts, starts[1:], strict=False)])
+    numbers = iter([(rows + torch.arange(first, last)) for first, last in pairwise(starts)])
     moved = func(*tree_map(lambda leaf: next(numbers).reshape(leaf.shape) if isinstance(leaf, Traced) else leaf, args),
                  **named)  # fmt: skip
 
     def node(found: Tensor) -> Any:
-        if found.dtype != torch.float64 or not found.numel() or found.numel() % BATCH:
-            raise Refused(f"{tape.last} across rows or to another precision")
+        if not found.numel() or found.numel() % BATCH:
+            raise Refused(MIXED)
         column = (found := found.reshape(BATCH, -1))[0]
         if not (torch.equal(found, rows + column) and column.max() < total):
-            raise Refused("rows that influence each other")
+            raise Refused(MIXED)
         if len(values) == 1 and torch.equal(column, torch.arange(total, dtype=torch.float64)):
             return values[0].node
         parts = []
-        for value, first, last in zip(values, starts, starts[1:], strict=False):
+        for value, (first, last) in zip(values, pairwise(starts), strict=True):
             chosen = (column[:, None] == torch.arange(first, last)).double()
             if chosen.any():
                 parts.append(tape.builder.affine(value.node, chosen, torch.zeros_like(column)))  # type: ignore[arg-type]
@@ -265,14 +269,15 @@ def _move(tape: Tape, func: Any, out: Any, *args: Any, **named: Any) -> Any:
     return tree_map(node, moved) if isinstance(out, Tensor) else [node(part) for part in moved]
 
 
-MOVES = ("view _unsafe_view _reshape_alias unsqueeze squeeze expand clone detach alias permute transpose t slice select "
-         "split split_with_sizes unbind cat stack flip index_select _to_copy lift_fresh").split()  # fmt: skip
+MOVES = {"view", "_unsafe_view", "_reshape_alias", "unsqueeze", "squeeze", "expand", "clone", "detach", "alias",
+         "permute", "transpose", "t", "slice", "select", "split", "split_with_sizes", "unbind", "cat", "stack", "flip",
+         "index_select", "_to_copy", "lift_fresh"}  # fmt: skip
 CONSTANTS = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"}
 RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(MOVES, _move), **dict.fromkeys(ACTIVATIONS, _activation),
     **dict.fromkeys(("mm", "sum", "mean", "avg_pool2d"), _linear),
     "addmm": _addmm, "convolution": _convolution, "native_batch_norm": _norm, "leaky_relu": _leaky,
-    "add": _add, "sub": lambda *args, **named: _add(*args, **named, sign=-1), "mul": _mul, "div": _div,
+    "add": _add, "sub": partial(_add, sign=-1), "mul": _mul, "div": _div,
     "rsub": lambda tape, func, out, one, two, alpha=1: _add(tape, func, out, two, one, alpha, -1),
     "neg": lambda tape, func, out, value: tape.scaled(value, -1.0, 0.0, out),
 }  # fmt: skip

@@ -122,12 +122,12 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
         points = [np.array(list(itertools.product(*map(_integers, *ends)))) for ends in zip(lower, upper, strict=True)]
         if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
-            tables = [predictor.raw(table) for table in points]
+            tables = [predictor.finite_raw(table) for table in points]
             low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
             return Reach(low, high, high - low, True)
     rng = np.random.default_rng(0)
     sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
-    raw = predictor.raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
+    raw = predictor.finite_raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
     low, high = raw.min(axis=0), raw.max(axis=0)
     width = high - low
     try:

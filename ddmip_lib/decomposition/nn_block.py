@@ -90,8 +90,9 @@ class NNSubproblem:
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
             slope += (split.rows_u.T @ pull).numpy()
         slope += vjp(raws, point, slope_y * bend).numpy().ravel()
-        finite(y)
-        return y, h, finite(slope), coupling
+        if not math.isfinite(y.sum() + slope.sum()):
+            finite(slope + np.nan, split.instance.blame(split.points(u)))
+        return y, h, slope, coupling
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums of an array over the groups of the coordinates."""
@@ -109,12 +110,12 @@ class NNSubproblem:
 Values = TypeVar("Values", np.ndarray, torch.Tensor)
 
 
-def finite(values: Values) -> Values:
+def finite(values: Values, why: str = "") -> Values:
     """The same values, or an error that names the remedy; one sum finds any NaN or infinity."""
     if not math.isfinite(values.sum()):
         raise ProblemError(
             "the network's value or gradient is NaN or infinite inside the box of its inputs: "
-            "tighten their bounds, or use a network that is finite there."
+            f"tighten their bounds, or use a network that is finite there. {why}".rstrip()
         )
     return values
 

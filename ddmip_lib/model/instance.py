@@ -11,6 +11,7 @@ from pyscipopt import Model
 
 from ..device import place
 from ..errors import ProblemError
+from .conduct import not_finite
 from .predictor import Predictor, is_variable
 from .scip import MILP, read_model
 
@@ -106,6 +107,11 @@ class Instance:
         for predictor, m, raw in zip(self.predictors, self.maps, self.raws(values), strict=True):
             values[m.output] = predictor.outputs_of(raw)
         return values
+
+    def blame(self, inputs: list[np.ndarray]) -> str:
+        """Which network, layer and input row is NaN or infinite, if any, at these input matrices."""
+        said = ((p, not_finite(p.net, x)) for p, x in zip(self.predictors, inputs, strict=True))
+        return next((f"network {p.name}: {why}" for p, why in said if why), "its gradient is NaN or infinite")
 
     def raws(self, values: np.ndarray) -> list[np.ndarray]:
         """What each network says at a full assignment; kept, since a point is asked for its outputs, then checked."""
