@@ -12,7 +12,7 @@ MOST = 1e120
 
 
 def _double(values: Any) -> Tensor:
-    return torch.as_tensor(values).to(torch.float64)
+    return torch.as_tensor(values, dtype=torch.float64)
 
 
 @dataclass(eq=False)

@@ -75,7 +75,7 @@ class NNSubproblem:
         point.requires_grad_(True)
         with torch.enable_grad():
             raws = split.raws(point)
-        y, bend = split.surrogate_and_slope(flat(raws))
+        y, bend = split.surrogate_and_slope(raw := flat(raws))
         r = u - self._x
         slope = self._lam + self.rho.inputs * r
         coupling = 0.5 * (self._lam + slope) * r
@@ -90,8 +90,8 @@ class NNSubproblem:
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
             slope += (split.rows_u.T @ pull).numpy()
         slope += vjp(raws, point, slope_y * bend).numpy().ravel()
-        if not math.isfinite(y.sum() + slope.sum()):
-            finite(slope + np.nan, split.instance.blame(split.points(u)))
+        if not math.isfinite(raw.sum() + slope.sum()):
+            split.instance.blame(split.points(u))
         return y, h, slope, coupling
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
@@ -110,12 +110,12 @@ class NNSubproblem:
 Values = TypeVar("Values", np.ndarray, torch.Tensor)
 
 
-def finite(values: Values, why: str = "") -> Values:
+def finite(values: Values) -> Values:
     """The same values, or an error that names the remedy; one sum finds any NaN or infinity."""
     if not math.isfinite(values.sum()):
         raise ProblemError(
             "the network's value or gradient is NaN or infinite inside the box of its inputs: "
-            f"tighten their bounds, or use a network that is finite there. {why}".rstrip()
+            "tighten their bounds, or use a network that is finite there."
         )
     return values
 

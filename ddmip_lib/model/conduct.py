@@ -10,12 +10,7 @@ from ..bounds.reader import traced_run
 from ..errors import ProblemError
 
 ROWS = 5
-SQUASHED = {
-    "sigmoid": "sigmoid",
-    "softmax": "softmax",
-    "log_softmax": "log_softmax",
-    "log_sigmoid_forward": "logsigmoid",
-}
+SQUASHED = {"sigmoid", "softmax", "log_softmax", "log_sigmoid_forward"}
 
 
 def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_class: bool) -> None:
@@ -43,8 +38,8 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
     if not (_same(moved, said) and _same(apart, said)):
         raise ProblemError(f"what the network says of a row depends on the rows beside it: {TOGETHER}")
     if gives_class and ((said >= 0) & (said <= 1)).all() | (said <= 0).all():
-        last = SQUASHED.get(traced_run(net, lower.shape[1]).last) or type(list(net.modules())[-1]).__name__
-        if last in (*SQUASHED.values(), "Sigmoid", "Softmax", "LogSoftmax", "LogSigmoid"):
+        last = traced_run(net, lower.shape[1]).last or type(list(net.modules())[-1]).__name__.lower()
+        if last in SQUASHED:
             raise ProblemError(
                 f"the network ends in {last}, so its output has the same sign everywhere: a class is 1[logit > 0]. "
                 "Pass the network without its last layer."

@@ -3,7 +3,7 @@
 import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 import torch
@@ -108,10 +108,11 @@ class Instance:
             values[m.output] = predictor.outputs_of(raw)
         return values
 
-    def blame(self, inputs: list[np.ndarray]) -> str:
-        """Which network, layer and input row is NaN or infinite, if any, at these input matrices."""
+    def blame(self, inputs: list[np.ndarray]) -> NoReturn:
+        """An error that says which network, layer and row of these input matrices is NaN or infinite."""
         said = ((p, not_finite(p.net, x)) for p, x in zip(self.predictors, inputs, strict=True))
-        return next((f"network {p.name}: {why}" for p, why in said if why), "its gradient is NaN or infinite")
+        why = next((f"network {p.name}: {why}" for p, why in said if why), "a network's gradient is NaN or infinite")
+        raise ProblemError(f"{why}: tighten the bounds of the inputs, or use a network that is finite there.")
 
     def raws(self, values: np.ndarray) -> list[np.ndarray]:
         """What each network says at a full assignment; kept, since a point is asked for its outputs, then checked."""

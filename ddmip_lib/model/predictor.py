@@ -137,7 +137,8 @@ def frozen_double(net: Any) -> nn.Module:
         if weight.is_floating_point() and not torch.isfinite(weight).all():
             raise ProblemError(f"weight {name} contains NaN or infinity: retrain or reload the network.")
     try:
-        frozen = copy.deepcopy(net).cpu().double()
+        with torch.no_grad():  # a scripted module would keep the way from its old weights
+            frozen = copy.deepcopy(net).cpu().double()
     except RuntimeError as error:
         raise ProblemError(
             f"the network cannot be copied ({error}): replace the old weight_norm and spectral_norm by those of "
