@@ -131,8 +131,9 @@ class Tape:
     def affine(self, value: Traced, weight: Tensor, bias: Tensor, out: Tensor, size: Tensor | None = None) -> int:
         """The node `weight @ value + bias`, which must be what `out` says, row by row."""
         assert value.node is not None
-        found = value.probe.reshape(BATCH, -1) @ weight.T + bias
-        if found.numel() != out.numel() or not torch.allclose(found, out.reshape(BATCH, -1), rtol=1e-9, atol=1e-9):
+        before, reach = value.probe.reshape(BATCH, -1), bias.abs() if size is None else size
+        off = (before @ weight.T + bias - out.reshape(BATCH, -1)).abs()
+        if (off > 1e-9 * (before.abs() @ weight.abs().T + reach)).any():
             raise Refused(MIXED)
         node = self.builder.affine(value.node, weight, bias, size)
         made: Any = self.builder.nodes[node]
@@ -156,10 +157,11 @@ class Tape:
 
 def _row(constant: Any, out: Tensor) -> Tensor:
     """The entries of a constant for one row of a result."""
-    rows = torch.as_tensor(constant, dtype=torch.float64).expand(out.shape).reshape(BATCH, -1)
-    if isinstance(constant, Traced) or (rows != rows[:1]).any():
-        raise Refused("a constant that is not the same for every row")
-    return rows[0].clone()
+    if not isinstance(constant, Traced):
+        rows = torch.as_tensor(constant, dtype=torch.float64).expand(out.shape).reshape(BATCH, -1)
+        if (rows == rows[:1]).all():
+            return rows[0].clone()
+    raise Refused("a constant that is not the same for every row")
 
 
 def _activation(tape: Tape, func: Any, out: Tensor, value: Traced) -> int:
@@ -223,7 +225,7 @@ def _add(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, alpha: Any = 1,
         return tape.scaled(two, sign * alpha, one, out)
     one, two = tape.broadcast(one, out), tape.broadcast(two, out)
     other = two.node if sign * alpha == 1 else tape.scaled(two, sign * alpha, 0.0, sign * alpha * two.probe)
-    return tape.builder.sum((one.node, other))  # type: ignore[arg-type]
+    return tape.builder.sum((one.node, other))
 
 
 def _mul(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, **named: Any) -> int:

@@ -128,7 +128,7 @@ def frozen_double(net: Any) -> nn.Module:
     if any(module.training for module in net.modules()):
         raise ProblemError("the network is in training mode: call net.eval() before adding it to a model.")
     for name, weight in [*net.named_parameters(), *net.named_buffers()]:
-        if isinstance(weight, nn.parameter.UninitializedTensorMixin):
+        if nn.parameter.is_lazy(weight):
             raise ProblemError(f"weight {name} has no shape yet: run the lazy network once on a batch.")
         if weight.dtype in (torch.float16, torch.bfloat16):
             raise ProblemError(

@@ -1,6 +1,6 @@
 r"""Sound bounds on every unit of a ReLU network over a box, by intervals and by CROWN, and the exact model they give.
 
-Networks are flat lists of layers (`flat_layers` of `ddmip_lib.bounds.chain`); boxes are rows: `lower` and `upper` are (n, p).
+Networks are flat lists of layers (`flat_layers` of `bounds.chain`); boxes are rows: `lower` and `upper` are (n, p).
 `Bounds` holds one pair $(M^-, M^+)$ of arrays (n, units) for each Linear layer; the last pair bounds the outputs.
 """
 
