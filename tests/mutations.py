@@ -42,6 +42,27 @@ class Mutation:
 
 MUTATIONS = [
     Mutation(
+        "difference-read-as-sum",
+        "ddmip_lib/bounds/trace.py",
+        '"sub": partial(_add, sign=-1)',
+        '"sub": partial(_add, sign=1)',
+        ("tests/unit/bounds/test_reader.py::test_what_forward_does_is_in_the_graph[parts]",),
+    ),
+    Mutation(
+        "vanished-products-forgotten",
+        "ddmip_lib/bounds/rounding.py",
+        "TINY = 1e-180",
+        "TINY = 0.0",
+        ("tests/unit/bounds/test_reader.py::test_products_that_vanish_leave_the_bounds_sound",),
+    ),
+    Mutation(
+        "no-number-is-class-0",
+        "ddmip_lib/model/predictor.py",
+        "np.where(np.isfinite(raw), raw > 0, np.nan)",
+        "(raw > 0).astype(float)",
+        ("tests/unit/model/test_conduct.py::test_no_number_is_no_class",),
+    ),
+    Mutation(
         "multiplier-sign",
         "ddmip_lib/decomposition/solver.py",
         "run.lam + rho * r)",

@@ -9,7 +9,7 @@ from pyscipopt import Model
 from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
-from ..bounds.flattening import flat_layers, interval_bounds
+from ..bounds.chain import flat_layers, output_range
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
 from ..model.labels import MARGIN
@@ -110,7 +110,8 @@ class BigM:
         """Write every network into `model`, a few samples at a time; False where the time ran out."""
         for number, (where, layers) in enumerate(zip(instance.maps, flat, strict=True)):
             inputs = self._input_variables(model, variables, where)
-            ranges = interval_bounds(layers, where.at(instance.milp.lower), where.at(instance.milp.upper))
+            ends = where.at(instance.milp.lower), where.at(instance.milp.upper)
+            ranges = output_range(instance.predictors[number].net, *ends)
             targets = self._targets(model, instance, number, variables, ranges)
             units = sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
             rows = max(1, UNITS_PER_CHUNK // units)

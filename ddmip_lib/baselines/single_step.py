@@ -160,15 +160,15 @@ class Relaxation:
                 raise ProblemError(
                     "no gradient reaches the network's inputs: remove detach() or no_grad() from its forward()."
                 )
+            if not raw.isfinite().all():  # a sigmoid would hide it
+                self.instance.blame(self.instance.inputs(v.detach().numpy()))
             y = predictor.surrogate(raw)
             outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
         full = outputs.detach().numpy()
         p = self._excess(full)
         (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
         if not (np.isfinite(full).all() and slope.isfinite().all()):
-            raise ProblemError(
-                "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."
-            )
+            self.instance.blame(self.instance.inputs(v.detach().numpy()))
         true = np.where(self.is_class, full > 0.5, full)
         return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
 

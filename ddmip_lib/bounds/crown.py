@@ -32,6 +32,8 @@ def crown(
     (-3.0, 4.25)
     """
 
+    require_slopes(slopes)
+
     def solve(region: Box, slopes: Any, splits: Any, known: Any) -> Bounds:
         return Sweep(graph, region, slopes, splits).run(known, tighten).result(slopes)
 
@@ -49,6 +51,12 @@ def intervals(graph: Graph, region: Box) -> Bounds:
     (-4.5, 5.0)
     """
     return constant_bounds(Sweep(graph, region).run(tighten=False).ranges, graph.n_in)
+
+
+def require_slopes(slopes: PerUnit | None) -> None:
+    """An error where a lower slope is none: the bounds would not hold."""
+    if not all(bool(((part >= 0) & (part <= 1)).all()) for part in slopes or () if part is not None):
+        raise ValueError("lower slopes lie in [0, 1]: clamp them.")
 
 
 def rows_at_once(graph: Graph, copies: int = 1) -> int:

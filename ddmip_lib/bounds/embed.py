@@ -5,6 +5,7 @@ from typing import Any
 from pyscipopt import Model, quicksum
 
 from ..errors import UnsupportedNetworkError
+from .activations import ACTIVATIONS
 from .graph import Activation, Affine, Graph, Input, Sum
 from .result import Bounds
 
@@ -34,10 +35,10 @@ def embed(model: Model, x: Any, graph: Graph, bounds: Bounds, row: int = 0, rela
         if isinstance(node, Input):
             found = list(x)
         elif isinstance(node, Activation):
-            if node.kind != "relu":
+            if (rows_of := ACTIVATIONS[node.kind].rows) is None:
                 raise UnsupportedNetworkError(f"{node.kind} has no exact linear model: embed takes ReLU networks.")
             units = zip(before[0], ranges[node.parent], strict=True)
-            found = [_relu(model, a, low, high, relaxed) for a, (low, high) in units]
+            found = [rows_of(model, a, low, high, relaxed) for a, (low, high) in units]
         elif isinstance(node, Affine):
             rows = zip(node.weight.tolist(), node.bias.tolist(), strict=True)
             found = [quicksum(c * v for c, v in zip(row, before[0], strict=True) if c) + b for row, b in rows]
@@ -53,17 +54,4 @@ def _equal(model: Model, a: Any, low: float, high: float) -> Any:
     """A variable that equals `a`."""
     z = model.addVar(lb=low, ub=high)
     model.addCons(z == a)
-    return z
-
-
-def _relu(model: Model, a: Any, low: float, high: float, relaxed: bool) -> Any:
-    """A variable that equals the positive part of `a`, which lies between `low` and `high`."""
-    z = model.addVar(lb=max(low, 0.0), ub=max(high, 0.0))
-    if low < 0 < high:
-        on = model.addVar(vtype="C" if relaxed else "B", ub=1.0)
-        model.addCons(z >= a)
-        model.addCons(z <= a - low * (1 - on))
-        model.addCons(z <= high * on)
-    elif low >= 0:
-        model.addCons(z == a)
     return z

@@ -1,12 +1,11 @@
 """A network as a list of nodes: affine maps, activations of one unit each, and sums."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+from .activations import ACTIVATIONS
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Activation:
-    """One of "relu", "tanh", "sigmoid" of every unit of the parent."""
+    """One of `ACTIVATIONS`, by its name, of every unit of the parent."""
 
     parent: int
     kind: str
@@ -75,6 +74,8 @@ class Graph:
     """
 
     nodes: tuple[Node, ...]
+    layers: tuple[str, ...] = ()
+    """The layers that the nodes come from, for messages."""
 
     @property
     def n_in(self) -> int:
@@ -103,7 +104,7 @@ class Graph:
             elif isinstance(node, Affine):
                 found.append(found[node.parent] @ node.weight.T + node.bias)
             elif isinstance(node, Activation):
-                found.append(ACTIVATIONS[node.kind](found[node.parent]))
+                found.append(ACTIVATIONS[node.kind].value(found[node.parent]))
             else:
                 found.append(torch.stack([found[parent] for parent in node.parents]).sum(0))
         return found
@@ -116,11 +117,16 @@ class Graph:
         nodes = self.nodes
         while isinstance(last := nodes[-1], Activation) and last.kind == "relu" and last.parent == len(nodes) - 2 > 0:
             nodes = nodes[:-1]
-        return Graph(nodes)
+        return Graph(nodes, self.layers[: len(nodes)])
+
+    def name(self, index: int) -> str:
+        """A node in words."""
+        where = f" of layer {self.layers[index]}" if self.layers else ""
+        return f"node {index} ({type(self.nodes[index]).__name__}, {self.nodes[index].units} units{where})"
 
     def to(self, device: str | torch.device) -> "Graph":
         """The same graph with its matrices on another device."""
-        return Graph(tuple(_moved(node, device) for node in self.nodes))
+        return Graph(tuple(_moved(node, device) for node in self.nodes), self.layers)
 
 
 def _moved(node: Node, device: str | torch.device) -> Node:
@@ -142,9 +148,11 @@ class Builder:
 
     def __init__(self, n_in: int) -> None:
         self.nodes: list[Node] = [Input(n_in)]
+        self.layer, self.layers = "", [""]
 
     def add(self, node: Node) -> int:
         self.nodes.append(node)
+        self.layers.append(self.layer)
         return len(self.nodes) - 1
 
     def affine(self, parent: int, weight: Tensor, bias: Tensor, bias_size: Tensor | None = None) -> int:
@@ -174,7 +182,8 @@ class Builder:
             if index in needed:
                 needed.update(self.nodes[index].parents)
         place = {old: new for new, old in enumerate(sorted(needed))}
-        return Graph(tuple(_renumbered(self.nodes[old], place) for old in sorted(needed)))
+        nodes = tuple(_renumbered(self.nodes[old], place) for old in sorted(needed))
+        return Graph(nodes, tuple(self.layers[old] for old in sorted(needed)) if any(self.layers) else ())
 
 
 def _composed(first: Affine, second: Affine) -> Affine:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .crown import rows_at_once
+from .crown import require_slopes, rows_at_once
 from .graph import Graph
 from .regions import Box
 from .result import Bounds, Range, in_chunks
@@ -34,6 +34,8 @@ def optimised_crown(
     >>> round(bounds.upper.item(), 2)  # 4.25 without
     3.13
     """
+
+    require_slopes(start)
 
     def solve(region: Box, splits: Any, known: Any, start: Any) -> Bounds:
         sweep = _Climb(graph, region, None, splits, inner=inner, rate=rate)

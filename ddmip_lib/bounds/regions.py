@@ -6,11 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .rounding import EPSILON
+from .lines import EPSILON
+
+MOST = 1e120
 
 
 def _double(values: Any) -> Tensor:
-    return torch.as_tensor(values).to(torch.float64)
+    return torch.as_tensor(values, dtype=torch.float64)
 
 
 @dataclass(eq=False)
@@ -86,6 +88,9 @@ class Ball(Box):
         prices = torch.stack([self.up, self.down, self.radius[:, None].expand(shape)])
         if not (prices.isfinite().all() and (prices >= 0).all()):
             raise ValueError("prices and radius of a ball are finite and not negative.")
+        spent = (self.up + self.down) * (self.upper - self.lower)
+        if not (prices <= MOST).all() or not spent.sum(-1).isfinite().all():
+            raise ValueError(f"prices and radius of a ball up to {MOST:g} are computed with: rescale them.")
         if not ((self.lower <= self.centre) & (self.centre <= self.upper)).all():
             raise ValueError("the centre of a ball lies in its box: clip it first.")
 

@@ -12,16 +12,23 @@ pass lowers the constant of its form by $|C| e$. Here $k$ counts generously, and
 so that the rounding of $e$ and $|C| e$ is covered too. The push is about $10^{-13}$ of the sizes that were added up.
 Where affine maps were merged, $|W|$ and $|b|$ are the products and sums of the absolute values of the parts, so that
 the network as it was written, layer by layer, is covered as well.
+
+Products too small for floating point vanish: each step adds $10^{-180}$ of the sizes to its error and to the constant
+of every form, far more than they can add up to. What overflows is an error, never a bound.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from ..errors import UnsupportedNetworkError
+from .activations import ACTIVATIONS
 from .graph import Activation, Affine, Graph, Input, Sum
+from .lines import EPSILON
 
-EPSILON = torch.finfo(torch.float64).eps
+TINY = 1e-180
 
 
 def gamma(count: int) -> float:
@@ -31,6 +38,20 @@ def gamma(count: int) -> float:
     100
     """
     return count * EPSILON / (1 - count * EPSILON)
+
+
+def require_finite(values: Tensor, what: str) -> None:
+    """An error where something is NaN or infinite; one sum finds any.
+
+    >>> require_finite(torch.tensor([1.0, torch.inf]), "the range of node 1")
+    Traceback (most recent call last):
+    ...
+    ddmip_lib.errors.UnsupportedNetworkError: the range of node 1 is not finite in float64: rescale the network's ...
+    """
+    if not math.isfinite(values.sum()):
+        raise UnsupportedNetworkError(
+            f"{what} is not finite in float64: rescale the network's weights, or take a smaller region."
+        )
 
 
 def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
@@ -43,13 +64,15 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
     """
     node, count = graph.nodes[index], len(graph.nodes) + 32
     if isinstance(node, Input):  # the smallest value of a form over a region is wrong by at most this
-        return gamma(8 * node.units + count) * sizes[0]
+        return gamma(8 * node.units + count) * sizes[0] + TINY
     if isinstance(node, Affine):
         count += node.terms + sum(node.weight.shape)
-        return gamma(count) * (sizes[node.parent] @ node.weight_size.T + node.bias_size)
+        vanished = TINY * (1 + sizes[node.parent].sum(-1, keepdim=True))
+        return gamma(count) * (sizes[node.parent] @ node.weight_size.T + node.bias_size) + vanished
     if isinstance(node, Sum):
-        return gamma(count + len(node.parents)) * sum((sizes[parent] for parent in node.parents), torch.zeros(()))
+        return (
+            gamma(count + len(node.parents)) * sum((sizes[parent] for parent in node.parents), torch.zeros(())) + TINY
+        )
     assert isinstance(node, Activation)
-    evaluated = 0.0 if node.kind == "relu" else 32 * EPSILON  # torch's tanh and sigmoid are off by a few units
-    size = sizes[node.parent]  # the activation and the constants of its lines cannot exceed it, or 1 more
-    return gamma(count + node.units) * (size if node.kind == "relu" else 1.0 + size) + evaluated
+    unit = ACTIVATIONS[node.kind]
+    return gamma(count + node.units) * (unit.offset + sizes[node.parent]) + unit.error + TINY

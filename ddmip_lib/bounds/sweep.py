@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .graph import ACTIVATIONS, Activation, Affine, Graph, Input, Sum
-from .lines import LINES, Lines
+from .activations import ACTIVATIONS
+from .graph import Activation, Affine, Graph, Input, Sum
+from .lines import Lines
 from .regions import Box
 from .result import Bounds, Range
-from .rounding import step_error
+from .rounding import TINY, require_finite, step_error
 
 PerUnit = Sequence[Tensor | None]  # one entry for each activation, in the order of `graph.activations`
 
@@ -34,6 +35,7 @@ class Sweep:
     errors: list[Tensor] = field(default_factory=list)
     frugal: bool = False  # whether units that cannot switch are left as they are: their lines are exact already
     empty: Tensor = field(init=False)
+    vanished: float | Tensor = 0.0  # what products too small for floating point can add up to
 
     def __post_init__(self) -> None:
         self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
@@ -45,7 +47,7 @@ class Sweep:
         places = {node: place for place, node in enumerate(self.graph.hidden)}
         for index, node in enumerate(self.graph.nodes):
             if isinstance(node, Activation):
-                self.lines[index] = LINES[node.kind](*self.ranges[node.parent])
+                self.lines[index] = ACTIVATIONS[node.kind].lines(*self.ranges[node.parent])
             self.errors.append(step_error(self.graph, index, sizes))
             low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
             if known is not None:
@@ -55,13 +57,15 @@ class Sweep:
             self.ranges.append(self._clip(low, high, places[index]) if index in places else (low, high))
             if index > 0:
                 sizes.append(torch.maximum(*(end.abs() for end in self.ranges[-1])))
+            require_finite(sizes[index], f"the range of {self.graph.name(index)}")
+            self.vanished = self.vanished + TINY * node.units * (1 + sizes[index].sum(-1, keepdim=True))
         return self
 
     def _tightened(self, index: int, low: Tensor, high: Tensor, place: int) -> Range:
         """The range of a node that enters an activation, improved by a pass back of its own."""
         units = None
         user = self.graph.nodes[self.graph.activations[place]]
-        if self.frugal and isinstance(user, Activation) and user.kind == "relu":
+        if self.frugal and isinstance(user, Activation) and ACTIVATIONS[user.kind].switches:
             switch = (low < 0) & (high > 0)
             most = int(switch.sum(-1).max())
             units = switch.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
@@ -83,9 +87,10 @@ class Sweep:
         elif isinstance(node, Sum):
             low, high = (torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1))
         elif isinstance(node, Activation):
-            low, high = ACTIVATIONS[node.kind](low), ACTIVATIONS[node.kind](high)
-            if node.kind == "relu":
-                return low, high  # without rounding
+            unit = ACTIVATIONS[node.kind]
+            low, high = unit.value(low), unit.value(high)
+            if not unit.error:
+                return low, high
         return low - error, high + error
 
     def _clip(self, low: Tensor, high: Tensor, place: int) -> Range:
@@ -140,7 +145,7 @@ class Sweep:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
         coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
-        return coef, const - _times(coef.abs(), self.errors[0]) if rounded else const
+        return coef, const - _times(coef.abs(), self.errors[0]) - self.vanished if rounded else const
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
         """Lower bounds (n, 2k) of the values of a node, or of some `units` (n, k) of it, and of their negatives."""
@@ -152,6 +157,7 @@ class Sweep:
         q = self.graph.n_out
         coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
         ends, (low, high) = self.region.smallest(coef) + const, self.ranges[-1]
+        require_finite(ends, "a linear form of the outputs")
         low, high = torch.maximum(low, ends[:, :q]), torch.minimum(high, -ends[:, q:])
         empty = self.empty | (low > high).any(-1)
         return Bounds(

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import torch
 from pyscipopt import Model
 
-from ..bounds.flattening import flat_layers, interval_bounds
+from ..bounds.chain import output_range
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
@@ -122,16 +122,16 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
         points = [np.array(list(itertools.product(*map(_integers, *ends)))) for ends in zip(lower, upper, strict=True)]
         if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
-            tables = [predictor.raw(table) for table in points]
+            tables = [predictor.finite_raw(table) for table in points]
             low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
             return Reach(low, high, high - low, True)
     rng = np.random.default_rng(0)
     sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
-    raw = predictor.raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
+    raw = predictor.finite_raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
     low, high = raw.min(axis=0), raw.max(axis=0)
     width = high - low
     try:
-        return Reach(*interval_bounds(flat_layers(predictor.net, lower.shape[1]), lower, upper), width, True)
+        return Reach(*output_range(predictor.net, lower, upper), width, True)
     except UnsupportedNetworkError:
         return Reach(low - 2 * width, high + 2 * width, width, False)
 

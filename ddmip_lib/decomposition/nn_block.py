@@ -75,7 +75,7 @@ class NNSubproblem:
         point.requires_grad_(True)
         with torch.enable_grad():
             raws = split.raws(point)
-        y, bend = split.surrogate_and_slope(flat(raws))
+        y, bend = split.surrogate_and_slope(raw := flat(raws))
         r = u - self._x
         slope = self._lam + self.rho.inputs * r
         coupling = 0.5 * (self._lam + slope) * r
@@ -90,8 +90,9 @@ class NNSubproblem:
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
             slope += (split.rows_u.T @ pull).numpy()
         slope += vjp(raws, point, slope_y * bend).numpy().ravel()
-        finite(y)
-        return y, h, finite(slope), coupling
+        if not math.isfinite(raw.sum() + slope.sum()):
+            split.instance.blame(split.points(u))
+        return y, h, slope, coupling
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums of an array over the groups of the coordinates."""

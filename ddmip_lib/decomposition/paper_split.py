@@ -116,7 +116,7 @@ class PaperSplit(Split):
             return
         point = torch.tensor(x)
         pairs = zip(self.instance.predictors, self.gathers, strict=True)
-        outputs = [p.predict(gather(point).numpy()).ravel() for p, gather in pairs]
+        outputs = [p.outputs_of(p.finite_raw(gather(point).numpy())).ravel() for p, gather in pairs]
         left = self.rows(point, torch.tensor(np.concatenate(outputs)))
         self.tightening = torch.relu(self.tightening + left + self._row_margin)
 
@@ -183,7 +183,7 @@ class PaperSplit(Split):
         are safely potable, not so sharp that far ones feel no slope."""
         point = torch.tensor(self.start)
         pairs = zip(self.instance.predictors, self.gathers, strict=True)
-        logits = [np.abs(p.raw(gather(point).numpy())).ravel() for p, gather in pairs if p.gives_class]
+        logits = [np.abs(p.finite_raw(gather(point).numpy())).ravel() for p, gather in pairs if p.gives_class]
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
         return TEMPERATURE * size if size > 1e-6 else 1.0
 

@@ -6,6 +6,7 @@ coupled quantities is $w = x$ or, where the outputs are coupled too, $w = (x, y)
 $\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -119,7 +120,10 @@ class Split:
 
     def outputs(self, u: torch.Tensor) -> torch.Tensor:
         """All outputs of all networks in one vector, as this split sees them."""
-        return self.surrogate(torch.cat([raw.reshape(-1) for raw in self.raws(u)]))
+        raw = torch.cat([raw.reshape(-1) for raw in self.raws(u)])
+        if not math.isfinite(raw.detach().sum()):  # a sigmoid would hide it
+            self.instance.blame(self.points(u.detach().numpy()))
+        return self.surrogate(raw)
 
     cost_of_outputs: np.ndarray | None = None
     """Cost of each output in the NN block (None: outputs are coupled instead)."""

@@ -4,7 +4,7 @@ import copy
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NoReturn, Self
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from pyscipopt import Model
 
 from ..device import place
 from ..errors import ProblemError
+from .conduct import not_finite
 from .predictor import Predictor, is_variable
 from .scip import MILP, read_model
 
@@ -123,6 +124,12 @@ class Instance:
         for predictor, m, raw in zip(self.predictors, self.maps, self.raws(values), strict=True):
             values[m.output] = predictor.outputs_of(raw)
         return values
+
+    def blame(self, inputs: list[np.ndarray]) -> NoReturn:
+        """An error that says which network, layer and row of these input matrices is NaN or infinite."""
+        said = ((p, not_finite(p.net, x)) for p, x in zip(self.predictors, inputs, strict=True))
+        why = next((f"network {p.name}: {why}" for p, why in said if why), "a network's gradient is NaN or infinite")
+        raise ProblemError(f"{why}: tighten the bounds of the inputs, or use a network that is finite there.")
 
     def raws(self, values: np.ndarray) -> list[np.ndarray]:
         """What each network says at a full assignment; kept, since a point is asked for its outputs, then checked."""

@@ -12,6 +12,7 @@ from pyscipopt import Model
 from torch import nn
 
 from ..errors import ProblemError
+from .conduct import not_finite
 from .labels import tie_class
 from .scip import MILP
 
@@ -36,6 +37,13 @@ class Predictor:
         """$f(x)$ by the true network in float64: predictions, or logits of a classifier."""
         with torch.no_grad():
             return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
+
+    def finite_raw(self, x: np.ndarray) -> np.ndarray:
+        """The same, or an error that names the layer and the row where it is NaN or infinite."""
+        raw = self.raw(x)
+        if not np.isfinite(raw).all():
+            raise ProblemError(f"{not_finite(self.net, x)}: tighten the bounds of the inputs, or rescale the network.")
+        return raw
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The values that the output variables must take at inputs `x`."""
@@ -78,7 +86,7 @@ class Classification(Predictor):
     kind, gives_class = "classification", True
 
     def outputs_of(self, raw: np.ndarray) -> np.ndarray:
-        return (raw > 0).astype(float)
+        return np.where(np.isfinite(raw), raw > 0, np.nan)  # what is no number is no class
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(raw)
@@ -120,13 +128,25 @@ def frozen_double(net: Any) -> nn.Module:
     if any(module.training for module in net.modules()):
         raise ProblemError("the network is in training mode: call net.eval() before adding it to a model.")
     for name, weight in [*net.named_parameters(), *net.named_buffers()]:
+        if nn.parameter.is_lazy(weight):
+            raise ProblemError(f"weight {name} has no shape yet: run the lazy network once on a batch.")
         if weight.dtype in (torch.float16, torch.bfloat16):
             raise ProblemError(
                 f"weight {name} is {weight.dtype}: convert the network with net.float() or net.double()."
             )
         if weight.is_floating_point() and not torch.isfinite(weight).all():
             raise ProblemError(f"weight {name} contains NaN or infinity: retrain or reload the network.")
-    return copy.deepcopy(net).cpu().double().requires_grad_(False)
+    try:
+        with torch.no_grad():  # a scripted module would keep the way from its old weights
+            frozen = copy.deepcopy(net).cpu().double()
+    except RuntimeError as error:
+        raise ProblemError(
+            f"the network cannot be copied ({error}): replace the old weight_norm and spectral_norm by those of "
+            "torch.nn.utils.parametrizations, and keep no tensors with a gradient."
+        ) from error
+    for weight in frozen.parameters():
+        weight.requires_grad_(False)
+    return frozen
 
 
 def output_width(net: nn.Module, n_in: int) -> int:
@@ -135,10 +155,10 @@ def output_width(net: nn.Module, n_in: int) -> int:
         with torch.no_grad():
             out = net(torch.zeros(2, n_in, dtype=torch.float64))
     except (RuntimeError, IndexError, ValueError) as error:
-        raise ProblemError(
-            f"the network does not accept rows of {n_in} features ({error}). "
-            "Pass as many input columns as the network has inputs."
-        ) from error
+        remedy = "Pass as many input columns as the network has inputs."
+        if any(word in str(error) for word in ("dtype", "Float", "Double")):
+            remedy = "It is run in float64: let forward() make its tensors with dtype=x.dtype, or by x.new_zeros."
+        raise ProblemError(f"the network does not accept rows of {n_in} features ({error}). {remedy}") from error
     if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[0] != 2:
         raise ProblemError("the network must map (rows, features) to (rows, outputs).")
     return int(out.shape[1])

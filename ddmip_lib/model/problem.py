@@ -9,6 +9,7 @@ from torch import nn
 
 from ..errors import ProblemError
 from .blocks import Blocks
+from .conduct import check_conduct
 from .instance import Instance
 from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width
 from .scip import require_unsolved
@@ -54,18 +55,14 @@ class NeuralMIP:
 
         `inputs` is (n, p): variables with finite bounds, or plain numbers; `outputs` is (n, q), variables.
         `output="classification"` makes each output variable the class 1[logit > 0]; it must be binary.
+        A copy of the network is kept, so that training it further changes nothing here; it is asked at a few points
+        whether it says the same each time and of each row alone.
         """
         if output not in KINDS:
             raise ProblemError(f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}.")
         if self.start is not None:
             raise ProblemError("a start was set already: call set_start after the last add_predictor.")
         frozen, kind = frozen_double(net), KINDS[output]
-        last = list(frozen.modules())[-1]
-        if kind.gives_class and isinstance(last, (nn.Sigmoid, nn.Softmax)):
-            raise ProblemError(
-                f"the network ends in {type(last).__name__}, so its output is positive everywhere: a class is "
-                "1[logit > 0]. Pass the network without its last layer."
-            )
         x = as_grid(inputs, "inputs")
         y = as_grid(outputs, "outputs")
         q = output_width(frozen, x.shape[1])
@@ -77,6 +74,7 @@ class NeuralMIP:
                 f"{(x.shape[0], q)}: pass one output variable for each row and network output."
             )
         self._check_variables(x, y, kind)
+        check_conduct(frozen, *_box(x), kind.gives_class)
         predictor = kind(frozen, x, y, type(net).__name__)
         self.predictors.append(predictor)
         return predictor
@@ -165,6 +163,13 @@ class NeuralMIP:
             free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
             lines.append(f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}")
         return "\n".join(lines)
+
+
+def _box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of a matrix of variables and numbers."""
+    ends = [(v.getLbOriginal(), v.getUbOriginal()) if is_variable(v) else (float(v), float(v)) for v in x.flat]
+    lower, upper = np.array(ends).T.reshape(2, *x.shape)
+    return lower, upper
 
 
 def _is_free(entry: Any) -> bool:

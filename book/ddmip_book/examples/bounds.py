@@ -1,6 +1,6 @@
 r"""Sound bounds on every unit of a ReLU network over a box, by intervals and by CROWN, and the exact model they give.
 
-Networks are flat lists of layers (`flat_layers` of `ddmip_lib.bounds`); boxes are rows: `lower` and `upper` are (n, p).
+Networks are flat lists of layers (`flat_layers` of `bounds.chain`); boxes are rows: `lower` and `upper` are (n, p).
 `Bounds` holds one pair $(M^-, M^+)$ of arrays (n, units) for each Linear layer; the last pair bounds the outputs.
 """
 
@@ -12,9 +12,8 @@ import torch
 from pyscipopt import SCIP_PARAMSETTING, Model
 from torch import nn
 
-from ddmip_lib.bounds import Box, Graph, constant_bounds, crown
+from ddmip_lib.bounds import Box, Graph, constant_bounds, crown, intervals
 from ddmip_lib.bounds import embed as embed_graph
-from ddmip_lib.bounds.flattening import interval_bounds
 from ddmip_lib.bounds.graph import Builder
 from ddmip_lib.bounds.lines import relu_lines as lines_of_relu
 
@@ -39,11 +38,11 @@ def interval_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarra
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> low, high = interval_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[0]
-    >>> low[0].tolist(), high[0].tolist()
+    >>> low[0].round(9).tolist(), high[0].round(9).tolist()
     ([-2.5, -0.5, -0.5], [0.5, 3.5, 1.5])
     """
-    ends = [i + 1 for i, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
-    return [interval_bounds(layers[:end], lower, upper) for end in ends]
+    found = intervals(_graph(layers), Box(torch.tensor(lower), torch.tensor(upper)))
+    return [(low.numpy(), high.numpy()) for low, high in found.nodes[1::2]]
 
 
 def relu_lines(low: np.ndarray, high: np.ndarray, slope: float | None = None) -> tuple[np.ndarray, ...]:

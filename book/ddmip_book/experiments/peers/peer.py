@@ -14,7 +14,7 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from ddmip_lib.baselines.scip_run import exact_solution
-from ddmip_lib.bounds.flattening import flat_layers, interval_bounds
+from ddmip_lib.bounds.chain import flat_layers, output_range
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.instance import Instance
@@ -74,7 +74,7 @@ class Job:
         """The classes of one predictor; none where it is a regression."""
         if not self.instance.predictors[number].gives_class:
             return
-        low, high = interval_bounds(self.flat[number], *self.box(number))
+        low, high = output_range(nn.Sequential(*self.flat[number]), *self.box(number))
         for cell, at in np.ndenumerate(self.instance.maps[number].output):
             ends = min(float(low[cell]), 0.0), max(float(high[cell]), self.margin)
             yield Tie(cell, int(at), *ends, larger_helps(self.instance.milp, int(at)))

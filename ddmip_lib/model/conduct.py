@@ -1,0 +1,80 @@
+"""How a network must behave to be a predictor: the same each time, each row for itself, with values that are finite."""
+
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..bounds.reader import traced_run
+from ..errors import ProblemError
+
+ROWS = 5
+SQUASHED = {"sigmoid", "softmax", "log_softmax", "log_sigmoid_forward"}
+
+
+def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_class: bool) -> None:
+    """An error where a frozen network is random, lets rows influence each other, or has no logits for a class.
+
+    It is asked at a few points of the box (n, p) of its inputs, twice and in other batches.
+
+    >>> check_conduct(nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False)
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.integers(len(lower), size=ROWS)
+    points = torch.tensor(lower[rows] + (upper - lower)[rows] * rng.random((ROWS, lower.shape[1])))
+    with torch.no_grad():
+        said = net(points.clone())
+        if not _same(net(points.clone()), said):
+            raise ProblemError(
+                "the network says something else each time: where forward() calls dropout, write "
+                "F.dropout(..., training=self.training); remove all else that is random."
+            )
+        try:
+            moved = net(points.flip(0)).flip(0)
+            apart = torch.cat([net(points[:1].clone()), net(points[1:].clone())])
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise ProblemError(f"the network does not take every number of rows ({error}): {TOGETHER}") from error
+    if not (_same(moved, said) and _same(apart, said)):
+        raise ProblemError(f"what the network says of a row depends on the rows beside it: {TOGETHER}")
+    if gives_class and ((said >= 0) & (said <= 1)).all() | (said <= 0).all():
+        last = traced_run(net, lower.shape[1]).last or type(list(net.modules())[-1]).__name__.lower()
+        if last in SQUASHED:
+            raise ProblemError(
+                f"the network ends in {last}, so its output has the same sign everywhere: a class is 1[logit > 0]. "
+                "Pass the network without its last layer."
+            )
+
+
+TOGETHER = "a predictor works row by row. Give BatchNorm its running statistics, and centre with stored means."
+
+
+def _same(one: Tensor, two: Tensor) -> bool:
+    """Up to what sums in another order may change."""
+    size = two[two.isfinite()].abs().max().item() if two.isfinite().any() else 0.0
+    return one.shape == two.shape and torch.allclose(one, two, rtol=0.0, atol=1e-9 + 1e-7 * size, equal_nan=True)
+
+
+def not_finite(net: nn.Module, x: np.ndarray) -> str:
+    """The first layer that makes a row NaN or infinite, and the row; empty where all is finite.
+
+    >>> net = nn.Sequential(nn.Linear(1, 1), nn.ReLU()).double()
+    >>> _ = net[0].weight.data.fill_(1e308)
+    >>> not_finite(net, np.array([[0.0], [2.0]]))
+    'layer 0 (Linear) is NaN or infinite at the inputs [2.0], row 1'
+    """
+    found: list[str] = []
+    net = copy.deepcopy(net)
+
+    def look(path: str, module: nn.Module, out: Tensor) -> None:
+        if not found and isinstance(out, Tensor) and not out.isfinite().all():
+            found.append(f"layer {path} ({type(module).__name__})".replace("layer  (", "the network ("))
+
+    with torch.no_grad():
+        for number, point in enumerate(torch.tensor(np.asarray(x, dtype=float))):
+            if not net(point[None].clone()).isfinite().all():
+                for path, module in net.named_modules():
+                    module.register_forward_hook(lambda module, _, out, path=path: look(path, module, out))
+                net(point[None].clone())
+                return f"{found[0]} is NaN or infinite at the inputs {point.tolist()}, row {number}"
+    return ""
