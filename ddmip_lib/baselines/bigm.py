@@ -15,8 +15,9 @@ from ..model.instance import InputMap, Instance
 from ..model.labels import MARGIN
 from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, fix, matrix_of, set_time_limit, solution_values
+from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
@@ -80,6 +81,13 @@ class BigM:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the exact model and let SCIP work on it until the time limit."""
         begun = begin(problem, time_limit, seed, visit)
+        try:
+            return self._solve(begun, progress)
+        except KeyboardInterrupt:
+            return begun.interrupted(self.method)
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in instance.predictors]
         incumbent = begun.incumbent()
@@ -162,7 +170,7 @@ class BigM:
         set_time_limit(twin, deadline - time.perf_counter())
         set_numerics(twin, self.numerics)
         twin.setParam("limits/solutions", 1)
-        twin.optimize()
+        optimise_model(twin)
         if twin.getNSols() == 0:
             return
         values = solution_values(twin, matrix_of(own))

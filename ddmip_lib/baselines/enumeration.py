@@ -16,7 +16,7 @@ from ..model.predictor import Predictor
 from ..model.problem import NeuralMIP
 from ..model.scip import MILP, copy_model, matrix_of
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
 from .scip_run import Numerics, exact_solution, optimise
 
@@ -62,6 +62,13 @@ class Enumeration:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks and let SCIP work on the MILP until the time limit."""
         begun = begin(problem, time_limit, seed, visit)
+        try:
+            return self._solve(begun, progress)
+        except KeyboardInterrupt:
+            return begun.interrupted(self.method)
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
         tables = [[self._table(instance.milp, row) for row in where.index] for where in instance.maps]
         incumbent = begun.incumbent(with_start=False)

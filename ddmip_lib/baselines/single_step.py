@@ -1,6 +1,7 @@
 """The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -77,14 +78,20 @@ class SingleStepGradient:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         begun = begin(problem, time_limit, seed, visit)
-        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        try:
+            return self._solve(begun, progress)
+        except KeyboardInterrupt:
+            return begun.interrupted(self.method)
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
         s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
         point = v.detach().numpy()  # v itself: the same memory
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
         optimiser = OPTIMISERS[chosen]([v], lr=self.learning_rate)
-        best, claimed, t, p = np.inf, None, 0, np.inf
-        with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
+        best, claimed, t, p, interrupted = np.inf, None, 0, np.inf, True
+        with suppress(KeyboardInterrupt), tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
             while t < self.steps and time.perf_counter() < deadline:
                 t += 1
                 # forward: p, at the point before the step
@@ -102,13 +109,16 @@ class SingleStepGradient:
                     best, claimed = relaxation.own_cost @ point, instance.rounded(point)
                 bar.update(1)
                 bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
+            interrupted = False
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
             details["claimed_objective"] = float(s.sign * best + s.offset)
             details["claimed_values"] = instance.with_outputs(claimed)
             details["claimed_feasible"] = incumbent.consider(claimed).feasible
-        status = "iteration_limit" if t == self.steps else "time_limit"
-        if incumbent.values is None and t == self.steps:
+        status = "stopped" if interrupted else "iteration_limit" if t == self.steps else "time_limit"
+        if interrupted:
+            details["interrupted"] = True
+        elif incumbent.values is None and t == self.steps:
             may_exist = has_point(copy_model(problem.model), deadline - time.perf_counter())
             status = "no_solution_found" if may_exist else "infeasible"
         seconds = time.perf_counter() - began

@@ -23,7 +23,7 @@ MOST_BYTES = 4 * 2**20
 def _read(path: Path, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> Parsed:
     if (size := path.stat().st_size) > MOST_BYTES:
         raise DataError(
-            f"{path} has {size} bytes, more than any published file: it is another one. Fetch it: {DOWNLOAD} or {file.url}"
+            f"{path} has {size} bytes, more than any published file: get that by {DOWNLOAD} or from {file.url}"
         )
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()

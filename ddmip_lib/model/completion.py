@@ -10,7 +10,16 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from .instance import Instance
 from .onoff import OnOff, OnOffRow
-from .scip import ROW_HANDLERS, copy_model, fix, matrix_of, relative_violation, set_time_limit, solution_values
+from .scip import (
+    ROW_HANDLERS,
+    copy_model,
+    fix,
+    matrix_of,
+    optimise,
+    relative_violation,
+    set_time_limit,
+    solution_values,
+)
 from .verification import TOLERANCE
 
 
@@ -38,7 +47,7 @@ class Completer:
             for y, b, row, constraint in switched:
                 model.chgCoefLinear(constraint, variables[b], row.sigma * values[y] - row.on + row.off)
             set_time_limit(model, seconds)
-            model.optimize()
+            optimise(model)
             if model.getNSols() == 0:
                 return None
             rest = solution_values(model, matrix_of(variables))

@@ -12,7 +12,6 @@ from torch import nn
 
 from .describe import describe, linear_layers
 
-
 LIMIT, INFLATED = 2**30, 1100
 """Bytes that all arrays of a file may have, in total and for each byte of the file (deflate packs 1032 into one)."""
 

@@ -115,7 +115,7 @@ class Store:
     def _locked(self) -> BinaryIO:
         """The file, which no one else may write."""
         while True:
-            file = open(self.path, "ab+")
+            file = open(self.path, "ab+")  # noqa: SIM115  # closed by `writing`
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as problem:
@@ -141,7 +141,7 @@ def _text(lines: list[bytes]) -> bytes:
 def _in_place(path: Path, content: bytes) -> BinaryIO:
     """Give a file new content in one step; it is locked from the beginning."""
     part = path.with_name(path.name + ".part")
-    file = open(part, "ab+")
+    file = open(part, "ab+")  # noqa: SIM115  # closed by the caller
     fcntl.flock(file, fcntl.LOCK_EX)
     file.truncate(0)
     file.write(content)

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ddmip_lib.predictors import attention, conv1d, describe, load_npz, lstm, mlp, resnet, save_npz
-from ddmip_lib.predictors import npz
+from ddmip_lib.predictors import attention, conv1d, describe, load_npz, lstm, mlp, npz, resnet, save_npz
 
 BUILDERS = [mlp, conv1d, resnet, lstm, attention]
 Builder = Callable[..., nn.Module]
@@ -195,7 +194,9 @@ class TestNpz:
             load_npz(tmp_path / "absent.npz")
 
     @pytest.mark.parametrize("forged", ["shape", "many", "packed"])
-    def test_a_forged_header_is_refused_before_memory_is_asked_for(self, tmp_path: Path, forged: str) -> None:
+    def test_a_forged_header_is_refused_before_memory_is_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: str
+    ) -> None:
         path = tmp_path / "net.npz"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in self.arrays().items():
@@ -210,8 +211,8 @@ class TestNpz:
                 load_npz(path)
         else:
             limit, allowed = ("LIMIT", 100) if forged == "many" else ("INFLATED", 0.1)
-            with pytest.MonkeyPatch.context() as patch, pytest.raises(ValueError, match="more than the file holds"):
-                patch.setattr(npz, limit, allowed)
+            monkeypatch.setattr(npz, limit, allowed)
+            with pytest.raises(ValueError, match="more than the file holds"):
                 load_npz(path)
 
     def test_numbers_beyond_doubles_are_refused_by_name(self, tmp_path: Path) -> None:
