@@ -12,6 +12,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..errors import ProblemError
+from ..model.gradients import vjp
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
@@ -174,7 +175,7 @@ class Relaxation:
             outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
         full = outputs.detach().numpy()
         p = self._excess(full)
-        (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
+        slope = vjp([outputs], v, self.cost + 2 * penalty * self.rows.T @ p)
         if not (np.isfinite(full).all() and slope.isfinite().all()):
             raise ProblemError(
                 "the loss or its gradient is NaN or infinite here: tighten bounds, or try optimiser='adam'."

@@ -133,7 +133,7 @@ class MILPBlock:
         if self.model.getNSols() == 0 and self.model.getStatus() == "nodelimit":
             self.model.setParam("limits/nodes", -1)
             self.model.setParam("limits/solutions", 1)
-            set_time_limit(self.model, deadline - time.perf_counter())
+            set_time_limit(self.model, self.model.getSolvingTime() + deadline - time.perf_counter())  # it goes on
             optimise(self.model)
             self.model.setParam("limits/solutions", -1)
             self.model.setParam("limits/nodes", NODES)

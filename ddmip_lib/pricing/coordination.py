@@ -102,6 +102,8 @@ class PriceCoordination:
                 if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                     break
                 for seen in (market.scarcity(), market.jittered()):
+                    if market.seconds_left <= 0:
+                        break
                     self.round(market, seen)
                     self._report(market, bar)
         return "time_limit" if market.seconds_left <= 0 else status
