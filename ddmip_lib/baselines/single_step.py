@@ -22,7 +22,7 @@ from ..model.solver import Begun, begin
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
-OPTIMISERS = {"gradient": torch.optim.SGD, "adam": torch.optim.Adam}
+OPTIMISERS = ("gradient", "adam")
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,18 @@ class SingleStepGradient:
         problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
         s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
-        point = v.detach().numpy()  # v itself: the same memory
+        free = v.detach()
+        point = free.numpy()  # v itself: the same memory
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
-        optimiser = OPTIMISERS[chosen]([v], lr=self.learning_rate)
+        moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
         best, claimed, t, p, interrupted = np.inf, None, 0, np.inf, True
         with suppress(KeyboardInterrupt), tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
             while t < self.steps and time.perf_counter() < deadline:
                 t += 1
                 # forward: p, at the point before the step
-                _, v.grad, p = relaxation.loss(v, self.penalty)
+                _, slope, p = relaxation.loss(v, self.penalty)
                 # backward: the step, and the projection on the box
-                optimiser.param_groups[0]["lr"] = self.learning_rate * (1 + self.decay * t) ** -0.5
-                optimiser.step()
+                take_step(free, slope, self.learning_rate * (1 + self.decay * t) ** -0.5, moments, t)
                 np.clip(point, s.lower, s.upper, out=point)
                 if self.repaired and relaxation.settles:
                     seconds = min(10.0, deadline - time.perf_counter())
@@ -124,6 +124,21 @@ class SingleStepGradient:
             status = "no_solution_found" if may_exist else "infeasible"
         seconds = time.perf_counter() - began
         return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
+
+
+def take_step(
+    v: torch.Tensor, slope: torch.Tensor, rate: float, moments: tuple[torch.Tensor, torch.Tensor] | None, t: int
+) -> None:
+    """Step t of gradient descent or, with `moments`, of Adam, in place, to the last digit that of `torch.optim`, whose
+    first step spends a second or more on imports that no step needs."""
+    if moments is None:
+        v.add_(slope, alpha=-rate)
+        return
+    mean, square = moments
+    mean.lerp_(slope, 1 - 0.9)
+    square.mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
+    size = (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8)
+    v.addcdiv_(mean, size, value=-rate / (1 - 0.9**t))
 
 
 class Relaxation:

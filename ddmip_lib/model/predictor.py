@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -92,6 +93,34 @@ class Classification(Predictor):
 
 
 KINDS: dict[str, type[Predictor]] = {kind.kind: kind for kind in (Regression, Classification)}
+
+
+def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> None:
+    """Warn where the network, at random inputs, says what its output variables cannot be, and a default is to blame:
+    the lower bound 0 that SCIP gives to variables, or the kind of a predictor."""
+    y = list(predictor.outputs.flat)
+    default = np.array([v.getLbOriginal() == 0 and v.getUbOriginal() >= infinity for v in y])
+    binary = np.array([v.vtype() == "BINARY" for v in y])
+    if predictor.gives_class or not (default | binary).any():
+        return
+    cells = [(v.getLbOriginal(), v.getUbOriginal()) if is_variable(v) else (v, v) for v in predictor.inputs.flat]
+    low, high = np.array(cells, dtype=float).T.reshape(2, 1, *predictor.inputs.shape)
+    shape = (max(1, points // low.shape[1]), *low.shape[1:])
+    x = low + (high - low) * np.random.default_rng(0).random(shape)
+    said = predictor.raw(x.reshape(-1, shape[2])).reshape(shape[0], -1)
+    if (said[:, default] < -1e-6).any():
+        name = y[int(np.argmax(default & (said < -1e-6).any(axis=0)))].name
+        warnings.warn(
+            f"output {name} has the default lower bound 0, but the network also says less: inputs where it does count "
+            "as infeasible. Add the variable with lb=None, and a row y >= 0 if that is meant.",
+            stacklevel=3,
+        )
+    if (np.abs(said - np.round(said))[:, binary] > 1e-6).any():
+        warnings.warn(
+            f"output {y[int(np.argmax(binary))].name} is binary, but the network says other numbers than 0 and 1, and "
+            'a regression must hit them: pass output="classification" for the class 1[logit > 0].',
+            stacklevel=3,
+        )
 
 
 def is_variable(entry: Any) -> bool:

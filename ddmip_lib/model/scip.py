@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -84,9 +85,31 @@ def require_unsolved(model: Model) -> None:
         )
 
 
+def _plugins(model: Model) -> set[str]:
+    """Constraint handlers and pricers, by their parameters: PySCIPOpt lists neither."""
+    parts = [name.split("/") for name in model.getParams()]
+    handlers = {f"constraint handler {p[1]!r}" for p in parts if p[0] == "constraints" and p[-1] == "sepafreq"}
+    return handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}
+
+
+@cache
+def _plugins_of_scip() -> set[str]:
+    return _plugins(Model())
+
+
+def require_copyable(model: Model) -> None:
+    """Refuse what SCIP does not copy, Python code that decides which points are feasible."""
+    for what in sorted(_plugins(model) - _plugins_of_scip())[:1]:
+        raise ProblemError(
+            f"the model has a {what} of its own, which copies lose: neither solvers nor verify would know of it. "
+            "Write what it demands as constraints, or build the model without it."
+        )
+
+
 def read_model(model: Model) -> MILP:
     """Read variables, objective and rows of `model` without touching it."""
     require_unsolved(model)
+    require_copyable(model)
     infinity = model.infinity()
     variables = model.getVars()
     position = {v.ptr(): i for i, v in enumerate(variables)}
