@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,10 +63,7 @@ class Enumeration:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks and let SCIP work on the MILP until the time limit."""
         begun = begin(problem, time_limit, seed, visit)
-        try:
-            return self._solve(begun, progress)
-        except KeyboardInterrupt:
-            return begun.interrupted(self.method)
+        return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed

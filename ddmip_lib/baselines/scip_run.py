@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.scip import hear_incumbents, set_time_limit, solution_values
+from ..model.scip import hear_incumbents, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 
@@ -61,9 +61,8 @@ def optimise(
         raised = hear_incumbents(model, on_incumbent)
 
         def ask() -> None:
-            set_time_limit(model, deadline - time.perf_counter())
             with suppress(KeyboardInterrupt):  # SCIP's status says it
-                optimise_model(model, raised)
+                optimise_model(model, deadline - time.perf_counter(), raised)
             if model.getNSols():
                 incumbent.consider(solution_values(model, variables))
 

@@ -3,12 +3,14 @@
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..errors import ProblemError
@@ -79,10 +81,7 @@ class SingleStepGradient:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         begun = begin(problem, time_limit, seed, visit)
-        try:
-            return self._solve(begun, progress)
-        except KeyboardInterrupt:
-            return begun.interrupted(self.method)
+        return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
@@ -126,19 +125,14 @@ class SingleStepGradient:
         return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
 
 
-def take_step(
-    v: torch.Tensor, slope: torch.Tensor, rate: float, moments: tuple[torch.Tensor, torch.Tensor] | None, t: int
-) -> None:
+def take_step(v: Tensor, slope: Tensor, rate: float, moments: tuple[Tensor, Tensor] | None, t: int) -> None:
     """Step t of gradient descent or, with `moments`, of Adam, in place, to the last digit that of `torch.optim`, whose
     first step spends a second or more on imports that no step needs."""
     if moments is None:
         v.add_(slope, alpha=-rate)
         return
-    mean, square = moments
-    mean.lerp_(slope, 1 - 0.9)
-    square.mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
-    size = (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8)
-    v.addcdiv_(mean, size, value=-rate / (1 - 0.9**t))
+    mean, square = moments[0].lerp_(slope, 1 - 0.9), moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
+    v.addcdiv_(mean, (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8), value=-rate / (1 - 0.9**t))
 
 
 class Relaxation:

@@ -104,23 +104,17 @@ def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> 
     if predictor.gives_class or not (default | binary).any():
         return
     cells = [(v.getLbOriginal(), v.getUbOriginal()) if is_variable(v) else (v, v) for v in predictor.inputs.flat]
-    low, high = np.array(cells, dtype=float).T.reshape(2, 1, *predictor.inputs.shape)
-    shape = (max(1, points // low.shape[1]), *low.shape[1:])
-    x = low + (high - low) * np.random.default_rng(0).random(shape)
-    said = predictor.raw(x.reshape(-1, shape[2])).reshape(shape[0], -1)
-    if (said[:, default] < -1e-6).any():
-        name = y[int(np.argmax(default & (said < -1e-6).any(axis=0)))].name
-        warnings.warn(
-            f"output {name} has the default lower bound 0, but the network also says less: inputs where it does count "
-            "as infeasible. Add the variable with lb=None, and a row y >= 0 if that is meant.",
-            stacklevel=3,
+    low, high = np.array(cells, dtype=float).T.reshape(2, *predictor.inputs.shape)
+    draws = np.random.default_rng(0).random((max(1, points // len(low)), *low.shape))
+    said = predictor.raw((low + (high - low) * draws).reshape(-1, low.shape[1])).reshape(len(draws), -1)
+    for v in np.array(y)[default & (said < -1e-6).any(axis=0)][:1]:
+        text = (
+            f"output {v.name} has the default lower bound 0, but the network also says less: inputs where it does count"
         )
-    if (np.abs(said - np.round(said))[:, binary] > 1e-6).any():
-        warnings.warn(
-            f"output {y[int(np.argmax(binary))].name} is binary, but the network says other numbers than 0 and 1, and "
-            'a regression must hit them: pass output="classification" for the class 1[logit > 0].',
-            stacklevel=3,
-        )
+        warnings.warn(f"{text} as infeasible. Use lb=None, and a row y >= 0 if that is meant.", stacklevel=3)
+    for v in np.array(y)[binary & (np.abs(said - np.round(said)) > 1e-6).any(axis=0)][:1]:
+        text = f"output {v.name} is binary, and a regression must hit 0 or 1, but the network says other numbers: pass"
+        warnings.warn(f'{text} output="classification" for the class 1[logit > 0].', stacklevel=3)
 
 
 def is_variable(entry: Any) -> bool:

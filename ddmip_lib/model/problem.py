@@ -169,12 +169,10 @@ class NeuralMIP:
 
     def _within(self, predictor: Predictor) -> str:
         """The range that the bounds of outputs leave to a network, where they leave less than everything."""
-        infinity = self.model.infinity()
-        low = min(v.getLbOriginal() for v in predictor.outputs.flat)
-        high = max(v.getUbOriginal() for v in predictor.outputs.flat)
-        if predictor.gives_class or (low <= -infinity and high >= infinity):
-            return ""
-        return f" in {'(-inf' if low <= -infinity else f'[{low:g}'}, {'inf)' if high >= infinity else f'{high:g}]'}"
+        infinity, y = self.model.infinity(), predictor.outputs.ravel()
+        low, high = min(v.getLbOriginal() for v in y), max(v.getUbOriginal() for v in y)
+        ends = "(-inf" if low <= -infinity else f"[{low:g}", "inf)" if high >= infinity else f"{high:g}]"
+        return "" if predictor.gives_class or ends == ("(-inf", "inf)") else f" in {', '.join(ends)}"
 
 
 def _is_free(entry: Any) -> bool:

@@ -92,14 +92,12 @@ def _plugins(model: Model) -> set[str]:
     return handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}
 
 
-@cache
-def _plugins_of_scip() -> set[str]:
-    return _plugins(Model())
+_plugins_of_scip = cache(lambda: _plugins(Model()))
 
 
 def require_copyable(model: Model) -> None:
     """Refuse what SCIP does not copy, Python code that decides which points are feasible."""
-    for what in sorted(_plugins(model) - _plugins_of_scip())[:1]:
+    for what in sorted(_plugins(model) - _plugins_of_scip()):
         raise ProblemError(
             f"the model has a {what} of its own, which copies lose: neither solvers nor verify would know of it. "
             "Write what it demands as constraints, or build the model without it."
@@ -164,7 +162,7 @@ def set_time_limit(model: Model, seconds: float) -> None:
     model.setParam("limits/time", float(min(max(seconds, 0.0), 1e20)))
 
 
-def optimise(model: Model, raised: Sequence[BaseException] | None = None) -> None:
+def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | None = None) -> None:
     """Solve a model of the library's own. Ctrl-C ends the solve in good order, status "userinterrupt", and is raised
     after it: Python itself would hear it only at the end, or inside a callback, where SCIP takes it for an error.
 
@@ -174,6 +172,7 @@ def optimise(model: Model, raised: Sequence[BaseException] | None = None) -> Non
     main = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT))
     heard = main and (raised is not None or model.data is None or model.data > BRIEF)
     model.setParam("misc/catchctrlc", heard)
+    set_time_limit(model, seconds)
     began = time.perf_counter()
     model.optimize()
     model.data = time.perf_counter() - began
@@ -189,8 +188,7 @@ def hear_incumbents(model: Model, hear: Callable[[Model], Any]) -> list[BaseExce
 
     def on_incumbent(scip: Model, _: Any) -> None:
         try:
-            if not raised:
-                hear(scip)
+            hear(scip)
         except BaseException as problem:
             raised.append(problem)
             scip.interruptSolve()
@@ -202,8 +200,7 @@ def hear_incumbents(model: Model, hear: Callable[[Model], Any]) -> list[BaseExce
 def has_point(model: Model, seconds: float = 60.0) -> bool:
     """Whether a model may have a feasible point: only SCIP's proof says no. The model is used up."""
     model.setObjective(0.0)
-    set_time_limit(model, seconds)
-    optimise(model)
+    optimise(model, seconds)
     return bool(model.getStatus() != "infeasible")
 
 

@@ -1,7 +1,7 @@
 """What every solver is, and how each one begins: start the clock, check the call, read the problem."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
@@ -64,6 +64,13 @@ class Begun:
         if with_start:
             incumbent.consider_start(self.problem.start, self.time_limit)
         return incumbent
+
+    def guarded(self, method: str, solve: Callable[["Begun"], Solution]) -> Solution:
+        """The answer of `solve`, or of what it found before Ctrl-C."""
+        try:
+            return solve(self)
+        except KeyboardInterrupt:
+            return self.interrupted(method)
 
     def interrupted(self, method: str) -> Solution:
         """What a run has to show that Ctrl-C ended: its best verified point."""

@@ -138,7 +138,7 @@ def test_a_solve_ends_in_good_order_and_raises_after_it(capfd):
     model, press = packing(), Press(at=2)
     raised = hear_incumbents(model, lambda scip: press([]))
     with pytest.raises(KeyboardInterrupt):
-        optimise(model, raised)
+        optimise(model, 600, raised)
     assert model.getStatus() == "userinterrupt"
     assert model.getNSols() >= 1
     assert "ERROR" not in capfd.readouterr().err
@@ -153,20 +153,20 @@ def test_what_a_callback_raises_does_not_cross_scip(problem, capfd):
     model = packing()
     raised = hear_incumbents(model, hear)
     with pytest.raises(problem if isinstance(problem, type) else type(problem)):
-        optimise(model, raised)
+        optimise(model, 600, raised)
     assert "ERROR" not in capfd.readouterr().err
 
 
 def test_a_handler_of_the_programs_own_is_asked():
     heard, model, press = [], packing(), Press(at=2)
     signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    optimise(model, hear_incumbents(model, lambda scip: press([])))
+    optimise(model, 600, hear_incumbents(model, lambda scip: press([])))
     assert (model.getStatus(), heard) == ("userinterrupt", [1])
 
 
 def test_other_threads_leave_signals_alone():
     model = packing(8, 2)
-    thread = threading.Thread(target=optimise, args=(model,))
+    thread = threading.Thread(target=optimise, args=(model, 600))
     thread.start()
     thread.join()
     assert model.getStatus() == "optimal"
@@ -175,10 +175,10 @@ def test_other_threads_leave_signals_alone():
 
 def test_a_brief_solve_is_not_interrupted_but_followed_by_the_interrupt():
     model = packing(6, 2)
-    optimise(model)
+    optimise(model, 600)
     assert model.getParam("misc/catchctrlc")
     model.freeTransform()
-    optimise(model)
+    optimise(model, 600)
     assert not model.getParam("misc/catchctrlc")
 
 

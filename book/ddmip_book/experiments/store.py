@@ -58,29 +58,27 @@ class Store:
     def __init__(self, experiment: str, folder: Path) -> None:
         self.path = folder / f"{experiment}.jsonl"
 
-    def _bytes(self) -> bytes:
-        return self.path.read_bytes() if self.path.is_file() else b""
-
     def content(self) -> Content:
         """What stands in the file. A last line without its end, unless it is a whole row, was being written when its
         writer died: it is nothing."""
-        found, first, lines = Content(), dict[str, tuple[int, bytes]](), self._bytes().split(b"\n")
+        found, first = Content(), dict[str, tuple[int, bytes]]()
+        lines = self.path.read_bytes().split(b"\n") if self.path.is_file() else []
         for number, line in enumerate(lines, start=1):
             try:
                 row = Row.parse(line.decode())
             except (ValueError, RecursionError) as problem:
                 if number < len(lines):
-                    found.aside.append(line)
+                    found.aside.append(line + b"\n")
                     found.problems.append(f"{self.path}, line {number} is no row: {problem}")
                 continue
             before, same = first.setdefault(row.key, (number, line))
             if before == number:
                 found.rows.append(row)
-                found.kept.append(line)
+                found.kept.append(line + b"\n")
                 continue
             found.problems.append(f"{self.path}, lines {before} and {number} are rows of the same case, {row.key}")
             found.at_odds |= line != same
-            found.aside.append(line)
+            found.aside.append(line + b"\n")
         return found
 
     def rows(self) -> list[Row]:
@@ -102,13 +100,12 @@ class Store:
                 self.rows()  # which says why not
             if found.aside:
                 beside = self.path.with_name(self.path.name + ".damaged")
-                known = beside.read_bytes() if beside.is_file() else b""
-                new = [line for line in dict.fromkeys(found.aside) if line not in known.split(b"\n")[:-1]]
-                _in_place(beside, known + _text(new)).close()
+                known = [line + b"\n" for line in beside.read_bytes().split(b"\n")[:-1]] if beside.is_file() else []
+                _in_place(beside, b"".join(dict.fromkeys([*known, *found.aside]))).close()
                 moved = f"These lines are in {beside} now, and runs that they stood for are done again."
                 warnings.warn("\n".join([*found.problems, moved]), stacklevel=4)
-            text = _text(found.kept)
-            with closing(taken if self._bytes() == text else _in_place(self.path, text)) as self._file:
+            text = b"".join(found.kept)
+            with closing(taken if self.path.read_bytes() == text else _in_place(self.path, text)) as self._file:
                 yield
             del self._file
 
@@ -132,10 +129,6 @@ class Store:
             self._file.truncate(before)  # else the next row would be glued to this part
             raise OSError(f"{self.path}: the disk took only a part of a row; free some space and run again.")
         os.fsync(self._file.fileno())
-
-
-def _text(lines: list[bytes]) -> bytes:
-    return b"".join(line + b"\n" for line in lines)
 
 
 def _in_place(path: Path, content: bytes) -> BinaryIO:
