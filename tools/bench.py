@@ -1,15 +1,20 @@
-"""What one outer iteration of Algorithm 1 costs: `make bench` prints and stores one table.
+"""What one outer iteration of Algorithm 1 costs, and by how much time limits are overrun: `make bench` prints and
+stores one table of each.
 
 For each network and number of samples, the milliseconds of an iteration: in the MIP block (and of these inside PIQP
 or SCIP), in the NN block, and the bare cost of the network passes that the iteration made, counted and run again on
 their own. What is left after solver and passes is the library's overhead. All figures come from one run on one
 machine: compare them with each other only.
+
+For each solver, problem and limit, the seconds beyond the limit, the longest solve of a block among the run's
+iterations, and the load of the machine: a limit holds within a second and one solve of a block, on an idle machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import time
 from collections.abc import Callable
@@ -20,10 +25,23 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddmip_lib import PGD, DualDecomposition, LogBarrier, NeuralMIP, __version__
+from ddmip_lib import (
+    PGD,
+    BigM,
+    DualDecomposition,
+    Enumeration,
+    LogBarrier,
+    NeuralMIP,
+    PriceCoordination,
+    Recovering,
+    SingleStepGradient,
+    Solution,
+    __version__,
+)
 from ddmip_lib.data import load_water, source_line
+from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
+from ddmip_lib.problems import site_care, tree_planting, water_potability
 
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
@@ -33,6 +51,36 @@ BLOCKS: dict[str, Callable[[], Any]] = {
     "barrier": LogBarrier,
 }
 COLUMNS = ("block", "net", "n", "iteration_ms", "mip_ms", "solver_ms", "nn_ms", "passes_ms", "overhead_ms")
+
+LIMITS = (0.5, 1.0, 2.0)
+
+
+def _surviving(seed: int) -> nn.Module:
+    """A network by which about two thirds of the trees survive, so that targets can be met."""
+    net = mlp(2, 16, 7, seed=seed)
+    with torch.no_grad():
+        net[-1].bias.add_(0.65)
+    return net
+
+
+PROBLEMS: dict[str, Callable[[], NeuralMIP]] = {
+    "water": lambda: water_potability(n=100, net=mlp(4, 32, 9, seed=0), seed=42),
+    "trees": lambda: tree_planting(grid=8, nets=[_surviving(k) for k in range(4)], seed=42),
+    "site care": lambda: site_care(grid=6, nets=[_surviving(k) for k in range(4)], seed=42),
+}
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "dd": DualDecomposition,
+    "dd, graph": lambda: DualDecomposition(split="graph"),
+    "dd, barrier": lambda: DualDecomposition(nn_block=LogBarrier()),
+    "dd, lbfgsb": lambda: DualDecomposition.paper("lbfgsb"),
+    "gradient": SingleStepGradient,
+    "enumeration": Enumeration,
+    "big-m": BigM,
+    "sos1": lambda: BigM("sos"),
+    "prices": PriceCoordination,
+    "recovering": lambda: Recovering(DualDecomposition()),
+}
+OVERRUN = ("solver", "problem", "limit_s", "overrun_s", "block_s", "load", "status")
 
 
 class Counted(nn.Module):
@@ -109,10 +157,44 @@ def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: in
     return seconds
 
 
+def overrun(solver: str, problem: NeuralMIP, limit: float) -> dict[str, Any]:
+    """By how much one run exceeds its limit."""
+    began = time.perf_counter()
+    solution: Solution = SOLVERS[solver]().solve(problem, time_limit=limit, seed=42)
+    seconds, history = time.perf_counter() - began, solution.history
+    blocks = [history[name] for name in ("seconds_mip", "seconds_nn") if len(history)]
+    return {
+        "limit_s": limit, "overrun_s": seconds - limit, "load": os.getloadavg()[0], "status": solution.status,
+        "block_s": float(np.max(blocks)) if blocks else None,
+    }  # fmt: skip
+
+
+def overruns(solvers: list[str]) -> list[dict[str, Any]]:
+    """Every solver on every problem that it accepts."""
+    rows = []
+    print(" ".join(f"{name:>12}" for name in OVERRUN))
+    for name, build in PROBLEMS.items():
+        problem = build()
+        for solver in solvers:
+            for limit in LIMITS:
+                try:
+                    row = {"solver": solver, "problem": name, **overrun(solver, problem, limit)}
+                except ProblemError:  # inputs that cannot be enumerated
+                    break
+                rows.append(row)
+                print(" ".join(f"{_cell(row[column]):>12}" for column in OVERRUN), flush=True)
+    return rows
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Cost of one outer iteration of Algorithm 1.")
+    parser = argparse.ArgumentParser(description="Cost of one outer iteration of Algorithm 1; overrun time limits.")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--blocks", nargs="+", choices=list(BLOCKS), default=list(BLOCKS))
+    parser.add_argument("--blocks", nargs="*", choices=list(BLOCKS), default=list(BLOCKS))
+    parser.add_argument("--solvers", nargs="*", choices=list(SOLVERS), default=list(SOLVERS), help="whose limits")
     parser.add_argument("--output", type=Path, default=Path("_build/bench.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -125,8 +207,7 @@ def main() -> None:
             for n in arguments.sizes:
                 row = iteration_cost(block, depth, width, n)
                 rows.append(row)
-                cells = ("-" if v is None else f"{v:.2f}" if isinstance(v, float) else str(v) for v in row.values())
-                print(" ".join(f"{cell:>12}" for cell in cells), flush=True)
+                print(" ".join(f"{_cell(value):>12}" for value in row.values()), flush=True)
     record = {
         "library": __version__,
         "torch": torch.__version__,
@@ -135,6 +216,7 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d"),
         "data": source_line(),
         "rows": rows,
+        "overruns": overruns(arguments.solvers),
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(record, indent=1))

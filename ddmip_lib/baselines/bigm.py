@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
 from ..model.labels import MARGIN
 from ..model.problem import NeuralMIP
-from ..model.scip import copy_model, fix, matrix_of, set_time_limit, solution_values
+from ..model.scip import copy_model, fix, matrix_of, solution_values
+from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
@@ -80,6 +82,10 @@ class BigM:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the exact model and let SCIP work on it until the time limit."""
         begun = begin(problem, time_limit, seed, visit)
+        return begun.guarded(self.method, partial(self._solve, progress=progress))
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in instance.predictors]
         incumbent = begun.incumbent()
@@ -160,10 +166,9 @@ class BigM:
         fixed = np.full(len(own), np.nan)
         fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
         fix(twin, own, fixed)
-        set_time_limit(twin, deadline - time.perf_counter())
         set_numerics(twin, self.numerics)
         twin.setParam("limits/solutions", 1)
-        twin.optimize()
+        optimise_model(twin, deadline - time.perf_counter())
         if twin.getNSols() == 0:
             return
         values = solution_values(twin, matrix_of(own))

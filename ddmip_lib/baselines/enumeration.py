@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.scip import MILP, copy_model, matrix_of
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
 from ..proofs.checking import check
 from ..proofs.proposals import power_of_two
@@ -65,6 +66,10 @@ class Enumeration:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks; compare all assignments where they are few, else let SCIP work on the MILP."""
         begun = begin(problem, time_limit, seed, visit)
+        return begun.guarded(self.method, partial(self._solve, progress=progress))
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
         combinations = [[self._combinations(instance.milp, row) for row in where.index] for where in instance.maps]
         incumbent = begun.incumbent(with_start=False)

@@ -1,15 +1,17 @@
 """What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
 
 import time
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-from pyscipopt import SCIP_EVENTTYPE, Model
+from pyscipopt import Model
 from tqdm.auto import tqdm
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.scip import set_time_limit, solution_values
+from ..model.scip import hear_incumbents, solution_values
+from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..proofs.checking import CLOSED, best_cost, meets, proof_of
 
@@ -52,17 +54,17 @@ def optimise(
     set_numerics(model, numerics)
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 
-        def on_incumbent(scip: Model, _: Any) -> None:
+        def on_incumbent(scip: Model) -> None:
             incumbent.consider(solution_values(scip, variables))
             best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
             bar.update(1)
             bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
 
-        model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
+        raised = hear_incumbents(model, on_incumbent)
 
         def ask() -> None:
-            set_time_limit(model, deadline - time.perf_counter())
-            model.optimize()
+            with suppress(KeyboardInterrupt):  # SCIP's status says it
+                optimise_model(model, deadline - time.perf_counter(), raised)
             if model.getNSols():
                 incumbent.consider(solution_values(model, variables))
 
@@ -115,6 +117,8 @@ def exact_solution(
     if scip_status in ("unbounded", "inforunbd") and best is None:
         raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
     details = details | {"solver_status": scip_status}
+    if scip_status == "userinterrupt":
+        details["interrupted"] = True
     known_as = {"optimal": "claimed_optimal", "infeasible": "no_solution_found", "timelimit": "time_limit"}
     status = known_as.get(scip_status, "stopped")
     if claimed is not None and not abs(claimed) < 1e20:
@@ -125,7 +129,7 @@ def exact_solution(
     if best is None:
         if checked == np.inf:
             status, bound = "infeasible", None
-        elif status == "claimed_optimal":
+        elif status != "time_limit" and scip_status != "userinterrupt":
             status = "no_solution_found"
         if not proof.checked and (margin or status == "no_solution_found"):
             bound = None

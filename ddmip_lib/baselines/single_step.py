@@ -1,26 +1,30 @@
 """The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..errors import ProblemError
+from ..model.gradients import vjp
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
-OPTIMISERS = {"gradient": torch.optim.SGD, "adam": torch.optim.Adam}
+OPTIMISERS = ("gradient", "adam")
 
 
 @dataclass(frozen=True)
@@ -77,21 +81,24 @@ class SingleStepGradient:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         begun = begin(problem, time_limit, seed, visit)
-        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        return begun.guarded(self.method, partial(self._solve, progress=progress))
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
         s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
-        point = v.detach().numpy()  # v itself: the same memory
+        free = v.detach()
+        point = free.numpy()  # v itself: the same memory
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
-        optimiser = OPTIMISERS[chosen]([v], lr=self.learning_rate)
-        best, claimed, t, p = np.inf, None, 0, np.inf
-        with tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
+        moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
+        best, claimed, t, p, interrupted = np.inf, None, 0, np.inf, True
+        with suppress(KeyboardInterrupt), tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
             while t < self.steps and time.perf_counter() < deadline:
                 t += 1
                 # forward: p, at the point before the step
-                _, v.grad, p = relaxation.loss(v, self.penalty)
+                _, slope, p = relaxation.loss(v, self.penalty)
                 # backward: the step, and the projection on the box
-                optimiser.param_groups[0]["lr"] = self.learning_rate * (1 + self.decay * t) ** -0.5
-                optimiser.step()
+                take_step(free, slope, self.learning_rate * (1 + self.decay * t) ** -0.5, moments, t)
                 np.clip(point, s.lower, s.upper, out=point)
                 if self.repaired and relaxation.settles:
                     seconds = min(10.0, deadline - time.perf_counter())
@@ -102,17 +109,30 @@ class SingleStepGradient:
                     best, claimed = relaxation.own_cost @ point, instance.rounded(point)
                 bar.update(1)
                 bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
+            interrupted = False
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
             details["claimed_objective"] = float(s.sign * best + s.offset)
             details["claimed_values"] = instance.with_outputs(claimed)
             details["claimed_feasible"] = incumbent.consider(claimed).feasible
-        status = "iteration_limit" if t == self.steps else "time_limit"
-        if incumbent.values is None and t == self.steps:
+        status = "stopped" if interrupted else "iteration_limit" if t == self.steps else "time_limit"
+        if interrupted:
+            details["interrupted"] = True
+        elif incumbent.values is None and t == self.steps:
             may_exist = has_point(copy_model(problem.model), deadline - time.perf_counter())
             status = "no_solution_found" if may_exist else "infeasible"
         seconds = time.perf_counter() - began
         return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
+
+
+def take_step(v: Tensor, slope: Tensor, rate: float, moments: tuple[Tensor, Tensor] | None, t: int) -> None:
+    """Step t of gradient descent or, with `moments`, of Adam, in place, to the last digit that of `torch.optim`, whose
+    first step spends a second or more on imports that no step needs."""
+    if moments is None:
+        v.add_(slope, alpha=-rate)
+        return
+    mean, square = moments[0].lerp_(slope, 1 - 0.9), moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
+    v.addcdiv_(mean, (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8), value=-rate / (1 - 0.9**t))
 
 
 class Relaxation:
@@ -166,7 +186,7 @@ class Relaxation:
             outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
         full = outputs.detach().numpy()
         p = self._excess(full)
-        (slope,) = torch.autograd.grad(outputs, v, torch.tensor(self.cost + 2 * penalty * self.rows.T @ p))
+        slope = vjp([outputs], v, self.cost + 2 * penalty * self.rows.T @ p)
         if not (np.isfinite(full).all() and slope.isfinite().all()):
             self.instance.blame(self.instance.inputs(v.detach().numpy()))
         true = np.where(self.is_class, full > 0.5, full)

@@ -44,19 +44,29 @@ def cache_dir() -> Path:
     ...     cache_dir().name
     'somewhere'
     """
-    return Path(os.environ.get("DDMIP_CACHE_DIR") or pooch.os_cache("ddmip")).expanduser()
+    return _folder("DDMIP_CACHE_DIR") or Path(pooch.os_cache("ddmip")).expanduser()
+
+
+def _folder(variable: str) -> Path | None:
+    """The folder that a variable of the environment names, if it names one."""
+    try:
+        return Path(os.environ[variable]).expanduser() if os.environ.get(variable) else None
+    except RuntimeError as problem:
+        named = os.environ[variable]
+        raise DataError(f"{variable}={named}: no user has that home folder; write the path in full.") from problem
 
 
 def sha256_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locate(key: str) -> Path | None:
     """The real file to read, or None where the stand-in is to be used. Never touches the network."""
     file = FILES[key]
-    folder = os.environ.get("DDMIP_DATA_DIR")
-    if folder:
-        path = Path(folder).expanduser() / file.name
+    folder = _folder("DDMIP_DATA_DIR")
+    if folder is not None:
+        path = folder / file.name
         if not path.is_file():
             raise DataError(
                 f"{path} does not exist, but DDMIP_DATA_DIR names that folder. Put {file.name} there (from "

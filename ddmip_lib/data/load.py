@@ -16,7 +16,15 @@ _parsed: dict[str, Any] = {}
 """Tables by the checksum of their file, which problems, networks and figures ask for many times; each gets a copy."""
 
 
+MOST_BYTES = 4 * 2**20
+"""No published file is as large; nor is one read."""
+
+
 def _read(path: Path, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> Parsed:
+    if (size := path.stat().st_size) > MOST_BYTES:
+        raise DataError(
+            f"{path} has {size} bytes, more than any published file: get that by {DOWNLOAD} or from {file.url}"
+        )
     content = path.read_bytes()
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:

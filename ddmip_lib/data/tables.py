@@ -21,6 +21,8 @@ TREE_LEVELS = {
     "Myco": ("AMF", "EMF"), "SoilMyco": ("AMF", "EMF", "Sterile"), "Event": ("0", "1"),
 }  # fmt: skip
 
+MOST_COLUMNS = 100
+
 Table = tuple[np.ndarray, np.ndarray, np.ndarray]  # features, labels, zero-based data-row numbers
 
 
@@ -37,6 +39,8 @@ def _records(content: bytes, name: str, columns: Collection[str]) -> list[dict[s
     if not rows:
         raise DataError(f"{name}: the file is empty")
     header = rows[0]
+    if len(header) > MOST_COLUMNS:
+        raise DataError(f"{name}: the header has {len(header)} columns, more than {MOST_COLUMNS}")
     missing = [column for column in columns if column not in header]
     if missing:
         raise DataError(f"{name}: column {missing[0]!r} is missing; the header has {', '.join(header)}")

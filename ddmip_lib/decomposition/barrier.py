@@ -163,7 +163,7 @@ class LogBarrier(NNBlock):
             lower = torch.minimum(self.shrink * mu, mu**1.5 if self.primal_dual else mu).clamp(min=end)
             mu = torch.where(centred, torch.where(stuck, end, lower), mu)
             slope = at.gradient(mu)
-            d, residual = newton_direction(at, slope, mu, live, self.cg_steps)
+            d, residual = newton_direction(at, slope, mu, live, self.cg_steps, sub.deadline)
             promise = -f.total(slope * d)
             new, length = self._search(at, d, promise, mu, longest)
             stuck = length == 0
@@ -210,7 +210,7 @@ class LogBarrier(NNBlock):
         outside = worst(sub.parts(u)[1]) >= 0
         for guess in (u, sub.x, 0.5 * (sub.lower + sub.upper)):
             todo = outside & ~self._carried.failed
-            if not todo.any():
+            if not todo.any() or sub.out_of_time:
                 break
             v = torch.where(todo[sub.group], interior(guess, sub, 1e-2), u).requires_grad_(True)
             h = sub.parts(v)[1]
@@ -250,10 +250,15 @@ class LogBarrier(NNBlock):
             value = (phi.sum() - mu * torch.where(barred, kappa * logs, 0.0).sum()) / f.convexity
             return finite(value.detach()).item(), finite(grad(value, point, twice=False)).numpy()
 
+        def in_time(_: np.ndarray) -> None:
+            if sub.out_of_time:
+                raise StopIteration
+
         bounds = np.stack([f.lower.numpy(), f.upper.numpy()], axis=1)
         options = {"maxiter": self.steps, "ftol": 1e-15, "gtol": 1e-9}
         for _ in range(self.steps):
-            result = minimize(value_and_slope, u.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+            result = minimize(value_and_slope, u.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options,
+                              callback=in_time)  # fmt: skip
             end = torch.tensor(result.x)
             left = torch.where(barred, -f.parts(end)[1].detach(), 1.0)
             lost = sub.sum_by_group((left <= 0).to(u.dtype), group) > 0

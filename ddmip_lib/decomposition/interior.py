@@ -1,5 +1,7 @@
 r"""Newton's method for barrier functions: points strictly inside, their gradients, and directions by CG."""
 
+import math
+import time
 from collections.abc import Callable
 
 import torch
@@ -73,7 +75,9 @@ class Point:
         return product + grad(along, self.u, twice=False) if along.requires_grad else product
 
 
-def newton_direction(at: Point, slope: Tensor, mu: Tensor, live: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+def newton_direction(
+    at: Point, slope: Tensor, mu: Tensor, live: Tensor, steps: int, deadline: float = math.inf
+) -> tuple[Tensor, Tensor]:
     """Preconditioned conjugate gradients on H d = -slope, all groups at once, each with its own step lengths.
 
     A group that meets negative curvature keeps what it has so far, or else takes steepest descent.
@@ -94,7 +98,7 @@ def newton_direction(at: Point, slope: Tensor, mu: Tensor, live: Tensor, steps: 
         d, r, before = d + length * p, r - length * hp, size
         size = f.total(r * r * inverse)
         live = live & (size > goal)
-        if not live.any():
+        if not live.any() or time.perf_counter() >= deadline:
             break
         p = torch.where(live[f.group], inverse * r + (size / before)[f.group] * p, 0.0)
     return d, size

@@ -14,7 +14,7 @@ from pyscipopt import SCIP_PARAMSETTING, quicksum
 
 from ..errors import ProblemError
 from ..model.onoff import OnOff, find_onoff
-from ..model.scip import ROW_HANDLERS, matrix_of, set_time_limit, solution_values
+from ..model.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
 from .split import Split
 
 MAX_CUTS = 1000  # largest range of a coupled integer variable: its square takes one cut for each unit of range
@@ -127,14 +127,12 @@ class MILPBlock:
         if self.squares is not None:
             objective = objective + (self.squares * (0.5 * rho[np.concatenate([self.squared, on])])).sum()
         self.model.setObjective(objective, "minimize")
-        set_time_limit(self.model, remaining)
         began = time.perf_counter()
-        self.model.optimize()
+        optimise(self.model, remaining)
         if self.model.getNSols() == 0 and self.model.getStatus() == "nodelimit":
             self.model.setParam("limits/nodes", -1)
             self.model.setParam("limits/solutions", 1)
-            set_time_limit(self.model, deadline - time.perf_counter())
-            self.model.optimize()
+            optimise(self.model, self.model.getSolvingTime() + deadline - time.perf_counter())  # SCIP's clock goes on
             self.model.setParam("limits/solutions", -1)
             self.model.setParam("limits/nodes", NODES)
         if self.model.getNSols() == 0:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..errors import ProblemError
-from ..model.scip import has_point, matrix_of, relative_violation, set_time_limit
+from ..model.scip import has_point, matrix_of, optimise, relative_violation
 from ..model.verification import TOLERANCE
 from .milp import BlockResult, MILPBlock
 from .split import Split
@@ -122,8 +122,7 @@ def require_bounded(split: Split, seconds: float = 10.0) -> None:
     # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without telling which
     model.setParam("presolving/maxrounds", 0)
     model.setParam("limits/nodes", 1)
-    set_time_limit(model, seconds)
-    model.optimize()
+    optimise(model, seconds)
     if model.getStatus() in ("unbounded", "inforunbd"):
         name = s.names[int(np.argmax(endless))]
         raise ProblemError(f"the objective is unbounded over the MIP block: give {name} a finite bound.")

@@ -16,7 +16,7 @@ from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block
@@ -108,8 +108,11 @@ class DualDecomposition:
 
     def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None) -> Run:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
-        begun, device = begin(problem, time_limit, seed, visit), torch.device(self.device)
-        split = self._split(begun.instance, problem.start)
+        return self._start(begin(problem, time_limit, seed, visit))
+
+    def _start(self, begun: Begun) -> Run:
+        seed, device = begun.seed, torch.device(self.device)
+        split = self._split(begun.instance, begun.problem.start)
         split.place(device, self.dtype)
         penalty = split.default_rule() if self.penalty is None else copy.deepcopy(as_rule(self.penalty))
         split.admits(penalty)
@@ -189,7 +192,15 @@ class DualDecomposition:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run Algorithm 1 and return the best verified point."""
-        run = self.start(problem, time_limit, seed, visit)
+        begun, run = begin(problem, time_limit, seed, visit), None
+        try:
+            run = self._start(begun)
+            self._iterate(run, progress)
+            return self._solution(run)
+        except KeyboardInterrupt:
+            return begun.interrupted(self.method) if run is None else self._solution(run, interrupted=True)
+
+    def _iterate(self, run: Run, progress: bool) -> None:
         with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
             while run.stopped is None:
                 if run.seconds_left <= 0:
@@ -201,7 +212,6 @@ class DualDecomposition:
                     self.step(run)
                     if run.k > k:
                         self._report(run, bar)
-        return self._solution(run)
 
     def _report(self, run: Run, bar: Any) -> None:
         latest = run.history[-1]
@@ -210,16 +220,18 @@ class DualDecomposition:
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
 
-    def _solution(self, run: Run) -> Solution:
-        stopped = run.stopped
+    def _solution(self, run: Run, interrupted: bool = False) -> Solution:
+        stopped = "stopped" if interrupted else run.stopped
         assert stopped is not None
         if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
             stopped = "stopped"
-        if run.incumbent.values is None:
+        if run.incumbent.values is None and not interrupted:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:
             status = "stopped" if stopped == "infeasible" else stopped
         details: dict[str, Any] = {"split": run.split.name, "incumbents": run.incumbent.found, **run.nn.remarks()}
+        if interrupted:
+            details["interrupted"] = True
         if run.incumbent.seen:
             details["points"] = len(run.incumbent.seen)
         return Solution(

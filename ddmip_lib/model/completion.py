@@ -10,7 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from .instance import Instance
 from .onoff import OnOff, OnOffRow
-from .scip import ROW_HANDLERS, copy_model, fix, matrix_of, relative_violation, set_time_limit, solution_values
+from .scip import ROW_HANDLERS, copy_model, fix, matrix_of, optimise, relative_violation, solution_values
 from .verification import TOLERANCE
 
 
@@ -37,8 +37,7 @@ class Completer:
             fix(model, variables, np.where(fixed, values, np.nan))
             for y, b, row, constraint in switched:
                 model.chgCoefLinear(constraint, variables[b], row.sigma * values[y] - row.on + row.off)
-            set_time_limit(model, seconds)
-            model.optimize()
+            optimise(model, seconds)
             if model.getNSols() == 0:
                 return None
             rest = solution_values(model, matrix_of(variables))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from torch.autograd.graph import _engine_run_backward
 
 from ..errors import ProblemError
 
@@ -21,8 +22,8 @@ def vjp(
         along.append(torch.from_numpy(flat_weights[at : at + y.numel()]).view_as(y))
         at += y.numel()
     try:
-        # a weighted sum would spare the first call torch's import of SymPy, two seconds, and cost each a sixth more
-        return torch.autograd.grad(outputs, u, along, retain_graph=keep)[0]
+        # what torch.autograd.grad calls; its first call would import SymPy, two seconds of a limit or under load twenty
+        return _engine_run_backward(tuple(outputs), tuple(along), keep, False, (u,), False, accumulate_grad=False)[0]
     except RuntimeError as error:
         raise ProblemError(
             f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -100,6 +101,28 @@ class Classification(Predictor):
 
 
 KINDS: dict[str, type[Predictor]] = {kind.kind: kind for kind in (Regression, Classification)}
+
+
+def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> None:
+    """Warn where the network, at random inputs, says what its output variables cannot be, and a default is to blame:
+    the lower bound 0 that SCIP gives to variables, or the kind of a predictor."""
+    y = list(predictor.outputs.flat)
+    default = np.array([v.getLbOriginal() == 0 and v.getUbOriginal() >= infinity for v in y])
+    binary = np.array([v.vtype() == "BINARY" for v in y])
+    if predictor.gives_class or not (default | binary).any():
+        return
+    cells = [(v.getLbOriginal(), v.getUbOriginal()) if is_variable(v) else (v, v) for v in predictor.inputs.flat]
+    low, high = np.array(cells, dtype=float).T.reshape(2, *predictor.inputs.shape)
+    draws = np.random.default_rng(0).random((max(1, points // len(low)), *low.shape))
+    said = predictor.raw((low + (high - low) * draws).reshape(-1, low.shape[1])).reshape(len(draws), -1)
+    for v in np.array(y)[default & (said < -1e-6).any(axis=0)][:1]:
+        text = (
+            f"output {v.name} has the default lower bound 0, but the network also says less: inputs where it does count"
+        )
+        warnings.warn(f"{text} as infeasible. Use lb=None, and a row y >= 0 if that is meant.", stacklevel=3)
+    for v in np.array(y)[binary & (np.abs(said - np.round(said)) > 1e-6).any(axis=0)][:1]:
+        text = f"output {v.name} is binary, and a regression must hit 0 or 1, but the network says other numbers: pass"
+        warnings.warn(f'{text} output="classification" for the class 1[logit > 0].', stacklevel=3)
 
 
 def is_variable(entry: Any) -> bool:

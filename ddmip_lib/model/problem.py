@@ -11,8 +11,8 @@ from ..errors import ProblemError
 from .blocks import Blocks
 from .conduct import check_conduct
 from .instance import Instance
-from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width
-from .scip import require_unsolved
+from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width, warn_of_outputs
+from .scip import require_copyable, require_unsolved
 from .solution import Solution
 from .verification import Verification, Verifier
 
@@ -42,6 +42,7 @@ class NeuralMIP:
         if not isinstance(model, Model):
             raise TypeError(f"NeuralMIP needs a pyscipopt.Model, not {type(model).__name__}.")
         require_unsolved(model)
+        require_copyable(model)
         self.model = model
         self.name = name
         self.predictors: list[Predictor] = []
@@ -76,6 +77,7 @@ class NeuralMIP:
         self._check_variables(x, y, kind)
         check_conduct(frozen, *_box(x), kind.gives_class)
         predictor = kind(frozen, x, y, type(net).__name__)
+        warn_of_outputs(predictor, self.model.infinity())
         self.predictors.append(predictor)
         return predictor
 
@@ -161,8 +163,17 @@ class NeuralMIP:
         for i, p in enumerate(self.predictors):
             shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
             free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
-            lines.append(f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}")
+            lines.append(
+                f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}{self._within(p)}"
+            )
         return "\n".join(lines)
+
+    def _within(self, predictor: Predictor) -> str:
+        """The range that the bounds of outputs leave to a network, where they leave less than everything."""
+        infinity, y = self.model.infinity(), predictor.outputs.ravel()
+        low, high = min(v.getLbOriginal() for v in y), max(v.getUbOriginal() for v in y)
+        ends = "(-inf" if low <= -infinity else f"[{low:g}", "inf)" if high >= infinity else f"{high:g}]"
+        return "" if predictor.gives_class or ends == ("(-inf", "inf)") else f" in {', '.join(ends)}"
 
 
 def _box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,16 +4,22 @@ Everything that the library does with a model goes through such arrays or throug
 the user's own model is never changed.
 """
 
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from pyscipopt import MatrixVariable, Model
+from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model
 
 from ..errors import ProblemError
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
+BRIEF = 0.2  # seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
 
 
 @dataclass(frozen=True)
@@ -88,9 +94,29 @@ def require_unsolved(model: Model) -> None:
         )
 
 
+def _plugins(model: Model) -> set[str]:
+    """Constraint handlers and pricers, by their parameters: PySCIPOpt lists neither."""
+    parts = [name.split("/") for name in model.getParams()]
+    handlers = {f"constraint handler {p[1]!r}" for p in parts if p[0] == "constraints" and p[-1] == "sepafreq"}
+    return handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}
+
+
+_plugins_of_scip = cache(lambda: _plugins(Model()))
+
+
+def require_copyable(model: Model) -> None:
+    """Refuse what SCIP does not copy, Python code that decides which points are feasible."""
+    for what in sorted(_plugins(model) - _plugins_of_scip()):
+        raise ProblemError(
+            f"the model has a {what} of its own, which copies lose: neither solvers nor verify would know of it. "
+            "Write what it demands as constraints, or build the model without it."
+        )
+
+
 def read_model(model: Model) -> MILP:
     """Read variables, objective and rows of `model` without touching it."""
     require_unsolved(model)
+    require_copyable(model)
     infinity = model.infinity()
     variables = model.getVars()
     position = {v.ptr(): i for i, v in enumerate(variables)}
@@ -135,7 +161,7 @@ def copy_model(model: Model, seed: int = 0) -> Model:
     copy = Model(sourceModel=model, origcopy=True)
     copy.resetParams()  # limits that the user set for their own solve would silently cut ours short
     copy.hideOutput()
-    copy.setParam("misc/catchctrlc", False)  # an interrupt ends the whole run, not one block
+    copy.setParam("misc/catchctrlc", False)  # an interrupt ends the whole run, not one block: see `optimise`
     copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
     return copy
 
@@ -145,11 +171,45 @@ def set_time_limit(model: Model, seconds: float) -> None:
     model.setParam("limits/time", float(min(max(seconds, 0.0), 1e20)))
 
 
+def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | None = None) -> None:
+    """Solve a model of the library's own. Ctrl-C ends the solve in good order, status "userinterrupt", and is raised
+    after it: Python itself would hear it only at the end, or inside a callback, where SCIP takes it for an error.
+
+    SCIP forgets a signal that comes as it ends, so solves that are brief, and have no callback, are not interrupted.
+    Threads other than the main one get no signals. `raised` is the list of `hear_incumbents`.
+    """
+    main = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT))
+    heard = main and (raised is not None or model.data is None or model.data > BRIEF)
+    model.setParam("misc/catchctrlc", heard)
+    set_time_limit(model, seconds)
+    began = time.perf_counter()
+    model.optimize()
+    model.data = time.perf_counter() - began
+    for problem in raised or ():
+        raise problem
+    if heard and model.getStatus() == "userinterrupt":
+        signal.raise_signal(signal.SIGINT)
+
+
+def hear_incumbents(model: Model, hear: Callable[[Model], Any]) -> list[BaseException]:
+    """Call `hear` at every new incumbent. What it raises must not cross SCIP: it ends the solve and is in the list."""
+    raised: list[BaseException] = []
+
+    def on_incumbent(scip: Model, _: Any) -> None:
+        try:
+            hear(scip)
+        except BaseException as problem:
+            raised.append(problem)
+            scip.interruptSolve()
+
+    model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
+    return raised
+
+
 def has_point(model: Model, seconds: float = 60.0) -> bool:
     """Whether a model may have a feasible point: only SCIP's proof says no. The model is used up."""
     model.setObjective(0.0)
-    set_time_limit(model, seconds)
-    model.optimize()
+    optimise(model, seconds)
     return bool(model.getStatus() != "infeasible")
 
 

@@ -1,8 +1,8 @@
 """What every solver is, and how each one begins: start the clock, check the call, read the problem."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Protocol
@@ -41,6 +41,7 @@ class Begun:
     time_limit: float
     began: float
     visit: Visit | None = None
+    incumbents: list[Incumbent] = field(default_factory=list)
 
     @cached_property
     def instance(self) -> Instance:
@@ -59,9 +60,24 @@ class Begun:
     ) -> Incumbent:
         """Where verified points compete, the problem's start first."""
         incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
+        self.incumbents.append(incumbent)
         if with_start:
             incumbent.consider_start(self.problem.start, self.time_limit)
         return incumbent
+
+    def guarded(self, method: str, solve: Callable[["Begun"], Solution]) -> Solution:
+        """The answer of `solve`, or of what it found before Ctrl-C."""
+        try:
+            return solve(self)
+        except KeyboardInterrupt:
+            return self.interrupted(method)
+
+    def interrupted(self, method: str) -> Solution:
+        """What a run has to show that Ctrl-C ended: its best verified point."""
+        point, details = {}, {"interrupted": True}
+        for incumbent in self.incumbents[-1:]:
+            point, details["incumbents"] = incumbent.point(), incumbent.found  # type: ignore[assignment]
+        return Solution("stopped", method, **point, seconds=time.perf_counter() - self.began, details=details)
 
 
 def begin(problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None = None) -> Begun:

@@ -60,14 +60,20 @@ def _path(key: str) -> Path:
 def load(key: str) -> dict[str, Any] | None:
     """What `store` was given under this key, or None if there is nothing sound."""
     path = _path(key)
-    if not path.is_file():
+    if not path.exists():
         return None
-    content = path.read_bytes()
-    digest, payload = content[:DIGEST], content[DIGEST:]
-    if hashlib.sha256(payload).digest() != digest:
-        warnings.warn(f"{path} is damaged; it is ignored and the network trained again", stacklevel=3)
+    try:
+        content = path.read_bytes()
+        digest, payload = content[:DIGEST], content[DIGEST:]
+        if hashlib.sha256(payload).digest() != digest:
+            raise ValueError("wrong checksum")
+        entry = torch.load(io.BytesIO(payload), weights_only=True)
+        if not isinstance(entry, dict) or not entry.keys() >= {"state", "report"}:
+            raise ValueError("no weights and report")
+    except Exception as problem:  # whatever torch says of files of another version
+        why = str(problem).partition("\n")[0]
+        warnings.warn(f"{path} is damaged ({why}); it is ignored and the network trained again", stacklevel=3)
         return None
-    entry: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True)
     return entry
 
 
@@ -80,6 +86,8 @@ def store(key: str, entry: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
             file.write(hashlib.sha256(payload).digest() + payload)
+        if path.is_dir():
+            path.rename(tempfile.mkdtemp(dir=path.parent, prefix=f"{key}.", suffix=".aside"))
         os.replace(file.name, path)
     except OSError as problem:
         warnings.warn(

@@ -1,5 +1,6 @@
 """ReLU networks as plain arrays: ``W0, b0, W1, b1, ...`` (rows of W = outputs), optionally ``mean, std``."""
 
+import math
 import os
 import re
 import zipfile
@@ -11,21 +12,40 @@ from torch import nn
 
 from .describe import describe, linear_layers
 
+LIMIT, INFLATED = 2**30, 1100
+"""Bytes that all arrays of a file may have, in total and for each byte of the file (deflate packs 1032 into one)."""
+
+
+def _require_small(path: str | os.PathLike[str]) -> None:
+    """Refuse arrays that are larger than the file can hold, by their headers: before memory is asked for."""
+    most = min(LIMIT, INFLATED * os.path.getsize(path))
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                old = np.lib.format.read_magic(file) == (1, 0)
+                read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+            size = math.prod(shape) * dtype.itemsize
+            most -= max(size, member.file_size)
+            if size > member.file_size or most < 0:
+                raise ValueError(f"{member.filename} claims {size} bytes, more than the file holds or {LIMIT} in all")
+
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        with file:
+        _require_small(path)
+        with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as problem:
         message = f"{path} is not an npz file of plain arrays ({problem}): write it with save_npz"
         raise ValueError(message) from problem
     for name, array in arrays.items():
-        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+        if np.issubdtype(array.dtype, np.floating):
+            with np.errstate(over="ignore"):
+                arrays[name] = array.astype(np.float64)  # what is too large for a double becomes infinite here
+        if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
             raise ValueError(f"{path}: array {name!r} must hold finite floating-point numbers only")
-    return {name: array.astype(np.float64) for name, array in arrays.items()}
+    return arrays
 
 
 def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], depth: int) -> None:

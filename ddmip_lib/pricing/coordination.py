@@ -12,7 +12,7 @@ from ..device import check_place
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from .market import Market, Round, blocks_of
 from .search import Search
 
@@ -79,8 +79,15 @@ class PriceCoordination:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
-        market, status = self.start(problem, time_limit, seed, visit), "iteration_limit"
-        choosing = SHARE * market.seconds_left
+        begun, market = begin(problem, time_limit, seed, visit), None
+        try:
+            market = self._start(begun)
+            return self._solution(market, self._rounds(market, seed, progress))
+        except KeyboardInterrupt:
+            return begun.interrupted(self.method) if market is None else self._solution(market, "stopped")
+
+    def _rounds(self, market: Market, seed: int, progress: bool) -> str:
+        status, choosing = "iteration_limit", SHARE * market.seconds_left
         with tqdm(disable=not progress, desc=self.method, unit=" rounds") as bar:
             while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
                 if market.seconds_left <= choosing:
@@ -95,9 +102,11 @@ class PriceCoordination:
                 if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                     break
                 for seen in (market.scarcity(), market.jittered()):
+                    if market.seconds_left <= 0:
+                        break
                     self.round(market, seen)
                     self._report(market, bar)
-        return self._solution(market, "time_limit" if market.seconds_left <= 0 else status)
+        return "time_limit" if market.seconds_left <= 0 else status
 
     def _report(self, market: Market, bar: Any) -> None:
         latest = market.rounds[-1]
@@ -108,8 +117,11 @@ class PriceCoordination:
         self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None
     ) -> Market:
         """The market before the first round; `round` and `Market.choose` continue from there."""
-        begun = begin(problem, time_limit, seed, visit)
-        return Market.empty(blocks_of(problem, "price coordination"), begun.incumbent(), begun.deadline, seed)
+        return self._start(begin(problem, time_limit, seed, visit))
+
+    def _start(self, begun: Begun) -> Market:
+        blocks = blocks_of(begun.problem, "price coordination")
+        return Market.empty(blocks, begun.incumbent(), begun.deadline, begun.seed)
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:
         """Options at the prices seen (or at others), the linear program with them, new prices, a choice by rounding."""
@@ -148,7 +160,10 @@ class PriceCoordination:
         details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
         if market.lp is not None and market.lp.counts:
             details |= {"lp_value": market.objective(market.lp.value), "prices": market.lp.prices, "pool": market.pool}
-        if incumbent.values is None and status != "time_limit":
+        if status == "stopped":  # by Ctrl-C, perhaps in the middle of a round
+            details["interrupted"] = True
+            del market.rounds.prices[len(market.rounds) :]
+        elif incumbent.values is None and status != "time_limit":
             status = "no_solution_found"
         seconds = time.perf_counter() - incumbent.began
         return Solution(

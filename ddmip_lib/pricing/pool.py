@@ -16,7 +16,7 @@ from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 from scipy.optimize import linprog
 
 from ..model.blocks import Blocks
-from ..model.scip import matrix_of, set_time_limit, solution_values
+from ..model.scip import matrix_of, optimise, solution_values
 
 LACKING = 1e-9  # so much of a resource may be missing for lack of digits
 
@@ -137,12 +137,10 @@ class Pool:
             model.setEmphasis(SCIP_PARAMEMPHASIS.FEASIBILITY)
         elif emphasis == "no cuts":
             model.setSeparating(SCIP_PARAMSETTING.OFF)
-        model.setParam("misc/catchctrlc", False)
         model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
         model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
-        set_time_limit(model, seconds)
         began = time.perf_counter()
         delta = matrix_of([model.addVar(vtype="B", obj=float(v)) for v in self.value[among]])
         model.setMaximize()
@@ -158,6 +156,5 @@ class Pool:
             for o in np.flatnonzero(np.isin(among, start)):
                 model.setSolVal(sol, delta[o], 1.0)
             model.addSol(sol)
-        set_time_limit(model, seconds - (time.perf_counter() - began))
-        model.optimize()
+        optimise(model, seconds - (time.perf_counter() - began))
         return among[solution_values(model, delta) > 0.5] if model.getNSols() else None

@@ -47,7 +47,10 @@ def recover(
             raise ProblemError(f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}.")
     incumbent = begun.incumbent()
     market = Market.empty(blocks, incumbent, begun.deadline, seed)
-    recover_into(market, points, seed)
+    try:
+        recover_into(market, points, seed)
+    except KeyboardInterrupt:
+        return begun.interrupted("recovery")
     status = "time_limit" if market.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
     details = {"incumbents": incumbent.found, "options": len(market.pool)}
     seconds = time.perf_counter() - begun.began
@@ -90,11 +93,14 @@ class Recovering:
         if found.values is not None:
             incumbent.consider(found.values)
         incumbent.found[:] = found.details.get("incumbents", [])
-        if visited:
-            recover_into(Market.empty(blocks, incumbent, begun.deadline, seed), visited, seed)
-        details = {**found.details, "incumbents": incumbent.found}
+        details, status = {**found.details, "incumbents": incumbent.found}, found.status
+        try:
+            if visited and "interrupted" not in details:
+                recover_into(Market.empty(blocks, incumbent, begun.deadline, seed), visited, seed)
+        except KeyboardInterrupt:
+            details["interrupted"], status = True, "stopped"
         seconds, method = time.perf_counter() - begun.began, f"{found.method}, recovered"
-        return replace(found, **incumbent.point(), method=method, seconds=seconds, details=details)
+        return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
 
 
 def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: int = 0) -> None:

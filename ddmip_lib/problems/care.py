@@ -57,10 +57,10 @@ def site_care(
     >>> site_care(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
     NeuralMIP site care (2 x 2, seed=42)
       maximise, 80 variables (36 integer), 64 rows
-      predictor 0  Sequential, regression, 4 x 7 (24 free) -> 4 x 1
-      predictor 1  Sequential, regression, 4 x 7 (24 free) -> 4 x 1
-      predictor 2  Sequential, regression, 4 x 7 (24 free) -> 4 x 1
-      predictor 3  Sequential, regression, 4 x 7 (24 free) -> 4 x 1
+      predictor 0  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
+      predictor 1  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
+      predictor 2  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
+      predictor 3  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
     """
     if grid < 1:
         raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")

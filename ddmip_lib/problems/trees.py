@@ -33,10 +33,10 @@ def tree_planting(
     >>> tree_planting(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
     NeuralMIP tree planting (2 x 2, seed=42)
       maximise, 52 variables (20 integer), 42 rows
-      predictor 0  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
-      predictor 1  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
-      predictor 2  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
-      predictor 3  Sequential, regression, 4 x 7 (4 free) -> 4 x 1
+      predictor 0  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
+      predictor 1  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
+      predictor 2  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
+      predictor 3  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
     """
     if grid < 1:
         raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")

@@ -46,13 +46,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 def _status(folder: Path, name_missing: bool) -> None:
     known = read_known(folder)
     for experiment in EXPERIMENTS:
-        cases, rows = grid(experiment, "full"), Store(experiment, folder).rows()
+        cases, content = grid(experiment, "full"), Store(experiment, folder).content()
+        rows = content.rows
         left = missing(cases, rows)
         keys = {case.key for case in cases}
         hours = sum(expected_seconds(case, rows) for case in left) / 3600
         word = "complete" if not left else f"{len(left)} missing, about {hours:.1f} h one at a time"
         print(f"{experiment}  {len(cases) - len(left)} of {len(cases)} cases: {word}")
-        for line in account(rows, known):
+        for line in [*account(rows, known), *content.problems]:
             print(f"    {line}")
         extra = sum(row.key not in keys for row in rows)
         if extra:
@@ -79,15 +80,18 @@ def _table(rows: list[Row]) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Carry out one command; the exit status is 1 where something failed or a stored row is wrong."""
-    options = _arguments(argv)
+    try:
+        return _carry_out(_arguments(argv))
+    except (CaseFailed, ValueError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+
+
+def _carry_out(options: argparse.Namespace) -> int:
     folder = options.folder or results_folder(writing=options.command in ("run", "add"))
     if options.command == "run":
-        try:
-            found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
-                       options.memory, only=options.only)  # fmt: skip
-        except (CaseFailed, ValueError) as problem:
-            print(problem, file=sys.stderr)
-            return 1
+        found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
+                    options.memory, only=options.only)  # fmt: skip
         print(f"{len(found)} rows in {Store(options.experiment, folder).path}")
     elif options.command == "status":
         _status(folder, options.missing)

@@ -278,3 +278,32 @@ def test_a_truncated_copy_of_the_real_file_names_the_row(empty_folders: Path, mo
     path.write_bytes(b"".join(lines[:813]) + b"1,2,3")
     with pytest.raises(DataError, match=r"checksum mismatch.*data row 812 \(line 814\) has 3 of 10 columns"):
         load_water()
+
+
+class TestLimits:
+    @pytest.mark.parametrize("key", files.FILES)
+    def test_a_file_that_is_too_large_is_not_read(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str
+    ) -> None:
+        monkeypatch.setenv("DDMIP_DATA_DIR", str(tmp_path))
+        with (tmp_path / files.FILES[key].name).open("wb") as file:
+            file.truncate(100 * 2**20)
+        monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} was read"))
+        with pytest.raises(DataError, match="104857600 bytes, more than any published file"):
+            load_water() if key == "water" else load_trees()
+
+    def test_a_header_without_end_is_not_repeated(self) -> None:
+        with pytest.raises(DataError, match="the header has 5000 columns") as refused:
+            parse_water(b",".join([b"a"] * 5000) + b"\n", "water.csv")
+        assert len(str(refused.value)) < 200
+
+    @pytest.mark.parametrize("variable", ["DDMIP_DATA_DIR", "DDMIP_CACHE_DIR"])
+    def test_a_home_folder_of_no_one_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], variable: str
+    ) -> None:
+        monkeypatch.delenv("DDMIP_DATA_DIR", raising=False)
+        monkeypatch.setenv(variable, "~no such user/x")
+        with pytest.raises(DataError, match=f"{variable}=~no such user/x.*in full"):
+            load_water()
+        assert main(["status"]) == 1
+        assert variable in capsys.readouterr().err

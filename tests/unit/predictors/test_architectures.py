@@ -1,6 +1,8 @@
 """Architectures and npz files."""
 
 import copy
+import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ddmip_lib.predictors import attention, conv1d, describe, load_npz, lstm, mlp, resnet, save_npz
+from ddmip_lib.predictors import attention, conv1d, describe, load_npz, lstm, mlp, npz, resnet, save_npz
 
 BUILDERS = [mlp, conv1d, resnet, lstm, attention]
 Builder = Callable[..., nn.Module]
@@ -190,6 +192,35 @@ class TestNpz:
             load_npz(tmp_path / "empty.npz")
         with pytest.raises(FileNotFoundError):
             load_npz(tmp_path / "absent.npz")
+
+    @pytest.mark.parametrize("forged", ["shape", "many", "packed"])
+    def test_a_forged_header_is_refused_before_memory_is_asked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forged: str
+    ) -> None:
+        path = tmp_path / "net.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, array in self.arrays().items():
+                for copy_ in range(3 if forged == "packed" else 1):
+                    file, shape = io.BytesIO(), array.shape
+                    if forged == "shape" and name == "W0":
+                        shape = (2**25, 2**25)
+                    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+                    archive.writestr(f"{name}{'_' * copy_}.npy", file.getvalue() + array.tobytes())
+        if forged == "shape":
+            with pytest.raises(ValueError, match=r"W0\.npy claims 9007199254740992 bytes"):
+                load_npz(path)
+        else:
+            limit, allowed = ("LIMIT", 100) if forged == "many" else ("INFLATED", 0.1)
+            monkeypatch.setattr(npz, limit, allowed)
+            with pytest.raises(ValueError, match="more than the file holds"):
+                load_npz(path)
+
+    def test_numbers_beyond_doubles_are_refused_by_name(self, tmp_path: Path) -> None:
+        arrays = self.arrays()
+        arrays["b1"] = np.array([1e300], dtype=np.longdouble) ** 10
+        np.savez(tmp_path / "net.npz", **arrays)
+        with pytest.raises(ValueError, match="array 'b1' must hold finite"):
+            load_npz(tmp_path / "net.npz")
 
     def test_other_networks_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="not this 1x4 LSTM"):

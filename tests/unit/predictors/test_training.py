@@ -1,5 +1,7 @@
 """Training and the cache of trained networks."""
 
+import hashlib
+import io
 import os
 import warnings
 from collections.abc import Callable
@@ -171,19 +173,40 @@ class TestCache:
             assert not train(net, other, **{"epochs": 2, **options}).report["cached"]
         assert train(small(), data, epochs=2, progress=False).report["cached"]
 
-    @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+    @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "no checkpoint", "a cut archive", "another entry"])
     def test_damaged_entry_is_reported_and_replaced(self, data: Dataset, cache_folder: Path, damage: str) -> None:
         first = train(small(), data, epochs=2)
         (path,) = cache_folder.iterdir()
         content = bytearray(path.read_bytes())
         if damage == "flip":
             content[len(content) // 2] ^= 1
-        path.write_bytes({"cut": content[:-100], "flip": content, "empty": b""}[damage])
-        with pytest.warns(UserWarning, match="is damaged"):
+        digest, other = hashlib.sha256, io.BytesIO()
+        torch.save({"weights": torch.zeros(2)}, other)
+        sound = {
+            "no checkpoint": b"of another torch",
+            "a cut archive": content[32:-100],
+            "another entry": other.getvalue(),
+        }
+        payload = sound.get(damage, b"")
+        path.write_bytes(
+            {"cut": content[:-100], "flip": content, "empty": b""}.get(damage, digest(payload).digest() + payload)
+        )
+        with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
             second = train(small(), data, epochs=2)
         assert not second.report["cached"]
         assert torch.equal(weights(first), weights(second))
         assert train(small(), data, epochs=2).report["cached"]
+
+    def test_a_folder_in_place_of_an_entry_makes_way(self, data: Dataset, cache_folder: Path) -> None:
+        first = train(small(), data, epochs=1)
+        (path,) = cache_folder.iterdir()
+        path.unlink()
+        (path / "someone's").mkdir(parents=True)
+        with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
+            second = train(small(), data, epochs=1)
+        assert torch.equal(weights(first), weights(second))
+        assert train(small(), data, epochs=1).report["cached"]
+        assert len(list(cache_folder.glob("*.aside/someone's"))) == 1
 
     def test_no_cache_when_asked(self, data: Dataset, cache_folder: Path) -> None:
         train(small(), data, epochs=1, cache=False)

@@ -1,0 +1,190 @@
+"""Ctrl-C on every solver: the best verified point comes back with status "stopped", and nothing is lost."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pyscipopt
+import pytest
+
+from ddmip_lib import BigM, DualDecomposition, Enumeration, PriceCoordination, SingleStepGradient
+from ddmip_lib.baselines.single_step import Relaxation
+from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model.scip import hear_incumbents, optimise
+from ddmip_lib.plots import plot_objective
+from ddmip_lib.predictors import mlp
+from ddmip_lib.pricing import Recovering, recover
+from ddmip_lib.problems import water_potability
+from tests.unit.test_contract import SOLVERS, knapsack
+
+
+@pytest.fixture(autouse=True)
+def python_hears_signals():
+    """Programs that run in the background may have been told to ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+class Press:
+    """A `visit` that presses Ctrl-C at one point; the signal is a real one."""
+
+    def __init__(self, at=1):
+        self.at, self.heard = at, 0
+
+    def __call__(self, inputs):
+        self.heard += 1
+        if self.heard == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_incumbent_comes_back(name, capfd):
+    problem, _ = knapsack(1)
+    problem.set_start(np.zeros((1, 6)))  # which every solver verifies and visits first
+    press = Press(at=2)
+    solution = SOLVERS[name]().solve(problem, time_limit=600, visit=press)
+    assert press.heard >= 2
+    assert solution.status == "stopped"
+    assert solution.details["interrupted"]
+    assert problem.verify(solution).feasible
+    assert solution.seconds > 0
+    assert "stopped" in repr(solution)
+    assert "ERROR" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_nothing_found_is_stopped_without_a_point(name, monkeypatch):
+    problem, _ = knapsack(1)
+
+    def pressed(self, values):
+        os.kill(os.getpid(), signal.SIGINT)
+        return unsound(self, values)
+
+    unsound = Incumbent.consider
+    monkeypatch.setattr(Incumbent, "consider", lambda self, values: pressed(self, np.full_like(values, 1e3)))
+    solution = SOLVERS[name]().solve(problem, time_limit=600)
+    assert (solution.status, solution.objective, solution.inputs) == ("stopped", None, [])
+    assert "none" in repr(solution)
+
+
+def test_the_history_up_to_ctrl_c_is_kept():
+    problem = water_potability(n=4, net=mlp(2, 8, 9, seed=1), seed=42)
+
+    def press(run):
+        if run.k == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    solution = DualDecomposition(callback=press).solve(problem, time_limit=600)
+    assert (solution.status, len(solution.history)) == ("stopped", 3)
+    assert problem.verify(solution).feasible
+    plot_objective(solution)
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_price_coordination_keeps_its_rounds(at):
+    problem = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42)
+    solution = PriceCoordination().solve(problem, time_limit=600, visit=Press(at))
+    assert solution.status == "stopped"
+    assert problem.verify(solution).feasible
+    assert len(solution.history.prices) == len(solution.history)
+
+
+def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeypatch):
+    problem, solver = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42), DualDecomposition(max_iterations=3)
+    recovering = Recovering(solver)
+    assert recovering.solve(problem, time_limit=600, visit=Press(2)).status == "stopped"
+
+    def pressed(self, gap, nodes, seed):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("ddmip_lib.pricing.recovery.Market.choose", pressed)
+    for solution in (recovering.solve(problem, time_limit=600), recover(problem, [problem.start])):
+        assert (solution.status, solution.details["interrupted"]) == ("stopped", True)
+        assert problem.verify(solution).feasible
+
+
+def test_as_printed_the_claimed_point_is_kept(monkeypatch):
+    problem, _ = knapsack(1)
+    press, loss = Press(at=5), Relaxation.loss  # as printed, no point is visited on the way
+
+    def pressed(self, v, penalty):
+        press([])
+        return loss(self, v, penalty)
+
+    monkeypatch.setattr(Relaxation, "loss", pressed)
+    solution = SingleStepGradient(repaired=False).solve(problem, time_limit=600)
+    assert (solution.status, solution.details["steps"]) == ("stopped", 5)
+    assert "claimed_values" in solution.details
+    assert solution.details["claimed_feasible"] == solution.found
+
+
+def packing(n=60, rows=12):
+    """A model that keeps SCIP busy for longer than any test waits, and has incumbents at once."""
+    model, draw = pyscipopt.Model(), np.random.default_rng(0)
+    model.hideOutput()
+    x = [model.addVar(vtype="B") for _ in range(n)]
+    for _ in range(rows):
+        weight = draw.integers(1, 1000, n)
+        model.addCons(pyscipopt.quicksum(int(a) * v for a, v in zip(weight, x, strict=True)) <= int(weight.sum() // 2))
+    worth = draw.integers(1, 1000, n)
+    model.setObjective(pyscipopt.quicksum(int(a) * v for a, v in zip(worth, x, strict=True)), "maximize")
+    return model
+
+
+def test_a_solve_ends_in_good_order_and_raises_after_it(capfd):
+    model, press = packing(), Press(at=2)
+    raised = hear_incumbents(model, lambda scip: press([]))
+    with pytest.raises(KeyboardInterrupt):
+        optimise(model, 600, raised)
+    assert model.getStatus() == "userinterrupt"
+    assert model.getNSols() >= 1
+    assert "ERROR" not in capfd.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, ProblemError("why")])
+def test_what_a_callback_raises_does_not_cross_scip(problem, capfd):
+    def hear(scip):
+        raise problem
+
+    model = packing()
+    raised = hear_incumbents(model, hear)
+    with pytest.raises(problem if isinstance(problem, type) else type(problem)):
+        optimise(model, 600, raised)
+    assert "ERROR" not in capfd.readouterr().err
+
+
+def test_a_handler_of_the_programs_own_is_asked():
+    heard, model, press = [], packing(), Press(at=2)
+    signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+    optimise(model, 600, hear_incumbents(model, lambda scip: press([])))
+    assert (model.getStatus(), heard) == ("userinterrupt", [1])
+
+
+def test_other_threads_leave_signals_alone():
+    model = packing(8, 2)
+    thread = threading.Thread(target=optimise, args=(model, 600))
+    thread.start()
+    thread.join()
+    assert model.getStatus() == "optimal"
+    assert not model.getParam("misc/catchctrlc")
+
+
+def test_a_brief_solve_is_not_interrupted_but_followed_by_the_interrupt():
+    model = packing(6, 2)
+    optimise(model, 600)
+    assert model.getParam("misc/catchctrlc")
+    model.freeTransform()
+    optimise(model, 600)
+    assert not model.getParam("misc/catchctrlc")
+
+
+@pytest.mark.parametrize("solver", [BigM(), Enumeration()])
+def test_an_exact_model_keeps_its_bound(solver):
+    problem, best = knapsack(1)
+    solution = solver.solve(problem, time_limit=600, visit=Press())
+    assert solution.status == "stopped"
+    assert solution.bound is None or solution.bound >= best - 1e-5
