@@ -3,14 +3,15 @@
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from pyscipopt import Model
+import torch
 from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
-from ..bounds.chain import flat_layers, output_range
+from ..bounds import Box, Graph, intervals, network_graph
+from ..bounds.chain import flat_layers
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
 from ..model.labels import MARGIN
@@ -19,7 +20,11 @@ from ..model.scip import copy_model, fix, matrix_of, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
-from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics
+from ..proofs.checking import check
+from ..proofs.exact import embedded
+from ..proofs.proposals import power_of_two
+from .scaled_model import ScaledModel, scaled_layers, scaled_model, units_of_variables
+from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics, time_to_check
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
 UNITS_PER_CHUNK = 2000
@@ -35,16 +40,19 @@ class BigM:
     (``formulation="bigm"``), or a pair $s - h = t$, at most one of $s, t \ge 0$ nonzero (``"sos"``).
     A class $y$ is tied to its logit $o$ by $y = 1 \Rightarrow o \ge$ `margin` and, unless $y$ occurs only where a
     larger $y$ helps, $y = 0 \Rightarrow o \le 0$: without a margin, solver tolerances call samples potable that the
-    network does not. Optimality and bound are those of this model; should a verified point beat the bound by
-    winning with a logit inside the margin, no bound is reported.
+    network does not. A bound that was not checked is one of this model; should a verified point beat it by winning with
+    a logit inside the margin, no bound is reported.
 
     SCIP may miss each row by `feastol`; where many rows carry the objective, 1e-9 keeps these from adding up. Numbers
     closer than `epsilon` are equal to it: with its own 1e-9, presolving calls models of trained networks infeasible,
     or wrong points optimal; if it may `aggregate`, replace variables by sums of others, it is faster and does so with
     1e-13 as well. "Infeasible", and any answer that a verified point contradicts, is asked for again without
     presolving.
+    The model is written in units in which its numbers are about 1 (`scaled_model`), each unit of the network too. What
+    SCIP calls optimal or infeasible is a claim; with `check` it is then proved, or not, by `ddmip_lib.proofs` in the
+    time that is left, at most ten times what SCIP took and ten seconds, and without the margin.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
-    covers both.
+    covers all.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = BigM().solve(hand_sized())
@@ -57,6 +65,7 @@ class BigM:
     feastol: float = 1e-6
     epsilon: float = EPSILON
     aggregate: bool = False
+    check: bool = True
 
     def __post_init__(self) -> None:
         if self.formulation not in FORMULATIONS:
@@ -85,15 +94,18 @@ class BigM:
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
-        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
+        time_limit, seed = begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
         flat = [flat_layers(p.net, p.inputs.shape[1]) for p in instance.predictors]
         incumbent = begun.incumbent()
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
-        model = copy_model(problem.model, seed)
-        variables = model.getVars()
-        built = self._embed(model, variables, instance, flat, deadline)
+        graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
+        unit = units_of_variables(instance)
+        networks = [scaled_network(*parts, instance, unit) for parts in zip(graphs, flat, instance.maps, strict=True)]
+        written = scaled_model(instance, unit, self.numerics, seed)
+        model = written.model
+        built = self._embed(written, instance, networks, deadline)
         details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
         classes = any(p.gives_class for p in instance.predictors)
         if classes:
@@ -101,33 +113,33 @@ class BigM:
         if not built:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
-        self._give_start(model, variables, incumbent, deadline)
-        restricted = classes and self.margin > 0
-        details["asked_again"] = optimise(
-            model, matrix_of(variables), incumbent, deadline, self.method, progress, self.numerics, restricted
-        )
+        self._give_start(written, incumbent, deadline)
+        margin = self.margin if classes else 0.0
+        details["asked_again"] = optimise(written, incumbent, deadline, self.method, progress, margin > 0)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
-        return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, restricted)
+        checked = None
+        if self.check and model.getStatus() in ("optimal", "infeasible"):
+            proved = check(incumbent, embedded(instance, incumbent.units, graphs), time_to_check(began, deadline))
+            details["check_nodes"], checked = proved.nodes, proved.bound
+        return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, margin, checked)
 
     def _embed(
-        self, model: Model, variables: list[Any], instance: Instance, flat: list[list[nn.Module]], deadline: float
+        self, written: ScaledModel, instance: Instance, networks: list["ScaledNetwork"], deadline: float
     ) -> bool:
-        """Write every network into `model`, a few samples at a time; False where the time ran out."""
-        for number, (where, layers) in enumerate(zip(instance.maps, flat, strict=True)):
-            inputs = self._input_variables(model, variables, where)
-            ends = where.at(instance.milp.lower), where.at(instance.milp.upper)
-            ranges = output_range(instance.predictors[number].net, *ends)
-            targets = self._targets(model, instance, number, variables, ranges)
-            units = sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
+        """Write every network into the model, a few samples at a time; False where the time ran out."""
+        for number, (where, network) in enumerate(zip(instance.maps, networks, strict=True)):
+            inputs = self._input_variables(written, where, network)
+            targets = self._targets(written, instance, number, network)
+            units = sum(layer.out_features for layer in network.layers if isinstance(layer, nn.Linear))
             rows = max(1, UNITS_PER_CHUNK // units)
             for first in range(0, len(inputs), rows):
                 if time.perf_counter() >= deadline:
                     return False
                 chunk = slice(first, first + rows)
                 add_predictor_constr(
-                    model,
-                    nn.Sequential(*layers),
+                    written.model,
+                    nn.Sequential(*network.layers),
                     matrix_of(inputs[chunk]),
                     matrix_of(targets[chunk]),
                     unique_naming_prefix=f"net_{number}_{first}_",
@@ -136,35 +148,35 @@ class BigM:
                 )
         return True
 
-    def _input_variables(self, model: Model, variables: list[Any], where: InputMap) -> np.ndarray:
+    def _input_variables(self, written: ScaledModel, where: InputMap, network: "ScaledNetwork") -> np.ndarray:
         """Input matrix with a fixed variable for every plain number."""
         grid = np.empty(where.index.shape, dtype=object)
         for cell, at in np.ndenumerate(where.index):
-            value = float(where.constant[cell])
-            grid[cell] = variables[at] if at >= 0 else model.addVar(lb=value, ub=value)
+            value = float(where.constant[cell] / network.into[cell[1]])
+            grid[cell] = written.variables[at] if at >= 0 else written.model.addVar(lb=value, ub=value)
         return grid
 
-    def _targets(
-        self, model: Model, instance: Instance, number: int, variables: list[Any], ends: tuple[np.ndarray, np.ndarray]
-    ) -> np.ndarray:
+    def _targets(self, written: ScaledModel, instance: Instance, number: int, network: "ScaledNetwork") -> np.ndarray:
         """The variables that the last layer of a network feeds: its outputs, or logits tied to its classes."""
-        targets = np.array(variables, dtype=object)[instance.maps[number].output]
+        targets = np.array(written.variables, dtype=object)[instance.maps[number].output]
         for cell, at in np.ndenumerate(instance.maps[number].output):
-            low, high = (float(end[cell]) for end in ends)
+            unit = float(network.out[cell[1]])
+            ends = float(network.low[cell]) / unit, float(network.high[cell]) / unit
             targets[cell] = instance.predictors[number].carrier(
-                model, variables[at], instance.milp, int(at), (low, high), self.margin
+                written.model, written.variables[at], instance.milp, int(at), ends, self.margin / unit
             )
         return targets
 
-    def _give_start(self, model: Model, variables: list[Any], incumbent: Incumbent, deadline: float) -> None:
+    def _give_start(self, written: ScaledModel, incumbent: Incumbent, deadline: float) -> None:
         """Hand the start point to SCIP: its hidden units follow from the inputs in a copy with these fixed."""
         if incumbent.values is None:
             return
+        model, variables = written.model, written.variables
         twin = copy_model(model)
         inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.instance.maps]))
         own, place = twin.getVars(), {v.ptr(): i for i, v in enumerate(model.getVars())}
         fixed = np.full(len(own), np.nan)
-        fixed[[place[variables[at].ptr()] for at in inputs]] = incumbent.values[inputs]
+        fixed[[place[variables[at].ptr()] for at in inputs]] = (incumbent.values / written.unit)[inputs]
         fix(twin, own, fixed)
         set_numerics(twin, self.numerics)
         twin.setParam("limits/solutions", 1)
@@ -176,3 +188,33 @@ class BigM:
         for variable, value in zip(model.getVars(), values, strict=True):
             model.setSolVal(start, variable, value)
         model.addSol(start)
+
+
+class ScaledNetwork(NamedTuple):
+    """Layers in units of their own, the units of inputs and outputs, and the range of the outputs, row by row."""
+
+    layers: list[nn.Module]
+    into: np.ndarray
+    out: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def scaled_network(
+    graph: Graph, layers: list[nn.Module], where: InputMap, instance: Instance, unit: np.ndarray
+) -> ScaledNetwork:
+    """A network for variables in these units; those of its predictions, which it decides, are written into `unit`."""
+    s = instance.milp
+    found = intervals(graph, Box(*(torch.tensor(where.at(end)) for end in (s.lower, s.upper))))
+    sizes = [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in found.nodes[1:]]
+    into = np.ones(graph.n_in)
+    for column, index in enumerate(where.index.T):
+        into[column] = (
+            unit[index[index >= 0]][0] if (index >= 0).any() else power_of_two(np.abs(where.constant[:, column]).max())
+        )
+    whole = s.integer[where.output].any(axis=0)
+    predictor = next(p for p, m in zip(instance.predictors, instance.maps, strict=True) if m is where)
+    scaled, out = scaled_layers(layers, into, sizes, whole & ~predictor.gives_class)
+    if not predictor.gives_class:
+        unit[where.output] = out
+    return ScaledNetwork(scaled, into, out, found.lower.numpy(), found.upper.numpy())

@@ -1,7 +1,5 @@
 """Exact and cheap where a network meets few points: tabulate it, and choose among the entries."""
 
-import itertools
-import math
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -13,14 +11,16 @@ from pyscipopt import Model, quicksum
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
-from ..model.scip import MILP, copy_model, matrix_of
+from ..model.scip import MILP
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
 from ..proofs.checking import check
+from ..proofs.exact import tabulated
 from ..proofs.proposals import power_of_two
-from ..proofs.tables import Key, Table, every_assignment, tables_of, tabulated
-from .scip_run import Numerics, exact_solution, optimise, set_numerics, time_to_check
+from ..proofs.tables import Key, Table, count_of, every_assignment, tables_of, unfixed
+from .scaled_model import ScaledModel, scaled_model, units_of_variables
+from .scip_run import Numerics, exact_solution, optimise, time_to_check
 
 FEASTOL = 1e-9
 """So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
@@ -71,31 +71,36 @@ class Enumeration:
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
-        combinations = [[self._combinations(instance.milp, row) for row in where.index] for where in instance.maps]
+        keys = [unfixed(instance.milp, row) for where in instance.maps for row in where.index]
+        for key in keys:
+            self._check(instance.milp, key)
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
-        tables = tables_of(instance, combinations)
-        details["evaluations"] = sum(len(values) for rows in combinations for _, values in rows)
+        tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
+        details["evaluations"] = int(sum(count_of(instance.milp, key) for key in keys))
         if not all(len(table.values) for table in tables):  # no integer between the bounds, or no value of the network
             return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, deadline, details)
         incumbent.consider_start(problem.start, time_limit)
-        model = copy_model(problem.model, seed)
-        variables = model.getVars()
-        set_numerics(model, Numerics(FEASTOL))
-        _write(model, variables, tables)
+        unit = units_of_variables(instance)
+        for table in tables:
+            size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
+            unit[table.targets] = size
+        written = scaled_model(instance, unit, Numerics(FEASTOL), seed)
+        model = written.model
+        _write(written, tables)
         details["build_seconds"] = time.perf_counter() - began
-        optimise(model, matrix_of(variables), incumbent, deadline, self.method, progress, Numerics(FEASTOL))
+        optimise(written, incumbent, deadline, self.method, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         checked = None
         if model.getStatus() in ("optimal", "infeasible"):
             proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
             details["check_nodes"], checked = proved.nodes, proved.bound
-        return exact_solution(self.method, incumbent, model.getStatus(), model.getDualbound(), details, checked=checked)
+        return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, checked=checked)
 
     def _compared(
         self, incumbent: Incumbent, everything: np.ndarray, deadline: float, details: dict[str, Any]
@@ -113,28 +118,26 @@ class Enumeration:
                 return exact_solution(self.method, incumbent, "optimal", None, details, checked=float(cost[at]))
         return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
 
-    def _combinations(self, s: MILP, row: np.ndarray) -> tuple[Key, np.ndarray]:
-        """The unfixed variables of a network row and all combinations of their values, after checking both."""
-        key = tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
+    def _check(self, s: MILP, key: Key) -> None:
+        """Refuse inputs of a network row whose values cannot be enumerated, or are too many."""
         for at in key:
             if not s.integer[at]:
                 raise ProblemError(
                     f"network input {s.names[at]} is continuous, so its values cannot be enumerated: use "
                     "BigM or DualDecomposition, or make the variable integer."
                 )
-        ranges = [range(math.ceil(s.lower[at] - 1e-9), math.floor(s.upper[at] + 1e-9) + 1) for at in key]
-        m = math.prod(map(len, ranges))
+        m = count_of(s, key)
         if m > self.max_values:
             raise ProblemError(
                 f"the inputs {', '.join(s.names[at] for at in key[:4])}{', ...' * (len(key) > 4)} of one "
                 f"network row take {m} values together, more than max_values={self.max_values}: allow them "
                 f"with Enumeration(max_values={m}), tighten bounds, or use BigM or DualDecomposition."
             )
-        return key, np.array(list(itertools.product(*ranges)), dtype=float).reshape(m, len(key))
 
 
-def _write(model: Model, variables: list[Any], tables: list[Table]) -> None:
-    """Write y = f(x) for every row of every network, each in units of its largest value."""
+def _write(written: ScaledModel, tables: list[Table]) -> None:
+    """Write y = f(x) for every row of every network."""
+    model, variables = written.model, written.variables
     choices: dict[Key, dict[tuple[float, ...], Any]] = {}
     for table in tables:
         if table.key not in choices:
@@ -145,9 +148,9 @@ def _write(model: Model, variables: list[Any], tables: list[Table]) -> None:
         for value in offered.keys() - set(map(tuple, table.values.tolist())):
             model.addCons(offered[value] <= 0)  # where a network has no value, no point is feasible
         for at, column in zip(table.targets, table.outputs.T, strict=True):
-            size = float(power_of_two(np.abs(column).max()))
-            terms = (f / size * choice for f, choice in zip(column.tolist(), mine, strict=True) if choice is not None)
-            model.addCons(variables[at] / size == quicksum(terms))
+            worth = (column / written.unit[at]).tolist()
+            terms = (f * choice for f, choice in zip(worth, mine, strict=True) if choice is not None)
+            model.addCons(variables[at] == quicksum(terms))
 
 
 def _choice(model: Model, inputs: list[Any], values: np.ndarray) -> list[Any]:

@@ -2,7 +2,7 @@
 
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from pyscipopt import Model
@@ -10,7 +10,7 @@ from tqdm.auto import tqdm
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.scip import hear_incumbents, solution_values
+from ..model.scip import hear_incumbents
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..proofs.checking import CLOSED, best_cost, meets, proof_of
@@ -36,29 +36,32 @@ def set_numerics(model: Model, numerics: Numerics) -> None:
     model.setParams({f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")})
 
 
+class Written(Protocol):
+    """A model for SCIP, and how what it says reads in the user's units."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def bound(self) -> float: ...
+    def values(self, model: Model) -> np.ndarray: ...
+
+
 def optimise(
-    model: Model,
-    variables: Any,
-    incumbent: Incumbent,
-    deadline: float,
-    method: str,
-    progress: bool,
-    numerics: Numerics,
-    restricted: bool = False,
+    written: Written, incumbent: Incumbent, deadline: float, method: str, progress: bool, restricted: bool = False
 ) -> bool:
-    """Solve, verifying every incumbent on the way; `variables` are those of the user's model.
+    """Solve, verifying every incumbent on the way.
 
     An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
     it was.
     """
-    set_numerics(model, numerics)
+    model = written.model
     with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 
         def on_incumbent(scip: Model) -> None:
-            incumbent.consider(solution_values(scip, variables))
+            incumbent.consider(written.values(scip))
             best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
             bar.update(1)
-            bar.set_postfix(incumbent=best, bound=f"{scip.getDualbound():.6g}")
+            bar.set_postfix(incumbent=best, bound=f"{written.bound:.6g}")
 
         raised = hear_incumbents(model, on_incumbent)
 
@@ -66,10 +69,10 @@ def optimise(
             with suppress(KeyboardInterrupt):  # SCIP's status says it
                 optimise_model(model, deadline - time.perf_counter(), raised)
             if model.getNSols():
-                incumbent.consider(solution_values(model, variables))
+                incumbent.consider(written.values(model))
 
         ask()
-        ask_again = at_odds(model.getStatus(), model.getDualbound(), incumbent, restricted)
+        ask_again = at_odds(model.getStatus(), written.bound, incumbent, restricted)
         if ask_again:
             model.freeTransform()
             model.setParam("presolving/maxrounds", 0)
@@ -121,7 +124,7 @@ def exact_solution(
         details["interrupted"] = True
     known_as = {"optimal": "claimed_optimal", "infeasible": "no_solution_found", "timelimit": "time_limit"}
     status = known_as.get(scip_status, "stopped")
-    if claimed is not None and not abs(claimed) < 1e20:
+    if claimed is not None and (not abs(claimed) < 1e20 or scip_status in ("infeasible", "unbounded", "inforunbd")):
         claimed = None
     proof, bound = proof_of(incumbent, method, False, margin), claimed
     if checked is not None and np.isfinite(checked):

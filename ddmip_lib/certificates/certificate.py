@@ -66,5 +66,5 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
         status = "optimal"
     proof = proof_of(incumbent, "certify", checked=True)
     details = {**solution.details, "certificate": certificate}
-    said = None if np.isneginf(low) or np.isposinf(low) and bound is None else float(sign * low)
+    said = None if np.isneginf(low) or (np.isposinf(low) and bound is None) else float(sign * low)
     return replace(solution, status=status, bound=said, proof=proof, details=details, **incumbent.point())

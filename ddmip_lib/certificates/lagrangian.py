@@ -28,8 +28,8 @@ import numpy as np
 from ..bounds import Bounds, crown
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
-from ..model.solution import Bounded, Solution, shown
 from ..model.sizes import Units
+from ..model.solution import Bounded, Solution, shown
 from ..model.solver import begin
 from ..model.verification import TOLERANCE
 from ..proofs.branching import prove

@@ -179,8 +179,6 @@ def output_cost(instance: Instance) -> np.ndarray:
     return s.sign * s.cost[instance.outputs]
 
 
-def best_multipliers(
-    instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
-) -> np.ndarray:
+def best_multipliers(instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     r"""$-A$ for the first form of every network row."""
     return -form_below(instance, rows, output_cost(instance), lower, upper)[0][instance.free_inputs]

@@ -70,9 +70,10 @@ class MILP:
         return self.row_lower, self.row_upper
 
 
-def excess(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def excess(values: np.ndarray, lower: np.ndarray | float, upper: np.ndarray | float) -> np.ndarray:
     """By how much each value is below its lower or above its upper end."""
-    return np.maximum(np.maximum(lower - values, values - upper), 0.0)
+    found: np.ndarray = np.maximum(np.maximum(lower - values, values - upper), 0.0)
+    return found
 
 
 def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ larger than 1 needs no unit of its own: 1e-6 of it is accuracy enough.
 import numpy as np
 
 from .instance import Instance
-from .scip import MILP
 
 ROUNDING = 1e-12
 """What adding up floating-point numbers may cost, of the sum of their absolute values."""
@@ -52,9 +51,10 @@ class Units:
         return self.row + ROUNDING / self.tolerance * (self.coefficients @ values + self.side) + 1e-300  # never 0
 
     def bound(self, ends: np.ndarray) -> np.ndarray:
-        """Of every variable at one of its bounds; a whole number has none to forgive."""
+        """Of every variable at one of its bounds; a whole number, or one that is fixed, has none to forgive."""
         finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
-        return np.where(self.milp.integer, ROUNDING / self.tolerance * (1 + finite), np.maximum(self.sizes, finite))
+        exact = self.milp.integer | (self.milp.lower == self.milp.upper)
+        return np.where(exact, ROUNDING / self.tolerance * (self.sizes + finite), np.maximum(self.sizes, finite))
 
     def objective(self, values: np.ndarray | float) -> float:
         """Of the objective at a point, or of this one."""

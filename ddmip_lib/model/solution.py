@@ -147,7 +147,8 @@ class Solution(Bounded):
             f"Solution by {self.method}",
             f"  status      {self.status}",
             f"  objective   {shown(self.objective)}" + ("  (verified by the true network)" if self.found else ""),
-            f"  bound       {shown(self.bound)}" + (f"  ({self.proof})" if self.bound is not None and self.proof else ""),
+            f"  bound       {shown(self.bound)}"
+            + (f"  ({self.proof})" if self.bound is not None and self.proof else ""),
             f"  seconds     {self.seconds:.2f}",
         ]
         if len(self.history):

@@ -103,7 +103,8 @@ class Verifier:
         units = self.units
         rows = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values))
         bounds = np.maximum(
-            excess(values, s.lower, np.inf) / units.bound(s.lower), excess(values, -np.inf, s.upper) / units.bound(s.upper)
+            excess(values, s.lower, np.inf) / units.bound(s.lower),
+            excess(values, -np.inf, s.upper) / units.bound(s.upper),
         )
         integrality = np.abs(given - values)
         networks = zip(self.instance.predictors, self.instance.maps, raws, strict=True)

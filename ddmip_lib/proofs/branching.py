@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .presolve import lifted, tighter_box, tighter_rows
-from .program import Program, Rows
+from .program import Program
 from .proposals import Proposer
 
 LIFTING = 2.0  # seconds for binaries that are written into rows
@@ -34,6 +34,7 @@ def prove(
     `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`.
 
     >>> import scipy.sparse as sp
+    >>> from .program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[2.0, 3.0]]))
     >>> program = Program(one, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0)

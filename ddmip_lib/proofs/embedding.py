@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from ..bounds import Bounds, Box, Graph, crown
+from ..bounds import Bounds, Graph
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation, Affine, Input, Sum
-from ..bounds.lines import LINES
 from ..bounds.rounding import step_error
 from ..model.instance import Instance
 from ..model.sizes import Units
@@ -27,15 +27,16 @@ from ..model.verification import TOLERANCE
 from .presolve import tighter_box
 from .program import Program, Rows
 
-
 Ends = tuple[np.ndarray, np.ndarray]
 
 
 def let_out(instance: Instance, units: Units) -> Ends:
     """The bounds of all variables, let out by what `verify` forgives."""
     s = instance.milp
-    lower, upper = s.lower - TOLERANCE * units.bound(s.lower), s.upper + TOLERANCE * units.bound(s.upper)
-    return np.where(s.integer, np.ceil(lower), lower), np.where(s.integer, np.floor(upper), upper)
+    fixed = s.lower == s.upper
+    lower, upper = (s.lower - TOLERANCE * units.bound(s.lower), s.upper + TOLERANCE * units.bound(s.upper))
+    lower, upper = np.where(s.integer, np.ceil(lower), lower), np.where(s.integer, np.floor(upper), upper)
+    return np.where(fixed, s.lower, lower), np.where(fixed, s.upper, upper)
 
 
 def relaxed(instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray) -> Program:
@@ -73,7 +74,9 @@ class Embedding:
         self.integer.append(integer)
         return len(self.lower) - 1
 
-    def row(self, at: Sequence[int] | np.ndarray, weights: Sequence[float] | np.ndarray, low: float, high: float) -> None:
+    def row(
+        self, at: Sequence[int] | np.ndarray, weights: Sequence[float] | np.ndarray, low: float, high: float
+    ) -> None:
         """low <= weights'v <= high; an index of -1 is left out by whoever calls."""
         self.entries.append((np.asarray(at, dtype=int), np.asarray(weights, dtype=float)))
         self.sides.append((low, high))
@@ -137,9 +140,7 @@ class Embedding:
             values.append(self._affine(weights, shift, before, (low, high), error))
         return values[-1]
 
-    def _affine(
-        self, weights: np.ndarray, shift: np.ndarray, before: Placed, ends: Ends, error: np.ndarray
-    ) -> Placed:
+    def _affine(self, weights: np.ndarray, shift: np.ndarray, before: Placed, ends: Ends, error: np.ndarray) -> Placed:
         at = np.empty(len(shift), dtype=int)
         for k, w in enumerate(weights):
             moving, still = (before.at >= 0) & (w != 0), (before.at < 0) & (w != 0)
@@ -166,30 +167,7 @@ class Embedding:
                 continue
             at[k] = z = self.variable(ends[0][k], ends[1][k])
             if a >= 0:
-                line = LINES[kind](*(torch.tensor([end], dtype=torch.float64) for end in (low, high)))
+                line = ACTIVATIONS[kind].lines(*(torch.tensor([end], dtype=torch.float64) for end in (low, high)))
                 self.row([z, a], [1.0, -float(line.below[0])], float(line.below_shift[0]) - error[k], np.inf)
                 self.row([z, a], [1.0, -float(line.above[0])], -np.inf, float(line.above_shift[0]) + error[k])
         return Placed(at, number)
-
-
-def embedded(instance: Instance, units: Units, graphs: Sequence[Graph]) -> Program:
-    """The problem with exact models of its networks, on the boxes of their inputs."""
-    lower, upper = let_out(instance, units)
-    found = []
-    for predictor, m, graph in zip(instance.predictors, instance.maps, graphs, strict=True):
-        bounds = crown(graph, Box(torch.tensor(m.at(lower)), torch.tensor(m.at(upper))))
-        found.append(bounds)
-        low, high = bounds.lower.numpy(), bounds.upper.numpy()
-        if predictor.gives_class:
-            low, high = (low > 0).astype(float), (high > 0).astype(float)
-        lower[m.output], upper[m.output] = np.maximum(lower[m.output], low), np.minimum(upper[m.output], high)
-    building = Embedding(relaxed(instance, units, lower, upper))
-    for predictor, m, graph, bounds in zip(instance.predictors, instance.maps, graphs, found, strict=True):
-        for row, (index, constant, targets) in enumerate(zip(m.index, m.constant, m.output, strict=True)):
-            fixed = (index >= 0) & (lower[index] == upper[index])
-            inputs = Placed(np.where(fixed, -1, index), np.where(fixed, lower[index], constant))
-            values = building.network(graph, bounds, row, inputs)
-            low, high = (end[row].tolist() for end in (bounds.lower, bounds.upper))
-            for k, at in enumerate(targets):
-                building.tie(int(at), values, k, predictor.gives_class, (low[k], high[k]))
-    return building.program()

@@ -63,7 +63,10 @@ def tighter_box(
         np.fmin.at(new_upper, e.column, np.where(np.isnan(high), np.inf, high))
         np.fmax.at(new_lower, e.column, np.where(np.isnan(low), -np.inf, low))
         whole = program.integer
-        new_lower, new_upper = np.where(whole, np.ceil(new_lower), new_lower), np.where(whole, np.floor(new_upper), new_upper)
+        new_lower, new_upper = (
+            np.where(whole, np.ceil(new_lower), new_lower),
+            np.where(whole, np.floor(new_upper), new_upper),
+        )
         if ((new_lower > upper) | (new_upper < lower) | (new_lower > new_upper)).any():
             return None
         with np.errstate(invalid="ignore"):
@@ -100,15 +103,17 @@ def lifted(program: Program, deadline: float) -> Program:
                 break
             most, size = _largest(turned, *box, count)
             spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
-            better = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
-            better = [row for row in better.tolist() if (row, at) not in inside]
+            slack = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
+            better = [row for row in slack.tolist() if (row, at) not in inside]
             best[better], chosen[0, better], chosen[1, better] = spare[better], at, value
     rows = np.flatnonzero(chosen[0] >= 0)
     if not len(rows):
         return program.within(lower, upper)
     # b - U off the left where the binary is 0: weight -(b - U), and b becomes U; where it is 1: weight b - U
     off = chosen[1, rows] == 0
-    extra = sp.csr_matrix((np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])), (count, len(lower)))
+    extra = sp.csr_matrix(
+        (np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])), (count, len(lower))
+    )
     right[rows] -= np.where(off, best[rows], 0.0)
     low, high = np.where(sign < 0, -right, program.row_lower), np.where(sign < 0, program.row_upper, right)
     joined = Rows.of(program.rows.matrix(len(lower)) + extra)

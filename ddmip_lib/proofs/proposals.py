@@ -5,7 +5,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from .program import Program, Rows
+from .program import Program
 
 TOLERANCE = 1e-9
 
@@ -22,6 +22,7 @@ class Proposer:
     """Asks HiGHS about one program after the other, in units in which variables, rows and cost are about 1.
 
     >>> import scipy.sparse as sp
+    >>> from .program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
     >>> proposal = Proposer().ask(Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0))
@@ -70,7 +71,7 @@ class Proposer:
         """Multipliers whose value is to be positive without a cost; presolving finds none."""
         self.highs.setOptionValue("presolve", "off")
         self.highs.run()
-        _, known, ray = self.highs.getDualRay()
+        _, known, ray = self.highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
         self.highs.setOptionValue("presolve", "choose")
         return np.asarray(ray, dtype=float) if known and ray is not None else np.zeros(count)
 

@@ -1,0 +1,124 @@
+"""The user's model written anew for SCIP, in units in which variables, rows and objective are about 1.
+
+SCIP calls numbers equal that differ by its epsilon, drops smaller coefficients when a row is made, and forgives rows
+1e-6: none of this may depend on whether lengths are in metres or in nanometres. All units are powers of two, so that
+nothing is rounded, and SCIP's numerics are set before the first row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from pyscipopt import Model, quicksum
+from torch import nn
+
+from ..model.instance import Instance
+from ..model.scip import copy_model, matrix_of, solution_values
+from ..proofs.proposals import power_of_two
+from .scip_run import Numerics, set_numerics
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledModel:
+    """A model of SCIP, its variables in the order of the user's, and the unit of each one."""
+
+    model: Model
+    variables: list[Any]
+    unit: np.ndarray
+    cost_unit: float = 1.0
+    offset: float = 0.0
+
+    def values(self, model: Model) -> np.ndarray:
+        """The user's variables in the best solution."""
+        return solution_values(model, matrix_of(self.variables)) * self.unit
+
+    @property
+    def bound(self) -> float:
+        """SCIP's bound in the user's units."""
+        return float(self.model.getDualbound()) * self.cost_unit + self.offset
+
+
+def scaled_model(instance: Instance, unit: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
+    """The user's model with each variable in its unit; one with constraints that are no rows is copied as it is."""
+    s = instance.milp
+    if s.others:
+        copied = copy_model(instance.model, seed)
+        set_numerics(copied, numerics)
+        return ScaledModel(copied, copied.getVars(), np.ones(s.n_variables))
+    model = Model()
+    model.hideOutput()
+    model.setParam("misc/catchctrlc", False)
+    model.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
+    set_numerics(model, numerics)
+    ends = [[end if np.isfinite(end) else None for end in side.tolist()] for side in (s.lower / unit, s.upper / unit)]
+    kinds = np.where(s.integer & (s.lower >= 0) & (s.upper <= 1), "B", np.where(s.integer, "I", "C")).tolist()
+    parts = zip(s.names, kinds, *ends, strict=True)
+    variables = [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
+    cost = s.cost * unit
+    cost_unit = float(power_of_two(np.abs(cost).max(initial=0.0)))
+    objective = quicksum(c * variables[j] for j, c in enumerate((cost / cost_unit).tolist()) if c)
+    model.setObjective(objective, "minimize" if s.sign > 0 else "maximize")
+    for r in range(s.n_rows):
+        span = slice(s.rows.indptr[r], s.rows.indptr[r + 1])
+        columns, weights = s.rows.indices[span], s.rows.data[span] * unit[s.rows.indices[span]]
+        size = float(power_of_two(np.abs(weights).max(initial=0.0)))
+        terms = quicksum(w * variables[j] for j, w in zip(columns.tolist(), (weights / size).tolist(), strict=True))
+        low, high = s.row_lower[r] / size, s.row_upper[r] / size
+        if low == high:
+            model.addCons(terms == low, name=s.row_names[r])
+            continue
+        if np.isfinite(low):
+            model.addCons(terms >= low, name=s.row_names[r])
+        if np.isfinite(high):
+            model.addCons(terms <= high, name=s.row_names[r])
+    return ScaledModel(model, variables, unit, cost_unit, s.offset)
+
+
+def units_of_variables(instance: Instance) -> np.ndarray:
+    """The power of two next to each box; 1 for whole numbers. Inputs of a network share one for each column."""
+    s = instance.milp
+    size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (s.lower, s.upper)))
+    unit = np.where(s.integer, 1.0, power_of_two(size))
+    before = None
+    while before is None or (unit != before).any():
+        before = unit.copy()
+        for m in instance.maps:
+            for column in m.index.T:
+                mine = np.unique(column[column >= 0])
+                if mine.size:
+                    unit[mine] = 1.0 if s.integer[mine].any() else unit[mine].max()
+    return unit
+
+
+def scaled_layers(
+    layers: Sequence[nn.Module], into: np.ndarray, sizes: Sequence[np.ndarray], whole: np.ndarray
+) -> tuple[list[nn.Module], np.ndarray]:
+    """The same function of inputs in units `into`, its units in ones of their own, and the units of its outputs.
+
+    A ReLU passes a unit on, other activations do not. `sizes` are those of the values of every layer; outputs that are
+    `whole` keep the unit 1.
+
+    >>> layer = nn.Linear(1, 1).double().requires_grad_(False)
+    >>> _ = layer.weight.fill_(8.0), layer.bias.fill_(0.0)
+    >>> scaled, unit = scaled_layers([layer], np.array([0.5]), [np.array([4.0])], np.array([False]))
+    >>> scaled[0].weight.item(), unit
+    (1.0, array([4.]))
+    """
+    found: list[nn.Module] = []
+    for k, (layer, size) in enumerate(zip(layers, sizes, strict=True)):
+        if not isinstance(layer, nn.Linear):
+            found.append(layer)
+            into = into if isinstance(layer, nn.ReLU) else np.ones(len(into))
+            continue
+        after = layers[k + 1 : k + 2]
+        out = power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
+        if k + 1 + len(after) == len(layers):
+            out = np.where(whole, 1.0, out)
+        new = nn.Linear(layer.in_features, layer.out_features, dtype=torch.float64).requires_grad_(False)
+        new.weight.copy_(layer.weight * torch.from_numpy(into / out[:, None]))
+        new.bias.copy_(layer.bias / torch.from_numpy(out))
+        found.append(new)
+        into = out
+    return found, into

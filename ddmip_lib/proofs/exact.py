@@ -1,0 +1,55 @@
+"""A whole problem as a `Program`: networks whose inputs take few values as tables, others by models of their units."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from ..bounds import Box, Graph, crown
+from ..model.instance import Instance
+from ..model.sizes import Units
+from .embedding import Embedding, Placed, let_out, relaxed
+from .program import Program
+from .tables import Table, count_of, keep_tables, tables_of, unfixed, write_tables
+
+FEW = 64  # values of the inputs of a network row up to which it is a table
+
+
+def tabulated(instance: Instance, units: Units, tables: Sequence[Table]) -> Program:
+    """The exact program of a problem whose networks are all tables."""
+    ends = let_out(instance, units)
+    keep_tables(tables, *ends)
+    building = Embedding(relaxed(instance, units, *ends))
+    write_tables(building, tables)
+    return building.program()
+
+
+def embedded(instance: Instance, units: Units, graphs: Sequence[Graph]) -> Program:
+    """The problem with exact models of its networks, on the boxes of their inputs."""
+    lower, upper = let_out(instance, units)
+    few = [[count_of(instance.milp, unfixed(instance.milp, row)) <= FEW for row in m.index] for m in instance.maps]
+    tables = tables_of(instance, [np.flatnonzero(rows) for rows in few])
+    keep_tables(tables, lower, upper)
+    many, found = [np.flatnonzero(~np.array(rows)) for rows in few], []
+    for predictor, m, graph, rows in zip(instance.predictors, instance.maps, graphs, many, strict=True):
+        bounds = crown(graph, Box(*(torch.tensor(m.at(end)[rows]) for end in (lower, upper)))) if len(rows) else None
+        found.append(bounds)
+        if bounds is None:
+            continue
+        low, high, at = bounds.lower.numpy(), bounds.upper.numpy(), m.output[rows]
+        if predictor.gives_class:
+            low, high = (low > 0).astype(float), (high > 0).astype(float)
+        lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
+    building = Embedding(relaxed(instance, units, lower, upper))
+    write_tables(building, tables)
+    for predictor, m, graph, rows, bounds in zip(instance.predictors, instance.maps, graphs, many, found, strict=True):
+        for place, row in enumerate(rows if bounds is not None else ()):
+            assert bounds is not None
+            index, constant = m.index[row], m.constant[row]
+            fixed = (index >= 0) & (lower[index] == upper[index])
+            inputs = Placed(np.where(fixed, -1, index), np.where(fixed, lower[index], constant))
+            values = building.network(graph, bounds, place, inputs)
+            for k, at in enumerate(m.output[row]):
+                ends = float(bounds.lower[place, k]), float(bounds.upper[place, k])
+                building.tie(int(at), values, k, predictor.gives_class, ends)
+    return building.program()
