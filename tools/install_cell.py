@@ -64,9 +64,9 @@ def source(settings: dict[str, Any]) -> str:
     """The text of the cell; without an address it says what to do instead of fetching."""
     address = repository(settings)
     fetch = FETCH.format(branch=branch(settings)) if address else NO_ADDRESS
-    listed = ", ".join(["project", *(f'"{line}"' for line in packages())])
+    listed = "".join(f"            {entry},\n" for entry in ["project", *(f'"{line}"' for line in packages())])
     name = address.split("/")[-1] or "ddmip-book"
-    return TEMPLATE.format(name=name, address=address, fetch=fetch, packages=f"[{listed}]")
+    return TEMPLATE.format(name=name, address=address, fetch=fetch, packages=f"[\n{listed}        ]")
 
 
 def with_cell(notebook: nbformat.NotebookNode, text: str) -> nbformat.NotebookNode:

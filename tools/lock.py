@@ -36,8 +36,9 @@ def main() -> int:
     if uv is None:
         print("make lock needs uv. To fix this: .venv/bin/pip install uv", file=sys.stderr)
         return 1
-    command = [uv, "pip", "compile", "--universal", "--python-version", "3.11", "--all-extras"]
-    command += ["--no-header", "--no-annotate", "--quiet", *sys.argv[1:], "pyproject.toml"]
+    command = [uv, "pip", "compile", "--universal", "--python-version", "3.11"]
+    command += ["--extra", "book", "--extra", "test", "--no-header", "--no-annotate", "--quiet"]
+    command += [*sys.argv[1:], "pyproject.toml"]
     # With an output file uv keeps the versions already in it, unless --upgrade is given.
     code = subprocess.run([*command, "--output-file", LOCK.name], cwd=ROOT).returncode
     if code:

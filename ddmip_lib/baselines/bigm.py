@@ -23,7 +23,7 @@ from ..model.solver import Begun, begin
 from ..proofs.checking import check
 from ..proofs.exact import embedded
 from ..proofs.proposals import power_of_two
-from .scaled_model import ScaledModel, scaled_layers, scaled_model, units_of_variables
+from .scaled_model import ScaledModel, copied_model, scaled_layers, scaled_model, units_of_variables
 from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics, time_to_check
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
@@ -48,7 +48,8 @@ class BigM:
     or wrong points optimal; if it may `aggregate`, replace variables by sums of others, it is faster and does so with
     1e-13 as well. "Infeasible", and any answer that a verified point contradicts, is asked for again without
     presolving.
-    The model is written in units in which its numbers are about 1 (`scaled_model`), each unit of the network too. What
+    With `scale` the model is written in units in which its numbers are about 1, each unit of the network too
+    (`scaled_model`); without, it is PySCIPOpt-ML's own. What
     SCIP calls optimal or infeasible is a claim; with `check` it is then proved, or not, by `ddmip_lib.proofs` in the
     time that is left, at most ten times what SCIP took and ten seconds, and without the margin.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
@@ -65,6 +66,7 @@ class BigM:
     feastol: float = 1e-6
     epsilon: float = EPSILON
     aggregate: bool = False
+    scale: bool = True
     check: bool = True
 
     def __post_init__(self) -> None:
@@ -101,9 +103,11 @@ class BigM:
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
         graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
-        unit = units_of_variables(instance)
-        networks = [scaled_network(*parts, instance, unit) for parts in zip(graphs, flat, instance.maps, strict=True)]
-        written = scaled_model(instance, unit, self.numerics, seed)
+        unit = units_of_variables(instance) if self.scale else np.ones(instance.milp.n_variables)
+        parts = zip(graphs, flat, instance.maps, strict=True)
+        networks = [scaled_network(*part, instance, unit, self.scale) for part in parts]
+        write = scaled_model if self.scale else copied_model
+        written = write(instance, unit, self.numerics, seed)
         model = written.model
         built = self._embed(written, instance, networks, deadline)
         details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
@@ -201,11 +205,15 @@ class ScaledNetwork(NamedTuple):
 
 
 def scaled_network(
-    graph: Graph, layers: list[nn.Module], where: InputMap, instance: Instance, unit: np.ndarray
+    graph: Graph, layers: list[nn.Module], where: InputMap, instance: Instance, unit: np.ndarray, scale: bool
 ) -> ScaledNetwork:
     """A network for variables in these units; those of its predictions, which it decides, are written into `unit`."""
     s = instance.milp
     found = intervals(graph, Box(*(torch.tensor(where.at(end)) for end in (s.lower, s.upper))))
+    if not scale:
+        return ScaledNetwork(
+            layers, np.ones(graph.n_in), np.ones(graph.n_out), found.lower.numpy(), found.upper.numpy()
+        )
     sizes = [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in found.nodes[1:]]
     into = np.ones(graph.n_in)
     for column, index in enumerate(where.index.T):

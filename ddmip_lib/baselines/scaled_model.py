@@ -40,13 +40,18 @@ class ScaledModel:
         return float(self.model.getDualbound()) * self.cost_unit + self.offset
 
 
+def copied_model(instance: Instance, _: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
+    """The user's model as SCIP copies it."""
+    copied = copy_model(instance.model, seed)
+    set_numerics(copied, numerics)
+    return ScaledModel(copied, copied.getVars(), np.ones(instance.milp.n_variables))
+
+
 def scaled_model(instance: Instance, unit: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
     """The user's model with each variable in its unit; one with constraints that are no rows is copied as it is."""
     s = instance.milp
     if s.others:
-        copied = copy_model(instance.model, seed)
-        set_numerics(copied, numerics)
-        return ScaledModel(copied, copied.getVars(), np.ones(s.n_variables))
+        return copied_model(instance, unit, numerics, seed)
     model = Model()
     model.hideOutput()
     model.setParam("misc/catchctrlc", False)

@@ -42,7 +42,7 @@ class Certificate:
 
 
 def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, certificate: Any) -> Solution:
-    """The solution with its verified point and a bound; an objective far beyond it is an error: one of the two is wrong.
+    """The solution with its verified point and a bound; an objective far beyond it is an error: one of them is wrong.
 
     A bound that the solution brings along counts if it was checked, and of this very problem.
     """
@@ -64,6 +64,8 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
         status = "stopped"  # what was said of another problem, or without a proof
     if meets(incumbent, low):
         status = "optimal"
+    elif low == np.inf:
+        status = "infeasible"
     proof = proof_of(incumbent, "certify", checked=True)
     details = {**solution.details, "certificate": certificate}
     said = None if np.isneginf(low) or (np.isposinf(low) and bound is None) else float(sign * low)

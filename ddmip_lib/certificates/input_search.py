@@ -15,7 +15,7 @@ from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..proofs.branching import WHOLE
-from ..proofs.checking import enough
+from ..proofs.checking import enough, offer
 from ..proofs.embedding import let_out
 from .relaxation import Place, Relaxation, Row, best_multipliers, keep_outputs, read_problem, rows_of, whole_box
 
@@ -194,7 +194,7 @@ class Search:
         self.nodes += 1
         node.bound, node.values = max(node.bound, solved.bound), solved.values
         if solved.values is not None and self._fraction(node)[1] <= WHOLE:
-            self.incumbent.consider(solved.values)
+            offer(self.incumbent, solved.values)
 
     def _fraction(self, node: Node) -> tuple[int, float]:
         """The whole number that the proposed point leaves farthest from one, and how far."""

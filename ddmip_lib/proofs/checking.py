@@ -39,15 +39,22 @@ def meets(incumbent: Incumbent, bound: float) -> bool:
     return best - bound <= CLOSED * size
 
 
+def offer(incumbent: Incumbent, point: np.ndarray) -> None:
+    """Let a point that was proposed compete, if it is better than what `verify` forgives could make it."""
+    s, best = incumbent.instance.milp, best_cost(incumbent)
+    values = incumbent.instance.with_outputs(np.clip(point[: s.n_variables], s.lower, s.upper))
+    if np.isinf(best) or s.sign * s.objective(values) < best - CLOSED * incumbent.units.objective(best):
+        incumbent.consider(values)
+
+
 def check(incumbent: Incumbent, program: Program, deadline: float) -> Proved:
     """Prove what can be proved of the best point by `program`, whose first variables are those of the problem.
 
     Better points that are met on the way take its place.
     """
-    count = incumbent.instance.milp.n_variables
 
     def visit(point: np.ndarray) -> float:
-        incumbent.consider(point[:count])
+        offer(incumbent, point)
         return enough(incumbent)
 
     return prove(program, enough(incumbent), deadline, visit)

@@ -16,6 +16,7 @@ from tests.builders.places import ROOT
 LAYERS = (  # a part imports parts of the rows above its own, and of its own row as long as no circle arises
     ("ddmip_lib/errors", "ddmip_lib/device", "ddmip_lib/data"),
     ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
+    ("ddmip_lib/proofs",),
     ("ddmip_lib/problems", "ddmip_lib/decomposition", "ddmip_lib/baselines", "ddmip_lib/pricing"),
     ("ddmip_lib/certificates",),
     ("ddmip_lib/__init__", "ddmip_lib/plots"),

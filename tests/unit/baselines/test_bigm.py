@@ -12,6 +12,7 @@ from ddmip_book.experiments.store import results_folder
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.baselines.scip_run import at_odds
 from ddmip_lib.errors import UnsupportedNetworkError
+from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.labels import larger_helps
 from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.problems import water_potability
@@ -198,7 +199,8 @@ def test_an_answer_that_a_verified_point_contradicts_is_asked_again():
         problem = one_site(net, features)
         problem.set_start(np.array([[*features, 0.0]]))
         for found, epsilon in ((coarse, 1e-6), (fine, 1e-13)):
-            solution = BigM(epsilon=epsilon, aggregate=epsilon > 1e-9).solve(problem, time_limit=60)
+            solver = BigM(epsilon=epsilon, aggregate=epsilon > 1e-9, scale=False)
+            solution = solver.solve(problem, time_limit=60)
             assert solution.bound is None or solution.bound >= solution.objective - 1e-5
             found.append(solution.details["asked_again"])
     assert sum(coarse) > sum(fine)
@@ -234,7 +236,13 @@ def test_infeasible_is_believed_the_second_time():
         ("optimal", 1.5, 1.0, True, False),  # which a margin allows
     ],
 )
-def test_which_answers_are_asked_again(scip_status, best, bound, restricted, expected):
-    assert at_odds(scip_status, bound, best, -1.0, restricted) is expected  # a maximum
-    mirrored = None if best is None else -best
-    assert at_odds(scip_status, -bound, mirrored, 1.0, restricted) is expected
+@pytest.mark.parametrize("sense", ["maximize", "minimize"])
+def test_which_answers_are_asked_again(scip_status, best, bound, restricted, expected, sense):
+    """At most 2 can be had, and at least -2."""
+    built = build(linear(2.0), 1, low=-1, high=1, sense=sense)
+    sign = 1.0 if sense == "maximize" else -1.0
+    incumbent = Incumbent(built.problem.instance(), 0.0)
+    if best is not None:
+        incumbent.consider(np.array([sign * best / 2, 0.0]))
+        assert incumbent.objective == sign * best
+    assert at_odds(scip_status, sign * bound, incumbent, restricted) is expected

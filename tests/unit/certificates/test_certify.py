@@ -434,7 +434,7 @@ def test_the_search_ends_when_bound_and_objective_meet(monkeypatch: pytest.Monke
 def test_a_better_bound_is_kept() -> None:
     problem = trees(grid=2, seed=1)
     exact = Enumeration().solve(problem, LONG)
-    assert (exact.status, exact.gap) == ("optimal", pytest.approx(0.0, abs=1e-9))
+    assert exact.status == "optimal"
     weak = certify(problem, exact, prices=np.full(len(problem.blocks.capacities), 5.0), time_limit=LONG, workers=1)
     assert weak.bound == exact.bound
     assert weak.details["certificate"].bound > exact.bound + 1e-3

@@ -14,16 +14,23 @@ from tests.builders.networks import linear
 def one_input(net: nn.Module, ub: float = 1.0, vtype: str = "C", output: str = "regression") -> NeuralMIP:
     model = Model()
     x = model.addVar(vtype=vtype, ub=ub, name="x")
-    y = model.addVar(vtype="B" if output == "classification" else "C", lb=0 if output == "classification" else None)
+    y = model.addVar(
+        name="y", vtype="B" if output == "classification" else "C", lb=0 if output == "classification" else None
+    )
     problem = NeuralMIP(model)
     problem.add_predictor(net, [[x]], [[y]], output)
     return problem
 
 
+def point(problem: NeuralMIP, **values: float) -> np.ndarray:
+    """A full assignment by names; SCIP lists whole numbers first."""
+    return np.array([values[v.name] for v in problem.model.getVars()])
+
+
 def test_a_class_is_that_of_the_rounded_integer() -> None:
     problem = one_input(linear(1.0, bias=-1.0), ub=3, vtype="I", output="classification")  # 1 only from 2 on
-    assert not problem.verify(np.array([1 + 1e-6, 1.0])).feasible
-    assert problem.verify(np.array([1 + 1e-6, 0.0])).feasible
+    assert not problem.verify(point(problem, x=1 + 1e-6, y=1.0)).feasible
+    assert problem.verify(point(problem, x=1 + 1e-6, y=0.0)).feasible
 
 
 def test_rows_of_integers_are_not_forgiven_a_millionth() -> None:
@@ -37,9 +44,9 @@ def test_rows_of_integers_are_not_forgiven_a_millionth() -> None:
 def test_sums_of_integers_are_forgiven_their_rounding() -> None:
     problem = one_input(linear(1.0), vtype="I")
     model = problem.model
-    more = [model.addVar(vtype="B") for _ in range(2)]
+    more = [model.addVar(name, vtype="B") for name in "ab"]
     model.addCons(0.1 * more[0] + 0.2 * more[1] <= 0.3)  # 0.1 + 0.2 > 0.3 in floating point
-    assert problem.verify(np.array([0.0, 0.0, 1.0, 1.0])).feasible
+    assert problem.verify(point(problem, x=0.0, y=0.0, a=1.0, b=1.0)).feasible
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-4, 1.0, 1e5])
