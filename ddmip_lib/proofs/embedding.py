@@ -4,10 +4,10 @@ r"""A whole problem as a `Program`: the user's rows, and every network as an exa
 bound is let out by what `verify` forgives, and each step of a network by what float64 may round (`bounds.rounding`). So
 a verified objective beyond such a bound is a mistake in this library, never a matter of tolerances.
 
-A unit $z = (a)_+$ with $m \le a \le M$, $m < 0 < M$, becomes $z \ge a$, $z \le a - m(1 - \delta)$, $z \le M\delta$ with a
-binary $\delta$; other units are linear. A tanh or sigmoid lies between two lines, which is a relaxation. A class $y$ of
-a logit $o$ is tied by $y = 1 \Rightarrow o \ge 0$ and $y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the
-user's model that are no rows are left out: a bound without them is one with them.
+A unit $z = (a)_+$ with $m \le a \le M$, $m < 0 < M$, becomes $z \ge a$, $z \le a - m(1 - \delta)$, $z \le M\delta$ with
+a binary $\delta$; other units are linear. A tanh or sigmoid lies between two lines, which is a relaxation. A class $y$
+of a logit $o$ is tied by $y = 1 \Rightarrow o \ge 0$ and $y = 0 \Rightarrow o \le 0$, without a margin. Constraints of
+the user's model that are no rows are left out: a bound without them is one with them.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 r"""A program made tighter in a box, without losing a point: bounds that rows imply, and coefficients of binaries.
 
-From $\sum_k a_k v_k \le b$ follows $a_j v_j \le b - \min \sum_{k \ne j} a_k v_k$. And where the rest of such a row is at
-most $U < b$ when a binary is 0, the row says nothing there: with $b - U$ taken off both $b$ and the binary's coefficient
-it says as much where the binary is 1, and cuts off fractions. All is rounded outward, by 1e-9 of the terms.
+From $\sum_k a_k v_k \le b$ follows $a_j v_j \le b - \min \sum_{k \ne j} a_k v_k$. And where the rest of such a row is
+at most $U < b$ when a binary is 0, the row says nothing there: with $b - U$ taken off both $b$ and the binary's
+coefficient it says as much where the binary is 1, and cuts off fractions. All is rounded outward, by 1e-9 of the terms.
 """
 
 import time

@@ -1,6 +1,7 @@
 r"""A mixed-integer linear program as arrays, and bounds of it that no solver need be believed for.
 
-$$\min c^\top v + c_0 \quad\text{s.t.}\quad a \le A v \le b, \quad l \le v \le h, \quad \text{some } v_j \text{ whole.}$$
+$$\min c^\top v + c_0 \quad\text{s.t.}\quad a \le A v \le b, \quad l \le v \le h, \quad
+\text{some } v_j \text{ whole.}$$
 
 For **every** vector $\mu$, one multiplier for each row, weak duality gives
 
@@ -75,7 +76,8 @@ class Program:
         """A bound of the cost in a box, rounded down; -inf where these multipliers prove none.
 
         >>> one = np.ones(2)
-        >>> program = Program(one, Rows.of(sp.csr_matrix([[1.0, 2.0]])), one[:1], np.inf * one[:1], 0 * one, one, one > 1)
+        >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
+        >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 1)
         >>> round(program.value(np.array([0.5]), program.lower, program.upper), 9)
         0.5
         """
