@@ -42,13 +42,6 @@ class Mutation:
 
 MUTATIONS = [
     Mutation(
-        "difference-read-as-sum",
-        "ddmip_lib/bounds/trace.py",
-        '"sub": partial(_add, sign=-1)',
-        '"sub": partial(_add, sign=1)',
-        ("tests/unit/bounds/test_reader.py::test_what_forward_does_is_in_the_graph[parts]",),
-    ),
-    Mutation(
         "vanished-products-forgotten",
         "ddmip_lib/bounds/rounding.py",
         "TINY = 1e-180",
