@@ -163,7 +163,7 @@ class LogBarrier(NNBlock):
             lower = torch.minimum(self.shrink * mu, mu**1.5 if self.primal_dual else mu).clamp(min=end)
             mu = torch.where(centred, torch.where(stuck, end, lower), mu)
             slope = at.gradient(mu)
-            d, residual = newton_direction(at, slope, mu, live, self.cg_steps, sub.deadline)
+            d, residual = newton_direction(at, slope, mu, live, self.cg_steps, lambda: sub.out_of_time)
             promise = -f.total(slope * d)
             new, length = self._search(at, d, promise, mu, longest)
             stuck = length == 0
