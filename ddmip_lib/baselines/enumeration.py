@@ -41,7 +41,7 @@ class Enumeration:
     for a single input of two values $\delta$ is that input: $y = f(0) + (f(1) - f(0))\,x$ for a binary one. Nothing
     about the network's structure is used, so any module will do. `max_values` limits $m$. Where inputs and outputs are
     all that is free and there are few assignments, these are compared without a solver; otherwise what SCIP calls
-    optimal or infeasible is checked (`ddmip_lib.proofs`) in the time that is left, at most as long as SCIP took.
+    optimal or infeasible is a claim, and with `check` it is proved, or not, as in `BigM`.
 
     >>> import pyscipopt, torch
     >>> m = pyscipopt.Model()
@@ -56,6 +56,7 @@ class Enumeration:
     """
 
     max_values: int = 64
+    check: bool = True
     method: ClassVar[str] = "enumeration"
 
     def __post_init__(self) -> None:
@@ -97,7 +98,7 @@ class Enumeration:
         optimise(written, incumbent, deadline, self.method, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         checked = None
-        if model.getStatus() in ("optimal", "infeasible"):
+        if self.check and model.getStatus() in ("optimal", "infeasible"):
             proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
             details["check_nodes"], checked = proved.nodes, proved.bound
         return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, checked=checked)

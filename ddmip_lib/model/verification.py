@@ -8,6 +8,7 @@ import numpy as np
 from pyscipopt import Model
 
 from ..errors import ProblemError
+from .conduct import not_finite
 from .instance import Instance
 from .scip import copy_model, excess, fix
 from .sizes import Units
@@ -97,7 +98,9 @@ class Verifier:
         values = self.instance.rounded(given)
         raws = self.instance.raws(values)
         if not all(np.isfinite(raw).all() for raw in raws):
-            return Verification.impossible("the network's output is NaN or infinite here", tolerance)
+            said = zip(self.instance.predictors, self.instance.inputs(values), raws, strict=True)
+            why = next(not_finite(p.net, x) for p, x, raw in said if not np.isfinite(raw).all())
+            return Verification.impossible(why, tolerance)
         if not np.isfinite(values).all():
             return Verification.impossible("an output variable has no finite value", tolerance)
         units = self.units

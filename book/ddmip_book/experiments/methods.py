@@ -72,9 +72,9 @@ METHODS: dict[str, Method] = {
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),
     "enumeration": Method(lambda device: Enumeration(), True, "enumeration"),
     "grid-search": Method(lambda device: GridSearch(), True, "grid search, 9 levels"),
-    "bigm": Method(lambda device: BigM(), True, "Big-M"),
-    "bigm-tight": Method(lambda device: BigM(feastol=1e-9), True, "Big-M, tolerance 1e-9"),
-    "sos1": Method(lambda device: BigM("sos"), True, "SOS1"),
+    "bigm": Method(lambda device: BigM(check=False), True, "Big-M"),
+    "bigm-tight": Method(lambda device: BigM(feastol=1e-9, check=False), True, "Big-M, tolerance 1e-9"),
+    "sos1": Method(lambda device: BigM("sos", check=False), True, "SOS1"),
     "gurobi-ml": Method(lambda device: GurobiML(), True, "gurobi-machinelearning"),
     "omlt-highs": Method(lambda device: OmltHighs(), True, "OMLT with HiGHS"),
 }

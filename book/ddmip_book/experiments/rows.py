@@ -100,6 +100,11 @@ class Row:
         return Case(**{f.name: getattr(self, f.name) for f in fields(Case)})
 
     @property
+    def ended(self) -> bool:
+        """Whether the solver called its point optimal, checked (see `proofs`) or not."""
+        return self.status in ("optimal", "claimed_optimal")
+
+    @property
     def sign(self) -> int:
         """What an objective or bound is multiplied by, for larger to be better."""
         return 1 if self.sense == SENSES[0] else -1

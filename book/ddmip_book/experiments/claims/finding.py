@@ -51,7 +51,7 @@ def charged(row: Row) -> Row:
     An exact run that ends without a proof has not done its task, whether the limit, the memory or an error ended it: it
     is charged its whole limit, and so is a run without a time. One that breaks down early is not fast.
     """
-    unfinished = row.seconds is None or (row.method in EXACT_METHODS and row.status != "optimal")
+    unfinished = row.seconds is None or (row.method in EXACT_METHODS and not row.ended)
     return replace(row, seconds=max(row.seconds or 0.0, row.time_limit)) if unfinished else row
 
 

@@ -152,8 +152,8 @@ class Peer:
         details |= outcome.details
         if outcome.status == "refused":
             return Solution("no_solution_found", self.method, seconds=job.seconds, details=details)
-        restricted = classes and self.margin > 0
-        return exact_solution(self.method, incumbent, outcome.status, outcome.bound, details, restricted)
+        margin = self.margin if classes else 0.0
+        return exact_solution(self.method, incumbent, outcome.status, outcome.bound, details, margin)
 
     def _require(self) -> None:
         failed: dict[str, ImportError] = {}

@@ -1,0 +1,73 @@
+"""Which stored "optimal" is one: bounds of rows by exact methods, checked outside the solvers that claimed them."""
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddmip_lib.baselines.enumeration import Enumeration
+from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.proofs.checking import CLOSED, check
+from ddmip_lib.proofs.exact import tabulated
+from ddmip_lib.proofs.tables import tables_of
+from .execute import build
+from .networks import digest, networks_of
+from .rows import Row
+
+FILE = "proofs.json"
+
+
+def read_proofs(folder: Path) -> dict[str, dict[str, Any]]:
+    """What `prove_rows` wrote, by the keys of the rows."""
+    path = folder / FILE
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def proved(row: Row, proofs: dict[str, dict[str, Any]]) -> bool:
+    """Whether a row's objective was shown to be the best: by a certificate of ours, or by a checked bound."""
+    if row.status != "optimal" or row.objective is None:
+        return False
+    if row.method == "certificate" or "check_nodes" in row.details:
+        return True
+    known = proofs.get(row.key)
+    return known is not None and row.sign * (known["bound"] - row.objective) <= CLOSED * max(1.0, abs(row.objective))
+
+
+def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> None:
+    """Try to prove each "optimal" of an enumeration, and write down each bound as it is found."""
+    for row in rows:
+        found = read_proofs(folder)
+        if row.method != "enumeration" or row.status != "optimal" or proved(row, found):
+            continue
+        nets = networks_of(row.case, folder / "networks")
+        if digest(nets) != row.weights["sha256"]:
+            print(
+                f"{row.key}: its networks are not here; set DDMIP_DATA_DIR to the folder of the real files", flush=True
+            )
+            continue
+        began, problem = time.perf_counter(), build(row.case, nets)
+        incumbent = Incumbent(problem.instance(), began)
+        best = Enumeration().solve(problem, 60, row.seed)
+        assert best.values is not None
+        incumbent.consider(best.values)
+        instance = incumbent.instance
+        tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
+        result = check(incumbent, tabulated(instance, incumbent.units, tables), began + seconds)
+        spent = time.perf_counter() - began
+        bound = -row.sign * result.bound
+        found[row.key] = {
+            "bound": bound,
+            "nodes": result.nodes,
+            "seconds": round(spent, 1),
+            "complete": result.complete,
+        }
+        temporary = folder / f".{FILE}"
+        temporary.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        temporary.replace(folder / FILE)
+        print(
+            f"{row.key}: objective {row.objective:.6f}, bound {bound:.6f}, {result.nodes} nodes, {spent:.0f} s",
+            flush=True,
+        )
