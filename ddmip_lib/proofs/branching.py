@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .presolve import lifted, tighter_box, tighter_rows
+from .presolve import covered, lifted, tighter_box, tighter_rows
 from .program import Program
 from .proposals import Proposer
 
@@ -41,7 +41,7 @@ def prove(
     >>> prove(program).bound
     2.0
     """
-    tree = Tree(lifted(program, min(deadline, time.perf_counter() + LIFTING)), deadline)
+    tree = Tree(strengthened(program, min(deadline, time.perf_counter() + LIFTING)), deadline)
     root = tree.node(program.lower, program.upper, -np.inf)
     heap = [] if root is None else [(root.bound, 0, root)]
     settled, number = np.inf, itertools.count(1)
@@ -60,6 +60,15 @@ def prove(
         for child in children:
             heapq.heappush(heap, (child.bound, next(number), child))
     return Proved(min([settled, *(heap[0][:1] if heap else ())]), tree.nodes, True)
+
+
+def strengthened(program: Program, deadline: float) -> Program:
+    """What can be done once, before any branching."""
+    box = tighter_box(program, program.lower, program.upper, rounds=ROUNDS)
+    if box is None:
+        return program
+    program = tighter_rows(program, *box).within(*box)
+    return covered(lifted(program, deadline))
 
 
 class Node(NamedTuple):

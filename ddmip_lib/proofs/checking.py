@@ -11,7 +11,7 @@ from .program import Program
 CLOSED = 1e-5
 """Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
 `verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
-AIM = 1e-7  # how near a search tries to come
+AIM = 0.5 * CLOSED  # how near a search tries to come
 
 
 def best_cost(incumbent: Incumbent) -> float:

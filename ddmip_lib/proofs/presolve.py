@@ -5,6 +5,7 @@ at most $U < b$ when a binary is 0, the row says nothing there: with $b - U$ tak
 coefficient it says as much where the binary is 1, and cuts off fractions. All is rounded outward, by 1e-9 of the terms.
 """
 
+import itertools
 import time
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 from .program import Program, Rows
 
 OUTWARD = 1e-9
+ROUNDED = 4  # rounded rows that follow from one
 WORTH = 1e-3  # share of its terms by which a row must be slack for a binary to be written into it
 HELPS = 1e-2  # share of its width by which a bound must improve
 
@@ -118,6 +120,62 @@ def lifted(program: Program, deadline: float) -> Program:
     low, high = np.where(sign < 0, -right, program.row_lower), np.where(sign < 0, program.row_upper, right)
     joined = Rows.of(program.rows.matrix(len(lower)) + extra)
     return replace(program, rows=joined, row_lower=low, row_upper=high, lower=lower, upper=upper)
+
+
+def covered(program: Program) -> Program:
+    r"""The program with rows on binaries that follow from rows on variables which these binaries switch on.
+
+    From $\sum_j a_j v_j \ge b$ and $v_j \le c_j + u_j \delta_j$ follows $\sum_j a_j u_j \delta_j \ge b - \sum_j a_j c_j
+    =: B$, and for whole numbers $\sum_j \min(a_j u_j, B)\, \delta_j \ge B$ and, for every unit $d > 0$,
+    $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d \rceil$: some of them must be on.
+    """
+    e, count, switched = program.rows, len(program.row_lower), dict[int, tuple[int, float, float]]()
+    binary = program.integer & (program.lower == 0) & (program.upper == 1)
+    spans = [(r, slice(e.first[r], e.first[r + 1])) for r in range(count)]
+    sides = [(sign, side) for sign, side in ((1.0, program.row_upper), (-1.0, -program.row_lower))]
+    for (r, span), (sign, side) in itertools.product(spans, sides):
+        if span.stop - span.start != 2 or np.isinf(side[r]):
+            continue
+        for v, on in (e.column[span], e.column[span][::-1]):
+            a = {int(j): sign * w for j, w in zip(e.column[span], e.weight[span], strict=True)}
+            if binary[on] and not program.integer[v] and a[v] > 0 > a[on]:
+                rate, rest = -a[on] / a[v], side[r] / a[v]
+                if v not in switched or rate + rest < sum(switched[v][1:]):
+                    switched[v] = int(on), rate * (1 + OUTWARD), rest + OUTWARD * abs(rest)
+    rows, limits = [], []
+    for (r, span), (sign, side) in itertools.product(spans, sides):
+        need, weights = -float(side[r]), dict[int, float]()
+        if np.isinf(need) or not any(int(j) in switched for j in e.column[span]):
+            continue
+        for j, w in zip(e.column[span].tolist(), (-sign * e.weight[span]).tolist(), strict=True):
+            on, rate, rest = switched.get(j, (j, 0.0, float(program.upper[j])))
+            if w > 0 and binary[j]:
+                weights[j] = weights.get(j, 0.0) + w
+            elif w > 0:
+                weights[on] = weights.get(on, 0.0) + w * rate
+                need -= w * rest + OUTWARD * abs(w * rest)
+            else:
+                need -= w * float(program.lower[j]) + OUTWARD * abs(w * float(program.lower[j]))
+        weights = {j: w for j, w in weights.items() if w}
+        if not np.isfinite(need) or need <= 0 or not weights:
+            continue
+        if any(w > need for w in weights.values()):
+            rows.append({j: min(w * (1 + OUTWARD), need) for j, w in weights.items()})
+            limits.append(need)
+        for unit in sorted(set(weights.values()), reverse=True)[:ROUNDED]:
+            least = float(np.ceil(need / unit * (1 - OUTWARD)))
+            rows.append({j: min(float(np.ceil(w / unit)), least) for j, w in weights.items()})
+            limits.append(least)
+    if not rows:
+        return program
+    columns = [j for row in rows for j in row]
+    numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    new = sp.csr_matrix(([w for row in rows for w in row.values()], (numbers, columns)), (len(rows), len(program.cost)))
+    joined = Rows.of(sp.vstack([e.matrix(len(program.cost)), new]).tocsr())
+    low = np.concatenate([program.row_lower, np.array(limits)])
+    return replace(
+        program, rows=joined, row_lower=low, row_upper=np.append(program.row_upper, np.full(len(rows), np.inf))
+    )
 
 
 def _largest(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
