@@ -1,4 +1,4 @@
-"""``python -m ddmip_book.experiments run|status|table|verify|add``."""
+"""``python -m ddmip_book.experiments run|status|table|verify|prove|add``."""
 
 import argparse
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from .equivalence import account, read_known
 from .grids import EXPERIMENTS, PROFILES, grid
+from .proofs import prove_rows
 from .results import Results
 from .rows import Row
 from .runner import expected_seconds, missing, run
@@ -32,9 +33,11 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     table.add_argument("experiment", choices=EXPERIMENTS)
     check = commands.add_parser("verify", help="recompute stored objectives from points and weights")
     check.add_argument("experiments", nargs="*", help="some of " + ", ".join(EXPERIMENTS))
+    prove = commands.add_parser("prove", help="prove what enumeration called optimal, outside the solver that said it")
+    prove.add_argument("--seconds", type=float, default=600.0, help="for each row")
     add = commands.add_parser("add", help="take over rows of a file that another machine wrote")
     add.add_argument("file", type=Path)
-    for each in (one, status, table, check, add):
+    for each in (one, status, table, check, prove, add):
         each.add_argument("--folder", type=Path, default=None, help="instead of data/results")
     options = parser.parse_args(argv)
     unknown = [name for name in getattr(options, "experiments", []) if name not in EXPERIMENTS]
@@ -88,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _carry_out(options: argparse.Namespace) -> int:
-    folder = options.folder or results_folder(writing=options.command in ("run", "add"))
+    folder = options.folder or results_folder(writing=options.command in ("run", "prove", "add"))
     if options.command == "run":
         found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
                     options.memory, only=options.only)  # fmt: skip
@@ -103,6 +106,8 @@ def _carry_out(options: argparse.Namespace) -> int:
         good, bad, skipped = verify_rows(rows, folder / "networks", known=known)
         print(f"{good} rows hold, {bad} are wrong, {skipped} could not be checked here")
         return int(bad > 0)
+    elif options.command == "prove":
+        prove_rows([row for name in EXPERIMENTS for row in Store(name, folder).rows()], folder, options.seconds)
     else:
         _add(options.file, folder)
     return 0

@@ -27,13 +27,13 @@ Instance = tuple[str, str, int]
 
 
 def best_known(full: Results) -> dict[Instance, float]:
-    """The best verified objective of each instance; for Tree Planting only where enumeration has proved it."""
+    """The best verified objective of each instance; for Tree Planting only where enumeration has ended."""
     best: dict[Instance, float] = {}
     for row in full:
         key = row.problem, row.network, row.seed
         best[key] = max(best.get(key, -np.inf), -np.inf if row.objective is None else row.objective)
-    proved = {(r.problem, r.network, r.seed) for r in full.where(method="enumeration", status="optimal")}
-    return {key: value for key, value in best.items() if key[0] != "trees" or key in proved}
+    ended = {(r.problem, r.network, r.seed) for r in full.where(method="enumeration") if r.ended}
+    return {key: value for key, value in best.items() if key[0] != "trees" or key in ended}
 
 
 def closed(objective: float, start: float, best: float) -> float:
