@@ -51,7 +51,7 @@ class BigM:
     With `scale` the model is written in units in which its numbers are about 1, each unit of the network too
     (`scaled_model`); without, it is PySCIPOpt-ML's own. What
     SCIP calls optimal or infeasible is a claim; with `check` it is then proved, or not, by `ddmip_lib.proofs` in the
-    time that is left, at most ten times what SCIP took and ten seconds, and without the margin.
+    time that is left, at most as long as SCIP took and ten seconds, by at most 300 nodes, and without the margin.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers all.
 

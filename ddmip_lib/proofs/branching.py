@@ -27,9 +27,10 @@ class Proved(NamedTuple):
 
 
 def prove(
-    program: Program, enough: float = np.inf, deadline: float = np.inf, visit: Callable[[np.ndarray], Any] | None = None
-) -> Proved:
-    """A bound of the program; it ends at `enough`, or at the deadline with what is proved by then.
+    program: Program, enough: float = np.inf, deadline: float = np.inf,
+    visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf,
+) -> Proved:  # fmt: skip
+    """A bound of the program; it ends at `enough`, or with what is proved at the deadline or after so many nodes.
 
     `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`.
 
@@ -46,7 +47,7 @@ def prove(
     heap = [] if root is None else [(root.bound, 0, root)]
     settled, number = np.inf, itertools.count(1)
     while heap and heap[0][0] < min(enough, settled):
-        if time.perf_counter() >= deadline:
+        if time.perf_counter() >= deadline or tree.nodes >= most_nodes:
             return Proved(min(settled, heap[0][0]), tree.nodes, False)
         node = heapq.heappop(heap)[2]
         open_ = tree.open(node)

@@ -11,6 +11,8 @@ from .program import Program
 CLOSED = 1e-5
 """Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
 `verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
+NODES = 300
+"""So many nodes may a check take after a solver's claim: the same on every machine."""
 AIM = 0.5 * CLOSED  # how near a search tries to come
 
 
@@ -47,7 +49,7 @@ def offer(incumbent: Incumbent, point: np.ndarray) -> None:
         incumbent.consider(values)
 
 
-def check(incumbent: Incumbent, program: Program, deadline: float) -> Proved:
+def check(incumbent: Incumbent, program: Program, deadline: float, most_nodes: float = NODES) -> Proved:
     """Prove what can be proved of the best point by `program`, whose first variables are those of the problem.
 
     Better points that are met on the way take its place.
@@ -57,7 +59,7 @@ def check(incumbent: Incumbent, program: Program, deadline: float) -> Proved:
         offer(incumbent, point)
         return enough(incumbent)
 
-    return prove(program, enough(incumbent), deadline, visit)
+    return prove(program, enough(incumbent), deadline, visit, most_nodes)
 
 
 def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:
