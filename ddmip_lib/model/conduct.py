@@ -1,6 +1,7 @@
 """How a network must behave to be a predictor: the same each time, each row for itself, with values that are finite."""
 
 import copy
+from functools import cache
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
 
     >>> check_conduct(nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False)
     """
+    _import_what_tracing_needs()
     rng = np.random.default_rng(0)
     rows = rng.integers(len(lower), size=ROWS)
     points = torch.tensor(lower[rows] + (upper - lower)[rows] * rng.random((ROWS, lower.shape[1])))
@@ -44,6 +46,12 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
                 f"the network ends in {last}, so its output has the same sign everywhere: a class is 1[logit > 0]. "
                 "Pass the network without its last layer."
             )
+
+
+@cache
+def _import_what_tracing_needs() -> None:
+    """Torch imports for a second when a network is traced first: now, and not inside a run that has a time limit."""
+    traced_run(nn.Linear(1, 1).double(), 1)
 
 
 TOGETHER = "a predictor works row by row. Give BatchNorm its running statistics, and centre with stored means."

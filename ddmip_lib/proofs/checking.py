@@ -13,7 +13,7 @@ CLOSED = 1e-5
 `verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
 NODES = 300
 """So many nodes may a check take after a solver's claim: the same on every machine."""
-AIM = 0.5 * CLOSED  # how near a search tries to come
+AIM = 0.9 * CLOSED  # how near a search tries to come
 
 
 def best_cost(incumbent: Incumbent) -> float:
