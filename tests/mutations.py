@@ -40,7 +40,38 @@ class Mutation:
     tests: tuple[str, ...]
 
 
+PROGRAM = "tests/unit/proofs/test_program.py::"
+WRONG = "tests/unit/proofs/test_wrong_proofs.py::"
+
 MUTATIONS = [
+    Mutation(
+        "dual-value-without-rounding",
+        "ddmip_lib/proofs/program.py",
+        "total = float(parts.sum() - gamma(len(parts) + 8) * np.abs(parts).sum() - TINY)",
+        "total = float(parts.sum() + gamma(len(parts) + 8) * np.abs(parts).sum())",
+        (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
+    ),
+    Mutation(
+        "side-of-a-row",
+        "ddmip_lib/proofs/program.py",
+        "side = np.where(mu > 0, self.row_lower, self.row_upper)",
+        "side = np.where(mu > 0, self.row_upper, self.row_lower)",
+        (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
+    ),
+    Mutation(
+        "rounded-row-too-strong",
+        "ddmip_lib/proofs/presolve.py",
+        "least = float(np.ceil(need / unit * (1 - OUTWARD)))",
+        "least = float(np.ceil(need / unit * (1 - OUTWARD))) + 1",
+        ("tests/unit/proofs/test_program.py::test_rounded_rows_on_switches",),
+    ),
+    Mutation(
+        "bound-of-another-problem",
+        "ddmip_lib/certificates/certificate.py",
+        "own = earlier is not None and earlier.problem == incumbent.instance.digest",
+        "own = earlier is not None",
+        (WRONG + "TestABoundBelongsToItsProblem::test_a_bound_of_another_problem_is_not_taken_over",),
+    ),
     Mutation(
         "vanished-products-forgotten",
         "ddmip_lib/bounds/rounding.py",

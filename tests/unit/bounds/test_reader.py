@@ -198,6 +198,18 @@ class RandomNet(nn.Module):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_random_networks_equal_their_graphs_and_stay_within_bounds(seed: int) -> None:
+    stays_within(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 10_000, 500))
+def test_ten_thousand_networks(first: int) -> None:
+    for seed in range(first, first + 500):
+        stays_within(seed)
+
+
+def stays_within(seed: int) -> None:
+    """The graph of a random network says what the network says, and its bounds hold at 120 points of three boxes."""
     net = RandomNet(seed).eval()
     graph, exact = network_graph(net, 4), net.double()
     rng = np.random.default_rng(seed)

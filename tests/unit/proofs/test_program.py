@@ -145,3 +145,23 @@ def test_a_free_variable_has_no_bound_from_rounded_multipliers() -> None:
     assert prove(free).bound == pytest.approx(0.0, abs=1e-6)
     unbounded = free.within(np.array([-np.inf, -np.inf]), np.array([np.inf, 1.0]))
     assert prove(unbounded).bound == -np.inf
+
+
+def test_rounded_rows_on_switches() -> None:
+    """Two of three switches must be on where each gives at most 0.4 of 0.7; no choice of two is lost."""
+    rows = np.zeros((4, 6))
+    rows[0, :3] = 1.0  # sum of v >= 0.7
+    for k, most in enumerate((0.4, 0.4, 0.35)):
+        rows[1 + k, k], rows[1 + k, 3 + k] = 1.0, -most  # v <= most * switch
+    integer = np.arange(6) >= 3
+    program = Program(np.where(integer, 1.0, 0.0), Rows.of(sp.csr_matrix(rows)), np.array([0.7, *[-np.inf] * 3]),
+                      np.array([np.inf, 0.0, 0.0, 0.0]), np.zeros(6), np.ones(6), integer)  # fmt: skip
+    changed = covered(program)
+    assert len(changed.row_lower) > len(program.row_lower)
+    matrix = changed.rows.matrix(6).toarray()
+    for on in itertools.combinations(range(3), 2):
+        point = np.zeros(6)
+        point[[3 + k for k in on]], point[list(on)] = 1.0, 0.35
+        assert (matrix @ point >= changed.row_lower - 1e-9).all()
+        assert (matrix @ point <= changed.row_upper + 1e-9).all()
+    assert prove(program, most_nodes=1).bound == 2.0  # without branching
