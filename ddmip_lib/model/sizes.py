@@ -40,6 +40,7 @@ class Units:
     def __init__(self, instance: Instance, tolerance: float) -> None:
         s = instance.milp
         self.milp, self.tolerance, self.sizes = s, tolerance, variable_sizes(instance)
+        self.fixed = (s.lower == s.upper) & ~instance.is_output
         self.coefficients = abs(s.rows)
         largest = self.coefficients.multiply(self.sizes[None, :]).max(axis=1).toarray().ravel() if s.n_rows else _NONE
         self.side = np.maximum(*(np.abs(np.where(np.isfinite(side), side, 0.0)) for side in s.sides))
@@ -51,10 +52,13 @@ class Units:
         return self.row + ROUNDING / self.tolerance * (self.coefficients @ values + self.side) + 1e-300  # never 0
 
     def bound(self, ends: np.ndarray) -> np.ndarray:
-        """Of every variable at one of its bounds; a whole number, or one that is fixed, has none to forgive."""
+        """Of every variable at one of its bounds; a whole number, or one that is fixed, has nothing to forgive."""
         finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
-        exact = self.milp.integer | (self.milp.lower == self.milp.upper)
-        return np.where(exact, ROUNDING / self.tolerance * (self.sizes + finite), np.maximum(self.sizes, finite))
+        return np.where(
+            self.milp.integer | self.fixed,
+            ROUNDING / self.tolerance * (self.sizes + finite),
+            np.maximum(self.sizes, finite),
+        )
 
     def objective(self, values: np.ndarray | float) -> float:
         """Of the objective at a point, or of this one."""

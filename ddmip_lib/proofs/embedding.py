@@ -33,10 +33,9 @@ Ends = tuple[np.ndarray, np.ndarray]
 def let_out(instance: Instance, units: Units) -> Ends:
     """The bounds of all variables, let out by what `verify` forgives."""
     s = instance.milp
-    fixed = s.lower == s.upper
     lower, upper = (s.lower - TOLERANCE * units.bound(s.lower), s.upper + TOLERANCE * units.bound(s.upper))
     lower, upper = np.where(s.integer, np.ceil(lower), lower), np.where(s.integer, np.floor(upper), upper)
-    return np.where(fixed, s.lower, lower), np.where(fixed, s.upper, upper)
+    return np.where(units.fixed, s.lower, lower), np.where(units.fixed, s.upper, upper)
 
 
 def relaxed(instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray) -> Program:

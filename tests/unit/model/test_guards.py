@@ -36,6 +36,7 @@ from ddmip_lib.model.onoff import find_onoff
 from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from ddmip_lib.proofs.checking import CLOSED
 from tests.builders.instances import build, forward, relu_net
 from tests.builders.networks import linear
 from tests.builders.smooth import WIDE, Quadratic, exact, restricted, smooth
@@ -436,7 +437,7 @@ class TestCalls:
 
     def test_gap_and_history_read_as_they_should(self) -> None:
         solution = Enumeration().solve(planting()[0])
-        assert solution.gap == pytest.approx(0.0, abs=1e-6)
+        assert solution.gap == pytest.approx(0.0, abs=CLOSED)
         assert replace(solution, bound=2 * solution.objective).gap == pytest.approx(
             solution.objective / max(1.0, solution.objective)
         )
