@@ -124,10 +124,11 @@ def test_a_failure_stops_what_runs_beside_it_and_is_shown(project: Path, monkeyp
 
 def test_an_interrupt_leaves_no_process_and_no_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[psutil.Process] = []
+    before = psutil.Process().children(recursive=True)  # such as multiprocessing's tracker, of other tests
 
     def interrupt(seconds: float) -> None:
         if (project / "begun").exists():
-            found.extend(psutil.Process().children(recursive=True))
+            found.extend(child for child in psutil.Process().children(recursive=True) if child not in before)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(notebooks.time, "sleep", interrupt)
