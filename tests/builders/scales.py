@@ -76,6 +76,7 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
         model.addCons(float(size / typical) * y <= float(size * np.quantile(said / typical, 0.8)))
     cost = rng.standard_normal(p) * typical / np.array(units) * (rng.random() < 0.6)
     size, sense = scale(), str(rng.choice(["minimize", "maximize"]))
+    size = min(size, 1e15 / max(1.0, float(np.abs(cost).max())))  # beyond 1e20 SCIP reads infinity
     model.setObjective(size * y + sum(float(size * c) * v for c, v in zip(cost, x, strict=True)), sense)
     problem = NeuralMIP(model)
     problem.add_predictor(net, [x], [[y]], "classification" if classes else "regression")
