@@ -38,7 +38,8 @@ if "google.colab" in sys.modules:
     if not os.path.isdir(project):
         {fetch}
     if importlib.util.find_spec("ddmip_lib") is None:
-        packages = {packages}
+        packages = [{first}]
+        packages += [{rest}]
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *packages], check=True)
     os.chdir(f"{{project}}/book")"""
 FETCH = 'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project], check=True)'
@@ -64,9 +65,10 @@ def source(settings: dict[str, Any]) -> str:
     """The text of the cell; without an address it says what to do instead of fetching."""
     address = repository(settings)
     fetch = FETCH.format(branch=branch(settings)) if address else NO_ADDRESS
-    listed = "".join(f"            {entry},\n" for entry in ["project", *(f'"{line}"' for line in packages())])
+    entries = ["project", *(f'"{line}"' for line in packages())]
+    first, rest = (", ".join(part) for part in (entries[:4], entries[4:]))
     name = address.split("/")[-1] or "ddmip-book"
-    return TEMPLATE.format(name=name, address=address, fetch=fetch, packages=f"[\n{listed}        ]")
+    return TEMPLATE.format(name=name, address=address, fetch=fetch, first=first, rest=rest)
 
 
 def with_cell(notebook: nbformat.NotebookNode, text: str) -> nbformat.NotebookNode:
