@@ -3,15 +3,16 @@
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent, Visit
+from ..model.instance import Instance
+from ..model.listing import Listing
 from ..model.problem import NeuralMIP
-from ..model.scip import MILP
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
@@ -33,7 +34,8 @@ MOST_NUMBERS = 2**21
 class Enumeration:
     r"""The exact MILP of a problem whose unfixed network inputs are integer and take few values in each row.
 
-    The network is evaluated at every combination $v_1, \dots, v_m$ of the unfixed inputs of a row, and
+    The network is evaluated at every combination $v_1, \dots, v_m$ of the unfixed inputs of a row that the rows on them
+    allow (of the whole variables that decide a continuous input by an equation, as steps of a ladder do), and
 
     $$x = \sum_j v_j \delta_j, \quad y = \sum_j f(v_j)\,\delta_j, \quad \sum_j \delta_j = 1, \quad
     \delta \in \{0, 1\}^m;$$
@@ -72,15 +74,14 @@ class Enumeration:
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
-        keys = [unfixed(instance.milp, row) for where in instance.maps for row in where.index]
-        for key in keys:
-            self._check(instance.milp, key)
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
+        tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values)
+        if tables is None:
+            self._refuse(instance)
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
-        tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
-        details["evaluations"] = int(sum(count_of(instance.milp, key) for key in keys))
+        details["evaluations"] = sum(len(table.values) for table in tables)
         if not all(len(table.values) for table in tables):  # no integer between the bounds, or no value of the network
             return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
         everything = every_assignment(instance, tables, MOST_NUMBERS)
@@ -97,8 +98,8 @@ class Enumeration:
         details["build_seconds"] = time.perf_counter() - began
         optimise(written, incumbent, deadline, self.method, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
-        checked = None
-        if self.check and model.getStatus() in ("optimal", "infeasible"):
+        checked, exactly = None, bool(instance.milp.integer[instance.free_inputs].all())
+        if self.check and exactly and model.getStatus() in ("optimal", "infeasible"):
             proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
             details["check_nodes"], checked = proved.nodes, proved.bound
         return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, checked=checked)
@@ -119,21 +120,23 @@ class Enumeration:
                 return exact_solution(self.method, incumbent, "optimal", None, details, checked=float(cost[at]))
         return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
 
-    def _check(self, s: MILP, key: Key) -> None:
-        """Refuse inputs of a network row whose values cannot be enumerated, or are too many."""
-        for at in key:
-            if not s.integer[at]:
-                raise ProblemError(
-                    f"network input {s.names[at]} is continuous, so its values cannot be enumerated: use "
-                    "BigM or DualDecomposition, or make the variable integer."
-                )
-        m = count_of(s, key)
-        if m > self.max_values:
+    def _refuse(self, instance: Instance) -> NoReturn:
+        """Say which inputs of a network row cannot be enumerated, or take too many values."""
+        s, listing = instance.milp, Listing(instance.milp)
+        keys = [unfixed(s, row) for where in instance.maps for row in where.index]
+        for free in (free for key in keys for free in key if listing.deciders(np.array([free])) is None):
             raise ProblemError(
-                f"the inputs {', '.join(s.names[at] for at in key[:4])}{', ...' * (len(key) > 4)} of one "
-                f"network row take {m} values together, more than max_values={self.max_values}: allow them "
-                f"with Enumeration(max_values={m}), tighten bounds, or use BigM or DualDecomposition."
+                f"network input {s.names[free]} is continuous, so its values cannot be enumerated: use "
+                "BigM or DualDecomposition, or make the variable integer."
             )
+        deciding = [listing.deciders(np.array(key, dtype=int)).at for key in keys]  # type: ignore[union-attr]
+        at = next(at for at in deciding if listing.combinations(at, self.max_values) is None)
+        m = count_of(s, tuple(at.tolist()))
+        raise ProblemError(
+            f"the inputs {', '.join(s.names[j] for j in at[:4])}{', ...' * (len(at) > 4)} of one "
+            f"network row take {m} values together, more than max_values={self.max_values}: allow them "
+            f"with Enumeration(max_values={m}), tighten bounds, or use BigM or DualDecomposition."
+        )
 
 
 def _write(written: ScaledModel, tables: list[Table]) -> None:

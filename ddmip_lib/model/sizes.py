@@ -11,6 +11,7 @@ from .instance import Instance
 
 ROUNDING = 1e-12
 """What adding up floating-point numbers may cost, of the sum of their absolute values."""
+LARGE = 1e6  # an unbounded variable counts in such a sum with at most this
 
 
 def variable_sizes(instance: Instance) -> np.ndarray:
@@ -44,12 +45,16 @@ class Units:
         self.coefficients = abs(s.rows)
         largest = self.coefficients.multiply(self.sizes[None, :]).max(axis=1).toarray().ravel() if s.n_rows else _NONE
         self.side = np.maximum(*(np.abs(np.where(np.isfinite(side), side, 0.0)) for side in s.sides))
+        bounded = np.isfinite(s.lower) & np.isfinite(s.upper)
+        finite = [np.abs(np.where(np.isfinite(end), end, 0.0)) for end in (s.lower, s.upper)]
+        self.most = np.where(bounded, np.inf, np.maximum(LARGE, np.maximum(*finite)))
         whole = np.diff(s.rows[:, ~s.integer].tocsr().indptr) == 0
         self.row = np.where(whole, 0.0, np.maximum(largest, self.side))
 
     def rows(self, values: np.ndarray) -> np.ndarray:
         """Of every row at a point with these absolute values (or with at most these)."""
-        return self.row + ROUNDING / self.tolerance * (self.coefficients @ values + self.side) + 1e-300  # never 0
+        terms = self.coefficients @ np.minimum(values, self.most) + self.side
+        return self.row + ROUNDING / self.tolerance * terms + 1e-300  # never 0
 
     def bound(self, ends: np.ndarray) -> np.ndarray:
         """Of every variable at one of its bounds; a whole number, or one that is fixed, has nothing to forgive."""

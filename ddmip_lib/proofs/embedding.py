@@ -30,23 +30,25 @@ from .program import Program, Rows
 Ends = tuple[np.ndarray, np.ndarray]
 
 
-def let_out(instance: Instance, units: Units) -> Ends:
-    """The bounds of all variables, let out by what `verify` forgives."""
+def let_out(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> Ends:
+    """The bounds of all variables, let out by what `verify` forgives (or, for a search of points, by less)."""
     s = instance.milp
-    lower, upper = (s.lower - TOLERANCE * units.bound(s.lower), s.upper + TOLERANCE * units.bound(s.upper))
+    lower, upper = (s.lower - tolerance * units.bound(s.lower), s.upper + tolerance * units.bound(s.upper))
     lower, upper = np.where(s.integer, np.ceil(lower), lower), np.where(s.integer, np.floor(upper), upper)
     return np.where(units.fixed, s.lower, lower), np.where(units.fixed, s.upper, upper)
 
 
-def relaxed(instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray) -> Program:
+def relaxed(
+    instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray, tolerance: float = TOLERANCE
+) -> Program:
     """The user's rows, let out by what `verify` forgives, in a box; the cost is that of a minimisation."""
     s = instance.milp
-    cost, constant, room = s.sign * s.cost, s.sign * s.offset, TOLERANCE * units.row
+    cost, constant, room = s.sign * s.cost, s.sign * s.offset, tolerance * units.row
     rows = Rows.of(s.rows)
     first = Program(cost, rows, s.row_lower - room, s.row_upper + room, lower, upper, s.integer, constant)
     # what adding up costs, 1e-12 of the terms, is less than what the box is rounded outward by
     ends = tighter_box(first, lower, upper, rounds=3) or (lower, upper)
-    room = TOLERANCE * units.rows(np.maximum(*map(np.abs, ends)))
+    room = tolerance * units.rows(np.maximum(*map(np.abs, ends)))
     return Program(cost, rows, s.row_lower - room, s.row_upper + room, *ends, s.integer, constant)
 
 
@@ -98,16 +100,18 @@ class Embedding:
             np.array(self.lower), np.array(self.upper), np.array(self.integer, dtype=bool), start.constant,
         )  # fmt: skip
 
-    def tie(self, at: int, value: Placed, unit: int, gives_class: bool, ends: tuple[float, float]) -> None:
-        """The user's output `at` is this unit, whose range is `ends`, or its class."""
+    def tie(
+        self, at: int, value: Placed, unit: int, gives_class: bool, ends: tuple[float, float], margin: float = 0.0
+    ) -> None:
+        """The user's output `at` is this unit, whose range is `ends`, or its class, which a logit of `margin` has."""
         low, high = ends
         source, number = int(value.at[unit]), float(value.number[unit])
         if source < 0:
             low = high = number
         if gives_class:
             self.between(at, float(low > 0), float(high > 0))
-            if low <= 0 < high:  # o >= low (1 - y), o <= high y
-                self.row([source, at], [1.0, low], low, np.inf)
+            if low <= 0 < high:  # o >= margin y + low (1 - y), o <= high y
+                self.row([source, at], [1.0, low - margin], low, np.inf)
                 self.row([source, at], [1.0, -high], -np.inf, 0.0)
         elif source < 0:
             self.between(at, number, number)

@@ -8,7 +8,8 @@ import torch
 from ..bounds import Box, Graph, crown
 from ..model.instance import Instance
 from ..model.sizes import Units
-from .embedding import Embedding, Placed, let_out, relaxed
+from ..model.verification import TOLERANCE
+from .embedding import Embedding, Ends, Placed, let_out, relaxed
 from .program import Program
 from .tables import Table, count_of, keep_tables, tables_of, unfixed, write_tables
 
@@ -24,11 +25,22 @@ def tabulated(instance: Instance, units: Units, tables: Sequence[Table]) -> Prog
     return building.program()
 
 
-def embedded(instance: Instance, units: Units, graphs: Sequence[Graph]) -> Program:
-    """The problem with exact models of its networks, on the boxes of their inputs."""
-    lower, upper = let_out(instance, units)
+def embedded(
+    instance: Instance, units: Units, graphs: Sequence[Graph], box: Ends | None = None, tolerance: float = TOLERANCE,
+    margin: float = 0.0,
+) -> Program:  # fmt: skip
+    """The problem with exact models of its networks, on the boxes of their inputs or inside a smaller `box`.
+
+    What is proved of it holds for all that `verify` accepts there. To find points, a smaller `tolerance` lets rows and
+    bounds out by less, and a `margin` keeps logits away from 0.
+    """
+    lower, upper = let_out(instance, units, tolerance)
+    if box is not None:
+        lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
+    if (lower > upper).any():  # no whole number between two bounds: there is no point, which every bound shows
+        return relaxed(instance, units, lower, upper, tolerance)
     few = [[count_of(instance.milp, unfixed(instance.milp, row)) <= FEW for row in m.index] for m in instance.maps]
-    tables = tables_of(instance, [np.flatnonzero(rows) for rows in few])
+    tables = tables_of(instance, [np.flatnonzero(rows) for rows in few]) or []
     keep_tables(tables, lower, upper)
     many, found = [np.flatnonzero(~np.array(rows)) for rows in few], []
     for predictor, m, graph, rows in zip(instance.predictors, instance.maps, graphs, many, strict=True):
@@ -40,7 +52,7 @@ def embedded(instance: Instance, units: Units, graphs: Sequence[Graph]) -> Progr
         if predictor.gives_class:
             low, high = (low > 0).astype(float), (high > 0).astype(float)
         lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
-    building = Embedding(relaxed(instance, units, lower, upper))
+    building = Embedding(relaxed(instance, units, lower, upper, tolerance))
     write_tables(building, tables)
     for predictor, m, graph, rows, bounds in zip(instance.predictors, instance.maps, graphs, many, found, strict=True):
         for place, row in enumerate(rows if bounds is not None else ()):
@@ -51,5 +63,5 @@ def embedded(instance: Instance, units: Units, graphs: Sequence[Graph]) -> Progr
             values = building.network(graph, bounds, place, inputs)
             for k, at in enumerate(m.output[row]):
                 ends = float(bounds.lower[place, k]), float(bounds.upper[place, k])
-                building.tie(int(at), values, k, predictor.gives_class, ends)
+                building.tie(int(at), values, k, predictor.gives_class, ends, margin)
     return building.program()

@@ -1,6 +1,5 @@
 """Networks whose inputs take few values, as tables: what each row of a network says at each of them."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,15 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..model.instance import Instance
+from ..model.listing import Listing, whole_numbers
 from ..model.scip import MILP
 from .embedding import Embedding
 
 Key = tuple[int, ...]
-"""The unfixed variables of one network row, by their number in the model."""
+"""The whole variables that decide one network row, by their number in the model."""
 
 
 class Table(NamedTuple):
-    """One row of a network: its unfixed inputs, the combinations of their values (m, k) at which the network has
+    """One row of a network: what decides it, the combinations of these values (m, k) at which the network has
     outputs, these (m, q), and the variables that carry them."""
 
     key: Key
@@ -30,36 +30,30 @@ def unfixed(s: MILP, row: np.ndarray) -> Key:
     return tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
 
 
-def whole_numbers(s: MILP, at: int) -> range:
-    """The values of a whole number between its bounds."""
-    return range(math.ceil(s.lower[at] - 1e-9), math.floor(s.upper[at] + 1e-9) + 1)
-
-
 def count_of(s: MILP, key: Key) -> float:
-    """How many combinations of values some inputs have; infinite where one is continuous."""
-    return math.prod(len(whole_numbers(s, at)) if s.integer[at] else math.inf for at in key)
+    """How many combinations of values some variables have; infinite where one is continuous."""
+    return math.prod(len(whole_numbers(s.lower[at], s.upper[at])) if s.integer[at] else math.inf for at in key)
 
 
-def combinations_of(s: MILP, key: Key) -> np.ndarray:
-    """All combinations of values of some whole numbers, (m, k)."""
-    found = list(itertools.product(*(whole_numbers(s, at) for at in key)))
-    return np.array(found, dtype=float).reshape(len(found), len(key))
-
-
-def tables_of(instance: Instance, wanted: Sequence[np.ndarray]) -> list[Table]:
-    """Evaluate every network for its `wanted` rows at every combination; those without a value are left out."""
+def tables_of(instance: Instance, wanted: Sequence[np.ndarray], most: float = math.inf) -> list[Table] | None:
+    """Evaluate every network for its `wanted` rows at every combination that rows allow; those without a value are
+    left out. None where a row has more than `most`, or a continuous input that no equation gives."""
     found, s = [], instance.milp
+    listing, base = Listing(s), np.where(np.isfinite(s.lower), s.lower, 0.0)
     for predictor, m, numbers in zip(instance.predictors, instance.maps, wanted, strict=True):
+        keys, tables, points = [], [], []
+        for r in numbers:
+            deciding = listing.deciders(np.array(unfixed(s, m.index[r]), dtype=int))
+            values = None if deciding is None else listing.combinations(deciding.at, most)
+            if deciding is None or values is None:
+                return None
+            keys.append(tuple(deciding.at.tolist()))
+            tables.append(values)
+            known = listing.assignments(deciding, values, base)
+            points.append(np.where(m.index[r] >= 0, known[:, m.index[r]], m.constant[r]))
         if not len(numbers):
             continue
-        keys = [unfixed(s, m.index[r]) for r in numbers]
-        tables = [combinations_of(s, key) for key in keys]
-        counts = [len(values) for values in tables]
-        points, ends = np.repeat(m.at(s.lower)[numbers], counts, axis=0), np.cumsum(counts)
-        for r, key, values, end in zip(numbers, keys, tables, ends, strict=True):
-            for at, column in zip(key, values.T, strict=True):
-                points[end - len(values) : end, m.index[r] == at] = column[:, None]
-        raws = np.split(predictor.raw(points), ends[:-1])
+        raws = np.split(predictor.raw(np.concatenate(points)), np.cumsum(list(map(len, tables)))[:-1])
         for key, values, raw, targets in zip(keys, tables, raws, m.output[numbers], strict=True):
             finite = np.isfinite(raw).all(axis=1)
             found.append(Table(key, values[finite], predictor.outputs_of(raw[finite]), targets))
@@ -95,20 +89,22 @@ def write_tables(building: Embedding, tables: Sequence[Table]) -> None:
 
 
 def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> np.ndarray | None:
-    """All full assignments (k, n), if inputs and outputs are all that is free and there are at most `most` numbers."""
-    s, inputs = instance.milp, instance.free_inputs
+    """All full assignments (k, n) that rows on whole variables allow, if these and outputs are all that is free and
+    there are at most `most` numbers."""
+    s, at = instance.milp, np.array(sorted({variable for table in tables for variable in table.key}), dtype=int)
     free = (s.lower < s.upper) & ~instance.is_output
-    free[inputs] = False
-    count = count_of(s, tuple(inputs.tolist()))
-    if free.any() or s.others or count * s.n_variables > most:
+    free[at] = False
+    listing = Listing(s)
+    values = None if free.any() or s.others else listing.combinations(at, most / s.n_variables)
+    if values is None:
         return None
-    found = np.tile(s.lower, (int(count), 1))
-    found[:, inputs] = combinations_of(s, tuple(inputs.tolist()))
+    found = np.tile(s.lower, (len(values), 1))
+    found[:, at] = values
     valued = np.ones(len(found), dtype=bool)
     for table in tables:
         place = {tuple(value): k for k, value in enumerate(table.values.tolist())}
-        at = np.array([place.get(tuple(row), -1) for row in found[:, list(table.key)].tolist()], dtype=int)
-        valued &= at >= 0
+        entry = np.array([place.get(tuple(row), -1) for row in found[:, list(table.key)].tolist()], dtype=int)
+        valued &= entry >= 0
         if len(table.values):
-            found[:, table.targets] = table.outputs[at]
+            found[:, table.targets] = table.outputs[entry]
     return found[valued]

@@ -55,6 +55,7 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
         incumbent.consider(best.values)
         instance = incumbent.instance
         tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
+        assert tables is not None
         result = check(incumbent, tabulated(instance, incumbent.units, tables), began + seconds, np.inf)
         spent = time.perf_counter() - began
         bound = -row.sign * result.bound

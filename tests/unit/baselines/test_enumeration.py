@@ -32,7 +32,7 @@ def test_random_problems_equal_brute_force(seed):
     assert solution.objective == pytest.approx(best, abs=1e-6)
     assert solution.bound == pytest.approx(solution.objective, abs=CLOSED * max(1.0, abs(solution.objective)))
     assert instance.problem.verify(solution).feasible
-    assert solution.details["evaluations"] == len(instance.points)
+    assert 0 < solution.details["evaluations"] <= len(instance.points)  # less those that rows rule out
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,0 +1,224 @@
+r"""The user's model with its networks as lines: elastic, so that it has a point wherever the user's rows have one.
+
+At a point $v$ with outputs $f$ and slopes $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v) + \sigma (p - q)$
+with $p, q \ge 0$ at a price each, in units $\sigma$ of the output; a class becomes
+$\ell + \sigma p \ge \epsilon - M(1 - y)$, $\ell - \sigma q \le My$ for the line $\ell$ of its logit. Inputs stay near
+$x_v$: continuous ones within $\Delta$ of their range, integers within $\max(1, \Delta)$ of it, and together these make
+at most $\max(2, 2\Delta \cdot \text{count})$ unit moves.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..model.instance import Instance
+from ..proofs import Program
+from ..proofs.embedding import Ends
+from ..proofs.program import Rows
+from .milp import Answer, solve_program, solve_with
+from .slopes import Tangent
+
+MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
+SAMPLES = 8  # random points at which the sizes of outputs are looked at
+
+
+class Point(NamedTuple):
+    """A full assignment, its cost as a minimisation, and by how much its outputs are off, in their units."""
+
+    values: np.ndarray
+    cost: float
+    off: float
+
+    def merit(self, price: float) -> float:
+        """What descends: the cost, and the price of what does not fit."""
+        return self.cost + price * self.off
+
+
+Term = tuple[np.ndarray, np.ndarray, np.ndarray | float]
+
+
+class Part(NamedTuple):
+    """Rows of a program, entry by entry, with their two sides."""
+
+    row: np.ndarray
+    column: np.ndarray
+    weight: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: sp.csr_matrix, low: np.ndarray, high: np.ndarray) -> "Part":
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        return cls(row, matrix.indices, matrix.data, low, high)
+
+    @classmethod
+    def terms(
+        cls, low: np.ndarray, high: np.ndarray, *terms: tuple[np.ndarray, np.ndarray, np.ndarray | float]
+    ) -> "Part":
+        """Rows whose entries come as triplets of row, column and weight."""
+        row, column = (np.concatenate([term[k] for term in terms]) for k in (0, 1))
+        weight = np.concatenate([np.broadcast_to(term[2], term[0].shape) for term in terms])
+        return cls(row, column, weight, low, high)
+
+
+class Elastic:
+    """The elastic model of one instance, asked for steps, for completions and for points near a target."""
+
+    def __init__(self, instance: Instance, seed: int = 0) -> None:
+        s = self.milp = instance.milp
+        self.instance, self.seed = instance, seed
+        self.inputs, self.outputs = instance.free_inputs, instance.outputs
+        kinds = [np.full(m.output.size, p.gives_class) for p, m in zip(instance.predictors, instance.maps, strict=True)]
+        self.classes = np.concatenate(kinds)
+        self.range = s.upper[self.inputs] - s.lower[self.inputs]
+        self.whole = s.integer[self.inputs]
+        self.binary = self.whole & (self.range == 1)
+        self.size = self._sizes()
+        self.work = 0.0
+        self.rows = Part.of(s.rows.tocsr(), s.row_lower, s.row_upper)
+        spans = np.where(np.isfinite(s.upper - s.lower), s.upper - s.lower, 0.0)
+        spans[self.outputs] = np.where(self.classes, 1.0, self.size)
+        self.worth = float((np.abs(s.cost) * spans).max(initial=0.0)) or 1.0
+        """By how much the objective changes where one variable crosses its range."""
+
+    def _sizes(self) -> np.ndarray:
+        """By how much each network value changes over the box, as far as some points show; never 0."""
+        s, rng = self.milp, np.random.default_rng(self.seed)
+        low, high = (np.where(np.isfinite(end), end, 0.0) for end in (s.lower, s.upper))
+        points = [low, high, *(low + (high - low) * rng.random(len(low)) for _ in range(SAMPLES))]
+        said = np.array([self._said(self.instance.rounded(v)) for v in points])
+        said = said[np.isfinite(said).all(axis=1)]
+        largest = np.abs(said).max(axis=0, initial=0.0)
+        spread = np.ptp(said, axis=0) if len(said) else largest
+        return np.where(spread > 1e-9 * largest, spread, np.where(largest > 0, largest, 1.0))
+
+    def _said(self, values: np.ndarray) -> np.ndarray:
+        return np.concatenate([raw.ravel() for raw in self.instance.raws(values)])
+
+    def box(self, point: np.ndarray, radius: float) -> Ends:
+        """The bounds of all variables with the network inputs within a radius of a point's."""
+        lower, upper, at = self.milp.lower.copy(), self.milp.upper.copy(), self.inputs
+        reach = np.where(self.whole, np.maximum(1.0, np.round(radius * self.range)), radius * self.range)
+        lower[at] = np.maximum(lower[at], point[at] - reach)
+        upper[at] = np.minimum(upper[at], point[at] + reach)
+        return lower, upper
+
+    def step(self, point: np.ndarray, line: Tangent, radius: float, price: float, seconds: float) -> Point | None:
+        """The best point of the model with lines in place of networks, within a radius of `point`."""
+        ends = self.box(point, radius)
+        parts = [*self._lines(line, ends), *self._moves(point, max(2.0, 2.0 * radius * self.whole.sum()))]
+        return self._point(parts, ends, price, seconds)
+
+    def complete(self, values: np.ndarray, price: float, seconds: float) -> Point | None:
+        """The best point with the network inputs of `values`, its outputs as near to the true ones as rows allow."""
+        s = self.milp
+        values = np.clip(self.instance.rounded(values), s.lower, s.upper)
+        raws = zip(self.instance.predictors, self.instance.raws(values), strict=True)
+        said = np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
+        if not np.isfinite(said).all():
+            return None
+        lower, upper = s.lower.copy(), s.upper.copy()
+        lower[self.inputs] = upper[self.inputs] = values[self.inputs]
+        unit, m, n = np.where(self.classes, 1.0, self.size), np.arange(len(said)), s.n_variables
+        tied = Part.terms(said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit))
+        return self._point([tied], (lower, upper), price, seconds)
+
+    def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The point of the user's rows whose network inputs are nearest to a target's, outputs free."""
+        s, count = self.milp, len(self.inputs)
+        parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
+        cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
+        found = self._ask(cost, parts, (s.lower, s.upper), s.n_variables + count, seconds).point
+        return None if found is None else found[: s.n_variables]
+
+    def _lines(self, line: Tangent, ends: Ends) -> list[Part]:
+        """Rows that tie the outputs to the lines, elastically."""
+        regression, classes = np.flatnonzero(~self.classes), np.flatnonzero(self.classes)
+        n, m, slopes = self.milp.n_variables, len(self.size), line.slopes.tocoo()
+        place = np.empty(m, dtype=int)
+        found = []
+        if regression.size:
+            place[regression] = np.arange(len(regression))
+            mine, row = ~self.classes[slopes.row], np.arange(len(regression))
+            found.append(Part.terms(
+                line.rest[regression], line.rest[regression],
+                (place[slopes.row[mine]], slopes.col[mine], -slopes.data[mine]), (row, self.outputs[regression], 1.0),
+                (row, n + regression, -self.size[regression]), (row, n + m + regression, self.size[regression]),
+            ))  # fmt: skip
+        if classes.size:
+            place[classes] = np.arange(len(classes))
+            mine, row = self.classes[slopes.row], np.arange(len(classes))
+            tilt = place[slopes.row[mine]], slopes.col[mine], slopes.data[mine]
+            low, high = (np.where(np.isfinite(end), end, 0.0) for end in ends)
+            up, down = line.slopes.maximum(0), line.slopes.minimum(0)
+            margin, missing = MARGIN * self.size, np.full(classes.size, np.inf)
+            on = np.maximum(0.0, margin - (line.rest + up @ low + down @ high))
+            off = np.maximum(0.0, line.rest + up @ high + down @ low)
+            found.append(Part.terms(
+                (margin - on - line.rest)[classes], missing, tilt, (row, self.outputs[classes], -on[classes]),
+                (row, n + classes, self.size[classes]),
+            ))  # fmt: skip
+            found.append(Part.terms(
+                -missing, -line.rest[classes], tilt, (row, self.outputs[classes], -off[classes]),
+                (row, n + m + classes, -self.size[classes]),
+            ))  # fmt: skip
+        return found
+
+    def _moves(self, point: np.ndarray, most: float) -> list[Part]:
+        """Rows that let whole inputs make at most so many unit moves together."""
+        if not self.whole.any():
+            return []
+        counted, first = np.flatnonzero(self.whole & ~self.binary), self.milp.n_variables + 2 * len(self.outputs)
+        switch = self.inputs[self.binary]
+        away = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
+        column = np.concatenate([switch, first + np.arange(len(counted))])
+        weight = np.concatenate([away, np.ones(len(counted))])
+        total = Part(
+            np.zeros(len(column), dtype=int),
+            column,
+            weight,
+            np.array([-np.inf]),
+            np.array([most + away @ point[switch]]),
+        )
+        return [self._distance(counted, point, first), total]
+
+    def _distance(self, of: np.ndarray, target: np.ndarray, first: int) -> Part:
+        """Rows t >= |x - target| for some inputs, with t from column `first` on."""
+        k, at, row = len(of), self.inputs[of], np.arange(len(of))
+        missing, aim = np.full(k, np.inf), target[self.inputs[of]]
+        return Part.terms(
+            np.concatenate([-missing, aim]), np.concatenate([aim, missing]),
+            (row, at, 1.0), (row, first + row, -1.0), (k + row, at, 1.0), (k + row, first + row, 1.0),
+        )  # fmt: skip
+
+    def _point(self, parts: list[Part], ends: Ends, price: float, seconds: float) -> Point | None:
+        s, both = self.milp, 2 * len(self.outputs)
+        cost = np.concatenate([s.sign * s.cost, np.full(both, price)])
+        width = max(s.n_variables + both, *(int(part.column.max(initial=-1)) + 1 for part in parts))
+        found = self._ask(cost, [self.rows, *parts], ends, width, seconds).point
+        if found is None:
+            return None
+        values = found[: s.n_variables]
+        off = float(np.maximum(found[s.n_variables : s.n_variables + both], 0.0).sum())
+        return Point(values, float(s.sign * s.cost @ values), off)
+
+    def _ask(self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float) -> Answer:
+        """Minimise over the parts; columns beyond the user's variables are nonnegative, those beyond `cost` free."""
+        s, counts = self.milp, np.cumsum([0, *(len(part.low) for part in parts)])
+        row = np.concatenate([part.row + first for part, first in zip(parts, counts, strict=False)])
+        column, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
+        more = np.zeros(width - s.n_variables)
+        program = Program(
+            np.concatenate([cost, np.zeros(width - len(cost))]),
+            Rows.of(sp.csr_matrix((weight, (row, column)), shape=(counts[-1], width))),
+            np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]),
+            np.concatenate([ends[0], more]), np.concatenate([ends[1], more + np.inf]),
+            np.concatenate([s.integer, more > 0]),
+        )  # fmt: skip
+        if s.others:
+            answer = solve_with(self.instance.model, program, seconds, self.seed)
+        else:
+            answer = solve_program(program, seconds, seed=self.seed)
+        self.work += answer.work
+        return answer

@@ -1,0 +1,95 @@
+"""A mixed-integer program as arrays, solved roughly: by HiGHS or, with constraints that are no rows, by SCIP."""
+
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+from pyscipopt import Model, quicksum
+
+from ..model.scip import copy_model, matrix_of, optimise, solution_values
+from ..proofs import Program
+
+GAP, NODES = 1e-4, 200
+"""A step need not be optimal: it ends at this relative gap, or after so many nodes."""
+FEASIBILITY = 1e-8
+CALL = 20.0  # pivots that building and presolving a small model is worth
+KINDS = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+
+
+class Answer(NamedTuple):
+    """The best point found, or None; whether its solver says that none is better; and its work, in pivots or so."""
+
+    point: np.ndarray | None
+    closed: bool
+    work: float = 0.0
+
+
+def solve_program(
+    program: Program, seconds: float = np.inf, nodes: int = NODES, seed: int = 0, start: np.ndarray | None = None
+) -> Answer:
+    """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where unknown.
+
+    >>> import scipy.sparse as sp
+    >>> from ..proofs.program import Rows
+    >>> one = np.ones(2)
+    >>> rows = Rows.of(sp.csr_matrix([[2.0, 3.0]]))
+    >>> solve_program(Program(one, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0))
+    Answer(point=array([2., 0.]), closed=True, work=20.0)
+    """
+    highs, whole, e = highspy.Highs(), program.integer, program.rows
+    highs.silent()
+    options = {
+        "threads": 1, "random_seed": seed, "mip_rel_gap": GAP, "mip_max_nodes": nodes,
+        "primal_feasibility_tolerance": FEASIBILITY, "mip_feasibility_tolerance": FEASIBILITY,
+        "mip_heuristic_run_feasibility_jump": False,  # it takes longer than all else on small models
+        "time_limit": max(0.01, min(seconds, 1e9)),
+    }  # fmt: skip
+    for name, value in options.items():
+        highs.setOptionValue(name, value)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(program.cost), len(program.row_lower)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = e.first, e.column, e.weight
+    if whole.any():
+        lp.integrality_ = [KINDS[int(kind)] for kind in whole]
+    highs.passModel(lp)
+    if start is not None and whole.any():
+        known = np.flatnonzero(~np.isnan(start))
+        highs.setSolution(len(known), known.astype(np.int32), start[known])
+    highs.run()
+    found, status = highs.getSolution(), highs.getModelStatus()
+    closed = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
+    work = CALL + max(0, highs.getInfo().simplex_iteration_count)
+    if not found.value_valid or highs.getInfo().primal_solution_status != highspy.kSolutionStatusFeasible:
+        return Answer(None, closed, work)
+    point = np.asarray(found.col_value, dtype=float)
+    return Answer(np.where(whole, np.round(point), point) if np.isfinite(point).all() else None, closed, work)
+
+
+def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) -> Answer:
+    """The same by SCIP in a copy of `model`: its variables come first, and all its constraints hold too."""
+    copy, e = copy_model(model, seed), program.rows
+    infinity, own = copy.infinity(), copy.getVars()
+    lower, upper = np.maximum(program.lower, -infinity), np.minimum(program.upper, infinity)
+    for at, variable in enumerate(own):
+        copy.chgVarLb(variable, lower[at])
+        copy.chgVarUb(variable, upper[at])
+    variables = own + [copy.addVar(lb=lower[at], ub=upper[at]) for at in range(len(own), len(lower))]
+    for r, (low, high) in enumerate(zip(program.row_lower, program.row_upper, strict=True)):
+        span = slice(e.first[r], e.first[r + 1])
+        row = quicksum(c * variables[j] for j, c in zip(e.column[span].tolist(), e.weight[span].tolist(), strict=True))
+        if low == high:
+            copy.addCons(row == low)
+            continue
+        for side in (row >= low,) * (low > -np.inf) + (row <= high,) * (high < np.inf):
+            copy.addCons(side)
+    copy.setObjective(quicksum(c * v for c, v in zip(program.cost.tolist(), variables, strict=True) if c), "minimize")
+    copy.setParams({"limits/gap": GAP, "limits/nodes": NODES})
+    optimise(copy, seconds)
+    closed, work = copy.getStatus() in ("optimal", "gaplimit", "infeasible"), CALL + float(copy.getNLPIterations())
+    if copy.getNSols() == 0:
+        return Answer(None, closed, work)
+    point = solution_values(copy, matrix_of(variables))
+    return Answer(np.where(program.integer, np.round(point), point), closed, work)

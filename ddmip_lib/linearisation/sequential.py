@@ -1,0 +1,197 @@
+"""Sequential linearisation: networks become lines, a MIP decides, and the true networks judge."""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..model.incumbent import Incumbent, Visit
+from ..model.problem import NeuralMIP
+from ..model.solution import Solution
+from ..model.solver import Begun, begin
+from .elastic import Elastic, Point
+from .neighbourhood import exact_graphs, search
+from .slopes import tangent
+
+SMALLEST = 1e-5  # radius at which a descent ends
+ACCEPTED, GOOD = 0.05, 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
+FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
+PRICE, RAISE, RAISES = 10.0, 20.0, 2  # first price of what does not fit, in units of the objective; what follows
+HOPELESS = 0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
+FIRST = 5  # starts before points near the best one are tried
+NODES = 100  # of an exact neighbourhood
+
+
+@dataclass(frozen=True)
+class SequentialMIP:
+    r"""Trust-region linearisation for any differentiable network and any rows, with integers in charge of a MIP.
+
+    At a point the networks become lines (`Elastic`); the MIP's best point within a radius is completed by the true
+    networks, and taken if the merit, objective plus price times what does not fit, falls by at least 5 % of what was
+    predicted. The radius doubles after good predictions and shrinks after bad ones. Starts: the problem's own, the
+    middle of the box, random points, and then also points near the best one. For networks of ReLUs *exact
+    neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
+
+    Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
+    that end the run; `neighbourhoods` False leaves the exact models out.
+
+    ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better by
+    HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> solution = SequentialMIP().solve(hand_sized())
+    >>> solution.status, round(solution.objective, 6)
+    ('converged', 0.5)
+    """
+
+    radius: float = 0.25
+    idle_starts: int = 20
+    neighbourhoods: bool = True
+    method: ClassVar[str] = "sequential MIP"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.radius <= 1:
+            raise ValueError(f"radius={self.radius} must lie in (0, 1]: it is a share of each input's range.")
+        if int(self.idle_starts) != self.idle_starts or self.idle_starts < 1:
+            raise ValueError(f"idle_starts={self.idle_starts} must be a positive integer.")
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
+              visit: Visit | None = None) -> Solution:  # fmt: skip
+        """Descend from one start after the other; the best verified point is returned."""
+        begun = begin(problem, time_limit, seed, visit)
+        return begun.guarded(self.method, partial(self._solve, progress=progress))
+
+    def _solve(self, begun: Begun, progress: bool) -> Solution:
+        run = Run(self, begun, begun.incumbent())
+        status = "converged"
+        with tqdm(disable=not progress, desc=self.method, unit=" starts") as bar:
+            while run.idle < self.idle_starts and not run.finished:
+                if begun.seconds_left <= 0:
+                    status = "time_limit"
+                    break
+                run.turn()
+                bar.update(1)
+                bar.set_postfix(incumbent=run.incumbent.objective)
+        if run.incumbent.objective is None and status == "converged":
+            status = "no_solution_found"
+        details = run.details | {"incumbents": run.incumbent.found}
+        point, seconds = run.incumbent.point(), time.perf_counter() - begun.began
+        return Solution(status, self.method, **point, seconds=seconds, details=details)
+
+
+class Run:
+    """One run: its elastic model, its incumbent, and what it did."""
+
+    def __init__(self, settings: SequentialMIP, begun: Begun, incumbent: Incumbent) -> None:
+        self.settings, self.begun, self.incumbent = settings, begun, incumbent
+        self.elastic = Elastic(begun.instance, begun.seed)
+        self.rng = np.random.default_rng(begun.seed)
+        self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
+        self.around, self.closed, self.work = 0.1, 0.0, 0.0
+        self.starts = self.idle = self.steps = self.exact = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the exact model of the whole problem found nothing better."""
+        return self.closed >= 1.0
+
+    @property
+    def details(self) -> dict[str, Any]:
+        found = {"starts": self.starts, "steps": self.steps, "exact_models": self.exact}
+        return found | ({"closed_radius": self.closed} if self.graphs else {})
+
+    def turn(self) -> None:
+        """One start, or one exact neighbourhood of the best point."""
+        before = self.incumbent.objective
+        if self.graphs and before is not None and self.starts >= FIRST and self.work <= self.elastic.work:
+            self.look_around()
+        else:
+            self.descend_from(self.start())
+        improved = self.incumbent.objective is not None and self._improves(before)
+        self.idle = 0 if improved else self.idle + 1
+
+    def _improves(self, before: float | None) -> bool:
+        if before is None:
+            return True
+        sign, gain = self.begun.instance.milp.sign, self.incumbent.objective - before  # type: ignore[operator]
+        return bool(sign * gain < -1e-6 * self.incumbent.units.objective(before))
+
+    def start(self) -> np.ndarray | None:
+        """Where the next descent begins."""
+        self.starts += 1
+        s, at, given = self.elastic.milp, self.elastic.inputs, self.begun.problem.start
+        if self.starts == 1 and given is not None:
+            return self.begun.instance.assignment(given, rest=0.0)
+        low, high = s.lower[at], s.upper[at]
+        target = np.zeros(s.n_variables)
+        target[at] = low + (high - low) * (self.rng.random(len(at)) if self.starts > 1 else 0.5)
+        if self.starts > FIRST and self.starts % 3 and self.incumbent.values is not None:
+            kept = self.rng.random(len(at)) >= self.rng.choice([0.1, 0.25, 0.5])
+            target[at] = np.where(kept, self.incumbent.values[at], target[at])
+        return self.elastic.nearest(target, self.begun.seconds_left)
+
+    def complete(self, values: np.ndarray, price: float) -> Point | None:
+        """A point with these network inputs; one that fits competes to be the best."""
+        point = self.elastic.complete(values, price, self.begun.seconds_left)
+        if point is not None and point.off <= FITS:
+            self.incumbent.consider(point.values)
+        return point
+
+    def descend_from(self, start: np.ndarray | None) -> None:
+        """Steps from a start until the radius is small; where outputs still do not fit, at a higher price again."""
+        price = PRICE * self.elastic.worth
+        point = None if start is None else self.complete(start, price)
+        for _ in range(RAISES + 1):
+            if point is None or self.begun.seconds_left <= 0:
+                return
+            point = self.descend(point, price)
+            if point.off <= FITS:
+                return
+            price *= RAISE
+
+    def descend(self, point: Point, price: float) -> Point:
+        """Steps of falling merit."""
+        radius, elastic = self.settings.radius, self.elastic
+        while radius > SMALLEST and self.begun.seconds_left > 0:
+            if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
+                break
+            self.steps += 1
+            line = tangent(elastic.instance, point.values)
+            aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
+            predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
+            if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
+                break
+            new = self.complete(aim.values, price)  # type: ignore[union-attr]  # without an aim nothing is predicted
+            decrease = -np.inf if new is None else point.merit(price) - new.merit(price)
+            if new is not None and decrease >= ACCEPTED * predicted:
+                point = new
+                radius = min(1.0, 2 * radius) if decrease >= GOOD * predicted else radius
+            else:
+                radius *= 0.35
+        return point
+
+    def _hopeless(self, merit: float) -> bool:
+        best, s = self.incumbent.objective, self.elastic.milp
+        return best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
+
+    def look_around(self) -> None:
+        """The exact model in a box around the best point: a better one, a larger box, or a smaller one."""
+        assert self.graphs is not None
+        assert self.incumbent.values is not None
+        self.exact += 1
+        before, radius = self.incumbent.objective, self.around
+        box = self.elastic.box(self.incumbent.values, radius)
+        nodes = NODES if radius < 1 else 20 * NODES
+        answer = search(self.incumbent, self.graphs, box, self.begun.seconds_left, nodes, self.begun.seed)
+        self.work += answer.work
+        if answer.point is not None:
+            self.complete(answer.point, PRICE * self.elastic.worth)
+        if self._improves(before):
+            self.closed = 0.0
+        elif answer.closed:
+            self.closed, self.around = max(self.closed, radius), min(1.0, 2 * radius)
+        else:
+            self.around = max(0.02, 0.6 * radius)

@@ -1,0 +1,74 @@
+"""Which methods fit a problem, in which order, for which share of the time, and why."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..baselines.enumeration import Enumeration
+from ..decomposition import DualDecomposition
+from ..linearisation import SequentialMIP
+from ..linearisation.neighbourhood import exact_graphs
+from ..model.instance import Instance
+from ..model.listing import Listing
+from ..model.problem import NeuralMIP
+from ..model.solver import Visiting
+from ..pricing import PriceCoordination
+from ..proofs.tables import unfixed
+
+COMBINATIONS = 50_000  # of all inputs together that are compared one by one
+VALUES = 64  # of each network row's inputs where a MIP chooses among them
+NUMBERS = 2**21  # that a table of all assignments may hold
+
+
+@dataclass(frozen=True)
+class Step:
+    """A method, the share of the time left that it may take, and the reason for it."""
+
+    solver: Visiting
+    share: float
+    why: str
+
+
+def plan(problem: NeuralMIP, instance: Instance) -> list[Step]:
+    """The methods that fit, strongest reasons first."""
+    steps, s, rows = [], instance.milp, sum(len(m.index) for m in instance.maps)
+    inputs = instance.free_inputs
+    count = combinations(instance)
+    if count is not None:
+        steps.append(Step(Enumeration(max_values=max(count, 1)), 0.5, f"all inputs together take {count} values"))
+    elif (most := most_values(instance)) <= VALUES:
+        steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
+    if problem.blocks is not None:
+        resources = len(problem.blocks.capacities)
+        why = f"{problem.blocks.n} blocks share {resources} resource{'s' * (resources != 1)}"
+        steps.append(Step(PriceCoordination(), 0.5, why))
+    whole = int(s.integer[inputs].sum())
+    kind = "ReLU networks, exact near a point" if exact_graphs(instance) else "networks with slopes"
+    why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
+    steps.append(Step(SequentialMIP(), 0.6, why))
+    steps.append(Step(DualDecomposition(), 0.5, "starts from the best point, moves all inputs at once"))
+    return steps
+
+
+def combinations(instance: Instance) -> int | None:
+    """How many assignments of the network inputs rows leave, where inputs and outputs are all that is free and they
+    are few enough to be compared one by one."""
+    s, inputs = instance.milp, instance.free_inputs
+    free = (s.lower < s.upper) & ~instance.is_output
+    free[inputs] = False
+    if s.others or free.any() or not s.integer[inputs].all():
+        return None
+    found = Listing(s).combinations(inputs, min(COMBINATIONS, NUMBERS // s.n_variables))
+    return None if found is None else len(found)
+
+
+def most_values(instance: Instance) -> float:
+    """The largest number of values that the inputs of a network row take; infinite where one is continuous."""
+    s, listing, most = instance.milp, Listing(instance.milp), 0.0
+    for row in (row for m in instance.maps for row in m.index):
+        inputs = np.array(unfixed(s, row), dtype=int)
+        found = listing.combinations(inputs, VALUES) if s.integer[inputs].all() else None
+        if found is None:
+            return np.inf
+        most = max(most, len(found))
+    return most

@@ -1,0 +1,169 @@
+"""`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
+
+import copy
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..bounds import network_graph
+from ..certificates import certify
+from ..errors import UnsupportedNetworkError
+from ..model.incumbent import Incumbent, Visit
+from ..model.problem import NeuralMIP
+from ..model.solution import Proof, Solution, shown
+from ..model.solver import Begun, begin
+from ..proofs.checking import best_cost, check, meets, proof_of
+from ..proofs.exact import embedded
+from .choosing import plan
+
+UNITS = 20_000  # of all networks together, up to which their exact model is written for a proof
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One line of the log: a method, why it was chosen, how it ended, and the best objective and bound after it."""
+
+    method: str
+    status: str
+    objective: float | None
+    bound: float | None
+    seconds: float
+    why: str
+
+
+class Log(list[Turn]):
+    """What `solve` did, as a table."""
+
+    def __repr__(self) -> str:
+        head = f"{'method':<20}{'status':<18}{'objective':>12}{'bound':>12}{'seconds':>9}  why"
+        lines = [
+            f"{t.method:<20}{t.status:<18}{shown(t.objective):>12}{shown(t.bound):>12}{t.seconds:9.2f}  {t.why}"
+            for t in self
+        ]
+        return "\n".join([head, *lines])
+
+
+def solve(
+    problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None
+) -> Solution:
+    """The best verified point that the library finds within the time, and a checked bound where one is proved.
+
+    It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
+    where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
+    best point of those before it. What time is left goes to a proof. A run in which no time limit is hit is the same
+    whenever it is repeated.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> solution = solve(hand_sized())
+    >>> solution.status, round(solution.objective, 6)
+    ('optimal', 0.5)
+    >>> [turn.method for turn in solution.details["log"]]
+    ['sequential MIP', 'dual decomposition', 'proof']
+    """
+    begun = begin(problem, time_limit, seed, visit)
+    return begun.guarded("solve", partial(_solve, progress=progress))
+
+
+def _solve(begun: Begun, progress: bool) -> Solution:
+    run = Portfolio(begun, begun.incumbent())
+    with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
+        for step in plan(begun.problem, begun.instance):
+            if run.over:
+                break
+            bar.set_postfix(method=step.solver.method, objective=run.incumbent.objective)  # type: ignore[attr-defined]
+            run.take(step.solver, step.share, step.why)
+            bar.update(1)
+        if not run.over:
+            run.prove()
+    return run.solution()
+
+
+class Portfolio:
+    """A run of `solve`: the best point and bound so far, and the log."""
+
+    def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
+        self.begun, self.incumbent, self.log = begun, incumbent, Log()
+        self.bound, self.proof, self.status = -np.inf, None, "converged"
+        self.bound: float
+        """Of a minimisation, checked."""
+        self.proof: Proof | None
+        self.prices: Any = None
+
+    @property
+    def over(self) -> bool:
+        return self.status in ("stopped", "optimal", "infeasible") or self.begun.seconds_left <= 0
+
+    def take(self, solver: Any, share: float, why: str) -> None:
+        """Let a method work from the best point, for a share of the time that is left."""
+        began, problem = time.perf_counter(), copy.copy(self.begun.problem)
+        if self.incumbent.values is not None:
+            problem.start = self.begun.instance.inputs(self.incumbent.values)
+        found = solver.solve(problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
+        if found.values is not None:
+            self.incumbent.consider(found.values)
+        if found.proof is not None and found.proof.checked and found.bound is not None:
+            self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+        self.prices = found.details.get("prices", self.prices)
+        if found.status in ("stopped", "infeasible"):
+            self.status = found.status
+        self.note(found.method, found.status, began, why)
+
+    def raise_bound(self, bound: float, proof: Proof) -> None:
+        """Keep a checked bound, of a minimisation, if it is better; one that meets the best point ends the run."""
+        if bound > self.bound:
+            self.bound, self.proof = bound, proof
+        if meets(self.incumbent, self.bound):
+            self.status = "optimal"
+
+    def note(self, method: str, status: str, began: float, why: str) -> None:
+        sign = self.begun.instance.milp.sign
+        bound = float(sign * min(self.bound, best_cost(self.incumbent))) if np.isfinite(self.bound) else None
+        self.log.append(Turn(method, status, self.incumbent.objective, bound, time.perf_counter() - began, why))
+
+    def prove(self) -> None:
+        """A bound by prices where there are blocks, by the exact model of all networks otherwise."""
+        began, instance = time.perf_counter(), self.begun.instance
+        try:
+            graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
+        except UnsupportedNetworkError as error:
+            self.note("proof", "not possible", began, str(error))
+            return
+        units = sum(g.units * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
+        if self.begun.problem.blocks is not None and self.incumbent.values is not None:
+            given = Solution("converged", "solve", **self.incumbent.point(), details={"prices": self.prices})
+            found = certify(self.begun.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
+            if found.values is not None:
+                self.incumbent.consider(found.values)
+            if found.bound is not None and found.proof is not None and found.proof.checked:
+                self.raise_bound(instance.milp.sign * found.bound, found.proof)
+            self.note("proof", found.status, began, "prices and exact models of single blocks")
+        elif units > UNITS:
+            self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
+        else:
+            program = embedded(instance, self.incumbent.units, graphs)
+            proved = check(self.incumbent, program, self.begun.deadline, np.inf)
+            if proved.bound == np.inf and self.incumbent.values is None:
+                self.status = "infeasible"
+            elif np.isfinite(proved.bound):
+                self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
+            done = self.status in ("optimal", "infeasible")
+            self.note("proof", self.status if done else "time_limit", began, f"exact model, {proved.nodes} nodes")
+
+    def solution(self) -> Solution:
+        sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)
+        status = self.status
+        if status not in ("stopped", "optimal", "infeasible"):
+            status = "time_limit" if self.begun.seconds_left <= 0 else "converged"
+            if self.incumbent.values is None and status == "converged":
+                status = "no_solution_found"
+        bound = float(sign * min(self.bound, best)) if np.isfinite(self.bound) else None
+        details = {"log": self.log, "incumbents": self.incumbent.found}
+        if status == "stopped":
+            details["interrupted"] = True
+        return Solution(status, "solve", bound=bound, proof=self.proof if bound is not None else None,
+                        **self.incumbent.point(), seconds=time.perf_counter() - self.begun.began,
+                        details=details)  # fmt: skip
