@@ -33,7 +33,8 @@ def solve_program(
     >>> from ..proofs.program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[2.0, 3.0]]))
-    >>> solve_program(Program(one, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0))
+    >>> cost = np.array([1.0, 1.4])
+    >>> solve_program(Program(cost, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0))
     Answer(point=array([2., 0.]), closed=True, work=20.0)
     """
     highs, whole, e = highspy.Highs(), program.integer, program.rows
@@ -65,7 +66,7 @@ def solve_program(
     if not found.value_valid or highs.getInfo().primal_solution_status != highspy.kSolutionStatusFeasible:
         return Answer(None, closed, work)
     point = np.asarray(found.col_value, dtype=float)
-    return Answer(np.where(whole, np.round(point), point) if np.isfinite(point).all() else None, closed, work)
+    return Answer(np.where(whole, np.round(point) + 0.0, point) if np.isfinite(point).all() else None, closed, work)
 
 
 def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) -> Answer:
@@ -92,4 +93,4 @@ def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) ->
     if copy.getNSols() == 0:
         return Answer(None, closed, work)
     point = solution_values(copy, matrix_of(variables))
-    return Answer(np.where(program.integer, np.round(point), point), closed, work)
+    return Answer(np.where(program.integer, np.round(point) + 0.0, point), closed, work)

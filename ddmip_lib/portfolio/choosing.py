@@ -35,7 +35,9 @@ def plan(problem: NeuralMIP, instance: Instance) -> list[Step]:
     inputs = instance.free_inputs
     count = combinations(instance)
     if count is not None:
-        steps.append(Step(Enumeration(max_values=max(count, 1)), 0.5, f"all inputs together take {count} values"))
+        steps.append(
+            Step(Enumeration(max_values=most_combinations(instance)), 0.5, f"all inputs together take {count} values")
+        )
     elif (most := most_values(instance)) <= VALUES:
         steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
     if problem.blocks is not None:
@@ -58,8 +60,13 @@ def combinations(instance: Instance) -> int | None:
     free[inputs] = False
     if s.others or free.any() or not s.integer[inputs].all():
         return None
-    found = Listing(s).combinations(inputs, min(COMBINATIONS, NUMBERS // s.n_variables))
+    found = Listing(s).combinations(inputs, most_combinations(instance))
     return None if found is None else len(found)
+
+
+def most_combinations(instance: Instance) -> int:
+    """So many combinations are compared one by one."""
+    return min(COMBINATIONS, NUMBERS // instance.milp.n_variables)
 
 
 def most_values(instance: Instance) -> float:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..bounds import network_graph
+from ..bounds import Graph, network_graph
+from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent, Visit
@@ -62,7 +63,7 @@ def solve(
     >>> solution.status, round(solution.objective, 6)
     ('optimal', 0.5)
     >>> [turn.method for turn in solution.details["log"]]
-    ['sequential MIP', 'dual decomposition', 'proof']
+    ['enumeration']
     """
     begun = begin(problem, time_limit, seed, visit)
     return begun.guarded("solve", partial(_solve, progress=progress))
@@ -82,16 +83,18 @@ def _solve(begun: Begun, progress: bool) -> Solution:
     return run.solution()
 
 
+def _units(graph: Graph) -> int:
+    return sum(node.units for node in graph.nodes if isinstance(node, Activation))
+
+
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
     def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
         self.begun, self.incumbent, self.log = begun, incumbent, Log()
-        self.bound, self.proof, self.status = -np.inf, None, "converged"
-        self.bound: float
-        """Of a minimisation, checked."""
-        self.proof: Proof | None
-        self.prices: Any = None
+        self.bound = -np.inf  # of a minimisation, checked
+        self.proof: Proof | None = None
+        self.status, self.prices = "converged", None
 
     @property
     def over(self) -> bool:
@@ -132,7 +135,7 @@ class Portfolio:
         except UnsupportedNetworkError as error:
             self.note("proof", "not possible", began, str(error))
             return
-        units = sum(g.units * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
+        units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
         if self.begun.problem.blocks is not None and self.incumbent.values is not None:
             given = Solution("converged", "solve", **self.incumbent.point(), details={"prices": self.prices})
             found = certify(self.begun.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
@@ -145,7 +148,7 @@ class Portfolio:
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
         else:
             program = embedded(instance, self.incumbent.units, graphs)
-            proved = check(self.incumbent, program, self.begun.deadline, np.inf)
+            proved = check(self.incumbent, program, self.begun.deadline, np.inf)  # which may also find a better point
             if proved.bound == np.inf and self.incumbent.values is None:
                 self.status = "infeasible"
             elif np.isfinite(proved.bound):
