@@ -11,7 +11,7 @@ from pyscipopt import Model, quicksum
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
-from ..model.scip import MILP
+from ..model.scip import MILP, excess
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
@@ -86,7 +86,7 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, deadline, details)
-        incumbent.consider_start(problem.start, time_limit)
+        incumbent.consider_start(problem.start, time_limit, problem.start_point)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
@@ -112,6 +112,8 @@ class Enumeration:
         room = 2 * TOLERANCE * incumbent.units.rows(np.abs(everything).max(axis=0, initial=0.0))
         left = (s.rows @ everything.T).T
         possible = ((left >= s.row_lower - room) & (left <= s.row_upper + room)).all(axis=1)
+        if not possible.any():  # for the report
+            incumbent.consider(everything[(excess(left, *s.sides) / room).max(axis=1).argmin()])
         for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
             if time.perf_counter() >= deadline:
                 return exact_solution(self.method, incumbent, "timelimit", None, details, checked=float(cost[at]))
