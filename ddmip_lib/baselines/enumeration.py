@@ -13,6 +13,7 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.instance import Instance
 from ..model.listing import Listing
 from ..model.problem import NeuralMIP
+from ..model.scip import excess
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
@@ -87,7 +88,7 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, deadline, details)
-        incumbent.consider_start(problem.start, time_limit)
+        incumbent.consider_start(problem.start, time_limit, problem.start_point)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
@@ -113,6 +114,8 @@ class Enumeration:
         room = 2 * TOLERANCE * incumbent.units.rows(np.abs(everything).max(axis=0, initial=0.0))
         left = (s.rows @ everything.T).T
         possible = ((left >= s.row_lower - room) & (left <= s.row_upper + room)).all(axis=1)
+        if not possible.any():  # for the report
+            incumbent.consider(everything[(excess(left, *s.sides) / room).max(axis=1).argmin()])
         for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
             if time.perf_counter() >= deadline:
                 return exact_solution(self.method, incumbent, "timelimit", None, details, checked=float(cost[at]))

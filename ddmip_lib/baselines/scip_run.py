@@ -136,7 +136,8 @@ def exact_solution(
             status = "no_solution_found"
         if not proof.checked and (margin or status == "no_solution_found"):
             bound = None
-        return Solution(status, method, bound=bound, proof=proof, seconds=seconds, details=details)
+        point = incumbent.point()
+        return Solution(status, method, bound=bound, proof=proof, **point, seconds=seconds, details=details)
     if checked is not None and meets(incumbent, checked):
         status = "optimal"
     elif not proof.checked:

@@ -11,6 +11,7 @@ import torch
 from .completion import Completer
 from .instance import Instance
 from .onoff import OnOff
+from .report import Nearest
 from .sizes import Units
 from .verification import Verification, Verifier
 
@@ -37,6 +38,8 @@ class Incumbent:
         self._judges = [Verifier(each) for each in instances]
         self.check: Verification | None = None
         self.values: np.ndarray | None = None
+        self.nearest = Nearest(self._judges[-1])
+        """What the best of all points that failed violates, kept as long as none is feasible."""
         self.found: list[tuple[float, float]] = []
         """Seconds since the run began, and the verified objective, of every improvement."""
         self.seen: dict[bytes, Verification] = {}
@@ -62,6 +65,8 @@ class Incumbent:
         for judge in self._judges:
             replaced = judge.instance.with_outputs(values)
             check = judge.check(replaced)
+            if not check.feasible and self.check is None:
+                self.nearest.consider(replaced, check)
             if not (check.feasible and self.better(check.objective)):
                 return check
         self.check, self.values = check, replaced
@@ -77,19 +82,25 @@ class Incumbent:
             self.seen[key] = self.consider(values if completed is None else completed)
         return self.seen[key]
 
-    def consider_start(self, start: list[np.ndarray] | None, time_limit: float) -> None:
-        """Let the problem's start compete, completed within a share of the time."""
+    def consider_start(
+        self, start: list[np.ndarray] | None, time_limit: float, point: dict[int, float] | None = None
+    ) -> None:
+        """Let the problem's start compete, completed within a share of the time, and before it the whole `point`."""
         if start is None or time_limit <= 0:
             return
+        known = np.array([(point or {}).get(address, np.nan) for address in self.instance.milp.position])
+        if np.isfinite(known[~self.instance.is_output]).all():
+            self.consider(known)
         values = self.completer.complete(start, seconds=min(10.0, 0.2 * time_limit))
         if values is not None:
             self.consider(values)
 
     def point(self) -> dict[str, Any]:
-        """The fields of a `Solution` that describe the point."""
+        """The fields of a `Solution` that describe the point, or the nearest one where none is feasible."""
         if self.values is None:
-            return {}
+            return {"variables": self.instance.variables, "nearest": self.nearest.report()}
         return {
+            "variables": self.instance.variables,
             "objective": self.objective,
             "inputs": self.instance.inputs(self.values),
             "outputs": [self.values[m.output] for m in self.instance.maps],

@@ -13,8 +13,10 @@ from pyscipopt import Model
 from ..device import place
 from ..errors import ProblemError
 from .conduct import not_finite
-from .predictor import Predictor, is_variable
+from .grid import is_variable
+from .predictor import Predictor
 from .scip import MILP, read_model
+from .variables import Variables
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,10 @@ class Instance:
             index[cell] = at
         output = np.array([[position[v.ptr()] for v in row] for row in predictor.outputs])
         return InputMap(index, constant, output)
+
+    @property
+    def variables(self) -> Variables:
+        return Variables(self.milp.names, self.milp.position, self.model)
 
     @cached_property
     def free_inputs(self) -> np.ndarray:

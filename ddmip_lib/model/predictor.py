@@ -13,7 +13,8 @@ from pyscipopt import Model
 from torch import nn
 
 from ..errors import ProblemError
-from .conduct import not_finite
+from .conduct import last_line, not_finite
+from .grid import box
 from .labels import tie_class
 from .scip import MILP
 
@@ -111,8 +112,7 @@ def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> 
     binary = np.array([v.vtype() == "BINARY" for v in y])
     if predictor.gives_class or not (default | binary).any():
         return
-    cells = [(v.getLbOriginal(), v.getUbOriginal()) if is_variable(v) else (v, v) for v in predictor.inputs.flat]
-    low, high = np.array(cells, dtype=float).T.reshape(2, *predictor.inputs.shape)
+    low, high = box(predictor.inputs)
     draws = np.random.default_rng(0).random((max(1, points // len(low)), *low.shape))
     said = predictor.raw((low + (high - low) * draws).reshape(-1, low.shape[1])).reshape(len(draws), -1)
     for v in np.array(y)[default & (said < -1e-6).any(axis=0)][:1]:
@@ -123,25 +123,6 @@ def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> 
     for v in np.array(y)[binary & (np.abs(said - np.round(said)) > 1e-6).any(axis=0)][:1]:
         text = f"output {v.name} is binary, and a regression must hit 0 or 1, but the network says other numbers: pass"
         warnings.warn(f'{text} output="classification" for the class 1[logit > 0].', stacklevel=3)
-
-
-def is_variable(entry: Any) -> bool:
-    """Whether an entry of an input matrix is a pyscipopt variable, not a plain number."""
-    return hasattr(entry, "ptr")
-
-
-def as_grid(entries: Any, what: str) -> np.ndarray:
-    """A two-dimensional object array of variables and numbers; a vector is one row."""
-    grid = np.array(np.asarray(entries, dtype=object), dtype=object)
-    if grid.ndim == 0:
-        grid = grid.reshape(1, 1)
-    if grid.ndim == 1:
-        grid = grid.reshape(1, -1)
-    if grid.ndim != 2:
-        raise ProblemError(f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions.")
-    if grid.size == 0:
-        raise ProblemError(f"{what} is empty: a predictor needs at least one row and one column.")
-    return grid
 
 
 def frozen_double(net: Any) -> nn.Module:
@@ -159,17 +140,36 @@ def frozen_double(net: Any) -> nn.Module:
             )
         if weight.is_floating_point() and not torch.isfinite(weight).all():
             raise ProblemError(f"weight {name} contains NaN or infinity: retrain or reload the network.")
+    for path, module in net.named_modules():
+        for key, kept in vars(module).items():
+            if any(isinstance(part, torch.Tensor) and not part.is_leaf for part in (kept, *_parts(kept))):
+                raise ProblemError(
+                    f"{f'{path}.{key}'.lstrip('.')} of the network is a tensor with its history, which torch does not "
+                    "copy: keep it by detach(), or, where the old weight_norm or spectral_norm made it, use those of "
+                    "torch.nn.utils.parametrizations."
+                )
     try:
         with torch.no_grad():  # a scripted module would keep the way from its old weights
             frozen = copy.deepcopy(net).cpu().double()
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise ProblemError(
-            f"the network cannot be copied ({error}): replace the old weight_norm and spectral_norm by those of "
-            "torch.nn.utils.parametrizations, and keep no tensors with a gradient."
+            f"the network cannot be copied ({last_line(error)}): keep no locks, open files or generators in it."
         ) from error
     for weight in frozen.parameters():
         weight.requires_grad_(False)
     return frozen
+
+
+def _parts(kept: Any) -> Any:
+    return kept if isinstance(kept, (list, tuple)) else kept.values() if isinstance(kept, dict) else ()
+
+
+def takes(net: nn.Module, n_in: int) -> bool:
+    """Whether a network accepts rows of `n_in` features."""
+    try:
+        return output_width(net, n_in) > 0
+    except ProblemError:
+        return False
 
 
 def output_width(net: nn.Module, n_in: int) -> int:
@@ -180,8 +180,12 @@ def output_width(net: nn.Module, n_in: int) -> int:
     except (RuntimeError, IndexError, ValueError) as error:
         remedy = "Pass as many input columns as the network has inputs."
         if any(word in str(error) for word in ("dtype", "Float", "Double")):
-            remedy = "It is run in float64: let forward() make its tensors with dtype=x.dtype, or by x.new_zeros."
-        raise ProblemError(f"the network does not accept rows of {n_in} features ({error}). {remedy}") from error
+            remedy = "It is run in float64: let forward() make its tensors with dtype=x.dtype, or by x.new_zeros, and "
+            remedy += "keep constants by register_buffer."
+            if isinstance(net, torch.jit.ScriptModule):
+                remedy = "It is run in float64: script or trace net.double(), and do not freeze it."
+        why = last_line(error)
+        raise ProblemError(f"the network does not accept rows of {n_in} features ({why}). {remedy}") from error
     if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[0] != 2:
         raise ProblemError("the network must map (rows, features) to (rows, outputs).")
     return int(out.shape[1])

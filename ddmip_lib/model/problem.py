@@ -1,19 +1,21 @@
 """A mixed-integer program with neural networks inside: `NeuralMIP`."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from pyscipopt import Model
+from pyscipopt import Expr, Model
 from torch import nn
 
 from ..errors import ProblemError
 from .blocks import Blocks
 from .conduct import check_conduct
+from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
 from .instance import Instance
-from .predictor import KINDS, Predictor, as_grid, frozen_double, is_variable, output_width, warn_of_outputs
-from .scip import require_copyable, require_unsolved
+from .predictor import KINDS, Predictor, frozen_double, output_width, takes, warn_of_outputs
+from .scip import matrix_of, require_copyable, require_unsolved
 from .solution import Solution
+from .start import read_start
 from .verification import Verification, Verifier
 
 
@@ -48,13 +50,18 @@ class NeuralMIP:
         self.predictors: list[Predictor] = []
         self.start: list[np.ndarray] | None = None
         """Inputs of each predictor from which solvers start (see `set_start`)."""
+        self.start_point: dict[int, float] = {}
+        """What `set_start` was told of all variables, by their addresses."""
         self.blocks: Blocks | None = None
         """The problem as blocks that share resources (see `set_blocks`)."""
 
-    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, output: str = "regression") -> Predictor:
+    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any = None, output: str = "regression") -> Predictor:
         """Add the constraint outputs = net(inputs), row by row.
 
-        `inputs` is (n, p): variables with finite bounds, or plain numbers; `outputs` is (n, q), variables.
+        `inputs` is (n, p): variables with finite bounds, plain numbers, or linear expressions such as `2 * x[0] + 1`;
+        a list of n entries is one row, or n rows where the network takes one feature. `outputs` is (n, q), variables.
+        Without them, free variables are added to your model, which the predictor's `outputs` holds, a matrix to write
+        rows with; for each expression among the inputs, a variable and the row that ties it are added too.
         `output="classification"` makes each output variable the class 1[logit > 0]; it must be binary.
         A copy of the network is kept, so that training it further changes nothing here; it is asked at a few points
         whether it says the same each time and of each row alone.
@@ -63,33 +70,40 @@ class NeuralMIP:
             raise ProblemError(f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}.")
         if self.start is not None:
             raise ProblemError("a start was set already: call set_start after the last add_predictor.")
+        require_unsolved(self.model)
         frozen, kind = frozen_double(net), KINDS[output]
         x = as_grid(inputs, "inputs")
-        y = as_grid(outputs, "outputs")
-        q = output_width(frozen, x.shape[1])
-        if y.shape == (1, x.shape[0]) and q == 1:
+        if np.ndim(inputs) == 1 and not takes(frozen, x.shape[1]) and takes(frozen, 1):
+            x = x.reshape(-1, 1)
+        shape = x.shape[0], output_width(frozen, x.shape[1])
+        y = np.empty((0, 0)) if outputs is None else as_grid(outputs, "outputs")
+        if y.shape == (1, x.shape[0]) and shape[1] == 1:
             y = y.reshape(-1, 1)
-        if y.shape != (x.shape[0], q):
+        if outputs is not None and y.shape != shape:
             raise ProblemError(
                 f"outputs have shape {y.shape}, but {x.shape[0]} rows through this network give "
-                f"{(x.shape[0], q)}: pass one output variable for each row and network output."
+                f"{shape}: pass one output variable for each row and network output."
             )
         self._check_variables(x, y, kind)
-        check_conduct(frozen, *_box(x), kind.gives_class)
-        predictor = kind(frozen, x, y, type(net).__name__)
+        check_conduct(frozen, *box(x), kind.gives_class)
+        called = getattr(net, "original_name", type(net).__name__)
+        name = f"{called}{len(self.predictors)}"
+        x = tie_expressions(self.model, x, f"{name}_input")
+        if outputs is None:
+            vtype, least = ("B", 0) if kind.gives_class else ("C", None)
+            y = self.model.addMatrixVar(shape, name=name, vtype=vtype, lb=least)
+        predictor = kind(frozen, x, matrix_of(y), called)
         warn_of_outputs(predictor, self.model.infinity())
         self.predictors.append(predictor)
         return predictor
 
     def set_start(self, *inputs: Any) -> None:
-        """Tell solvers where to start: one (n, p) array of input values for each predictor, in order."""
-        arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in inputs]
-        expected = [p.inputs.shape for p in self.predictors]
-        if [a.shape for a in arrays] != expected:
-            raise ProblemError(f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}.")
-        if not all(np.isfinite(a).all() for a in arrays):
-            raise ProblemError("the start contains NaN or infinity.")
-        self.start = arrays
+        """Tell solvers where to start: one (n, p) array of input values for each predictor, in order.
+
+        Or a whole point: a `Solution` of this problem, an array in the order of `Model.getVars`, or a dictionary of
+        values by variable name, which must say the networks' inputs. A point that says all competes as it is.
+        """
+        self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
 
     def set_blocks(self, blocks: Blocks) -> None:
         """Describe the problem through blocks that share resources, for `PriceCoordination` and `certify`.
@@ -128,17 +142,19 @@ class NeuralMIP:
         infinity = self.model.infinity()
         taken = {v.ptr() for p in self.predictors for v in p.outputs.flat}
         fed = {v.ptr() for p in self.predictors for v in p.inputs.flat if is_variable(v)}
-        fed |= {v.ptr() for v in x.flat if is_variable(v)}
         for entry in x.flat:
-            if not is_variable(entry):
-                if not isinstance(entry, Real) or not np.isfinite(float(entry)):
-                    raise ProblemError(f"input {entry!r} is neither a variable of the model nor a finite number.")
-            elif entry.ptr() not in own:
-                raise ProblemError(f"input variable {entry.name} belongs to another model: use this model's own.")
-            elif entry.ptr() in taken:
-                raise ProblemError(f"{entry.name} is an output of a network already: chain the two in one module.")
-            elif entry.getLbOriginal() <= -infinity or entry.getUbOriginal() >= infinity:
-                raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
+            if not isinstance(entry, Expr) and (not isinstance(entry, Real) or not np.isfinite(float(entry))):
+                raise ProblemError(
+                    f"input {entry!r} is neither a variable of the model, a linear expression, nor a finite number."
+                )
+            for v, _ in linear_terms(entry)[0]:
+                if v.ptr() not in own:
+                    raise ProblemError(f"input variable {v.name} belongs to another model: use this model's own.")
+                if v.ptr() in taken:
+                    raise ProblemError(f"{v.name} is an output of a network already: chain the two in one module.")
+                if v.getLbOriginal() <= -infinity or v.getUbOriginal() >= infinity:
+                    raise ProblemError(f"input variable {v.name} is unbounded: give it finite lb and ub.")
+                fed.add(v.ptr())
         seen: set[int] = set()
         for entry in y.flat:
             if not is_variable(entry) or entry.ptr() not in own:
@@ -150,6 +166,12 @@ class NeuralMIP:
             if kind.gives_class and entry.vtype() != "BINARY":
                 raise ProblemError(f'{entry.name} carries a class and must be binary: add it with vtype="B".')
             seen.add(entry.ptr())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a NeuralMIP cannot be copied or pickled, since models of SCIP cannot: build it where it is solved, in "
+            "another process too, and send solutions, which can be pickled."
+        )
 
     def __repr__(self) -> str:
         model = self.model
@@ -174,13 +196,6 @@ class NeuralMIP:
         low, high = min(v.getLbOriginal() for v in y), max(v.getUbOriginal() for v in y)
         ends = "(-inf" if low <= -infinity else f"[{low:g}", "inf)" if high >= infinity else f"{high:g}]"
         return "" if predictor.gives_class or ends == ("(-inf", "inf)") else f" in {', '.join(ends)}"
-
-
-def _box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bounds of a matrix of variables and numbers."""
-    ends = [(v.getLbOriginal(), v.getUbOriginal()) if is_variable(v) else (float(v), float(v)) for v in x.flat]
-    lower, upper = np.array(ends).T.reshape(2, *x.shape)
-    return lower, upper
 
 
 def _is_free(entry: Any) -> bool:

@@ -42,6 +42,7 @@ class Units:
         s = instance.milp
         self.milp, self.tolerance, self.sizes = s, tolerance, variable_sizes(instance)
         self.fixed = (s.lower == s.upper) & ~instance.is_output
+        self.exact = s.integer | self.fixed
         self.coefficients = abs(s.rows)
         largest = self.coefficients.multiply(self.sizes[None, :]).max(axis=1).toarray().ravel() if s.n_rows else _NONE
         self.side = np.maximum(*(np.abs(np.where(np.isfinite(side), side, 0.0)) for side in s.sides))
@@ -60,7 +61,7 @@ class Units:
         """Of every variable at one of its bounds; a whole number, or one that is fixed, has nothing to forgive."""
         finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
         return np.where(
-            self.milp.integer | self.fixed,
+            self.exact,
             ROUNDING / self.tolerance * (self.sizes + finite),
             np.maximum(self.sizes, finite),
         )

@@ -1,11 +1,17 @@
 """What a solver returns: a verified point, a bound where one is certified, and the history of the run."""
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..errors import ProblemError
+from .export import as_frame, as_json
+from .report import Report
+from .variables import Variables
 from .verification import Verification
 
 STATUSES = ("optimal", "claimed_optimal", "converged", "cycle", "iteration_limit", "time_limit", "stopped",
@@ -55,6 +61,10 @@ class History:
                 raise KeyError(f"no column {key!r}; a history has {', '.join(self.columns)}")
             return np.array([getattr(it, key) for it in self.iterations], dtype=float)
         return self.iterations[key]
+
+    def to_frame(self) -> Any:
+        """A pandas.DataFrame with a row for each iteration."""
+        return as_frame({column: self[column] for column in self.columns})
 
     def __repr__(self) -> str:
         if not self.iterations:
@@ -110,7 +120,8 @@ class Solution(Bounded):
 
     `objective` and `bound` are in the sense of the user's model; `objective` was recomputed by the true
     network, `bound` is None where nothing is certified. `inputs` and `outputs` hold one array for each
-    `add_predictor`, in order; `values` the full assignment in the order of `Model.getVars`.
+    `add_predictor`, in order; `values` the full assignment in the order of `Model.getVars`. `solution[x]` is the value
+    of a variable, a name or a linear expression, or of an array of these.
     """
 
     status: str
@@ -128,6 +139,10 @@ class Solution(Bounded):
     objective_last: float | None = None
     """Verified objective of the last iterate (None: infeasible); Algorithm 1 as printed returns that one."""
     details: dict[str, Any] = field(default_factory=dict)
+    variables: Variables | None = None
+    """Which value belongs to which variable of the model."""
+    nearest: Report | None = None
+    """Where no point was feasible, the one that came nearest, and what it violates."""
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -142,6 +157,40 @@ class Solution(Bounded):
         """Whether there is a verified point."""
         return self.objective is not None
 
+    def __getitem__(self, what: Any) -> Any:
+        variables, values = self._point()
+        return variables.at(values, what)
+
+    def report(self) -> str:
+        """Whether there is a feasible point and, if not, what the nearest one violates, by how much, and where."""
+        if self.found:
+            return "The point is feasible: the true network and all rows and bounds were checked."
+        proved = " The problem was proved infeasible." if self.status == "infeasible" else ""
+        return (repr(self.nearest) if self.nearest else "No point was visited that could be checked.") + proved
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Status, objective, bound with its proof, seconds, variables by name and history, also written to `path`."""
+        names = ("status", "method", "objective", "bound", "proof", "seconds")
+        said = {name: getattr(self, name) for name in names} | {"proof": self.proof and asdict(self.proof)}
+        said["variables"] = (
+            None if self.variables is None or self.values is None else self.variables.by_name(self.values)
+        )
+        text = as_json(said | {"history": {column: self.history[column] for column in self.history.columns}})
+        if path is not None:
+            Path(path).write_text(text + "\n")
+        return text
+
+    def to_frame(self) -> Any:
+        """A pandas.DataFrame with a row for each variable."""
+        variables, values = self._point()
+        by_name = variables.by_name(values)
+        return as_frame({"variable": list(by_name), "value": list(by_name.values())})
+
+    def _point(self) -> tuple[Variables, np.ndarray]:
+        if self.values is None or self.variables is None:
+            raise ProblemError(f"no point was found ({self.status}), so nothing has a value: see solution.report().")
+        return self.variables, self.values
+
     def __repr__(self) -> str:
         lines = [
             f"Solution by {self.method}",
@@ -151,6 +200,8 @@ class Solution(Bounded):
             + (f"  ({self.proof})" if self.bound is not None and self.proof else ""),
             f"  seconds     {self.seconds:.2f}",
         ]
+        if self.nearest is not None and self.nearest.violations:
+            lines.insert(3, f"  nearest     {self.nearest.violations[0]}  (more in solution.report())")
         if len(self.history):
             lines.append(f"  iterations  {len(self.history)}")
         for key, value in self.details.items():

@@ -103,15 +103,10 @@ class Verifier:
             return Verification.impossible(why, tolerance)
         if not np.isfinite(values).all():
             return Verification.impossible("an output variable has no finite value", tolerance)
-        units = self.units
-        rows = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values))
-        bounds = np.maximum(
-            excess(values, s.lower, np.inf) / units.bound(s.lower),
-            excess(values, -np.inf, s.upper) / units.bound(s.upper),
-        )
+        rows, bounds = self.missed(values)
         integrality = np.abs(given - values)
         networks = zip(self.instance.predictors, self.instance.maps, raws, strict=True)
-        mistakes = [p.mistakes(values[m.output], raw, units.sizes[m.output]) for p, m, raw in networks]
+        mistakes = [p.mistakes(values[m.output], raw, self.units.sizes[m.output]) for p, m, raw in networks]
         error, wrong = max(found.error for found in mistakes), sum(found.wrong for found in mistakes)
         logit = min(found.smallest_logit for found in mistakes)
         linear_ok = max(rows.max(initial=0.0), bounds.max(initial=0.0)) <= tolerance
@@ -136,6 +131,16 @@ class Verifier:
             worst=worst,
             tolerance=tolerance,
         )
+
+    def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how much rows and bounds are violated, in their units."""
+        s, units = self.instance.milp, self.units
+        rows = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values))
+        bounds = np.maximum(
+            excess(values, s.lower, np.inf) / units.bound(s.lower),
+            excess(values, -np.inf, s.upper) / units.bound(s.upper),
+        )
+        return rows, bounds
 
     @cached_property
     def _checker(self) -> tuple[Model, Any]:

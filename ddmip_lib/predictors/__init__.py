@@ -6,8 +6,11 @@
 """
 
 from .architectures import attention, conv1d, lstm, mlp, resnet
+from .black_box import black_box
 from .describe import describe
 from .npz import load_npz, save_npz
+from .scikit import from_sklearn
 from .training import train
 
-__all__ = ["attention", "conv1d", "describe", "load_npz", "lstm", "mlp", "resnet", "save_npz", "train"]
+__all__ = ["attention", "black_box", "conv1d", "describe", "from_sklearn", "load_npz", "lstm", "mlp", "resnet",
+           "save_npz", "train"]  # fmt: skip

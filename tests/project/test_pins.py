@@ -46,8 +46,9 @@ def pins(environment: dict[str, str] | None = None) -> dict[str, Version]:
 
 
 def asked_for() -> list[Requirement]:
-    chosen = {name: lines for name, lines in PROJECT["optional-dependencies"].items() if name != "peers"}
-    extras = [line for lines in chosen.values() for line in lines]  # peers are not part of the environment
+    apart = ("peers", "sklearn")  # which are not part of the environment
+    chosen = {name: lines for name, lines in PROJECT["optional-dependencies"].items() if name not in apart}
+    extras = [line for lines in chosen.values() for line in lines]
     return [Requirement(line) for line in [*PROJECT["dependencies"], *extras]]
 
 

@@ -1,0 +1,59 @@
+"""Where the variables of a user's model stand in a full assignment, and what they are worth there."""
+
+from collections import Counter
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from pyscipopt import Expr, Model
+
+from ..errors import ProblemError
+
+
+@dataclass(frozen=True)
+class Variables:
+    """The variables of one model, in the order of `Model.getVars`; a copy for another process knows names only."""
+
+    names: list[str]
+    position: dict[int, int]
+    model: Model | None  #: Kept alive: another one could get its addresses, by which variables are known.
+
+    def __reduce__(self) -> Any:
+        return Variables, (self.names, {}, None)
+
+    def at(self, values: np.ndarray, what: Any) -> Any:
+        """The value of a variable, a name or an expression at a full assignment, or of an array of these."""
+        if isinstance(what, str):
+            return float(values[self.named(what)])
+        if isinstance(what, Expr):
+            products = (a * np.prod([values[self._place(v)] for v in t.vartuple]) for t, a in what.terms.items())
+            return float(sum(products))
+        if isinstance(what, Real):
+            return float(what)
+        entries = np.asarray(what, dtype=object)
+        if entries.ndim == 0:
+            raise TypeError(
+                f"{type(what).__name__} has no value in a solution: ask for a variable, a name, a linear expression, "
+                "or an array of these."
+            )
+        return np.array([self.at(values, entry) for entry in entries.flat], dtype=float).reshape(entries.shape)
+
+    def named(self, name: str) -> int:
+        """The position of the one variable with this name."""
+        if (count := self.names.count(name)) != 1:
+            raise ProblemError(f"{count or 'no'} variables of the model are called {name!r}: give a name that one has.")
+        return self.names.index(name)
+
+    def _place(self, variable: Any) -> int:
+        at = self.position.get(variable.ptr())
+        if at is None:
+            remedy = "use that model's own." if self.position else "a loaded solution is asked by name, solution['x']."
+            raise ProblemError(f"{variable.name} is no variable of the model that was solved: {remedy}")
+        return at
+
+    def by_name(self, values: np.ndarray) -> dict[str, float]:
+        """Every value by its variable's name; where variables share one, their number is put behind it."""
+        count = Counter(self.names)
+        keys = (name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names))
+        return dict(zip(keys, values.tolist(), strict=True))
