@@ -7,18 +7,47 @@ Blocks take their steps in one model (`linearised`) and by one pass through the 
 """
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from ..model.incumbent import Incumbent
+from ..model.solution import Solution
+from ..model.solver import Begun
 from ..model.structure import Structure
 from .linearised import Linearised
 from .options import Options, Prices
 
 STEPS = 8  # of one path
-RADIUS, GROW, SHRINK, SMALLEST = 0.3, 1.5, 0.35, 1e-4  # of trust regions, as shares of the boxes
+RADIUS, GROW, SHRINK, SMALLEST = 1.0, 1.5, 0.35, 1e-4  # of trust regions, as shares of the boxes
 PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
-STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0
+STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
+
+
+def coordinate(
+    begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int, progress: bool
+) -> Solution:
+    """Rounds from the problem's start, from the best options known and from random points in turn; the best verified
+    point is returned."""
+    search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
+    incumbent, idle, status, seen = search.incumbent, 0, "iteration_limit", None
+    start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
+    for k in tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds"):
+        if search.seconds_left <= 0 or idle >= 2 * idle_rounds:
+            status = "time_limit" if search.seconds_left <= 0 else "converged"
+            break
+        search.round(start if k == 0 else None if k % 2 else search.random())
+        found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)
+        idle, seen = idle + 1 if found == seen else 0, found
+    details = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
+    if search.prices is not None and search.prices.counts:
+        s = search.instance.milp
+        details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}
+    if incumbent.values is None and status != "time_limit":
+        status = "no_solution_found"
+    seconds = time.perf_counter() - incumbent.began
+    return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)
 
 
 class Search:
@@ -42,21 +71,19 @@ class Search:
             return s.sign * s.cost
         return self.prices.counts * s.sign * s.cost - self.options.linking.T @ self.prices.linking
 
-    def path(self, values: np.ndarray, model: Linearised, cost: np.ndarray, radius: float = RADIUS) -> np.ndarray:
-        """Steps from a point, each block by itself, or all as one where the model joins them; the last point."""
+    def path(self, values: np.ndarray, model: Linearised, cost: np.ndarray) -> None:
+        """Steps from a point, each block by itself, or all as one where the model joins them"""
         one = model is self.joined
         label, count = (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
-        price = PENALTY * max(float(np.abs(cost).max()), 1e-9)
-        reach, merit = np.full(count, radius), np.full(count, np.inf)
+        price = _price(cost)
+        reach, merit = np.full(count, RADIUS), np.full(count, np.inf)
 
         def completed(trial: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
             found = None if trial is None else model.complete(trial, cost, price, self._limit)
             if found is None:
                 return values, np.full(count, np.inf)
-            true = self.instance.with_outputs(found)
-            self.visit(true)
-            each = cost * found + price * np.abs(found - true)
-            return found, np.bincount(label[label >= 0], each[label >= 0], count)
+            wrong = np.abs(found - self._visited(found))
+            return found, np.bincount(label[label >= 0], (cost * found + price * wrong)[label >= 0], count)
 
         values, merit = completed(values)
         for _ in range(STEPS):
@@ -66,17 +93,18 @@ class Search:
             gained = reached < merit - 1e-9 * np.maximum(1.0, np.abs(reached))
             values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
             reach = np.where(gained, np.minimum(1.0, GROW * reach), SHRINK * reach)
-        return values
 
     @property
     def _limit(self) -> float:
-        return min(STEP_SECONDS, self.seconds_left)
+        return min(STEP_SECONDS, 0.05 * self.seconds_left + 0.05)
 
-    def visit(self, values: np.ndarray) -> None:
-        """A point with true outputs: its parts become options, and it competes as a whole."""
-        if np.isfinite(values).all():
-            self.options.add(values)
-            self.incumbent.consider(values)
+    def _visited(self, values: np.ndarray) -> np.ndarray:
+        """The point with true outputs: its parts become options, and it competes as a whole."""
+        true = self.instance.with_outputs(values)
+        if np.isfinite(true).all():
+            self.options.add(true)
+            self.incumbent.consider(true)
+        return true
 
     def random(self) -> np.ndarray:
         """Inputs anywhere in their boxes."""
@@ -85,30 +113,30 @@ class Search:
         values[at] = self.draw.uniform(s.lower[at], s.upper[at])
         return values
 
-    def best_known(self) -> np.ndarray:
-        """Of every block its best option at the prices."""
-        assert self.prices is not None
-        values = self.options.points[-1].copy()
-        for o in np.argsort(-self.options.reduced(self.prices), kind="stable"):
-            mine = self.structure.block == self.options.block[o]
-            values[mine] = self.options.points[self.options.point[o]][mine]
-        return values
-
-    def round(self, start: np.ndarray) -> None:
-        """Options by a path from a start at the prices, new prices, a choice, and steps onward from a better one."""
-        before = self.incumbent.objective
-        near = self.apart.nearest(start, self._limit)
-        if near is not None:
-            self.path(near, self.apart, self.cost())
+    def round(self, start: np.ndarray | None) -> None:
+        """Options by a path from a start, or from the best options known, at the prices; new prices; a choice; and
+        steps of all blocks together, from a choice that is better or else from options drawn by their shares."""
+        s, before = self.instance.milp, self.incumbent.objective
+        if start is None and self.prices is not None:
+            start = self.options.assembled(np.argsort(-self.options.reduced(self.prices), kind="stable"))
+        start = self.random() if start is None else start
+        self._from(start, self.apart, self.cost())
         if len(self.options):
             self.prices = self.options.prices()
             self.choose()
         if self.incumbent.values is not None and self.incumbent.objective != before:
-            s = self.instance.milp
-            self.path(self.incumbent.values, self.joined, s.sign * s.cost, RADIUS / 3)
+            self._from(self.incumbent.values, self.joined, s.sign * s.cost)
+        elif self.prices is not None:
+            drawn = np.argsort(self.prices.shares * self.draw.random(len(self.options)), kind="stable")
+            self._from(self.options.assembled(drawn), self.joined, s.sign * s.cost)
+
+    def _from(self, start: np.ndarray, model: Linearised, cost: np.ndarray) -> None:
+        near = model.nearest(start, self._limit)
+        if near is not None and self.seconds_left > 0:
+            self.path(near, model, cost)
 
     def choose(self) -> None:
-        """Choose among the options that a better choice can hold; the choice competes, and the best completion of it."""
+        """Choose among the options that a better choice can hold; the choice competes, and its best completion."""
         prices, best = self.prices, self.incumbent.objective
         if prices is None or not prices.counts or self.seconds_left <= 0:
             return
@@ -118,3 +146,22 @@ class Search:
         chosen = self.options.choose(among, min(CHOICE_SECONDS, self.seconds_left))
         if chosen is not None and self.incumbent.consider(chosen).feasible:
             self.incumbent.consider_inputs(chosen, self._limit)
+
+    def gather(self, points: Sequence[Sequence[np.ndarray]]) -> None:
+        """Options from points that others visited, each a list of input matrices; then a choice."""
+        began = self.seconds_left
+        for point in points:
+            near = self.apart.nearest(self.instance.assignment(list(point), rest=0.0), self._limit)
+            if self.seconds_left < 0.5 * began:
+                break
+            done = None if near is None else self.apart.complete(near, self.cost(), _price(self.cost()), self._limit)
+            if done is not None:
+                self._visited(done)
+        if len(self.options):
+            self.prices = self.options.prices()
+            self.choose()
+
+
+def _price(cost: np.ndarray) -> float:
+    """What a unit of wrong output costs."""
+    return PENALTY * max(float(np.abs(cost).max()), 1e-9)

@@ -30,6 +30,7 @@ class Prices(NamedTuple):
     linking: np.ndarray
     blocks: np.ndarray
     value: float
+    shares: np.ndarray
 
     @property
     def counts(self) -> float:
@@ -60,7 +61,8 @@ class Options:
         s, units = self.milp, self.incumbent.units
         missed = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values)) > TOLERANCE
         outside = np.maximum(
-            excess(values, s.lower, np.inf) / units.bound(s.lower), excess(values, -np.inf, s.upper) / units.bound(s.upper)
+            excess(values, s.lower, np.inf) / units.bound(s.lower),
+            excess(values, -np.inf, s.upper) / units.bound(s.upper),
         )
         bad = self.row_member.T @ missed[~self.structure.linking] + self.member.T @ (outside > TOLERANCE)
         blocks = np.flatnonzero(bad == 0)
@@ -82,9 +84,9 @@ class Options:
         cost = np.concatenate([self.cost[among], s.sign * s.cost[self.master]])
         lower = np.concatenate([np.zeros(k), s.lower[self.master]])
         upper = np.concatenate([np.full(k, np.inf), s.upper[self.master]])
-        sides = [np.concatenate([side[linking], np.ones(n)]) for side in s.sides]
+        low, high = (np.concatenate([side[linking], np.ones(n)]) for side in s.sides)
         integer = np.concatenate([np.ones(k, dtype=bool), s.integer[self.master]])
-        return Program(cost, Rows.of(rows.tocsr()), *sides, lower, upper, integer)
+        return Program(cost, Rows.of(rows.tocsr()), low, high, lower, upper, integer)
 
     def prices(self) -> Prices:
         """Solve the linear program; where no mixture will do, look for the one that lacks least instead."""
@@ -100,7 +102,8 @@ class Options:
                 np.concatenate([np.zeros(k), slack]), Rows.of(sp.hstack([matrix, eye, -eye]).tocsr()), *sides,
                 np.concatenate([program.lower, 0 * slack]), np.concatenate([program.upper, np.inf * slack]),
                 np.concatenate([program.integer, slack < 0])))  # fmt: skip
-        return Prices(found.multipliers[:m], found.multipliers[m:], value)
+        shares = np.zeros(len(self)) if found.point is None else found.point[: len(self)]
+        return Prices(found.multipliers[:m], found.multipliers[m:], value, shares)
 
     def reduced(self, prices: Prices) -> np.ndarray:
         """What each option costs at the prices, beyond what its block pays."""
@@ -114,9 +117,13 @@ class Options:
                       integrality=program.integer, options={"time_limit": max(seconds, 0.1)})  # fmt: skip
         if answer.x is None:
             return None
+        return self.assembled(among[answer.x[: len(among)] > 0.5], answer.x[len(among) :])
+
+    def assembled(self, chosen: np.ndarray, master: np.ndarray | float = 0.0) -> np.ndarray:
+        """The full assignment of some options, later ones over earlier ones; blocks without one stay near zero."""
         values = np.zeros(self.milp.n_variables)
-        values[self.master] = answer.x[len(among) :]
-        for o in among[answer.x[: len(among)] > 0.5]:
+        values[self.master] = master
+        for o in chosen:
             mine = self.structure.block == self.block[o]
             values[mine] = self.points[self.point[o]][mine]
         return self.incumbent.instance.rounded(np.clip(values, self.milp.lower, self.milp.upper))

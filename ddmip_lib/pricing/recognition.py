@@ -8,6 +8,7 @@ a row $x_j = w_j + a - b$ holds two, and an input in linking rows is a step from
 
 from itertools import product
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -16,7 +17,8 @@ from ..bounds import Box, intervals, network_graph
 from ..errors import UnsupportedNetworkError
 from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
-from ..model.structure import Structure
+from ..model.problem import NeuralMIP
+from ..model.structure import Structure, find_structure
 
 MOST = 4096  # ways to set the whole numbers of a block that are looked at
 SLACK = 1e-9
@@ -50,6 +52,19 @@ class Way(NamedTuple):
     row: int
     box: list[np.ndarray]  #: lower, upper, base
     fixed: np.ndarray
+
+
+_found: WeakKeyDictionary[NeuralMIP, tuple[str, Blocks | Structure]] = WeakKeyDictionary()
+
+
+def find_blocks(problem: NeuralMIP, instance: Instance) -> Blocks | Structure:
+    """The blocks that the user described; else those found in the model, as `Blocks` where they have that form."""
+    if problem.blocks is not None:
+        return problem.blocks
+    if problem not in _found or _found[problem][0] != instance.digest:
+        structure = find_structure(instance)
+        _found[problem] = instance.digest, recognise(instance, structure) or structure
+    return _found[problem][1]
 
 
 def recognise(instance: Instance, structure: Structure) -> Blocks | None:
@@ -119,10 +134,10 @@ class Reader:
             for way in ways:
                 row = number, way.row, *way.box, way.fixed - least
                 modes.setdefault(way.mode, (way.parts, []))[1].append(row)
-        names = "block", "row", "lower", "upper", "base", "fixed"
-        made = [
-            Mode(**dict(zip(names, map(np.array, zip(*rows)), strict=True)), **parts) for parts, rows in modes.values()
-        ]
+        made = []
+        for parts, rows in modes.values():
+            block, at, lower, upper, base, fixed = map(np.array, zip(*rows, strict=True))
+            made.append(Mode(block, at, lower, upper, base, fixed=fixed, **parts))
         idle = all(any(not way.fixed.any() for way in ways) for ways in table)
         return Blocks(made, capacities, idle and all(self.s.integer[at] for at in self.owner), self.names)
 
