@@ -34,7 +34,7 @@ class Structure:
     block: np.ndarray  #: (variables,) numbers from 0 on; -1 for the master's variables and for fixed ones.
     linking: np.ndarray  #: (rows,) whether a row holds variables of several blocks, or of the master.
     n: int  #: How many blocks.
-    master: int  #: How many variables that are not fixed belong to no block.
+    master: int  #: How many variables that matter belong to no block.
     names: tuple[str, ...]  #: Of the linking rows.
     obstacle: str = ""  #: What keeps the model in one piece; empty where it has blocks.
 
@@ -79,13 +79,14 @@ def find_structure(instance: Instance) -> Structure:
     met = (met @ sp.diags(free.astype(float))).tocsr()
     met.eliminate_zeros()
     cell, best = _drawn_in(met, cell), None
+    matters = free & ((np.bincount(met.indices, minlength=len(free)) > 0) | (s.cost != 0))
     spans = _meetings(met, cell, count)
     span = np.diff(spans.indptr)
     for most in np.unique(np.append(span, 1)):
         joined = _joined(spans[span <= most])
         blocks = int(joined.max()) + 1
         block = _drawn_in(met, np.where(cell >= 0, joined[cell], -1))
-        master = free & (block < 0)
+        master = matters & (block < 0)
         linking = (np.diff(_meetings(met, block, blocks).indptr) > 1) | (met @ master.astype(float) > 0)
         worth = blocks / (1 + int(linking.sum()))
         if blocks > 1 and (best is None or worth > best[0]):
