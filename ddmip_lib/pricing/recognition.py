@@ -93,7 +93,7 @@ class Reader:
     def __init__(self, instance: Instance, structure: Structure) -> None:
         s = self.s = instance.milp
         constant = np.where(s.lower == s.upper, s.lower, 0.0)
-        _demand(not (s.cost * constant).any())
+        _demand(not (s.cost * constant).any() and (s.lower < s.upper)[instance.outputs].all())
         given, linking = s.rows @ constant, np.flatnonzero(structure.linking)
         self.sides = s.row_lower - given, s.row_upper - given
         below, above = (linking[np.isfinite(side[linking])] for side in self.sides)
@@ -106,6 +106,7 @@ class Reader:
         self.low, self.high = np.full(s.n_variables, -np.inf), np.full(s.n_variables, np.inf)
         for predictor, m in zip(instance.predictors, self.maps, strict=True):
             self.is_input[m.index[m.index >= 0]] = True
+            _demand(predictor.gives_class or not s.integer[m.output].any())
             at, box = m.output[:, 0], Box(*(torch.from_numpy(m.at(end)) for end in (s.lower, s.upper)))
             self.low[at], self.high[at] = (0.0, 1.0) if predictor.gives_class else _range(predictor.net, box)
 
@@ -138,8 +139,8 @@ class Reader:
         for parts, rows in modes.values():
             block, at, lower, upper, base, fixed = map(np.array, zip(*rows, strict=True))
             made.append(Mode(block, at, lower, upper, base, fixed=fixed, **parts))
-        idle = all(any(not way.fixed.any() for way in ways) for ways in table)
-        return Blocks(made, capacities, idle and all(self.s.integer[at] for at in self.owner), self.names)
+        optional = all(len(ways) == 1 and not ways[0].fixed.any() for ways in table)  # to stay at the base is free
+        return Blocks(made, capacities, optional and all(self.s.integer[at] for at in self.owner), self.names)
 
 
 class Setting:
@@ -168,9 +169,9 @@ class Setting:
                 counts[t] = y[0], -row[y[0]] / row[t]
                 _demand(self.lower[t] <= counts[t][1] * self.least[y[0]] + SLACK)
             elif (len(x), len(y)) == (1, 0) and rest:
-                _demand(ends[0] < ends[1] or (matrix[:, rest] != 0).sum() == len(rest) == 2)
                 steps += [self._step(row, x[0], a, *ends) for a in rest]
-                _demand(len(rest) == 1 or steps[-1].slope * steps[-2].slope < 0)
+                pair = (matrix[:, rest] != 0).sum() == len(rest) == 2 and steps[-1].slope * steps[-2].slope < 0
+                _demand(pair if ends[0] == ends[1] else len(rest) == 1)
             else:
                 _demand(not row.any())
         return self._row(steps, counts)
@@ -201,16 +202,19 @@ class Setting:
         burdens, fixed = self.use.any(axis=1) & free, self.lower[~free] @ self.use[~free]
         for x in np.flatnonzero(burdens & self.is_input).tolist():
             rises = bool((self.use[x] >= 0).all())
+            _demand(rises or (self.use[x] <= 0).all())
             end = self.lower[x] if rises else self.upper[x]
             steps.append(Step(x, x, 1.0 if rises else -1.0, end, self.use[x] if rises else -self.use[x], np.inf))
             fixed = fixed + end * self.use[x]
         (t,) = valued if len(valued := np.flatnonzero(free & (self.gain != 0)).tolist()) == 1 else (-1,)
         _demand(t >= 0 and not (self.gain * self.lower)[~free].any() and self.gain[t] > 0 and (self.use[t] <= 0).all())
         y, alpha = counts.get(t, (t, 1.0))
-        cap = self.upper[t] / alpha if t in counts else np.inf
-        _demand(self.is_output[y] and set(np.flatnonzero(burdens).tolist()) <= {t, *(step.a for step in steps)})
+        cap, stepping = self.upper[t] / alpha if t in counts else np.inf, {step.a for step in steps}
+        _demand(self.is_output[y] and set(np.flatnonzero(burdens).tolist()) <= {t, *stepping})
+        _demand(not stepping & {t, *counts} and not (t in counts and self.reader.s.integer[self.own[y]]))
         bounded = (self.lower <= self.least + SLACK) & (self.upper >= self.most - SLACK)
         _demand(bounded[self.is_output].all() and len({(step.a, step.slope > 0) for step in steps}) == len(steps))
+        _demand(len({(step.a, step.x) for step in steps}) == len(stepping))
         parts = {"predictor": self.reader.owner[int(self.own[y])][0], "worth": self.gain[t] * alpha, "cap": cap}
         parts["per_value"] = self.use[t] / self.gain[t]
         return self._placed(steps, fixed, parts, self.reader.owner[int(self.own[y])][1])

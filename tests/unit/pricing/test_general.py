@@ -124,7 +124,7 @@ def test_an_equality_between_blocks_is_met_by_joined_steps():
     x, y = model.addMatrixVar((3, 2), ub=2.0, name="x"), model.addMatrixVar((3, 1), lb=None, name="y")
     for i in range(3):
         model.addCons(x[i, 0] + x[i, 1] >= 0.5)
-    model.addCons(y.sum() == 0.7, name="demand")
+    model.addCons(y.sum() == 8.0, name="demand")
     model.setObjective(x.sum(), "minimize")
     problem = NeuralMIP(model)
     net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)).double().eval()
@@ -135,7 +135,7 @@ def test_an_equality_between_blocks_is_met_by_joined_steps():
     problem.add_predictor(net, x, y)
     solution = PriceCoordination(max_rounds=6).solve(problem, 20)
     assert problem.verify(solution)
-    assert solution.outputs[0].sum() == pytest.approx(0.7, abs=1e-5)
+    assert solution.outputs[0].sum() == pytest.approx(8.0, abs=1e-5)
 
 
 def test_linear_networks_are_their_own_linearisation():
