@@ -19,8 +19,8 @@ from ..model.structure import Structure
 from .linearised import Linearised
 from .options import Options, Prices
 
-STEPS = 8  # of one path
-RADIUS, GROW, SHRINK, SMALLEST = 1.0, 1.5, 0.35, 1e-4  # of trust regions, as shares of the boxes
+STEPS, JOINED_STEPS = 8, 24  # of one path: an equality between blocks is met to six digits after many
+RADIUS, SHRINK, SMALLEST = 1.0, 0.35, 1e-5  # of trust regions, as shares of the boxes
 PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
 STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
 
@@ -86,13 +86,13 @@ class Search:
             return found, np.bincount(label[label >= 0], (cost * found + price * wrong)[label >= 0], count)
 
         values, merit = completed(values)
-        for _ in range(STEPS):
+        for _ in range(JOINED_STEPS if one else STEPS):
             if self.seconds_left <= 0 or (reach < SMALLEST).all():
                 break
             trial, reached = completed(model.step(values, cost, price, reach[label], self._limit))
             gained = reached < merit - 1e-9 * np.maximum(1.0, np.abs(reached))
             values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
-            reach = np.where(gained, np.minimum(1.0, GROW * reach), SHRINK * reach)
+            reach = np.where(gained, reach, SHRINK * reach)
 
     @property
     def _limit(self) -> float:

@@ -111,6 +111,8 @@ class Options:
 
     def choose(self, among: np.ndarray, seconds: float) -> np.ndarray | None:
         """The best choice among some options by HiGHS, as a full assignment; None where it finds none in time."""
+        if len(np.unique(self.block[among])) < self.structure.n:
+            return None
         program = self._program(among)
         rows = LinearConstraint(program.rows.matrix(len(program.cost)), program.row_lower, program.row_upper)
         answer = milp(program.cost, constraints=rows, bounds=Bounds(program.lower, program.upper),
