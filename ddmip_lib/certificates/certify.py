@@ -31,7 +31,9 @@ from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.solver import begin
+from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
+from ..pricing.recognition import find_blocks
 from .account import Account
 from .certificate import with_bound
 from .lagrangian import lagrangian_bound
@@ -57,7 +59,8 @@ def certify(
     where it has none, those that `PriceCoordination` finds in a quarter of the time. `workers` processes share the
     blocks (default: one for each CPU); on a GPU (`device`) there is one. Stop it whenever you like (Ctrl-C): the bound
     reached by then is returned. Where all values are whole numbers, `Solution.bound` is rounded to the next one; a
-    bound that meets the objective makes the status "optimal". Problems without blocks get `lagrangian_bound`.
+    bound that meets the objective makes the status "optimal". Problems without blocks of the form of `Blocks`,
+    described or found, get `lagrangian_bound`.
 
     >>> from ddmip_lib import PriceCoordination
     >>> from ddmip_lib.predictors import mlp
@@ -76,14 +79,14 @@ def certify(
     incumbent = Incumbent(problem.instance(), began)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
         raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
-    if problem.blocks is None:
+    blocks = find_blocks(problem, incumbent.instance)
+    if isinstance(blocks, Structure):
         if prices is not None:
             raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
         found = lagrangian_bound(problem, solution, time_limit, seed, progress)
         if found.point is not None:
             incumbent.consider(found.point)
         return with_bound(solution, incumbent, found.bound, found)
-    blocks = problem.blocks
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
     graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
     if prices is None and time_limit <= 0:

@@ -9,11 +9,15 @@ import torch
 from tqdm.auto import tqdm
 
 from ..device import check_place
+from ..errors import ProblemError
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
-from .market import Market, Round, blocks_of
+from ..model.structure import Structure
+from .general import coordinate
+from .market import Market, Round
+from .recognition import find_blocks
 from .search import Search
 
 SHARE = 0.5  # of the time, what is kept for choosing
@@ -24,11 +28,13 @@ POSITIVE = 1e-6  # reduced profit, relative to the largest value, from which on 
 class PriceCoordination:
     r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP makes the choice.
 
-    For problems that are described as `Blocks` (`water_potability`, `tree_planting`, `site_care`, your own through
-    `NeuralMIP.set_blocks`). Each round asks the networks in one batch for the best option of every block at the
-    prices, from several starts; solves the linear program over all options found so far; smooths its prices; and
-    rounds to a choice. When no option of positive reduced profit turns up any more, SCIP chooses among the options
-    that are almost worth their price, and again after rounds at prices that favour what the last choice left over.
+    For problems that fall into blocks: those described by `NeuralMIP.set_blocks`, or else those found in the model
+    (`find_structure`). Each round asks the networks in one batch for the best option of every block at the prices,
+    from several starts; solves the linear program over all options found so far; smooths its prices; and rounds to a
+    choice. When no option of positive reduced profit turns up any more, SCIP chooses among the options that are almost
+    worth their price, and again after rounds at prices that favour what the last choice left over. Blocks found that
+    do not have the form of `Blocks` are priced by small MILPs (`general`), for which only `max_rounds` and
+    `idle_rounds` matter.
     Every choice is verified by the true networks.
 
     ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by, but no bound, since
@@ -81,6 +87,10 @@ class PriceCoordination:
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
         begun, market = begin(problem, time_limit, seed, visit), None
         try:
+            found = find_blocks(problem, begun.instance)
+            if isinstance(found, Structure):
+                found.require(self.method)
+                return coordinate(begun, found, self.method, self.max_rounds, self.idle_rounds, progress)
             market = self._start(begun)
             return self._solution(market, self._rounds(market, seed, progress))
         except KeyboardInterrupt:
@@ -120,7 +130,10 @@ class PriceCoordination:
         return self._start(begin(problem, time_limit, seed, visit))
 
     def _start(self, begun: Begun) -> Market:
-        blocks = blocks_of(begun.problem, "price coordination")
+        blocks = find_blocks(begun.problem, begun.instance)
+        if isinstance(blocks, Structure):
+            blocks.require(self.method)
+            raise ProblemError(f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}.")
         return Market.empty(blocks, begun.incumbent(), begun.deadline, begun.seed)
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 from ..errors import ProblemError
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
-from ..model.problem import NeuralMIP
 from ..model.solution import History
 from .pool import Pool, Prices
 
@@ -172,13 +171,3 @@ class Market:
             where = instance.maps[blocks.predictor[at]].index[blocks.row[at]]
             values[where[where >= 0]] = u[where >= 0]
         return instance.inputs(values)
-
-
-def blocks_of(problem: NeuralMIP, what: str) -> Blocks:
-    """The problem's blocks, or an error that says what `what` needs."""
-    if problem.blocks is None:
-        raise ProblemError(
-            f"{what} needs to know the problem's blocks: describe values, use and capacities with "
-            "problem.set_blocks(Blocks(...)), or use DualDecomposition."
-        )
-    return problem.blocks

@@ -9,12 +9,15 @@ import torch
 
 from ..errors import ProblemError
 from ..model.blocks import Blocks
-from ..model.incumbent import Visit
+from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import Visiting, begin
-from .market import Market, blocks_of
+from ..model.solver import Begun, Visiting, begin
+from ..model.structure import Structure
+from .general import Search as GeneralSearch
+from .market import Market
 from .oracle import Task, pull_back
+from .recognition import find_blocks
 from .search import judge
 
 Point = list[np.ndarray]
@@ -41,18 +44,17 @@ def recover(
     ('stopped', True)
     """
     begun = begin(problem, time_limit, seed)
-    blocks, shapes = blocks_of(problem, "recovery"), [p.inputs.shape for p in problem.predictors]
+    blocks, shapes = _blocks(begun), [p.inputs.shape for p in problem.predictors]
     for point in points:
         if [np.shape(x) for x in point] != shapes:
             raise ProblemError(f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}.")
     incumbent = begun.incumbent()
-    market = Market.empty(blocks, incumbent, begun.deadline, seed)
     try:
-        recover_into(market, points, seed)
+        options = _recover(blocks, incumbent, points, begun)
     except KeyboardInterrupt:
         return begun.interrupted("recovery")
-    status = "time_limit" if market.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
-    details = {"incumbents": incumbent.found, "options": len(market.pool)}
+    status = "time_limit" if begun.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
+    details = {"incumbents": incumbent.found, "options": options}
     seconds = time.perf_counter() - begun.began
     return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
 
@@ -81,7 +83,7 @@ class Recovering:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Solve, then choose."""
         begun, visited = begin(problem, time_limit, seed), list[Point]()
-        blocks = blocks_of(problem, "recovery")
+        blocks = _blocks(begun)
 
         def record(inputs: Point) -> None:
             visited.append([x.copy() for x in inputs])
@@ -96,11 +98,31 @@ class Recovering:
         details, status = {**found.details, "incumbents": incumbent.found}, found.status
         try:
             if visited and "interrupted" not in details:
-                recover_into(Market.empty(blocks, incumbent, begun.deadline, seed), visited, seed)
+                _recover(blocks, incumbent, visited, begun)
         except KeyboardInterrupt:
             details["interrupted"], status = True, "stopped"
         seconds, method = time.perf_counter() - begun.began, f"{found.method}, recovered"
         return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
+
+
+def _blocks(begun: Begun) -> Blocks | Structure:
+    found = find_blocks(begun.problem, begun.instance)
+    if isinstance(found, Structure):
+        found.require("recovery")
+    return found
+
+
+def _recover(
+    blocks: Blocks | Structure, incumbent: Incumbent, points: Sequence[Sequence[np.ndarray]], begun: Begun
+) -> int:
+    """Let the best choice among points compete; how many options there were."""
+    if isinstance(blocks, Structure):
+        search = GeneralSearch(incumbent, blocks, begun.deadline, begun.seed)
+        search.gather(points)
+        return len(search.options)
+    market = Market.empty(blocks, incumbent, begun.deadline, begun.seed)
+    recover_into(market, points, begun.seed)
+    return len(market.pool)
 
 
 def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: int = 0) -> None:

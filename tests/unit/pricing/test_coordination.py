@@ -292,10 +292,10 @@ def test_whole_numbers_may_be_floats():
     assert solution.found
 
 
-def test_a_problem_without_blocks_is_refused_with_what_is_needed():
-    problem = small_water(n=2)
+def test_a_problem_without_blocks_is_refused_with_what_links_it():
+    problem = small_water(n=1)
     problem.blocks = None
-    with pytest.raises(ProblemError, match="set_blocks"):
+    with pytest.raises(ProblemError, match=r"one row of a network.*set_blocks"):
         PriceCoordination().solve(problem)
 
 

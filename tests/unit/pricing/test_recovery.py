@@ -120,13 +120,13 @@ def test_on_trees_algorithm_1_gains_by_recovery():
 
 
 def test_without_blocks_recovery_is_refused_before_any_work(monkeypatch):
-    problem = planted()
+    problem = planted(n=1)
     problem.blocks = None
 
     def works(*_: object) -> None:
         raise AssertionError("work began")
 
-    monkeypatch.setattr("ddmip_lib.model.problem.Instance", works)
+    monkeypatch.setattr("ddmip_lib.decomposition.solver.DualDecomposition.solve", works)
     for call in (Recovering(DualDecomposition()).solve, lambda p: recover(p, [])):
         with pytest.raises(ProblemError, match="set_blocks"):
             call(problem)

@@ -1,0 +1,167 @@
+r"""Price coordination for blocks of any form: rows and whole numbers of their own, several outputs, classes or numbers.
+
+At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps in a trust region:
+its networks linear around its point, a small MILP; then the true outputs, a completion, and a test of what was gained.
+Blocks take their steps in one model (`linearised`) and by one pass through the networks; what each reaches is an option
+(`options`). The best choice among options is refined by the same steps with the linking rows in place.
+"""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..model.incumbent import Incumbent
+from ..model.solution import Solution
+from ..model.solver import Begun
+from ..model.structure import Structure
+from .linearised import Linearised
+from .options import Options, Prices
+
+STEPS, JOINED_STEPS = 8, 24  # of one path: an equality between blocks is met to six digits after many
+RADIUS, SHRINK, SMALLEST = 1.0, 0.35, 1e-5  # of trust regions, as shares of the boxes
+PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
+STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
+
+
+def coordinate(
+    begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int, progress: bool
+) -> Solution:
+    """Rounds from the problem's start, from the best options known and from random points in turn; the best verified
+    point is returned."""
+    search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
+    incumbent, idle, status, seen = search.incumbent, 0, "iteration_limit", None
+    start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
+    for k in tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds"):
+        if search.seconds_left <= 0 or idle >= 2 * idle_rounds:
+            status = "time_limit" if search.seconds_left <= 0 else "converged"
+            break
+        search.round(start if k == 0 else None if k % 2 else search.random())
+        found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)
+        idle, seen = idle + 1 if found == seen else 0, found
+    details = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
+    if search.prices is not None and search.prices.counts:
+        s = search.instance.milp
+        details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}
+    if incumbent.values is None and status != "time_limit":
+        status = "no_solution_found"
+    seconds = time.perf_counter() - incumbent.began
+    return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)
+
+
+class Search:
+    """The state of the search: options, prices, the incumbent."""
+
+    def __init__(self, incumbent: Incumbent, structure: Structure, deadline: float, seed: int) -> None:
+        self.incumbent, self.structure, self.deadline = incumbent, structure, deadline
+        self.options, self.draw = Options(incumbent, structure), np.random.default_rng(seed)
+        instance = self.instance = incumbent.instance
+        self.apart, self.joined = (Linearised(instance, structure, linking) for linking in (False, True))
+        self.prices: Prices | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - time.perf_counter()
+
+    def cost(self) -> np.ndarray:
+        """What each variable costs its block at the prices; without prices nothing is scarce."""
+        s = self.instance.milp
+        if self.prices is None:
+            return s.sign * s.cost
+        return self.prices.counts * s.sign * s.cost - self.options.linking.T @ self.prices.linking
+
+    def path(self, values: np.ndarray, model: Linearised, cost: np.ndarray) -> None:
+        """Steps from a point, each block by itself, or all as one where the model joins them"""
+        one = model is self.joined
+        label, count = (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
+        price = _price(cost)
+        reach, merit = np.full(count, RADIUS), np.full(count, np.inf)
+
+        def completed(trial: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+            found = None if trial is None else model.complete(trial, cost, price, self._limit)
+            if found is None:
+                return values, np.full(count, np.inf)
+            wrong = np.abs(found - self._visited(found))
+            return found, np.bincount(label[label >= 0], (cost * found + price * wrong)[label >= 0], count)
+
+        values, merit = completed(values)
+        for _ in range(JOINED_STEPS if one else STEPS):
+            if self.seconds_left <= 0 or (reach < SMALLEST).all():
+                break
+            trial, reached = completed(model.step(values, cost, price, reach[label], self._limit))
+            gained = reached < merit - 1e-9 * np.maximum(1.0, np.abs(reached))
+            values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
+            reach = np.where(gained, reach, SHRINK * reach)
+
+    @property
+    def _limit(self) -> float:
+        return min(STEP_SECONDS, 0.05 * self.seconds_left + 0.05)
+
+    def _visited(self, values: np.ndarray) -> np.ndarray:
+        """The point with true outputs: its parts become options, and it competes as a whole."""
+        true = self.instance.with_outputs(values)
+        if np.isfinite(true).all():
+            self.options.add(true)
+            self.incumbent.consider(true)
+        return true
+
+    def random(self) -> np.ndarray:
+        """Inputs anywhere in their boxes."""
+        s, at = self.instance.milp, self.instance.free_inputs
+        values = np.clip(0.0, s.lower, s.upper)
+        values[at] = self.draw.uniform(s.lower[at], s.upper[at])
+        return values
+
+    def round(self, start: np.ndarray | None) -> None:
+        """Options by a path from a start, or from the best options known, at the prices; new prices; a choice; and
+        steps of all blocks together, from a choice that is better or else from options drawn by their shares."""
+        s, before = self.instance.milp, self.incumbent.objective
+        if start is None and self.prices is not None:
+            start = self.options.assembled(np.argsort(-self.options.reduced(self.prices), kind="stable"))
+        start = self.random() if start is None else start
+        self._from(start, self.apart, self.cost())
+        if len(self.options):
+            self.prices = self.options.prices()
+            self.choose()
+        if self.incumbent.values is not None and self.incumbent.objective != before:
+            self._from(self.incumbent.values, self.joined, s.sign * s.cost)
+        elif self.prices is not None:
+            drawn = np.argsort(self.prices.shares * self.draw.random(len(self.options)), kind="stable")
+            self._from(self.options.assembled(drawn), self.joined, s.sign * s.cost)
+
+    def _from(self, start: np.ndarray, model: Linearised, cost: np.ndarray) -> None:
+        near = model.nearest(start, self._limit)
+        if near is not None and self.seconds_left > 0:
+            self.path(near, model, cost)
+
+    def choose(self) -> None:
+        """Choose among the options that a better choice can hold; the choice competes, and its best completion."""
+        prices, best = self.prices, self.incumbent.objective
+        if prices is None or not prices.counts or self.seconds_left <= 0:
+            return
+        s = self.instance.milp
+        short = np.inf if best is None else s.sign * (best - s.offset) - prices.value + 1e-9
+        among = np.flatnonzero(self.options.reduced(prices) <= short)
+        chosen = self.options.choose(among, min(CHOICE_SECONDS, self.seconds_left))
+        if chosen is not None and self.incumbent.consider(chosen).feasible:
+            self.incumbent.consider_inputs(chosen, self._limit)
+
+    def gather(self, points: Sequence[Sequence[np.ndarray]]) -> None:
+        """Options from points that others visited, each a list of input matrices; then a choice."""
+        began = self.seconds_left
+        for point in points:
+            near = self.apart.nearest(self.instance.assignment(list(point), rest=0.0), self._limit)
+            if self.seconds_left < 0.5 * began:
+                break
+            done = None if near is None else self.apart.complete(near, self.cost(), _price(self.cost()), self._limit)
+            if done is not None:
+                self._visited(done)
+        if len(self.options):
+            self.prices = self.options.prices()
+            self.choose()
+
+
+def _price(cost: np.ndarray) -> float:
+    """What a unit of wrong output costs."""
+    return PENALTY * max(float(np.abs(cost).max()), 1e-9)
