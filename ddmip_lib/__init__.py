@@ -17,11 +17,13 @@ from .decomposition import (
     Sweeps,
     Trace,
 )
+from .linearisation import SequentialMIP
 from .model.problem import NeuralMIP
 from .model.solution import Solution
+from .portfolio import solve
 from .pricing import PriceCoordination, Recovering
 
 __version__ = version("ddmip-lib")
 __all__ = ["PGD", "BigM", "DescentTest", "DualDecomposition", "Enumeration", "Fixed", "IncreaseOnStagnation",
-           "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SingleStepGradient",
-           "Solution", "Sweeps", "Trace", "__version__", "certify"]  # fmt: skip
+           "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SequentialMIP", "SingleStepGradient",
+           "Solution", "Sweeps", "Trace", "__version__", "certify", "solve"]  # fmt: skip

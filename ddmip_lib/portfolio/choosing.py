@@ -8,11 +8,13 @@ from ..baselines.enumeration import Enumeration
 from ..decomposition import DualDecomposition
 from ..linearisation import SequentialMIP
 from ..linearisation.neighbourhood import exact_graphs
+from ..model.blocks import Blocks
 from ..model.instance import Instance
 from ..model.listing import Listing
 from ..model.problem import NeuralMIP
 from ..model.solver import Visiting
 from ..pricing import PriceCoordination
+from ..pricing.recognition import find_blocks
 from ..proofs.tables import unfixed
 
 COMBINATIONS = 50_000  # of all inputs together that are compared one by one
@@ -40,10 +42,10 @@ def plan(problem: NeuralMIP, instance: Instance) -> list[Step]:
         )
     elif (most := most_values(instance)) <= VALUES:
         steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
-    if problem.blocks is not None:
-        resources = len(problem.blocks.capacities)
-        why = f"{problem.blocks.n} blocks share {resources} resource{'s' * (resources != 1)}"
-        steps.append(Step(PriceCoordination(), 0.5, why))
+    blocks = find_blocks(problem, instance)
+    if isinstance(blocks, Blocks) or not blocks.obstacle:
+        links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
+        steps.append(Step(PriceCoordination(), 0.4, f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"))
     whole = int(s.integer[inputs].sum())
     kind = "ReLU networks, exact near a point" if exact_graphs(instance) else "networks with slopes"
     why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"

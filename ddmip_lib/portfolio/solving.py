@@ -13,10 +13,12 @@ from ..bounds import Graph, network_graph
 from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import UnsupportedNetworkError
+from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Proof, Solution, shown
 from ..model.solver import Begun, begin
+from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
 from .choosing import plan
@@ -72,7 +74,7 @@ def solve(
 def _solve(begun: Begun, progress: bool) -> Solution:
     run = Portfolio(begun, begun.incumbent())
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
-        for step in plan(begun.problem, begun.instance):
+        for step in plan(run.problem, begun.instance):
             if run.over:
                 break
             bar.set_postfix(method=step.solver.method, objective=run.incumbent.objective)  # type: ignore[attr-defined]
@@ -92,6 +94,7 @@ class Portfolio:
 
     def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
         self.begun, self.incumbent, self.log = begun, incumbent, Log()
+        self.problem = copy.copy(begun.problem)  # whose start is the best point
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices = "converged", None
@@ -102,10 +105,10 @@ class Portfolio:
 
     def take(self, solver: Any, share: float, why: str) -> None:
         """Let a method work from the best point, for a share of the time that is left."""
-        began, problem = time.perf_counter(), copy.copy(self.begun.problem)
+        began = time.perf_counter()
         if self.incumbent.values is not None:
-            problem.start = self.begun.instance.inputs(self.incumbent.values)
-        found = solver.solve(problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
+            self.problem.start = self.begun.instance.inputs(self.incumbent.values)
+        found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.proof is not None and found.proof.checked and found.bound is not None:
@@ -136,9 +139,10 @@ class Portfolio:
             self.note("proof", "not possible", began, str(error))
             return
         units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
-        if self.begun.problem.blocks is not None and self.incumbent.values is not None:
+        blocks = find_blocks(self.problem, instance)
+        if isinstance(blocks, Blocks) and self.incumbent.values is not None:
             given = Solution("converged", "solve", **self.incumbent.point(), details={"prices": self.prices})
-            found = certify(self.begun.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
+            found = certify(self.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
             if found.values is not None:
                 self.incumbent.consider(found.values)
             if found.bound is not None and found.proof is not None and found.proof.checked:

@@ -17,8 +17,15 @@ LAYERS = (  # a part imports parts of the rows above its own, and of its own row
     ("ddmip_lib/errors", "ddmip_lib/device", "ddmip_lib/data"),
     ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
     ("ddmip_lib/proofs",),
-    ("ddmip_lib/problems", "ddmip_lib/decomposition", "ddmip_lib/baselines", "ddmip_lib/pricing"),
+    (
+        "ddmip_lib/problems",
+        "ddmip_lib/decomposition",
+        "ddmip_lib/baselines",
+        "ddmip_lib/linearisation",
+        "ddmip_lib/pricing",
+    ),
     ("ddmip_lib/certificates",),
+    ("ddmip_lib/portfolio",),
     ("ddmip_lib/__init__", "ddmip_lib/plots"),
     (
         "ddmip_book/__init__",
