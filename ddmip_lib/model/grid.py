@@ -15,13 +15,7 @@ def is_variable(entry: Any) -> bool:
 
 
 def as_grid(entries: Any, what: str) -> np.ndarray:
-    """A two-dimensional object array of variables, expressions and numbers; a vector is one row.
-
-    >>> as_grid([[1, 2], [3]], "inputs")
-    Traceback (most recent call last):
-    ...
-    ddmip_lib.errors.ProblemError: inputs is ragged, its rows have 2, 1 entries: give all rows equally many.
-    """
+    """A two-dimensional object array of variables, expressions and numbers; a vector is one row."""
     if isinstance(entries, Mapping):
         raise ProblemError(f"{what} is a {type(entries).__name__}: pass its entries as a list, in the network's order.")
     grid = np.array(np.asarray(entries, dtype=object), dtype=object)
@@ -53,20 +47,19 @@ def linear_terms(entry: Any) -> tuple[list[tuple[Any, float]], float]:
 
 def box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The smallest and the largest values that bounds leave to each entry of a matrix."""
-    lower, upper = np.zeros(x.shape), np.zeros(x.shape)
+    ends = np.zeros((2, *x.shape))
     for cell, entry in np.ndenumerate(x):
         terms, constant = linear_terms(entry)
-        ends = [sorted((a * v.getLbOriginal(), a * v.getUbOriginal())) for v, a in terms]
-        lower[cell] = constant + sum(end[0] for end in ends)
-        upper[cell] = constant + sum(end[1] for end in ends)
-    return lower, upper
+        parts = [sorted((a * v.getLbOriginal(), a * v.getUbOriginal())) for v, a in terms]
+        ends[:, *cell] = constant + np.sum(parts, axis=0)
+    return ends[0], ends[1]
 
 
 def tie_expressions(model: Model, x: np.ndarray, name: str) -> np.ndarray:
     r"""The same matrix with a new variable $z$, and the row $z = a^\top v + c$, in place of each expression.
 
-    It has the bounds that follow from those of $v$, and is integer where $a$, $c$ and $v$ are. What is a variable or a
-    number, though written as an expression, stays one.
+    It has the bounds that follow from those that $v$ has now, and is integer where $a$, $c$ and $v$ are. What is a
+    variable or a number, though written as an expression, stays one.
     """
     tied = x.copy()
     for (i, j), entry in np.ndenumerate(x):

@@ -140,28 +140,17 @@ def frozen_double(net: Any) -> nn.Module:
             )
         if weight.is_floating_point() and not torch.isfinite(weight).all():
             raise ProblemError(f"weight {name} contains NaN or infinity: retrain or reload the network.")
-    for path, module in net.named_modules():
-        for key, kept in vars(module).items():
-            if any(isinstance(part, torch.Tensor) and not part.is_leaf for part in (kept, *_parts(kept))):
-                raise ProblemError(
-                    f"{f'{path}.{key}'.lstrip('.')} of the network is a tensor with its history, which torch does not "
-                    "copy: keep it by detach(), or, where the old weight_norm or spectral_norm made it, use those of "
-                    "torch.nn.utils.parametrizations."
-                )
     try:
         with torch.no_grad():  # a scripted module would keep the way from its old weights
             frozen = copy.deepcopy(net).cpu().double()
     except (RuntimeError, TypeError) as error:
         raise ProblemError(
-            f"the network cannot be copied ({last_line(error)}): keep no locks, open files or generators in it."
+            f"the network cannot be copied ({last_line(error)}): keep no tensors with a gradient in it (use detach()), no "
+            "locks or generators, and use weight_norm and spectral_norm of torch.nn.utils.parametrizations."
         ) from error
     for weight in frozen.parameters():
         weight.requires_grad_(False)
     return frozen
-
-
-def _parts(kept: Any) -> Any:
-    return kept if isinstance(kept, (list, tuple)) else kept.values() if isinstance(kept, dict) else ()
 
 
 def takes(net: nn.Module, n_in: int) -> bool:
@@ -180,8 +169,7 @@ def output_width(net: nn.Module, n_in: int) -> int:
     except (RuntimeError, IndexError, ValueError) as error:
         remedy = "Pass as many input columns as the network has inputs."
         if any(word in str(error) for word in ("dtype", "Float", "Double")):
-            remedy = "It is run in float64: let forward() make its tensors with dtype=x.dtype, or by x.new_zeros, and "
-            remedy += "keep constants by register_buffer."
+            remedy = "It is run in float64: let forward() make tensors with dtype=x.dtype, or keep them as buffers."
             if isinstance(net, torch.jit.ScriptModule):
                 remedy = "It is run in float64: script or trace net.double(), and do not freeze it."
         why = last_line(error)

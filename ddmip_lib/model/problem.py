@@ -143,11 +143,12 @@ class NeuralMIP:
         taken = {v.ptr() for p in self.predictors for v in p.outputs.flat}
         fed = {v.ptr() for p in self.predictors for v in p.inputs.flat if is_variable(v)}
         for entry in x.flat:
-            if not isinstance(entry, Expr) and (not isinstance(entry, Real) or not np.isfinite(float(entry))):
-                raise ProblemError(
-                    f"input {entry!r} is neither a variable of the model, a linear expression, nor a finite number."
-                )
-            for v, _ in linear_terms(entry)[0]:
+            if not isinstance(entry, (Expr, Real)):
+                raise ProblemError(f"input {entry!r} is no variable, linear expression or finite number: pass one.")
+            terms, constant = linear_terms(entry)
+            if not np.isfinite([constant, *(a for _, a in terms)]).all():
+                raise ProblemError(f"input {entry} is not finite: pass finite numbers.")
+            for v, _ in terms:
                 if v.ptr() not in own:
                     raise ProblemError(f"input variable {v.name} belongs to another model: use this model's own.")
                 if v.ptr() in taken:
@@ -169,8 +170,7 @@ class NeuralMIP:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a NeuralMIP cannot be copied or pickled, since models of SCIP cannot: build it where it is solved, in "
-            "another process too, and send solutions, which can be pickled."
+            "a NeuralMIP holds a model of SCIP and cannot be copied or pickled: build it where it is solved."
         )
 
     def __repr__(self) -> str:

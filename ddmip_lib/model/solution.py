@@ -1,15 +1,16 @@
 """What a solver returns: a verified point, a bound where one is certified, and the history of the run."""
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import ProblemError
-from .export import as_frame, as_json
 from .report import Report
 from .variables import Variables
 from .verification import Verification
@@ -64,7 +65,7 @@ class History:
 
     def to_frame(self) -> Any:
         """A pandas.DataFrame with a row for each iteration."""
-        return as_frame({column: self[column] for column in self.columns})
+        return _frame({column: self[column] for column in self.columns})
 
     def __repr__(self) -> str:
         if not self.iterations:
@@ -74,6 +75,13 @@ class History:
             f"History: {len(self)} iterations, incumbent {last.incumbent:.6g}, "
             f"residuals {last.primal_residual:.1e} / {last.dual_residual:.1e}, rho {last.rho:.3g}"
         )
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    try:
+        return import_module("pandas").DataFrame(columns)
+    except ImportError as error:
+        raise ImportError("to_frame() needs pandas, which ddmip_lib does not install: pip install pandas.") from error
 
 
 def shown(value: float | None) -> str:
@@ -158,8 +166,7 @@ class Solution(Bounded):
         return self.objective is not None
 
     def __getitem__(self, what: Any) -> Any:
-        variables, values = self._point()
-        return variables.at(values, what)
+        return self._variables().at(self.values, what)
 
     def report(self) -> str:
         """Whether there is a feasible point and, if not, what the nearest one violates, by how much, and where."""
@@ -170,26 +177,27 @@ class Solution(Bounded):
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Status, objective, bound with its proof, seconds, variables by name and history, also written to `path`."""
-        names = ("status", "method", "objective", "bound", "proof", "seconds")
+        names = ("status", "method", "objective", "bound", "seconds")
         said = {name: getattr(self, name) for name in names} | {"proof": self.proof and asdict(self.proof)}
-        said["variables"] = (
-            None if self.variables is None or self.values is None else self.variables.by_name(self.values)
-        )
-        text = as_json(said | {"history": {column: self.history[column] for column in self.history.columns}})
+        said["variables"] = self._by_name() if self.found else None
+        columns = {column: self.history[column].tolist() for column in self.history.columns}
+        said["history"] = {key: [x if np.isfinite(x) else None for x in column] for key, column in columns.items()}
+        text = json.dumps(said, indent=1)
         if path is not None:
             Path(path).write_text(text + "\n")
         return text
 
     def to_frame(self) -> Any:
         """A pandas.DataFrame with a row for each variable."""
-        variables, values = self._point()
-        by_name = variables.by_name(values)
-        return as_frame({"variable": list(by_name), "value": list(by_name.values())})
+        return _frame({"variable": list(self._by_name()), "value": list(self._by_name().values())})
 
-    def _point(self) -> tuple[Variables, np.ndarray]:
+    def _by_name(self) -> dict[str, float]:
+        return dict(zip(self._variables().keys, self.values.tolist(), strict=True))  # type: ignore[union-attr]
+
+    def _variables(self) -> Variables:
         if self.values is None or self.variables is None:
             raise ProblemError(f"no point was found ({self.status}), so nothing has a value: see solution.report().")
-        return self.variables, self.values
+        return self.variables
 
     def __repr__(self) -> str:
         lines = [

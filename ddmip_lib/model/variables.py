@@ -22,21 +22,17 @@ class Variables:
     def __reduce__(self) -> Any:
         return Variables, (self.names, {}, None)
 
-    def at(self, values: np.ndarray, what: Any) -> Any:
+    def at(self, values: Any, what: Any) -> Any:
         """The value of a variable, a name or an expression at a full assignment, or of an array of these."""
         if isinstance(what, str):
             return float(values[self.named(what)])
         if isinstance(what, Expr):
-            products = (a * np.prod([values[self._place(v)] for v in t.vartuple]) for t, a in what.terms.items())
-            return float(sum(products))
+            return float(sum(a * np.prod([values[self._of(v)] for v in t.vartuple]) for t, a in what.terms.items()))
         if isinstance(what, Real):
             return float(what)
         entries = np.asarray(what, dtype=object)
         if entries.ndim == 0:
-            raise TypeError(
-                f"{type(what).__name__} has no value in a solution: ask for a variable, a name, a linear expression, "
-                "or an array of these."
-            )
+            raise TypeError(f"{type(what).__name__} has no value: ask for variables, names or linear expressions.")
         return np.array([self.at(values, entry) for entry in entries.flat], dtype=float).reshape(entries.shape)
 
     def named(self, name: str) -> int:
@@ -45,15 +41,14 @@ class Variables:
             raise ProblemError(f"{count or 'no'} variables of the model are called {name!r}: give a name that one has.")
         return self.names.index(name)
 
-    def _place(self, variable: Any) -> int:
-        at = self.position.get(variable.ptr())
-        if at is None:
-            remedy = "use that model's own." if self.position else "a loaded solution is asked by name, solution['x']."
-            raise ProblemError(f"{variable.name} is no variable of the model that was solved: {remedy}")
-        return at
+    def _of(self, variable: Any) -> int:
+        if variable.ptr() in self.position:
+            return self.position[variable.ptr()]
+        remedy = "use that model's own." if self.position else "a loaded solution is asked by name, solution['x']."
+        raise ProblemError(f"{variable.name} is no variable of the model that was solved: {remedy}")
 
-    def by_name(self, values: np.ndarray) -> dict[str, float]:
-        """Every value by its variable's name; where variables share one, their number is put behind it."""
+    @property
+    def keys(self) -> list[str]:
+        """The names; where variables share one, their numbers are put behind it."""
         count = Counter(self.names)
-        keys = (name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names))
-        return dict(zip(keys, values.tolist(), strict=True))
+        return [name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names)]

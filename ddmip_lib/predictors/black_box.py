@@ -9,14 +9,11 @@ from torch import Tensor, nn
 
 from ..errors import ProblemError, UnsupportedNetworkError
 
-Rows = Callable[[np.ndarray], np.ndarray]
-"""Maps (n, p) to (n, q), or to (n,) where q = 1, each row for itself."""
-
 
 class BlackBox(nn.Module):
-    """See `black_box`."""
+    """A function of rows and the width of its differences; see `black_box`."""
 
-    def __init__(self, function: Rows, n_outputs: int, width: float) -> None:
+    def __init__(self, function: Callable[[np.ndarray], np.ndarray], n_outputs: int, width: float) -> None:
         super().__init__()
         self.function, self.n_outputs, self.width = function, n_outputs, width
 
@@ -25,19 +22,8 @@ class BlackBox(nn.Module):
             raise UnsupportedNetworkError("a Python function, of which nothing but values is known")
         return Differences.apply(x, self)
 
-    def values(self, x: Tensor) -> Tensor:
-        """What the function says of rows, in float64."""
-        rows = x.detach().cpu().double().numpy().copy()
-        said = np.asarray(self.function(rows), dtype=float)
-        if said.size != len(rows) * self.n_outputs or said.shape[:1] != (len(rows),):
-            raise ProblemError(
-                f"the function maps {rows.shape} to {said.shape}, not to {(len(rows), self.n_outputs)}: return one row "
-                "for each row, or say another n_outputs."
-            )
-        return torch.from_numpy(said.reshape(len(rows), self.n_outputs).copy()).to(x)
-
     def __deepcopy__(self, memo: Any) -> "BlackBox":
-        return BlackBox(self.function, self.n_outputs, self.width).train(self.training)  # functions are not copied
+        return BlackBox(self.function, self.n_outputs, self.width).train(self.training)  # the function is shared
 
     def extra_repr(self) -> str:
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
@@ -50,20 +36,24 @@ class Differences(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, box: BlackBox) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.box = box
-        return box.values(x)
+        ctx.box, shape = box, (len(x), box.n_outputs)
+        said = np.array(box.function(x.detach().cpu().double().numpy().copy()), dtype=float)
+        if said.shape not in (shape, shape[: box.n_outputs]):  # a vector will do for one output
+            raise ProblemError(
+                f"the function maps {tuple(x.shape)} to {said.shape}, not to {shape}: correct n_outputs."
+            )
+        return torch.from_numpy(said.reshape(shape)).to(x)
 
     @staticmethod
     def backward(ctx: Any, *along: Tensor) -> tuple[Tensor, None]:
-        (x,), box = ctx.saved_tensors, ctx.box
-        n, p = x.shape
+        (x,), box, (n, p) = ctx.saved_tensors, ctx.box, ctx.saved_tensors[0].shape
         steps = box.width * torch.eye(p, dtype=x.dtype, device=x.device)
         # through forward() again, so that slopes have slopes by differences too
         ahead, behind = (box((x[:, None] + s * steps).reshape(n * p, p)).reshape(n, p, -1) for s in (1, -1))
         return ((ahead - behind) * along[0][:, None]).sum(-1) / (2 * box.width), None
 
 
-def black_box(function: Rows, n_outputs: int = 1, width: float = 1e-3) -> BlackBox:
+def black_box(function: Callable[[np.ndarray], np.ndarray], n_outputs: int = 1, width: float = 1e-3) -> BlackBox:
     r"""A function of numpy rows, $(n, p) \to (n, q)$, as a network: trees, simulators, tables.
 
     Values are exact. Slopes are sampled, by central differences over $\pm$ `width` in each input, so each costs $2p$
@@ -78,8 +68,6 @@ def black_box(function: Rows, n_outputs: int = 1, width: float = 1e-3) -> BlackB
     """
     if not callable(function):
         raise TypeError(f"a black box is a function of rows, not {type(function).__name__}: pass model.predict.")
-    if isinstance(n_outputs, bool) or not isinstance(n_outputs, int) or n_outputs < 1:
-        raise ValueError(f"n_outputs={n_outputs!r} must be a whole number of at least 1.")
-    if not 0 < width < np.inf:
-        raise ValueError(f"width={width!r} must be a positive number.")
+    if not isinstance(n_outputs, int) or n_outputs < 1 or not 0 < width < np.inf:
+        raise ValueError(f"n_outputs={n_outputs!r} must be a whole number and width={width!r} a number, both positive.")
     return BlackBox(function, n_outputs, float(width)).eval()

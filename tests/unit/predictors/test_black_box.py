@@ -86,7 +86,7 @@ def test_bad_calls_are_refused() -> None:
     for call, error, message in (
         (lambda: black_box(3), TypeError, "function of rows, not int"),
         (lambda: black_box(wave, 0), ValueError, "n_outputs=0"),
-        (lambda: black_box(wave, True), ValueError, "n_outputs=True"),
+        (lambda: black_box(wave, 1.5), ValueError, "n_outputs=1.5"),
         (lambda: black_box(wave, width=0.0), ValueError, "width=0.0"),
         (lambda: black_box(wave, 1)(torch.zeros(3, 2)), ProblemError, r"maps \(3, 2\) to \(3, 2\), not to \(3, 1\)"),
         (lambda: black_box(lambda rows: 1.0)(torch.zeros(1, 2)), ProblemError, r"to \(\)"),
