@@ -25,5 +25,5 @@ from .pricing import PriceCoordination, Recovering
 
 __version__ = version("ddmip-lib")
 __all__ = ["PGD", "BigM", "DescentTest", "DualDecomposition", "Enumeration", "Fixed", "IncreaseOnStagnation",
-           "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SequentialMIP", "SingleStepGradient",
-           "Solution", "Sweeps", "Trace", "__version__", "certify", "solve"]  # fmt: skip
+           "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SequentialMIP",
+           "SingleStepGradient", "Solution", "Sweeps", "Trace", "__version__", "certify", "solve"]  # fmt: skip

@@ -105,6 +105,12 @@ class NeuralMIP:
         """
         self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
 
+    def twin(self) -> "NeuralMIP":
+        """The same problem, model and networks shared, with a start of its own."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def set_blocks(self, blocks: Blocks) -> None:
         """Describe the problem through blocks that share resources, for `PriceCoordination` and `certify`.
 

@@ -1,6 +1,5 @@
 """`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
 
-import copy
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -42,9 +41,9 @@ class Log(list[Turn]):
     """What `solve` did, as a table."""
 
     def __repr__(self) -> str:
-        head = f"{'method':<20}{'status':<18}{'objective':>12}{'bound':>12}{'seconds':>9}  why"
+        head = f"{'method':<20}{'status':<18}{'objective':>11}{'bound':>11}{'seconds':>9}"
         lines = [
-            f"{t.method:<20}{t.status:<18}{shown(t.objective):>12}{shown(t.bound):>12}{t.seconds:9.2f}  {t.why}"
+            f"{t.method:<20}{t.status:<18}{shown(t.objective):>11}{shown(t.bound):>11}{t.seconds:9.2f}\n  {t.why}"
             for t in self
         ]
         return "\n".join([head, *lines])
@@ -94,7 +93,7 @@ class Portfolio:
 
     def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
         self.begun, self.incumbent, self.log = begun, incumbent, Log()
-        self.problem = copy.copy(begun.problem)  # whose start is the best point
+        self.problem = begun.problem.twin()  # whose start is the best point
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices = "converged", None

@@ -270,5 +270,5 @@ def called(net: nn.Module) -> nn.Module:
 def test_a_problem_says_that_it_cannot_be_pickled() -> None:
     problem = build(relu_net(2), 2).problem
     for act in (pickle.dumps, copy.deepcopy, copy.copy):
-        with pytest.raises(TypeError, match="model of SCIP.*build it where it is solved"):
+        with pytest.raises(TypeError, match=r"model of SCIP.*build it where it is solved"):
             act(problem)
