@@ -12,6 +12,8 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
+from ..proofs import prove
+from ..proofs.embedding import let_out, relaxed
 from .elastic import Elastic, Point
 from .neighbourhood import exact_graphs, search
 from .slopes import tangent
@@ -68,7 +70,7 @@ class SequentialMIP:
         run = Run(self, begun, begun.incumbent())
         status = "converged"
         with tqdm(disable=not progress, desc=self.method, unit=" starts") as bar:
-            while run.idle < self.idle_starts and not run.finished:
+            while run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST):
                 if begun.seconds_left <= 0:
                     status = "time_limit"
                     break
@@ -76,7 +78,7 @@ class SequentialMIP:
                 bar.update(1)
                 bar.set_postfix(incumbent=run.incumbent.objective)
         if run.incumbent.objective is None and status == "converged":
-            status = "no_solution_found"
+            status = "infeasible" if run.rows_are_empty() else "no_solution_found"
         details = run.details | {"incumbents": run.incumbent.found}
         point, seconds = run.incumbent.point(), time.perf_counter() - begun.began
         return Solution(status, self.method, **point, seconds=seconds, details=details)
@@ -91,7 +93,7 @@ class Run:
         self.rng = np.random.default_rng(begun.seed)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around, self.closed, self.work = 0.1, 0.0, 0.0
-        self.starts = self.idle = self.steps = self.exact = 0
+        self.starts = self.idle = self.steps = self.exact = self.reached = 0
 
     @property
     def finished(self) -> bool:
@@ -102,6 +104,14 @@ class Run:
     def details(self) -> dict[str, Any]:
         found = {"starts": self.starts, "steps": self.steps, "exact_models": self.exact}
         return found | ({"closed_radius": self.closed} if self.graphs else {})
+
+    def rows_are_empty(self) -> bool:
+        """Whether it is proved that not even the rows, whatever the networks say, have a point."""
+        if self.reached:
+            return False
+        instance, units = self.begun.instance, self.incumbent.units
+        rows = relaxed(instance, units, *let_out(instance, units))
+        return prove(rows, deadline=self.begun.deadline, most_nodes=NODES).bound == np.inf
 
     def turn(self) -> None:
         """One start, or one exact neighbourhood of the best point."""
@@ -144,6 +154,7 @@ class Run:
         """Steps from a start until the radius is small; where outputs still do not fit, at a higher price again."""
         price = PRICE * self.elastic.worth
         point = None if start is None else self.complete(start, price)
+        self.reached += point is not None
         for _ in range(RAISES + 1):
             if point is None or self.begun.seconds_left <= 0:
                 return

@@ -76,7 +76,7 @@ def _solve(begun: Begun, progress: bool) -> Solution:
         for step in plan(run.problem, begun.instance):
             if run.over:
                 break
-            bar.set_postfix(method=step.solver.method, objective=run.incumbent.objective)  # type: ignore[attr-defined]
+            bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]
             run.take(step.solver, step.share, step.why)
             bar.update(1)
         if not run.over:
@@ -113,7 +113,9 @@ class Portfolio:
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
-        if found.status in ("stopped", "infeasible"):
+        if "interrupted" in found.details:
+            self.status = "stopped"
+        elif found.status == "infeasible":
             self.status = found.status
         self.note(found.method, found.status, began, why)
 

@@ -7,10 +7,27 @@ import pyscipopt
 import pytest
 import torch
 
-from ddmip_lib import PGD, BigM, DualDecomposition, Enumeration, LogBarrier, NeuralMIP, SingleStepGradient
+from ddmip_lib import (
+    PGD,
+    BigM,
+    DualDecomposition,
+    Enumeration,
+    LogBarrier,
+    NeuralMIP,
+    SequentialMIP,
+    SingleStepGradient,
+    solve,
+)
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+
+
+class Choosing:
+    """`solve` as a solver like the others."""
+
+    solve = staticmethod(solve)
+
 
 SOLVERS = {
     "dual decomposition": lambda: DualDecomposition(),
@@ -23,6 +40,8 @@ SOLVERS = {
     "enumeration": lambda: Enumeration(),
     "big-m": lambda: BigM("bigm"),
     "sos1": lambda: BigM("sos"),
+    "sequential MIP": lambda: SequentialMIP(),
+    "solve": lambda: Choosing(),
 }
 
 
