@@ -1,0 +1,111 @@
+"""Sequential linearisation: answers against enumeration, networks of every kind, boxes in which nothing is better."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ddmip_lib import SequentialMIP
+from ddmip_lib.errors import ProblemError
+from ddmip_lib.linearisation import local_bound
+from ddmip_lib.predictors import black_box, mlp
+from ddmip_lib.problems import water_potability
+from tests.builders.instances import build, lattice, relu_net, tiny
+
+torch.set_num_threads(1)
+
+
+def distance(instance, solution):
+    best = instance.optimum()
+    return abs(solution.objective - best) / max(1.0, abs(best))
+
+
+@pytest.mark.parametrize("neighbourhoods", [True, False])
+def test_random_problems_come_close_to_enumeration(neighbourhoods):
+    near = 0
+    for seed in range(8):
+        instance = tiny(seed)
+        solution = SequentialMIP(neighbourhoods=neighbourhoods).solve(instance.problem, time_limit=300, seed=seed)
+        if instance.optimum() is None:
+            assert not solution.found
+            continue
+        assert instance.problem.verify(solution).feasible
+        assert instance.sign * solution.objective >= instance.sign * instance.optimum() - 1e-6
+        near += distance(instance, solution) < 1e-6
+    assert near >= (7 if neighbourhoods else 5)
+
+
+@pytest.mark.parametrize("act", [nn.Tanh, nn.GELU, nn.SiLU, nn.ReLU, nn.Softplus])
+def test_any_network_with_slopes(act):
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(2, 6), act(), nn.LayerNorm(6), nn.Linear(6, 1)).double().eval()
+    built = build(net, 2, low=-2.0, high=2.0)
+    solution = SequentialMIP(idle_starts=8).solve(built.problem, time_limit=300)
+    grid = np.stack(np.meshgrid(*2 * [np.linspace(-2, 2, 81)]), -1).reshape(-1, 2)
+    assert built.problem.verify(solution).feasible
+    assert solution.objective <= built.problem.predictors[0].raw(grid).min() + 1e-3
+
+
+def test_black_boxes_have_sampled_slopes():
+    bowl = black_box(lambda x: ((x - 0.3) ** 2).sum(axis=1, keepdims=True), n_outputs=1)
+    built = build(nn.Sequential(bowl, nn.Linear(1, 1)).double().eval(), 2, sense="maximize")
+    solution = SequentialMIP(idle_starts=4).solve(built.problem, time_limit=300)
+    corners = built.problem.predictors[0].raw(lattice(0, 1, 2))
+    inside = built.problem.predictors[0].raw(np.full((1, 2), 0.3))
+    assert solution.objective >= max(corners.max(), inside.max()) - 1e-3
+
+
+def test_rows_on_outputs_are_met():
+    """An equation on an output: no point of the linear models fits at once."""
+    torch.manual_seed(1)
+    built = build(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double().eval(), 3, cost=np.ones(3))
+    said = built.problem.predictors[0].raw(np.array([[0.5, 0.2, 0.7]])).item()
+    built.model.addCons(built.y[0, 0] == said)
+    solution = SequentialMIP(idle_starts=5).solve(built.problem, time_limit=300)
+    assert solution.objective <= said + 1.4 + 1e-6
+
+
+def test_the_same_seed_gives_the_same_answer_and_another_may_not():
+    problem = build(relu_net(4, width=12, seed=5), 4, vtype="I", low=-3, high=3).problem
+    first, again = (SequentialMIP(idle_starts=3).solve(problem, 300, seed=1) for _ in range(2))
+    np.testing.assert_array_equal(first.values, again.values)
+    assert {k: v for k, v in first.details.items() if k != "incumbents"} == {
+        k: v for k, v in again.details.items() if k != "incumbents"
+    }
+
+
+def test_water_without_a_word_about_blocks():
+    problem = water_potability(n=10, net=mlp(2, 16, 9, seed=1), seed=42)
+    problem.blocks = None
+    solution = SequentialMIP(idle_starts=2, neighbourhoods=False).solve(problem, time_limit=60, seed=42)
+    untreated = problem.predictors[0].predict(problem.start[0]).sum()
+    assert problem.verify(solution).feasible
+    assert solution.objective > untreated
+
+
+def test_a_bound_for_a_box():
+    built = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0)
+    solution = SequentialMIP().solve(built.problem, time_limit=300)
+    local = local_bound(built.problem, solution, radius=0.2, time_limit=300)
+    assert local.status == "optimal"
+    assert local.bound == pytest.approx(local.objective, abs=1e-4)
+    low, high = local.details["box"]
+    draws = low + (high - low) * np.random.default_rng(0).random((20_000, 3))
+    assert built.problem.predictors[0].raw(draws).min() >= local.bound - 1e-9
+    assert "within 0.2" in local.proof.problem  # it is no bound of the whole problem
+
+
+def test_a_box_has_no_bound_without_an_exact_model():
+    tanh = build(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double().eval(), 3).problem
+    solution = SequentialMIP(idle_starts=1).solve(tanh)
+    with pytest.raises(ProblemError, match="ReLU"):
+        local_bound(tanh, solution, 0.1)
+
+
+def test_settings_that_make_no_sense():
+    with pytest.raises(ValueError, match="radius"):
+        SequentialMIP(radius=0.0)
+    with pytest.raises(ValueError, match="idle_starts"):
+        SequentialMIP(idle_starts=0)

@@ -1,0 +1,63 @@
+"""Combinations of whole variables against plain enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pyscipopt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ddmip_lib.model.listing import Listing, Near
+from ddmip_lib.model.scip import read_model
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
+def test_all_that_rows_allow_and_nothing_else(seed, count, near):
+    draw = np.random.default_rng(seed)
+    low = draw.integers(-3, 1, count)
+    high = low + draw.integers(0, 4, count)
+    weights, fixed = draw.integers(-2, 3, (2, count)).astype(float), float(draw.integers(-2, 3))
+    sides = draw.integers(-3, 6, 2).astype(float)
+    m = pyscipopt.Model()
+    x = m.addMatrixVar(count, vtype="I", lb=low.astype(float), ub=high.astype(float))
+    still, free = m.addVar(lb=fixed, ub=fixed), m.addVar(lb=None)
+    m.addCons((x * weights[0]).sum() + still <= sides[0])
+    m.addCons((x * weights[1]).sum() + free >= sides[1])  # says nothing: `free` is free
+    at = np.array([i for i, v in enumerate(m.getVars()) if v.vtype() != "CONTINUOUS"])
+    names = [m.getVars()[i].name for i in at]
+    order = [names.index(x[j].name) for j in range(count)]
+    around = Near(np.array(low, dtype=float)[np.argsort(order)], 2.0) if near else None
+    found = Listing(read_model(m)).combinations(at, 10**4, around)
+    wanted = {
+        point
+        for point in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+        if weights[0] @ np.array(point) + fixed <= sides[0] + 1e-9
+        and (not near or np.abs(np.array(point) - low).sum() <= 2)
+    }
+    assert {tuple(row[order].astype(int)) for row in found} == wanted
+    assert len(found) == len(wanted)
+
+
+def test_too_many_are_not_listed():
+    m = pyscipopt.Model()
+    m.addMatrixVar(20, vtype="B")
+    assert Listing(read_model(m)).combinations(np.arange(20), 1000) is None
+
+
+def test_inputs_that_an_equation_gives():
+    m = pyscipopt.Model()
+    z = m.addMatrixVar(3, vtype="B", name="z")
+    x, loose = m.addVar("x", ub=9), m.addVar("loose", ub=9)
+    m.addCons(z.sum() == 1)
+    m.addCons(2 * x == 4 * z[0] + 6 * z[1] + 1)
+    m.addCons(loose <= z[0])
+    s = read_model(m)
+    listing, place = Listing(s), {name: i for i, name in enumerate(s.names)}
+    assert listing.deciders(np.array([place["loose"]])) is None
+    deciding = listing.deciders(np.array([place["x"]]))
+    assert [s.names[at] for at in deciding.at] == ["z_0", "z_1"]
+    full = listing.assignments(deciding, np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(s.n_variables))
+    np.testing.assert_allclose(full[:, place["x"]], [3.5, 2.5])

@@ -1,0 +1,80 @@
+"""One call for any problem: what it chooses, what it proves, what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from ddmip_lib import NeuralMIP, solve
+from ddmip_lib.portfolio import choosing
+from ddmip_lib.predictors import mlp
+from ddmip_lib.problems import water_potability
+from tests.builders.instances import build, relu_net, tiny
+
+torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("tabulate", [True, False])
+def test_random_problems_equal_enumeration(tabulate, monkeypatch):
+    if not tabulate:
+        monkeypatch.setattr(choosing, "combinations", lambda instance: None)
+        monkeypatch.setattr(choosing, "most_values", lambda instance: np.inf)
+    right = 0
+    for seed in range(10):
+        instance = tiny(seed)
+        solution, best = solve(instance.problem, time_limit=300, seed=seed), instance.optimum()
+        if best is None:
+            assert solution.status == "infeasible"
+            right += 1
+            continue
+        assert instance.problem.verify(solution).feasible
+        right += abs(solution.objective - best) <= 1e-6 * max(1.0, abs(best))
+        if solution.bound is not None:
+            assert instance.sign * solution.bound <= instance.sign * best + 1e-9
+    assert right == 10 if tabulate else right >= 8
+
+
+def test_the_log_says_what_was_chosen_and_why():
+    problem = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem
+    solution = solve(problem, time_limit=300)
+    log = solution.details["log"]
+    assert [turn.method for turn in log] == ["sequential MIP", "dual decomposition", "proof"]
+    assert solution.status == "optimal"
+    assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
+    assert "3 free inputs (0 whole); ReLU" in repr(log)
+    assert max(map(len, repr(log).splitlines())) <= 100
+
+
+def test_the_best_point_is_handed_on():
+    problem = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem
+    start = problem.start
+    solution = solve(problem, time_limit=300)
+    objectives = [turn.objective for turn in solution.details["log"]]
+    assert objectives == sorted(objectives, reverse=True)
+    assert problem.start is start  # the user's own is what it was
+
+
+def test_blocks_are_found_and_priced():
+    problem = water_potability(n=4, net=mlp(1, 4, 9, seed=1), seed=42)
+    problem.blocks = None
+    solution = solve(problem, time_limit=60)
+    assert solution.details["log"][0].method == "price coordination"
+    assert solution.details["log"][0].why.startswith("4 blocks")
+    assert problem.verify(solution).feasible
+
+
+def test_networks_that_nobody_can_bound_still_get_a_point():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 6), nn.GELU(), nn.Linear(6, 1)).double().eval()
+    solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=300)
+    assert solution.found
+    assert solution.bound is None
+    assert solution.details["log"][-1].status == "not possible"
+
+
+def test_a_problem_without_networks_is_refused():
+    built = build(relu_net(2), 2)
+    with pytest.raises(ValueError, match="no predictor"):
+        solve(NeuralMIP(built.model))
