@@ -139,7 +139,7 @@ class TestExpressions:
         y = problem.add_predictor(linear(1.0), [x]).outputs[0, 0]
         for entry, message in [
             (x + 2 * free, "free is unbounded"),
-            (x * x + 1, r"x, x.*not linear: add a variable z"),
+            (x * x + 1, r"x, x.*not linear: pass a variable z"),
             (sqrt(x), "no variable, linear expression or finite number"),
             (x + stranger, "stranger belongs to another model"),
             (y + 1, "chain the two"),
@@ -270,5 +270,5 @@ def called(net: nn.Module) -> nn.Module:
 def test_a_problem_says_that_it_cannot_be_pickled() -> None:
     problem = build(relu_net(2), 2).problem
     for act in (pickle.dumps, copy.deepcopy, copy.copy):
-        with pytest.raises(TypeError, match="model of SCIP.*build it where it is solved"):
+        with pytest.raises(TypeError, match=r"model of SCIP.*build it where it is solved"):
             act(problem)
