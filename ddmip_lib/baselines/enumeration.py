@@ -88,7 +88,7 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, deadline, details)
-        incumbent.consider_start(problem.start, time_limit, problem.start_point)
+        incumbent.consider_start(problem.start, time_limit)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))

@@ -26,14 +26,18 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
     rows = rng.integers(len(lower), size=ROWS)
     points = torch.tensor(lower[rows] + (upper - lower)[rows] * rng.random((ROWS, lower.shape[1])))
     with torch.no_grad():
-        said = _asked(net, points)
-        if not _same(net(points.clone()), said):
-            raise ProblemError(
-                "the network says something else each time: where forward() calls dropout, write "
-                "F.dropout(..., training=self.training); remove all else that is random."
-            )
-        moved = _asked(net, points.flip(0)).flip(0)
-        apart = torch.cat([_asked(net, points[:1]), _asked(net, points[1:])])
+        try:
+            said, again, moved = net(points.clone()), net(points.clone()), net(points.flip(0)).flip(0)
+            apart = torch.cat([net(points[:1].clone()), net(points[1:].clone())])
+        except (RuntimeError, ValueError, IndexError) as error:
+            why = f"the network does not take every number of rows ({last_line(error)}): "
+            traced = isinstance(net, torch.jit.ScriptModule)
+            raise ProblemError(why + ("script it, since tracing keeps sizes." if traced else TOGETHER)) from error
+    if not _same(again, said):
+        raise ProblemError(
+            "the network says something else each time: where forward() calls dropout, write "
+            "F.dropout(..., training=self.training); remove all else that is random."
+        )
     if not (_same(moved, said) and _same(apart, said)):
         raise ProblemError(f"what the network says of a row depends on the rows beside it: {TOGETHER}")
     if gives_class and ((said >= 0) & (said <= 1)).all() | (said <= 0).all():
@@ -52,14 +56,6 @@ def _import_what_tracing_needs() -> None:
 
 
 TOGETHER = "a predictor works row by row. Give BatchNorm its running statistics, and centre with stored means."
-
-
-def _asked(net: nn.Module, points: Tensor) -> Tensor:
-    try:
-        return net(points.clone())
-    except (RuntimeError, ValueError, IndexError) as error:
-        remedy = "script it, since tracing keeps sizes." if isinstance(net, torch.jit.ScriptModule) else TOGETHER
-        raise ProblemError(f"the network does not take every number of rows ({last_line(error)}): {remedy}") from error
 
 
 def last_line(error: Exception) -> str:

@@ -38,9 +38,7 @@ def linear_terms(entry: Any) -> tuple[list[tuple[Any, float]], float]:
     if not isinstance(entry, Expr):
         return [], float(entry)
     if entry.degree() > 1:
-        raise ProblemError(
-            f"input {entry} is not linear: add a variable z with finite bounds and the constraint z == (that), pass z."
-        )
+        raise ProblemError(f"input {entry} is not linear: pass a variable z with finite bounds, and add z == (that).")
     terms = [(term.vartuple, float(factor)) for term, factor in entry.terms.items()]
     return [(held[0], a) for held, a in terms if held and a], sum(a for held, a in terms if not held)
 

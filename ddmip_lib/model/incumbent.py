@@ -82,13 +82,11 @@ class Incumbent:
             self.seen[key] = self.consider(values if completed is None else completed)
         return self.seen[key]
 
-    def consider_start(
-        self, start: list[np.ndarray] | None, time_limit: float, point: dict[int, float] | None = None
-    ) -> None:
-        """Let the problem's start compete, completed within a share of the time, and before it the whole `point`."""
+    def consider_start(self, start: list[np.ndarray] | None, time_limit: float) -> None:
+        """Let the problem's start compete: the whole point if one is known, then its inputs, completed in time."""
         if start is None or time_limit <= 0:
             return
-        known = np.array([(point or {}).get(address, np.nan) for address in self.instance.milp.position])
+        known = np.array([self.instance.known.get(address, np.nan) for address in self.instance.milp.position])
         if np.isfinite(known[~self.instance.is_output]).all():
             self.consider(known)
         values = self.completer.complete(start, seconds=min(10.0, 0.2 * time_limit))

@@ -39,11 +39,10 @@ class InputMap:
 class Instance:
     """The user's model as arrays (`milp`), its networks, and the map between both."""
 
-    def __init__(self, model: Model, predictors: list[Predictor]) -> None:
+    def __init__(self, model: Model, predictors: list[Predictor], known: dict[int, float] | None = None) -> None:
         if not predictors:
             raise ProblemError("the problem has no predictor: call problem.add_predictor(net, x, y) first.")
-        self.model = model
-        self.predictors = predictors
+        self.model, self.predictors, self.known = model, predictors, known or {}
         self.milp: MILP = read_model(model)
         self.maps = [self._locate(p) for p in predictors]
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)

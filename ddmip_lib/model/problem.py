@@ -141,7 +141,7 @@ class NeuralMIP:
 
     def instance(self) -> Instance:
         """The problem as arrays and maps, read now: what solvers work on."""
-        return Instance(self.model, self.predictors)
+        return Instance(self.model, self.predictors, self.start_point)
 
     def _check_variables(self, x: np.ndarray, y: np.ndarray, kind: type[Predictor]) -> None:
         own = {v.ptr() for v in self.model.getVars()}
@@ -190,7 +190,7 @@ class NeuralMIP:
         ]
         for i, p in enumerate(self.predictors):
             shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
-            free = len({v.ptr() for v in p.inputs.flat if _is_free(v)})
+            free = len({v.ptr() for v in p.inputs.flat if is_variable(v) and v.getLbOriginal() < v.getUbOriginal()})
             lines.append(
                 f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) -> {shapes[1]}{self._within(p)}"
             )
@@ -202,7 +202,3 @@ class NeuralMIP:
         low, high = min(v.getLbOriginal() for v in y), max(v.getUbOriginal() for v in y)
         ends = "(-inf" if low <= -infinity else f"[{low:g}", "inf)" if high >= infinity else f"{high:g}]"
         return "" if predictor.gives_class or ends == ("(-inf", "inf)") else f" in {', '.join(ends)}"
-
-
-def _is_free(entry: Any) -> bool:
-    return is_variable(entry) and entry.getLbOriginal() < entry.getUbOriginal()

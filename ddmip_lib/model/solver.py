@@ -62,7 +62,7 @@ class Begun:
         incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
         self.incumbents.append(incumbent)
         if with_start:
-            incumbent.consider_start(self.problem.start, self.time_limit, self.problem.start_point)
+            incumbent.consider_start(self.problem.start, self.time_limit)
         return incumbent
 
     def guarded(self, method: str, solve: Callable[["Begun"], Solution]) -> Solution:

@@ -10,13 +10,12 @@ from .instance import Instance
 from .predictor import Predictor
 from .solution import Solution
 
-Start = tuple[list[np.ndarray], dict[int, float]]
-"""The inputs of each network, and by the variables' addresses all that is known beside them."""
 
-
-def read_start(predictors: list[Predictor], read: Callable[[], Instance], given: tuple[Any, ...]) -> Start:
-    """Of matrices of inputs, one for each network, or of one thing that describes a point: a `Solution`, a vector in
-    the order of `Model.getVars`, or a dictionary by names; `read` reads the model where one is needed."""
+def read_start(
+    predictors: list[Predictor], read: Callable[[], Instance], given: tuple[Any, ...]
+) -> tuple[list[np.ndarray], dict[int, float]]:
+    """The inputs of each network, and by the variables' addresses all that is known beside them, from matrices of
+    inputs, or from a `Solution`, a vector in the order of `Model.getVars` or a dictionary by names."""
     expected = [p.inputs.shape for p in predictors]
     if len(given) == 1 and (isinstance(given[0], (Solution, Mapping)) or np.ndim(given[0]) == 1):
         instance = read()

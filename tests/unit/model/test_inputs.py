@@ -139,7 +139,7 @@ class TestExpressions:
         y = problem.add_predictor(linear(1.0), [x]).outputs[0, 0]
         for entry, message in [
             (x + 2 * free, "free is unbounded"),
-            (x * x + 1, r"x, x.*not linear: add a variable z"),
+            (x * x + 1, r"x, x.*not linear: pass a variable z"),
             (sqrt(x), "no variable, linear expression or finite number"),
             (x + stranger, "stranger belongs to another model"),
             (y + 1, "chain the two"),

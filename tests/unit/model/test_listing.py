@@ -22,7 +22,7 @@ def test_all_that_rows_allow_and_nothing_else(seed, count, near):
     weights, fixed = draw.integers(-2, 3, (2, count)).astype(float), float(draw.integers(-2, 3))
     sides = draw.integers(-3, 6, 2).astype(float)
     m = pyscipopt.Model()
-    x = m.addMatrixVar(count, vtype="I", lb=low.astype(float), ub=high.astype(float))
+    x = m.addMatrixVar((count,), vtype="I", lb=low.astype(float), ub=high.astype(float))
     still, free = m.addVar(lb=fixed, ub=fixed), m.addVar(lb=None)
     m.addCons((x * weights[0]).sum() + still <= sides[0])
     m.addCons((x * weights[1]).sum() + free >= sides[1])  # says nothing: `free` is free

@@ -146,14 +146,14 @@ class TestStarts:
         instance = built.problem.instance()
         incumbent = Incumbent(instance, 0.0)
         incumbent.completer.complete = lambda *_, **__: heard.append(1)  # type: ignore[assignment, method-assign]
-        incumbent.consider_start(built.problem.start, 60.0, built.problem.start_point)
+        incumbent.consider_start(built.problem.start, 60.0)
         assert incumbent.values is not None
         assert incumbent.values[instance.milp.names.index("t")] == 0.25
         assert heard
         built.model.addVar("s")  # which no one said anything of; SCIP may list variables in another order now
         instance = built.problem.instance()
         incumbent = Incumbent(instance, 0.0)
-        incumbent.consider_start(built.problem.start, 60.0, built.problem.start_point)
+        incumbent.consider_start(built.problem.start, 60.0)
         assert incumbent.values is not None
         np.testing.assert_array_equal(instance.inputs(incumbent.values)[0], [[1.0, 0.0, 0.0]])
 
