@@ -145,11 +145,7 @@ def frozen_double(net: Any) -> nn.Module:
             frozen = copy.deepcopy(net).cpu().double()
     except (RuntimeError, TypeError) as error:
         raise ProblemError(
-<<<<<<< HEAD
-            f"the network cannot be copied ({last_line(error)}): keep no tensors with a gradient in it (use detach()), "
-=======
             f"the network cannot be copied ({last_line(error)}): keep no tensors with a gradient in it (detach them), "
->>>>>>> use
             "no locks or generators, and use weight_norm and spectral_norm of torch.nn.utils.parametrizations."
         ) from error
     for weight in frozen.parameters():
