@@ -20,6 +20,7 @@ from .linearised import Linearised
 from .options import Options, Prices
 
 STEPS, JOINED_STEPS = 8, 24  # of one path: an equality between blocks is met to six digits after many
+SAMPLES = 4  # random points of a round: networks of whole numbers have many valleys
 RADIUS, SHRINK, SMALLEST = 1.0, 0.35, 1e-5  # of trust regions, as shares of the boxes
 PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
 STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
@@ -120,6 +121,9 @@ class Search:
         if start is None and self.prices is not None:
             start = self.options.assembled(np.argsort(-self.options.reduced(self.prices), kind="stable"))
         start = self.random() if start is None else start
+        for _ in range(SAMPLES):
+            if self.seconds_left > 0:
+                self._offer(self.random())
         self._from(start, self.apart, self.cost())
         if len(self.options):
             self.prices = self.options.prices()
@@ -134,6 +138,13 @@ class Search:
         near = model.nearest(start, self._limit)
         if near is not None and self.seconds_left > 0:
             self.path(near, model, cost)
+
+    def _offer(self, values: np.ndarray) -> None:
+        """Options at the inputs of a point, moved as little as blocks demand and completed at the prices."""
+        near, cost = self.apart.nearest(values, self._limit), self.cost()
+        done = None if near is None else self.apart.complete(near, cost, _price(cost), self._limit)
+        if done is not None:
+            self._visited(done)
 
     def choose(self) -> None:
         """Choose among the options that a better choice can hold; the choice competes, and its best completion."""
@@ -151,12 +162,9 @@ class Search:
         """Options from points that others visited, each a list of input matrices; then a choice."""
         began = self.seconds_left
         for point in points:
-            near = self.apart.nearest(self.instance.assignment(list(point), rest=0.0), self._limit)
             if self.seconds_left < 0.5 * began:
                 break
-            done = None if near is None else self.apart.complete(near, self.cost(), _price(self.cost()), self._limit)
-            if done is not None:
-                self._visited(done)
+            self._offer(self.instance.assignment(list(point), rest=0.0))
         if len(self.options):
             self.prices = self.options.prices()
             self.choose()
