@@ -71,9 +71,9 @@ class Listing:
         One is ruled out where a row on these variables alone cannot hold.
         """
         s = self.milp
-        rows, counts = self.rows_on(at)
+        rows, counts = self.rows_on(at[self.moving[at]])
         rows = rows[counts == self.held[rows]]
-        weights = s.rows[rows][:, at].toarray()
+        weights = s.rows[rows][:, at].toarray() * self.moving[at]  # what is fixed counts as such
         products = weights * s.lower[at], weights * s.upper[at]
         ends = np.minimum(*products), np.maximum(*products)
         later = [end.sum(axis=1, keepdims=True) - np.cumsum(end, axis=1) for end in ends]
