@@ -21,7 +21,7 @@ def test_all_that_rows_allow_and_nothing_else(seed, count, near):
     high = low + draw.integers(0, 4, count)
     weights, fixed = draw.integers(-2, 3, (2, count)).astype(float), float(draw.integers(-2, 3))
     sides = draw.integers(-3, 6, 2).astype(float)
-    weights[0, 0] = 1.0  # a row that holds none of the variables rules nothing out
+    weights[0, 0], high[0] = 1.0, low[0] + 2  # a row in which nothing moves rules nothing out
     m = pyscipopt.Model()
     x = m.addMatrixVar((count,), vtype="I", lb=low.astype(float), ub=high.astype(float))
     still, free = m.addVar(lb=fixed, ub=fixed), m.addVar(lb=None)
