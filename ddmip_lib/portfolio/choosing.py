@@ -13,6 +13,7 @@ from ..model.instance import Instance
 from ..model.listing import Listing
 from ..model.problem import NeuralMIP
 from ..model.solver import Visiting
+from ..model.structure import Structure
 from ..pricing import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.tables import unfixed
@@ -43,13 +44,16 @@ def plan(problem: NeuralMIP, instance: Instance) -> list[Step]:
     elif (most := most_values(instance)) <= VALUES:
         steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
     blocks = find_blocks(problem, instance)
-    if isinstance(blocks, Blocks) or not blocks.obstacle:
-        links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
-        steps.append(Step(PriceCoordination(), 0.4, f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"))
+    links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
+    prices = Step(PriceCoordination(), 0.4, f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}")
+    if isinstance(blocks, Blocks):
+        steps.append(prices)
     whole = int(s.integer[inputs].sum())
     kind = "ReLU networks, exact near a point" if exact_graphs(instance) else "networks with slopes"
     why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
-    steps.append(Step(SequentialMIP(), 0.6, why))
+    steps.append(Step(SequentialMIP(), 0.7, why))
+    if isinstance(blocks, Structure) and not blocks.obstacle:
+        steps.append(prices)
     steps.append(Step(DualDecomposition(), 0.5, "starts from the best point, moves all inputs at once"))
     return steps
 
