@@ -44,10 +44,11 @@ class LagrangianBound(Bounded):
     """What `lagrangian_bound` proved, in the sense of the user's model.
 
     `status`: "closed" (the bound meets the best objective known, or nothing is left to split), "time_limit",
-    "interrupted", "infeasible" (proved; the bound is then infinite) or "unbounded" (nothing was proved, and `bound` is
-    None). The bound holds for every point that `verify` accepts. `objective` is the best verified one, of the solution
-    given or of a point met on the way, and `point` that point, in the order of `Model.getVars`; `proved_for` is the
-    problem's `Instance.digest`. `multipliers` are $-A$ of the whole box, as in `crown_multipliers`.
+    "interrupted", "infeasible" (proved; the bound is then infinite) or "unbounded" (the search ended, and proved
+    nothing). `bound` is None where there is none; it holds for every point that `verify` accepts. `objective` is the
+    best verified one, of the solution given or of a point met on the way, and `point` that point, in the order of
+    `Model.getVars`; `proved_for` is the problem's `Instance.digest`. `multipliers` are $-A$ of the whole box, as in
+    `crown_multipliers`.
     """
 
     status: str
@@ -98,7 +99,7 @@ def lagrangian_bound(
     meets(incumbent, low)  # a bound beyond a verified point is an error
     low = min(low, best_cost(incumbent))
     return LagrangianBound(
-        status={np.inf: "infeasible", -np.inf: "unbounded"}.get(low, status),
+        status="infeasible" if low == np.inf else "unbounded" if low == -np.inf and status == "closed" else status,
         bound=None if low == -np.inf else float(sign * low),
         objective=incumbent.objective, multipliers=search.multipliers, nodes=search.nodes,
         seconds=time.perf_counter() - began, history=tuple((when, float(sign * v)) for when, v in search.history),

@@ -12,7 +12,6 @@ from .presolve import covered, lifted, tighter_box, tighter_rows
 from .program import Program
 from .proposals import Proposer
 
-LIFTING = 2.0  # seconds for binaries that are written into rows
 ROUNDS = 5  # of bounds that rows imply
 RELIABLE, TRIES = 3, 8  # tries of a variable after which its gains are believed; variables that are tried at a node
 WHOLE = 1e-6  # a proposed value so near to a whole number is not branched on, as long as another one is farther away
@@ -42,7 +41,7 @@ def prove(
     >>> prove(program).bound
     2.0
     """
-    tree = Tree(strengthened(program, min(deadline, time.perf_counter() + LIFTING)), deadline)
+    tree = Tree(strengthened(program, deadline), deadline)
     root = tree.node(program.lower, program.upper, -np.inf)
     heap = [] if root is None else [(root.bound, 0, root)]
     settled, number = np.inf, itertools.count(1)
@@ -123,7 +122,7 @@ class Tree:
             if tries and (known or tries >= TRIES or time.perf_counter() >= self.deadline):
                 break
             found, gains = self._split(node, at)
-            score = float(np.prod(np.maximum(np.minimum(gains, enough - node.bound), 1e-12)))
+            score = float(np.prod(np.clip(np.minimum(gains, enough - node.bound), 1e-12, 1e100)))
             if score > record:
                 best, record = found, score
             if len(found) < 2 or known:
@@ -149,6 +148,9 @@ class Tree:
             if child is None:
                 continue
             found.append(child)
+            if np.isinf(node.bound):  # from no bound at all any bound is a gain, and says nothing about others
+                gains[side] = np.inf if np.isfinite(child.bound) else 0.0
+                continue
             gains[side] = child.bound - node.bound
             part = value - np.floor(value)
             self.gained[side, at] += gains[side] / max((part, 1 - part)[side], WHOLE)

@@ -12,7 +12,8 @@ CLOSED = 1e-5
 """Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
 `verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
 NODES = 300
-"""So many nodes may a check take after a solver's claim: the same on every machine."""
+"""So many nodes may a check take after a solver's claim, so that its outcome does not hang on a machine's speed where
+no time limit is hit."""
 AIM = 0.9 * CLOSED  # how near a search tries to come
 
 

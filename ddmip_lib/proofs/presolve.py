@@ -17,6 +17,7 @@ from .program import Program, Rows
 
 OUTWARD = 1e-9
 ROUNDED = 4  # rounded rows that follow from one
+LIFTING = 20_000_000  # entries of rows that are looked at for binaries to be written into them
 WORTH = 1e-3  # share of its terms by which a row must be slack for a binary to be written into it
 HELPS = 1e-2  # share of its width by which a bound must improve
 
@@ -93,7 +94,8 @@ def lifted(program: Program, deadline: float) -> Program:
     e, best, chosen = program.rows, np.zeros(count), np.full((2, count), -1)
     turned = e._replace(weight=e.weight * sign[e.row])
     inside = set(zip(e.row.tolist(), e.column.tolist(), strict=True))
-    for at in np.flatnonzero(program.integer & (lower == 0) & (upper == 1)):
+    binaries = np.flatnonzero(program.integer & (lower == 0) & (upper == 1))
+    for at in binaries[: LIFTING // (len(e.weight) + 1)]:
         for value in (0.0, 1.0):
             if time.perf_counter() >= deadline:
                 break
@@ -104,7 +106,8 @@ def lifted(program: Program, deadline: float) -> Program:
                 (lower if value == 0 else upper)[at] = 1.0 - value
                 break
             most, size = _largest(turned, *box, count)
-            spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
+            with np.errstate(invalid="ignore"):  # a side that is missing
+                spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
             slack = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
             better = [row for row in slack.tolist() if (row, at) not in inside]
             best[better], chosen[0, better], chosen[1, better] = spare[better], at, value

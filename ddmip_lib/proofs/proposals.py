@@ -62,10 +62,11 @@ class Proposer:
             return Proposal(self._ray(len(row)) / row, None, True)
         found = highs.getSolution()
         multipliers = np.asarray(found.row_dual, dtype=float)
-        if len(multipliers) != len(row):
+        if len(multipliers) != len(row) or not np.isfinite(multipliers).all():
             return Proposal(np.zeros(len(row)), None, False)
         point = np.clip(np.asarray(found.col_value) * column, lower, upper)
-        return Proposal(multipliers * scale / row, point if found.value_valid else None, False)
+        usable = found.value_valid and np.isfinite(point).all()
+        return Proposal(multipliers * scale / row, point if usable else None, False)
 
     def _ray(self, count: int) -> np.ndarray:
         """Multipliers whose value is to be positive without a cost; presolving finds none."""
