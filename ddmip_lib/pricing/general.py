@@ -111,7 +111,8 @@ class Search:
         """Inputs anywhere in their boxes."""
         s, at = self.instance.milp, self.instance.free_inputs
         values = np.clip(0.0, s.lower, s.upper)
-        values[at] = self.draw.uniform(s.lower[at], s.upper[at])
+        drawn = self.draw.uniform(s.lower[at], s.upper[at] + s.integer[at])  # every whole number alike
+        values[at] = np.where(s.integer[at], np.minimum(np.floor(drawn), s.upper[at]), drawn)
         return values
 
     def round(self, start: np.ndarray | None) -> None:
