@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from scipy.optimize import Bounds, LinearConstraint, milp
 
-from ..model.gradients import vjp
+from ..linearisation.milp import solve_program
+from ..linearisation.slopes import tangent
 from ..model.instance import Instance
 from ..model.structure import Structure
+from ..proofs.program import Program, Rows
 
 MARGIN = 1e-5  # logit from which on a linear network gives class 1
-GAP = 1e-3  # at which HiGHS ends: the next step is another model
 
 
 class Targets(NamedTuple):
@@ -51,16 +50,16 @@ class Linearised:
     ) -> np.ndarray | None:
         """The best v in a box, or None where HiGHS finds none in time."""
         s, k = self.instance.milp, len(targets.low)
-        eye = sp.identity(k, format="csr")
+        eye, more = sp.identity(k, format="csr"), np.zeros(2 * k)
         rows = sp.block_array([[s.rows[self.kept], None, None], [targets.matrix, eye, -eye]], format="csr")
         sides = [np.concatenate([side[self.kept], end]) for side, end in zip(s.sides, targets[1:3], strict=True)]
-        ends = [np.concatenate([end, np.full(2 * k, far)]) for end, far in zip(box, (0.0, np.inf), strict=True)]
-        answer = milp(
-            np.concatenate([cost, targets.price, targets.price]), constraints=LinearConstraint(rows, *sides),
-            bounds=Bounds(*ends), integrality=np.concatenate([s.integer, np.zeros(2 * k)]),
-            options={"time_limit": max(seconds, 0.1), "mip_rel_gap": GAP},
+        program = Program(
+            np.concatenate([cost, targets.price, targets.price]), Rows.of(rows), sides[0], sides[1],
+            np.concatenate([box[0], more]), np.concatenate([box[1], more + np.inf]),
+            np.concatenate([s.integer, more > 0]),
         )  # fmt: skip
-        return None if answer.x is None else self.instance.rounded(np.clip(answer.x[: s.n_variables], *box))
+        found = solve_program(program, seconds).point
+        return None if found is None else self.instance.rounded(np.clip(found[: s.n_variables], *box))
 
     def nearest(self, values: np.ndarray, seconds: float) -> np.ndarray | None:
         """A point that keeps the rows, if not the networks, with inputs as near to those of `values` as can be."""
@@ -91,24 +90,11 @@ class Linearised:
         return sp.csr_matrix(entries, shape=(len(at), self.instance.milp.n_variables))
 
     def _tangents(self, values: np.ndarray, lower: np.ndarray, upper: np.ndarray, price: float) -> Targets:
-        parts, low, high = [], [], []
-        for predictor, m in zip(self.instance.predictors, self.instance.maps, strict=True):
-            x = torch.tensor(m.at(values)).requires_grad_()
-            with torch.enable_grad():
-                raw = predictor.net(x)
-            said, pick = raw.detach().numpy(), np.eye(raw.shape[1])
-            slopes = np.stack([vjp([raw], x, np.tile(row, len(x)), keep=True).numpy() for row in pick], axis=1)
-            slopes = np.where(m.index[:, None, :] >= 0, slopes, 0.0)
-            rest, size = said - (slopes * m.at(values)[:, None, :]).sum(axis=2), np.ones(said.shape)
-            if predictor.gives_class:
-                size = 1.0 + np.abs(said) + (np.abs(slopes) * (m.at(upper) - m.at(lower))[:, None, :]).sum(axis=2)
-            low.append(rest.ravel())
-            high.append((rest + (size - MARGIN if predictor.gives_class else 0.0)).ravel())
-            place = np.arange(said.size).reshape(said.shape)
-            row = np.concatenate([place.ravel(), np.broadcast_to(place[:, :, None], slopes.shape).ravel()])
-            column = np.broadcast_to(m.index[:, None, :], slopes.shape).ravel()
-            entries = np.concatenate([size.ravel(), -slopes.ravel()])
-            column = np.concatenate([m.output.ravel(), np.maximum(column, 0)])
-            parts.append(sp.csr_matrix((entries, (row, column)), shape=(said.size, len(values))))
-        ends = np.concatenate(low), np.concatenate(high)
-        return Targets(sp.vstack(parts, format="csr"), *ends, np.full(len(ends[0]), price))
+        line, at = tangent(self.instance, values), self.instance.outputs
+        maps = zip(self.instance.predictors, self.instance.maps, strict=True)
+        classes = np.concatenate([np.full(m.output.size, p.gives_class) for p, m in maps])
+        width = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+        size = np.where(classes, 1.0 + np.abs(line.said) + abs(line.slopes) @ width, 1.0)
+        matrix = sp.diags(size) @ self._pick(at) - line.slopes
+        high = line.rest + np.where(classes, size - MARGIN, 0.0)
+        return Targets(matrix.tocsr(), line.rest, high, np.full(len(at), price))

@@ -13,14 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint, milp
 
+from ..linearisation.milp import solve_program
 from ..model.incumbent import Incumbent
 from ..model.scip import excess, relative_violation
 from ..model.structure import Structure
 from ..model.verification import TOLERANCE
 from ..proofs.program import Program, Rows
 from ..proofs.proposals import Proposer
+
+CHOICE_NODES = 2000  # of HiGHS, for one choice
 
 
 class Prices(NamedTuple):
@@ -113,13 +115,8 @@ class Options:
         """The best choice among some options by HiGHS, as a full assignment; None where it finds none in time."""
         if len(np.unique(self.block[among])) < self.structure.n:
             return None
-        program = self._program(among)
-        rows = LinearConstraint(program.rows.matrix(len(program.cost)), program.row_lower, program.row_upper)
-        answer = milp(program.cost, constraints=rows, bounds=Bounds(program.lower, program.upper),
-                      integrality=program.integer, options={"time_limit": max(seconds, 0.1)})  # fmt: skip
-        if answer.x is None:
-            return None
-        return self.assembled(among[answer.x[: len(among)] > 0.5], answer.x[len(among) :])
+        found = solve_program(self._program(among), seconds, CHOICE_NODES).point
+        return None if found is None else self.assembled(among[found[: len(among)] > 0.5], found[len(among) :])
 
     def assembled(self, chosen: np.ndarray, master: np.ndarray | float = 0.0) -> np.ndarray:
         """The full assignment of some options, later ones over earlier ones; blocks without one stay near zero."""
