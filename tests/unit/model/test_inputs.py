@@ -118,7 +118,7 @@ class TestExpressions:
         problem = NeuralMIP(model)
         y = problem.add_predictor(linear(1.0, -1.0), x * np.array([[2.0, 3.0]]) - 1.0).outputs
         model.setObjective(y.sum(), "maximize")
-        solution = solver.solve(problem, time_limit=20)
+        solution = solver.solve(problem, time_limit=300)
         assert solution.objective == pytest.approx(6.0)
         np.testing.assert_array_equal(solution.inputs[0], 2 * np.tile([[1.0, 0.0]], (3, 1)) * [[1, 1.5]] - 1)
         np.testing.assert_array_equal(solution[x], np.tile([[1.0, 0.0]], (3, 1)))

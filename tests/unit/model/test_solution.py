@@ -209,7 +209,7 @@ class TestReports:
         ids=["paper", "graph", "single step", "enumeration"],
     )
     def test_the_row_is_named_with_its_amount(self, solver: Any, vtype: str) -> None:
-        solution = solver.solve(out_of_reach(vtype).problem, time_limit=5)
+        solution = solver.solve(out_of_reach(vtype).problem, time_limit=300)
         assert not solution.found
         (violation,) = solution.nearest.violations
         assert violation.what == "row demand"
@@ -224,7 +224,7 @@ class TestReports:
         assert solution.report().endswith("proved infeasible.")
 
     def test_where_nothing_was_visited_it_says_so(self) -> None:
-        solution = BigM().solve(out_of_reach().problem, time_limit=10)
+        solution = BigM().solve(out_of_reach().problem, time_limit=300)
         assert solution.report() == "No point was visited that could be checked. The problem was proved infeasible."
 
     def test_a_feasible_point_needs_no_report(self) -> None:
