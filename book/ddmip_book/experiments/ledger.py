@@ -34,6 +34,7 @@ MARKS = {**dict(zip(VERDICTS, "✔◐○✘", strict=True)), OPEN: "…"}
 IN_BOXES = {
     "holds": "confirmed",
     "holds with changes": "confirmed with changes",
+    "not reproduced": "not reproduced",
     "not shown": "not reproduced",
     "new": "confirmed",
 }

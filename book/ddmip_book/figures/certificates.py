@@ -105,9 +105,11 @@ def gap(row: Row) -> float:
 
 
 def exact_bound(e1: Results, row: Row) -> float | None:
-    """What the monolithic Big-M model proved in 300 s on the same instance, None where no such run is stored."""
+    """Big-M's bound after 300 s on the same instance, None where no run is stored or it ran out of memory."""
     found = e1.one(network=row.network, size=row.size, seed=row.seed, method="bigm", time_limit=300.0)
-    return None if found is None else float(row.size if found.bound is None else min(found.bound, row.size))
+    if found is None or found.status == "memory_limit":
+        return None
+    return float(row.size if found.bound is None else min(found.bound, row.size))
 
 
 def plot_certified(e1: Results, certified: Results) -> Figure:

@@ -113,18 +113,21 @@ def plot_ratios(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) -> F
 
 
 def plot_growth(full: Results) -> Figure:
-    """Variables (lines: the formula; marks: models that were built), seconds of building and memory against `n`."""
+    """Variables (lines: formula; marks: models built), seconds to build, memory (arrows: at least) against `n`."""
     figure, axes = plt.subplots(1, 3, figsize=(6.8, 3.3))
     n = np.array(E1_SIZES)
     for number, network in enumerate(E1_NETWORKS):
         depth, width = map(int, network.split("x"))
         axes[0].plot(n, n * (29 + 3 * depth * width), **look(number, marker=""))
         rows = [row for row in full.where(method="bigm", network=network, seed=42) if row.size in E1_SIZES]
+        cut = [(row.size, row.peak_memory) for row in rows if row.status == "memory_limit"]
+        rows = [row for row in rows if row.status != "memory_limit"]
         values = [(row.size, row.details.get("model_variables"), row.build_seconds, row.peak_memory) for row in rows]
         for place, column in zip(axes, (1, 2, 3), strict=True):
             known = np.array([(row[0], row[column]) for row in values if row[column] is not None], dtype=float)
             if len(known):
                 place.plot(*known.T, **look(number, linestyle="", markersize=6))
+        axes[2].plot(*np.reshape(cut, (-1, 2)).T, **look(number, linestyle="", marker=r"$\uparrow$", markersize=11))
         axes[0].plot([], [], **look(number, label=network))
     for place, title in zip(axes, ("variables", "seconds to build", "memory, MiB"), strict=True):
         place.set(title=title, xscale="log", yscale="log", xlabel="samples $n$", xlim=(20, 500))
