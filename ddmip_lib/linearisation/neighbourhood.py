@@ -20,14 +20,15 @@ from ..proofs.exact import embedded
 from .elastic import Elastic
 from .milp import Answer, solve_program
 
-MARGIN = 1e-6
+MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
+UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
 
 
 def exact_graphs(instance: Instance) -> list[Graph] | None:
-    """The graphs of all networks if each is made of what a mixed-integer program can say exactly."""
+    """The graphs of all networks if each is made of what a mixed-integer program can say exactly, in reasonable size."""
     if instance.milp.others:
         return None
-    graphs = []
+    graphs, units = [], 0
     for predictor in instance.predictors:
         try:
             graph = network_graph(predictor.net, predictor.inputs.shape[1])
@@ -36,7 +37,8 @@ def exact_graphs(instance: Instance) -> list[Graph] | None:
         if any(isinstance(node, Activation) and ACTIVATIONS[node.kind].rows is None for node in graph.nodes):
             return None
         graphs.append(graph)
-    return graphs
+        units += len(predictor.inputs) * sum(node.units for node in graph.nodes if isinstance(node, Activation))
+    return graphs if units <= UNITS else None
 
 
 def search(

@@ -12,6 +12,7 @@ from ..bounds import Graph, network_graph
 from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import UnsupportedNetworkError
+from ..linearisation.neighbourhood import UNITS
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
@@ -21,8 +22,6 @@ from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
 from .choosing import plan
-
-UNITS = 20_000  # of all networks together, up to which their exact model is written for a proof
 
 
 @dataclass(frozen=True)
