@@ -25,7 +25,7 @@ UNITS = 20_000  # of all networks and rows together, up to which their exact mod
 
 
 def exact_graphs(instance: Instance) -> list[Graph] | None:
-    """The graphs of all networks if each is made of what a mixed-integer program can say exactly, in reasonable size."""
+    """The graphs of all networks if a mixed-integer program of reasonable size can say them exactly."""
     if instance.milp.others:
         return None
     graphs, units = [], 0

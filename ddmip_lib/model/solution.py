@@ -172,7 +172,7 @@ class Solution(Bounded):
         """Whether there is a feasible point and, if not, what the nearest one violates, by how much, and where."""
         if self.found:
             return "The point is feasible: the true network and all rows and bounds were checked."
-        proved = " The problem was proved infeasible." if self.status == "infeasible" else ""
+        proved = "\nThe problem was proved infeasible." if self.status == "infeasible" else ""
         return (repr(self.nearest) if self.nearest else "No point was visited that could be checked.") + proved
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:

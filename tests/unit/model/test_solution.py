@@ -225,7 +225,7 @@ class TestReports:
 
     def test_where_nothing_was_visited_it_says_so(self) -> None:
         solution = BigM().solve(out_of_reach().problem, time_limit=300)
-        assert solution.report() == "No point was visited that could be checked. The problem was proved infeasible."
+        assert solution.report() == "No point was visited that could be checked.\nThe problem was proved infeasible."
 
     def test_a_feasible_point_needs_no_report(self) -> None:
         _, solution = solved()
