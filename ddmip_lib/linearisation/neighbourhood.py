@@ -41,7 +41,7 @@ def exact_graphs(instance: Instance) -> list[Graph] | None:
     return graphs if units <= UNITS else None
 
 
-def search(
+def search_box(
     incumbent: Incumbent, graphs: Sequence[Graph], box: Ends, seconds: float, nodes: int, seed: int = 0
 ) -> Answer:
     """The best point of a box by the exact model, from the best point known; its inputs still have to be completed."""

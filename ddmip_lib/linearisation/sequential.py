@@ -15,8 +15,8 @@ from ..model.solver import Begun, begin
 from ..proofs import prove
 from ..proofs.embedding import let_out, relaxed
 from .elastic import Elastic, Point
-from .neighbourhood import exact_graphs, search
-from .slopes import tangent
+from .neighbourhood import exact_graphs, search_box
+from .slopes import lines_at
 
 SMALLEST = 1e-5  # radius at which a descent ends
 ACCEPTED, GOOD = 0.05, 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
@@ -170,7 +170,7 @@ class Run:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
-            line = tangent(elastic.instance, point.values)
+            line = lines_at(elastic.instance, point.values)
             aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
             predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
             if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
@@ -196,7 +196,7 @@ class Run:
         before, radius = self.incumbent.objective, self.around
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = NODES if radius < 1 else 20 * NODES
-        answer = search(self.incumbent, self.graphs, box, self.begun.seconds_left, nodes, self.begun.seed)
+        answer = search_box(self.incumbent, self.graphs, box, self.begun.seconds_left, nodes, self.begun.seed)
         self.work += answer.work
         if answer.point is not None:
             self.complete(answer.point, PRICE * self.elastic.worth)

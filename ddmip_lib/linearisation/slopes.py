@@ -22,7 +22,7 @@ class Tangent(NamedTuple):
     rest: np.ndarray
 
 
-def tangent(instance: Instance, values: np.ndarray) -> Tangent:
+def lines_at(instance: Instance, values: np.ndarray) -> Tangent:
     """One backward pass for each column of outputs: the rows of a batch do not see each other."""
     said, entries, first = [], [], 0
     for predictor, m in zip(instance.predictors, instance.maps, strict=True):

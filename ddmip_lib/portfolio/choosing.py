@@ -32,7 +32,7 @@ class Step:
     why: str
 
 
-def plan(problem: NeuralMIP, instance: Instance) -> list[Step]:
+def methods_for(problem: NeuralMIP, instance: Instance) -> list[Step]:
     """The methods that fit, strongest reasons first."""
     steps, s, rows = [], instance.milp, sum(len(m.index) for m in instance.maps)
     inputs = instance.free_inputs

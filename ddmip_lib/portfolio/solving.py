@@ -21,7 +21,7 @@ from ..model.solver import Begun, begin
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
-from .choosing import plan
+from .choosing import methods_for
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def solve(
 def _solve(begun: Begun, progress: bool) -> Solution:
     run = Portfolio(begun, begun.incumbent())
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
-        for step in plan(run.problem, begun.instance):
+        for step in methods_for(run.problem, begun.instance):
             if run.over:
                 break
             bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..linearisation.milp import solve_program
-from ..linearisation.slopes import tangent
+from ..linearisation.slopes import lines_at
 from ..model.instance import Instance
 from ..model.structure import Structure
 from ..proofs.program import Program, Rows
@@ -90,7 +90,7 @@ class Linearised:
         return sp.csr_matrix(entries, shape=(len(at), self.instance.milp.n_variables))
 
     def _tangents(self, values: np.ndarray, lower: np.ndarray, upper: np.ndarray, price: float) -> Targets:
-        line, at = tangent(self.instance, values), self.instance.outputs
+        line, at = lines_at(self.instance, values), self.instance.outputs
         maps = zip(self.instance.predictors, self.instance.maps, strict=True)
         classes = np.concatenate([np.full(m.output.size, p.gives_class) for p, m in maps])
         width = np.where(np.isfinite(upper - lower), upper - lower, 0.0)

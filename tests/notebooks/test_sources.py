@@ -54,8 +54,9 @@ def library_names(with_experiments: bool) -> frozenset[str]:
 def defined_names(module: ast.Module) -> set[str]:
     """What a notebook binds: functions, classes, variables, and imports that are from neither package."""
     names: set[str] = set()
+    methods = {id(entry) for node in ast.walk(module) if isinstance(node, ast.ClassDef) for entry in node.body}
     for node in ast.walk(module):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and id(node) not in methods:
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)

@@ -10,7 +10,7 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import Elastic
-from ddmip_lib.linearisation.slopes import tangent
+from ddmip_lib.linearisation.slopes import lines_at
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear
 
@@ -33,7 +33,7 @@ def test_slopes_are_those_of_finite_differences():
     torch.manual_seed(0)
     instance = shared_inputs()
     values = np.random.default_rng(1).uniform(-0.5, 0.5, instance.milp.n_variables)
-    line = tangent(instance, values)
+    line = lines_at(instance, values)
 
     def said(v):
         return np.concatenate([raw.ravel() for raw in instance.raws(v)])
@@ -51,10 +51,10 @@ def test_a_step_is_exact_where_the_network_is_linear():
     built = build(linear(2.0, -3.0, bias=1.0), 2, low=-1.0, high=1.0)
     elastic = Elastic(built.problem.instance())
     middle = np.zeros(elastic.milp.n_variables)
-    aim = elastic.step(middle, tangent(elastic.instance, middle), 1.0, 100.0, 10.0)
+    aim = elastic.step(middle, lines_at(elastic.instance, middle), 1.0, 100.0, 10.0)
     assert aim.cost == pytest.approx(1.0 - 2.0 - 3.0)
     assert aim.off == pytest.approx(0.0, abs=1e-9)
-    half = elastic.step(middle, tangent(elastic.instance, middle), 0.25, 100.0, 10.0)  # a quarter of a range of 2
+    half = elastic.step(middle, lines_at(elastic.instance, middle), 0.25, 100.0, 10.0)  # a quarter of a range of 2
     assert half.cost == pytest.approx(1.0 - 0.5 * 5.0)
 
 
@@ -78,7 +78,7 @@ def test_whole_inputs_move_at_most_as_far_as_they_may():
     here = np.zeros(elastic.milp.n_variables)
     here[elastic.inputs] = 2.0
     for radius, most, together in ((0.1, 1, 2), (0.4, 2, 4.8)):
-        aim = elastic.step(here, tangent(elastic.instance, here), radius, 100.0, 10.0)
+        aim = elastic.step(here, lines_at(elastic.instance, here), radius, 100.0, 10.0)
         moves = np.abs(aim.values - here)[elastic.inputs]
         assert moves.max() <= most
         assert moves.sum() <= together
@@ -101,5 +101,5 @@ def test_scip_takes_over_where_constraints_are_no_rows():
     built.model.addCons(built.x[0, 0] * built.x[0, 0] + built.x[0, 1] * built.x[0, 1] <= 0.5)
     elastic = Elastic(built.problem.instance())
     here = np.zeros(elastic.milp.n_variables)
-    aim = elastic.step(here, tangent(elastic.instance, here), 1.0, 100.0, 30.0)
+    aim = elastic.step(here, lines_at(elastic.instance, here), 1.0, 100.0, 30.0)
     assert aim.cost == pytest.approx(-1.0, abs=1e-3)
