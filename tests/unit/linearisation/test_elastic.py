@@ -53,6 +53,7 @@ def test_a_step_is_exact_where_the_network_is_linear():
     middle = np.zeros(elastic.milp.n_variables)
     aim = elastic.step(middle, lines_at(elastic.instance, middle), 1.0, 100.0, 10.0)
     assert aim.cost == pytest.approx(1.0 - 2.0 - 3.0)
+    np.testing.assert_allclose(aim.values[elastic.inputs], [-1.0, 1.0])
     assert aim.off == pytest.approx(0.0, abs=1e-9)
     half = elastic.step(middle, lines_at(elastic.instance, middle), 0.25, 100.0, 10.0)  # a quarter of a range of 2
     assert half.cost == pytest.approx(1.0 - 0.5 * 5.0)
