@@ -18,7 +18,7 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
 
     Regressors become what `predict` says. Classifiers become logits: one for two classes, positive where `predict`
     says `classes_[1]`, for `output="classification"`; otherwise one for each class, of which `predict` takes the
-    largest. It reads MLPRegressor, MLPClassifier, linear and logistic models, `Pipeline`s of these behind
+    largest. It reads MLPRegressor, MLPClassifier, linear and logistic models, each also in a `Pipeline` behind
     StandardScaler, MinMaxScaler or MaxAbsScaler, and TransformedTargetRegressor with such a scaler.
 
     >>> from types import SimpleNamespace
