@@ -105,7 +105,9 @@ class Portfolio:
         """Let a method work from the best point, for a share of the time that is left."""
         began = time.perf_counter()
         if self.incumbent.values is not None:
-            self.problem.start = self.begun.instance.inputs(self.incumbent.values)
+            instance, best = self.begun.instance, self.incumbent.values
+            self.problem.start = instance.inputs(best)
+            self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
         if found.values is not None:
             self.incumbent.consider(found.values)
