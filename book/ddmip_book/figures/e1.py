@@ -127,10 +127,9 @@ def plot_growth(full: Results) -> Figure:
             known = np.array([(row[0], row[column]) for row in values if row[column] is not None], dtype=float)
             if len(known):
                 place.plot(*known.T, **look(number, linestyle="", markersize=6))
-        axes[2].plot(
-            *np.array(cut, dtype=float).reshape(-1, 2).T,
-            **look(number, linestyle="", marker=r"$\uparrow$", markersize=11),
-        )
+        if cut:
+            sizes, memory = np.array(cut, dtype=float).T
+            axes[2].plot(sizes, memory, **look(number, linestyle="", marker=r"$\uparrow$", markersize=11))
         axes[0].plot([], [], **look(number, label=network))
     for place, title in zip(axes, ("variables", "seconds to build", "memory, MiB"), strict=True):
         place.set(title=title, xscale="log", yscale="log", xlabel="samples $n$", xlim=(20, 500))
