@@ -82,9 +82,11 @@ class Enumeration:
             self._refuse(instance)
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
+        exactly = bool(instance.milp.integer[instance.free_inputs].all())  # an equation holds within a tolerance only
         details["evaluations"] = sum(len(table.values) for table in tables)
         if not all(len(table.values) for table in tables):  # no integer between the bounds, or no value of the network
-            return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
+            empty = np.inf if exactly else None
+            return exact_solution(self.method, incumbent, "infeasible", None, details, checked=empty)
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, deadline, details)
@@ -99,7 +101,7 @@ class Enumeration:
         details["build_seconds"] = time.perf_counter() - began
         optimise(written, incumbent, deadline, self.method, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
-        checked, exactly = None, bool(instance.milp.integer[instance.free_inputs].all())
+        checked = None
         if self.check and exactly and model.getStatus() in ("optimal", "infeasible"):
             proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
             details["check_nodes"], checked = proved.nodes, proved.bound

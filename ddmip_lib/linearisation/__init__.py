@@ -1,6 +1,6 @@
 """Linearise and let the MIP decide: sequential linearisation with exact neighbourhoods."""
 
-from .neighbourhood import local_bound
+from .neighbourhood import LocalBound, local_bound
 from .sequential import SequentialMIP
 
-__all__ = ["SequentialMIP", "local_bound"]
+__all__ = ["LocalBound", "SequentialMIP", "local_bound"]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.solution import Proof, Solution
+from ..model.solution import Bounded, Solution
 from ..model.solver import begin
 from ..proofs.checking import best_cost, check, meets
 from ..proofs.embedding import Ends
@@ -54,12 +55,27 @@ def search_box(
     return answer if answer.point is None else answer._replace(point=answer.point[: instance.milp.n_variables])
 
 
-def local_bound(problem: NeuralMIP, solution: Solution, radius: float, time_limit: float = 60.0) -> Solution:
-    """The best point within a radius of a solution's, with a bound **for that box alone**, checked outside any solver.
+@dataclass(frozen=True, eq=False)
+class LocalBound(Bounded):
+    """What `local_bound` proved, in the sense of the user's model: of one box, never of the whole problem.
 
-    Status "optimal" there means: no point that `verify` accepts, with every network input within `radius` of its
-    range (whole ones within at least 1), is better. ``details["box"]`` holds the ends of the network inputs.
+    `objective` is the best verified one in the box, `point` that point in the order of `Model.getVars`; `closed` says
+    whether the two have met. `lower` and `upper` are the ends of the network inputs that may move.
     """
+
+    objective: float | None
+    bound: float | None
+    closed: bool
+    radius: float
+    lower: np.ndarray
+    upper: np.ndarray
+    point: np.ndarray
+    nodes: int
+
+
+def local_bound(problem: NeuralMIP, solution: Solution, radius: float, time_limit: float = 60.0) -> LocalBound:
+    """A bound, checked outside any solver, of all points that `verify` accepts with every network input within
+    `radius` times its range of a solution's (whole ones within at least 1)."""
     begun = begin(problem, time_limit, 0)
     incumbent = begun.incumbent(with_start=False)
     if solution.values is None or not incumbent.consider(solution.values).feasible:
@@ -67,12 +83,15 @@ def local_bound(problem: NeuralMIP, solution: Solution, radius: float, time_limi
     graphs = exact_graphs(begun.instance)
     if graphs is None:
         raise ProblemError("a local bound needs networks of ReLUs and linear rows alone: see certify for others.")
-    elastic = Elastic(begun.instance)
-    box = elastic.box(incumbent.values, radius)  # type: ignore[arg-type]  # it was considered
+    elastic, everywhere = Elastic(begun.instance), np.full(begun.instance.milp.n_variables, np.inf)
+    lower, upper = (end[elastic.inputs] for end in elastic.box(solution.values, radius))
+    box = -everywhere, everywhere.copy()  # all other variables keep what `verify` forgives them
+    box[0][elastic.inputs], box[1][elastic.inputs] = lower, upper
     proved = check(incumbent, embedded(begun.instance, incumbent.units, graphs, box), begun.deadline, np.inf)
-    done = meets(incumbent, proved.bound)
-    bound = begun.instance.milp.sign * min(proved.bound, best_cost(incumbent))
-    details = {"radius": radius, "nodes": proved.nodes, "box": [end[elastic.inputs] for end in box]}
-    proof = Proof(f"{begun.instance.digest} within {radius:g}", "exact model of a box", True)
-    return Solution("optimal" if done else "time_limit", "local bound", bound=bound, proof=proof, **incumbent.point(),
-                    seconds=time.perf_counter() - begun.began, details=details)  # fmt: skip
+    closed, sign = meets(incumbent, proved.bound), begun.instance.milp.sign
+    bound = min(proved.bound, best_cost(incumbent))
+    assert incumbent.values is not None
+    return LocalBound(
+        incumbent.objective, None if bound == -np.inf else float(sign * bound), closed, radius, lower, upper,
+        incumbent.values, proved.nodes,
+    )  # fmt: skip

@@ -40,8 +40,8 @@ class SequentialMIP:
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
     that end the run; `neighbourhoods` False leaves the exact models out.
 
-    ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better by
-    HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
+    ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better, by
+    more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = SequentialMIP().solve(hand_sized())

@@ -60,6 +60,15 @@ class Listing:
         fixed: np.ndarray = self.milp.rows @ np.where(self.moving, 0.0, self.milp.lower)
         return fixed
 
+    @cached_property
+    def room(self) -> np.ndarray:
+        """More than `verify` forgives a row that also holds variables which are not whole; 0 for others."""
+        s = self.milp
+        sides = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in s.sides]
+        values = 1.0 + np.where(self.moving, 0.0, np.abs(np.where(np.isfinite(s.lower), s.lower, 0.0)))
+        total: np.ndarray = 2e-6 * (np.maximum(*sides) + abs(s.rows) @ values)
+        return np.where(np.diff(s.rows[:, ~s.integer].tocsr().indptr) > 0, total, 0.0)
+
     def rows_on(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows that hold these variables, and how many of them each."""
         spans = [self.columns.indices[self.columns.indptr[j] : self.columns.indptr[j + 1]] for j in at]
@@ -77,7 +86,7 @@ class Listing:
         products = weights * s.lower[at], weights * s.upper[at]
         ends = np.minimum(*products), np.maximum(*products)
         later = [end.sum(axis=1, keepdims=True) - np.cumsum(end, axis=1) for end in ends]
-        slack = 1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1))
+        slack = 1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1)) + self.room[rows]
         low, high = s.row_lower[rows] - self.fixed[rows] - slack, s.row_upper[rows] - self.fixed[rows] + slack
         found, sums, moved = np.zeros((1, 0)), np.zeros((1, len(rows))), np.zeros(1)
         for j, variable in enumerate(at.tolist()):

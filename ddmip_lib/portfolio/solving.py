@@ -55,8 +55,8 @@ def solve(
 
     It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
     where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
-    best point of those before it. What time is left goes to a proof. A run in which no time limit is hit is the same
-    whenever it is repeated.
+    best point of those before it. What time is left goes to a proof. A run in which no method comes to the end of its
+    share of the time is the same whenever it is repeated.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -157,7 +157,7 @@ class Portfolio:
             proved = check(self.incumbent, program, self.begun.deadline, np.inf)  # which may also find a better point
             if proved.bound == np.inf and self.incumbent.values is None:
                 self.status = "infeasible"
-            elif np.isfinite(proved.bound):
+            elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
             done = self.status in ("optimal", "infeasible")
             self.note("proof", self.status if done else "time_limit", began, f"exact model, {proved.nodes} nodes")
