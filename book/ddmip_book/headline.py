@@ -1,10 +1,11 @@
 """The closing "What we measured" box of a chapter, readable by people and by tests."""
 
 import math
-import sys
 from collections.abc import Mapping
 from html import escape
 from typing import Any
+
+from .text import notebook
 
 METADATA_KEY = "ddmip_headline"
 
@@ -24,7 +25,7 @@ def record_headline(numbers: Mapping[str, Any] | None = None, /, **more: Any) ->
     entries = [_entry(name, given) for name, given in {**(numbers or {}), **more}.items()]
     if not entries:
         raise ValueError('record_headline got no numbers. To fix this, name at least one: {"objective": 26}.')
-    text, kernel = _as_text(entries), _kernel()
+    text, kernel = _as_text(entries), notebook()
     if kernel is None:
         print(text)
         return
@@ -57,8 +58,3 @@ def _as_html(entries: list[tuple[str, str, int | float]]) -> str:
         f'<tr><th scope="row">{escape(label)}</th><td>{_format(value)}</td></tr>' for _, label, value in entries
     )
     return f'<table class="headline"><caption>What we measured</caption><tbody>{rows}</tbody></table>'
-
-
-def _kernel() -> Any:
-    ipython = sys.modules.get("IPython")  # a session without IPython loaded cannot be a notebook
-    return ipython.get_ipython() if ipython is not None else None
