@@ -9,6 +9,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..bounds import Graph, network_graph
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import UnsupportedNetworkError
@@ -87,6 +88,10 @@ def _units(graph: Graph) -> int:
     return sum(node.units for node in graph.nodes if isinstance(node, Activation))
 
 
+def _exact(graph: Graph) -> bool:
+    return all(ACTIVATIONS[node.kind].rows for node in graph.nodes if isinstance(node, Activation))
+
+
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
@@ -133,7 +138,7 @@ class Portfolio:
         self.log.append(Turn(method, status, self.incumbent.objective, bound, time.perf_counter() - began, why))
 
     def prove(self) -> None:
-        """A bound by prices where there are blocks, by the exact model of all networks otherwise."""
+        """A bound by prices where there are blocks, by an exact model where networks have one, else by lines."""
         began, instance = time.perf_counter(), self.begun.instance
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
@@ -143,15 +148,11 @@ class Portfolio:
         units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
         blocks = find_blocks(self.problem, instance)
         if isinstance(blocks, Blocks) and self.incumbent.values is not None:
-            given = Solution("converged", "solve", **self.incumbent.point(), details={"prices": self.prices})
-            found = certify(self.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
-            if found.values is not None:
-                self.incumbent.consider(found.values)
-            if found.bound is not None and found.proof is not None and found.proof.checked:
-                self.raise_bound(instance.milp.sign * found.bound, found.proof)
-            self.note("proof", found.status, began, "prices and exact models of single blocks")
+            self.by_certificate(began, "prices and exact models of single blocks")
         elif units > UNITS:
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
+        elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
+            self.by_certificate(began, "lines around the networks, and inputs split")
         else:
             program = embedded(instance, self.incumbent.units, graphs)
             proved = check(self.incumbent, program, self.begun.deadline, np.inf)  # which may also find a better point
@@ -161,6 +162,19 @@ class Portfolio:
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
             done = self.status in ("optimal", "infeasible")
             self.note("proof", self.status if done else "time_limit", began, f"exact model, {proved.nodes} nodes")
+
+    def by_certificate(self, began: float, why: str) -> None:
+        """What `certify` proves of the best point, in the time that is left."""
+        details = {} if self.prices is None else {"prices": self.prices}
+        given = Solution("converged", "solve", **self.incumbent.point(), details=details)
+        found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed)
+        if found.values is not None:
+            self.incumbent.consider(found.values)
+        if found.status == "infeasible":
+            self.status = found.status
+        elif found.bound is not None and found.proof is not None and found.proof.checked:
+            self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+        self.note("proof", found.status if found.status != "converged" else "open", began, why)
 
     def solution(self) -> Solution:
         sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)

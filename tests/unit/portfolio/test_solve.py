@@ -78,3 +78,12 @@ def test_a_problem_without_networks_is_refused():
     built = build(relu_net(2), 2)
     with pytest.raises(ValueError, match="no predictor"):
         solve(NeuralMIP(built.model))
+
+
+def test_networks_without_an_exact_model_are_bounded_by_lines():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 1)).double().eval()
+    solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=300)
+    assert solution.details["log"][-1].why.startswith("lines")
+    assert solution.status == "optimal"
+    assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
