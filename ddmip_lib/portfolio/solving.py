@@ -114,8 +114,8 @@ class Portfolio:
             self.problem.start = instance.inputs(best)
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
-        if found.values is not None:
-            self.incumbent.consider(found.values)
+        if found.values is not None or found.nearest is not None:
+            self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
@@ -165,7 +165,7 @@ class Portfolio:
 
     def by_certificate(self, began: float, why: str) -> None:
         """What `certify` proves of the best point, in the time that is left."""
-        details = {} if self.prices is None else {"prices": self.prices}
+        details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
         given = Solution("converged", "solve", **self.incumbent.point(), details=details)
         found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed)
         if found.values is not None:

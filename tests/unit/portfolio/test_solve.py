@@ -87,3 +87,11 @@ def test_networks_without_an_exact_model_are_bounded_by_lines():
     assert solution.details["log"][-1].why.startswith("lines")
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
+
+
+def test_the_report_names_what_the_nearest_point_of_any_method_violates():
+    built = build(nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)).double().eval(), 2, low=-1.0, high=1.0)
+    built.model.addCons(built.problem.predictors[0].outputs[0, 0] >= 50, name="out of reach")
+    solution = solve(built.problem, time_limit=300)
+    assert solution.status == "no_solution_found"
+    assert "row out of reach is" in solution.report()
