@@ -56,7 +56,8 @@ def solve(
 
     It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
     where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
-    best point of those before it. What time is left goes to a proof. A run in which no method comes to the end of its
+    best point of those before it. What time is left goes to a proof; where an exact model of the whole problem finds
+    nothing better than the best point, the proof follows at once. A run in which no method comes to the end of its
     share of the time is the same whenever it is repeated.
 
     >>> from ddmip_lib.problems import hand_sized
@@ -74,7 +75,7 @@ def _solve(begun: Begun, progress: bool) -> Solution:
     run = Portfolio(begun, begun.incumbent())
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
         for step in methods_for(run.problem, begun.instance):
-            if run.over:
+            if run.over or run.closed:
                 break
             bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]
             run.take(step.solver, step.share, step.why)
@@ -101,6 +102,7 @@ class Portfolio:
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices = "converged", None
+        self.closed = False  # whether an exact model of the whole problem had nothing better: what is left is a proof
 
     @property
     def over(self) -> bool:
@@ -119,6 +121,7 @@ class Portfolio:
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
+        self.closed = found.details.get("closed_radius", 0.0) >= 1.0
         if "interrupted" in found.details:
             self.status = "stopped"
         elif found.status == "infeasible":
@@ -161,7 +164,8 @@ class Portfolio:
             elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
             done = self.status in ("optimal", "infeasible")
-            self.note("proof", self.status if done else "time_limit", began, f"exact model, {proved.nodes} nodes")
+            ended = self.status if done else "open" if proved.complete else "time_limit"
+            self.note("proof", ended, began, f"exact model, {proved.nodes} nodes")
 
     def by_certificate(self, began: float, why: str) -> None:
         """What `certify` proves of the best point, in the time that is left."""

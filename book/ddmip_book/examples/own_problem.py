@@ -118,3 +118,15 @@ def tile_line(n: int = 600, seed: int = 0) -> tuple[Records, Records]:
         Records(pressed, (density + rng.normal(0, 0.01, n))[:, None]),
         Records(fired, (strength + rng.normal(0, 0.3, n))[:, None]),
     )
+
+
+def press_dust(n: int = 300, seed: int = 0) -> Records:
+    """What a filter weighed behind the press: moisture (per cent) and pressure in bar to grams of dust an hour.
+
+    >>> bool(press_dust(n=4).x[:, 1].min() >= 200)
+    True
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.uniform([4, 200], [8, 500], (n, 2))
+    grams = 5 + 30 / (1 + np.exp(1.8 * (x[:, 0] - 5.5))) + 8 * np.tanh((x[:, 1] - 380) / 60)
+    return Records(x, (grams + rng.normal(0, 0.5, n))[:, None])

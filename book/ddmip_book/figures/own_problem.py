@@ -162,6 +162,11 @@ def plot_choice(cells: Mapping[str, Mapping[str, Cell]], labels: Mapping[str, st
     >>> [text.get_text() for text in plot_choice(cells).axes[0].texts]
     ['2.1 %\\n4.0 s', 'nothing\\n60 s']
     """
+    if not cells:
+        figure, ax = plt.subplots(figsize=(6.6, 1.2))
+        ax.text(0.5, 0.5, "no rows of the suite are stored yet", ha="center", va="center")
+        ax.set_axis_off()
+        return figure
     methods = list(dict.fromkeys(method for line in cells.values() for method in line))
     names = [(labels or {}).get(method, method) for method in methods]
     values = np.array([[line[m].distance if m in line else np.nan for m in methods] for line in cells.values()])

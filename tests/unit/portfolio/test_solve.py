@@ -40,7 +40,7 @@ def test_the_log_says_what_was_chosen_and_why():
     problem = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem
     solution = solve(problem, time_limit=300)
     log = solution.details["log"]
-    assert [turn.method for turn in log] == ["sequential MIP", "dual decomposition", "proof"]
+    assert [turn.method for turn in log] == ["sequential MIP", "proof"]  # an exact model had nothing better
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
     assert "3 free inputs (0 whole); ReLU" in repr(log)
