@@ -1,4 +1,4 @@
-"""Figures of the seventh experiment, the suite: how far every method is from the best known value, and what suits what."""
+"""Figures of the seventh experiment, the suite: how far methods are from the best known values, and what suits what."""
 
 from collections.abc import Sequence
 from typing import Any

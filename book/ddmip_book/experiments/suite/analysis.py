@@ -1,7 +1,7 @@
 """What the rows of the suite say: best known values, distances to them, profiles, and which method suits which model.
 
-All functions take the rows of ``load("e7")``. A run that found no point is infinitely far from the best known value, and
-so is one that its method refused; tables count the two apart.
+All functions take the rows of ``load("e7")``. A run that found no point is infinitely far from the best known value, as
+is one that its method refused; tables count the two apart.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
