@@ -103,6 +103,7 @@ def chain(seed: int = 0) -> NeuralMIP:
     """What a first network makes of five inputs enters a second one, with two inputs of its own."""
     rng = np.random.default_rng([6, seed])
     first, second = drawn(mlp([5, 12, 2]), rng, 1.5), drawn(mlp([4, 16, 1]), rng, 2.0)
+    second[-1].weight.mul_(3.0)  # type: ignore[index]
     middle = said(first, rng.uniform(-1, 1, (500, 5)))
     low, high = middle.min(axis=0) - 1.0, middle.max(axis=0) + 1.0
     m = new_model("chain")
@@ -114,7 +115,7 @@ def chain(seed: int = 0) -> NeuralMIP:
     for j in range(2):
         m.addCons(passed[0, j] == between[0, j])
     m.addCons(x.sum() + own.sum() <= 1)
-    m.setObjective(y[0, 0] + weighted(rng.normal(0, 0.3, 5), x), "minimize")
+    m.setObjective(y[0, 0] + weighted(rng.normal(0, 0.3, 5), x), "maximize")
     problem = NeuralMIP(m, "chain")
     problem.add_predictor(first, x, between)
     problem.add_predictor(second, [*passed[0], *own], y)

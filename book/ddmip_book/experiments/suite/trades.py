@@ -145,11 +145,11 @@ def ocean() -> NeuralMIP:
 def approvals(seed: int = 0) -> NeuralMIP:
     """Which of fifteen applicants to help, and with what, so that a network approves: classes, three budgets."""
     rng, data = np.random.default_rng(500 + seed), stored("approvals")
-    given, worth = rng.uniform(0.1, 0.5, (APPLICANTS, 5)), rng.uniform(1, 3, APPLICANTS).round(2)
+    given, worth = rng.uniform(0, 0.35, (APPLICANTS, 5)), rng.uniform(1, 3, APPLICANTS).round(2)
     m = new_model("approvals")
     help_ = m.addMatrixVar((APPLICANTS, 3), lb=0, ub=0.5, name="help")
     yes = m.addMatrixVar((APPLICANTS, 1), vtype="B", name="yes")
-    for j, most in enumerate((1.6, 1.2, 1.4)):
+    for j, most in enumerate((0.6, 0.4, 0.5)):
         m.addCons(help_[:, j].sum() <= most)
     m.setObjective(weighted(worth, yes), "maximize")
     inputs = [[*(help_[i, j] + float(given[i, j]) for j in range(3)), *given[i, 3:]] for i in range(APPLICANTS)]
