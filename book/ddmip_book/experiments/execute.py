@@ -26,7 +26,8 @@ from .methods import solver_of
 from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
 from .rows import Row, encode, provenance, rounded
 from .suite.analysis import REFUSED
-from .suite.members import features, member
+from .suite.looks import features
+from .suite.members import member
 
 TRACE = 100
 """At most so many iterations are kept in a row."""

@@ -13,7 +13,8 @@ from torch import nn
 from ddmip_lib.data import Dataset, load_trees, load_water
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
 from .case import SUITE, Case
-from .suite.members import Generated, member
+from .suite.looks import Generated
+from .suite.members import member
 
 LARGEST_STORED = 260_000
 """Networks with more parameters are not stored with the results; they are trained again, and compared by digest."""

@@ -1,6 +1,6 @@
 """Recomputing stored results: from row numbers, adjustments and weights, by another way than the solvers took."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from .case import SUITE
 from .execute import WATER, build, potable, samples
 from .networks import data_sets, digest, networks_of
 from .rows import Row, decode
-from .suite.members import own_check
+from .suite.looks import own_check
 
 TOLERANCE = 1e-5
 
@@ -77,7 +77,7 @@ def _of_suite(row: Row, nets: list[nn.Module]) -> float | str:
     return own_check(build(row.case, nets), decode(row.point["values"], row.point["dtype"]))
 
 
-WAYS: dict[str, Callable[[Row, list[nn.Module]], float | str]] = dict.fromkeys(WATER, _water) | {SUITE: _of_suite}
+WAYS: Mapping[str, Callable[[Row, list[nn.Module]], float | str]] = {**dict.fromkeys(WATER, _water), SUITE: _of_suite}
 """How points are recomputed, where the model alone is not enough."""
 
 

@@ -128,7 +128,7 @@ def distances(rows: Sequence[Row]) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def profile(rows: Sequence[Row], within: Sequence[float]) -> dict[str, np.ndarray]:
+def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[str, np.ndarray]:
     """By method, the share of all models on which it is within each of these distances.
 
     A model counts as the share of its seeds that are; one that the method refuses counts as none.

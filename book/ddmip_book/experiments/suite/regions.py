@@ -52,7 +52,7 @@ class Regions:
 
     def hidden(self, x: np.ndarray) -> list[np.ndarray]:
         """What enters each hidden unit, layer by layer, and the outputs."""
-        found = []
+        found: list[np.ndarray] = []
         for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             found.append(weight @ (x if number == 0 else np.maximum(found[-1], 0.0)) + bias)
         return found

@@ -46,7 +46,7 @@ def fit_mlp(widths: list[int], x: np.ndarray, y: np.ndarray, seed: int, activati
     assert isinstance(first, nn.Linear)
     with torch.no_grad():
         first.weight /= torch.tensor(spread, dtype=torch.float32)
-        first.bias -= first.weight @ torch.tensor(mean, dtype=torch.float32)
+        first.bias.sub_(first.weight @ torch.tensor(mean, dtype=torch.float32))
     return net
 
 
@@ -101,7 +101,7 @@ def pictures(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     kind, x = rng.integers(0, 3, n), rng.normal(0.3, 0.15, (n, 8, 8))
     for picture, what in zip(x, kind, strict=True):
-        a, b = rng.integers(0, 7), rng.integers(0, 5)
+        a, b = int(rng.integers(0, 7)), int(rng.integers(0, 5))
         where = (slice(a, a + 2), slice(None)) if what == 0 else (slice(None), slice(a, a + 2))
         picture[where if what < 2 else (slice(min(a, 4), min(a, 4) + 4), slice(b, b + 4))] += 0.4
     return np.clip(x, 0, 1).reshape(n, 64), kind

@@ -14,7 +14,8 @@ from ddmip_book.experiments.execute import run_case
 from ddmip_book.experiments.grids import E7_FIXED, E7_RANDOM, E7_WALKS
 from ddmip_book.experiments.suite import analysis
 from ddmip_book.experiments.suite.families import box, knapsack
-from ddmip_book.experiments.suite.members import SUITE, features, forward, own_check
+from ddmip_book.experiments.suite.looks import features, forward, own_check
+from ddmip_book.experiments.suite.members import SUITE
 from ddmip_book.experiments.suite.regions import Regions
 from ddmip_book.experiments.suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
 from ddmip_book.experiments.verify import verify_row
