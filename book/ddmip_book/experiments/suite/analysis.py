@@ -48,7 +48,7 @@ class Summary(NamedTuple):
     models: int
     """On which it ran, refusals apart."""
     refused: int
-    """Models that it declined."""
+    """Models that it declined, or was not made for and so not run on."""
     runs: int
     no_point: int
     """Runs without a verified point."""
@@ -150,7 +150,7 @@ def summaries(rows: Sequence[Row]) -> list[Summary]:
         refused = sum(name not in runs for name in models)
         near = sum(d <= NEAR for d in middle)
         ends = (float(np.median(middle)), max(every)) if middle else (float("nan"), float("nan"))
-        found.append(Summary(method, len(runs), refused, len(every), sum(map(np.isinf, every)), *ends, near))
+        found.append(Summary(method, len(runs), refused, len(every), int(np.isinf(every).sum()), *ends, near))
     return found
 
 
