@@ -116,7 +116,7 @@ class Enumeration:
         room = 2 * TOLERANCE * incumbent.units.rows(np.abs(everything).max(axis=0, initial=0.0))
         left = (s.rows @ everything.T).T
         possible = ((left >= s.row_lower - room) & (left <= s.row_upper + room)).all(axis=1)
-        if not possible.any():  # for the report
+        if len(left) and not possible.any():  # for the report
             incumbent.consider(everything[(excess(left, *s.sides) / room).max(axis=1).argmin()])
         for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
             if time.perf_counter() >= deadline:

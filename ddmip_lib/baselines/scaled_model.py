@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from pyscipopt import Model, quicksum
 from torch import nn
+from torch.nn.utils import skip_init
 
 from ..model.instance import Instance
 from ..model.scip import copy_model, matrix_of, solution_values
@@ -121,7 +122,8 @@ def scaled_layers(
         out = power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
         if k + 1 + len(after) == len(layers):
             out = np.where(whole, 1.0, out)
-        new = nn.Linear(layer.in_features, layer.out_features, dtype=torch.float64).requires_grad_(False)
+        sizes_of = layer.in_features, layer.out_features
+        new = skip_init(nn.Linear, *sizes_of, dtype=torch.float64).requires_grad_(False)
         new.weight.copy_(layer.weight * torch.from_numpy(into / out[:, None]))
         new.bias.copy_(layer.bias / torch.from_numpy(out))
         found.append(new)

@@ -83,6 +83,7 @@ class SingleStepGradient:
         begun = begin(problem, time_limit, seed, visit)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
+    @torch.enable_grad()
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
         s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
