@@ -19,7 +19,7 @@ from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, fix, matrix_of, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 from ..proofs.checking import check
 from ..proofs.exact import embedded
 from ..proofs.proposals import power_of_two
@@ -53,7 +53,7 @@ class BigM:
     SCIP calls optimal or infeasible is a claim; with `check` it is then proved, or not, by `ddmip_lib.proofs` in the
     time that is left, at most as long as SCIP took and ten seconds, by at most 300 nodes, and without the margin.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
-    covers all.
+    covers all. `callback` hears a `Moment` at every incumbent and after every node of SCIP.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = BigM().solve(hand_sized())
@@ -68,6 +68,7 @@ class BigM:
     aggregate: bool = False
     scale: bool = True
     check: bool = True
+    callback: Callback | None = None
 
     def __post_init__(self) -> None:
         if self.formulation not in FORMULATIONS:
@@ -92,7 +93,7 @@ class BigM:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the exact model and let SCIP work on it until the time limit."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = begin(problem, time_limit, seed, visit, self.callback)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
@@ -119,7 +120,7 @@ class BigM:
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         self._give_start(written, incumbent, deadline)
         margin = self.margin if classes else 0.0
-        details["asked_again"] = optimise(written, incumbent, deadline, self.method, progress, margin > 0)
+        details["asked_again"] = optimise(written, incumbent, begun, self.method, progress, margin > 0)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
         checked = None

@@ -13,6 +13,7 @@ import torch
 
 from ..model.instance import Instance
 from ..model.solution import Solution, shown
+from ..model.solver import Callback
 from ..model.verification import Verification, Verifier
 from .problems import Example, examples
 
@@ -47,6 +48,7 @@ class Bench:
     proves: bool
     visits: bool
     seconds: float
+    with_callback: Callable[[Callback], Any] | None
     runs: list[Run] = field(default_factory=list)
     last: Run = None  # type: ignore[assignment]  # until the first run
 
@@ -54,12 +56,15 @@ class Bench:
     def examples(self) -> dict[str, Example]:
         return {example.name: example for example in examples()}
 
-    def answer(self, name: str, time_limit: Any = None, seed: Any = 0, **options: Any) -> Solution:
+    def answer(
+        self, name: str, time_limit: Any = None, seed: Any = 0, callback: Any = None, **options: Any
+    ) -> Solution:
         """What the solver says of an example; where it is an answer, it must keep what is promised of all."""
         example, limit, out = self.examples[name], self.seconds if time_limit is None else time_limit, io.StringIO()
         before, _, began = self._state(example), example.digest, time.perf_counter()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            solution: Solution = self.solver.solve(example.problem, time_limit=limit, seed=seed, **options)
+            solver = self.with_callback(callback) if callback and self.with_callback else self.solver
+            solution: Solution = solver.solve(example.problem, time_limit=limit, seed=seed, **options)
         seconds, after, instance = time.perf_counter() - began, self._state(example), example.problem.instance()
         moved = [what for what in before if before[what] != after[what]]
         moved += ["the model or a network"] * (instance.digest != example.digest)

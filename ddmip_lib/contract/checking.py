@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ProblemError, UnsupportedNetworkError
-from ..model.solver import Solver
+from ..model.solver import Callback, Solver
 from .bench import Bench
 from .clauses import ALWAYS, CALLS, Pressed
 from .problems import NEEDS
@@ -42,16 +42,18 @@ class Contract(list[Clause]):
 
 
 def check_solver(
-    solver: Solver, *, proves: bool = False, visits: bool = True, refuses: Collection[str] = (), seconds: float = 20.0
-) -> Contract:
+    solver: Solver, *, proves: bool = False, visits: bool = True, refuses: Collection[str] = (), seconds: float = 20.0,
+    with_callback: Callable[[Callback], Any] | None = None,
+) -> Contract:  # fmt: skip
     """Try what every solver promises, on some two dozen problems small enough to know their optimum.
 
     A solver is any object with `solve(problem, time_limit=, seed=, progress=)` that returns a `Solution`. What it can
     do is said by arguments: it `proves` optima and infeasibility of problems this small; it `visits`, that is, tells
     a further argument `visit` the network inputs of every point it looks at; it `refuses`, by a `ProblemError` or an
     `UnsupportedNetworkError`, problems with "continuous inputs", of "one block", with "any module" that it cannot read
-    or with "no free input". No run gets more than `seconds`, and nothing is asked that hangs on the speed of a machine.
-    Whatever the solver does, no error is raised but by `Contract.require`.
+    or with "no free input"; `with_callback(f)` makes it anew with the callback `f` (see `Moment`). No run gets more
+    than `seconds`, and nothing is asked that hangs on the speed of a machine. Whatever the solver does, no error is
+    raised but by `Contract.require`.
 
     >>> from ddmip_lib import Enumeration
     >>> contract = check_solver(Enumeration(), proves=True, refuses=["continuous inputs"])
@@ -61,7 +63,7 @@ def check_solver(
     """
     if unknown := set(refuses) - set(NEEDS):
         raise ValueError(f"refuses={sorted(unknown)} is unknown; choose among {', '.join(map(repr, NEEDS))}.")
-    bench, contract = Bench(solver, proves, visits, seconds), Contract()
+    bench, contract = Bench(solver, proves, visits, seconds, with_callback), Contract()
 
     def note(name: str, check: Callable[[], Any]) -> None:
         try:

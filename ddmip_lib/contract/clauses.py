@@ -116,6 +116,32 @@ def _ctrl_c(bench: Bench) -> Any:
     return "not asked" if not bench.visits else _keeps_start(bench, visit=press) and press.heard > 1 and _stopped(bench)
 
 
+def _told(bench: Bench) -> Any:
+    if bench.with_callback is None:
+        return "not asked"
+    heard: list[Any] = []
+    bench.answer(STARTED, callback=lambda m: heard.append((m.iteration, m.seconds, m.objective, m.bound)))
+    numbers, seconds, objectives, _ = zip(*heard, strict=True)
+    worth = bench.last.example.sign * np.array([f for f in objectives if f is not None])
+    return list(numbers) == list(range(1, len(heard) + 1)) and _falls(np.negative(seconds)) and _falls(worth)
+
+
+def _stops(bench: Bench) -> Any:
+    if bench.with_callback is None:
+        return "not asked"
+    heard: list[Any] = []
+    found = bench.answer(STARTED, callback=lambda moment: [heard.append(moment)])  # type: ignore[func-returns-value]
+    return len(heard) == 1 and found.status in ("stopped", bench.known(STARTED).status)  # which it had just reached
+
+
+def _ctrl_c_told(bench: Bench) -> Any:
+    return "not asked" if not bench.with_callback else _keeps_start(bench, callback=Press(1)) and _stopped(bench)
+
+
+def _falls(numbers: np.ndarray) -> bool:
+    return bool((np.diff(numbers) <= 1e-9).all())
+
+
 def _stopped(bench: Bench) -> bool:
     return bench.last.solution.status == "stopped"
 
@@ -138,6 +164,9 @@ CALLS: dict[str, Callable[[Bench], Any]] = {
     "gradients switched off outside do not matter": _without_gradients,
     "visit hears inputs, those of the answer too": _visited,
     "Ctrl-C returns the best point so far": _ctrl_c,
+    "a callback hears iterations, objectives, bounds and seconds": _told,
+    "a callback that says so stops the run": _stops,
+    "Ctrl-C in a callback returns the best point so far": _ctrl_c_told,
 }
 
 

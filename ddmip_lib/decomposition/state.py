@@ -41,12 +41,26 @@ class Run:
     history: History = field(default_factory=History)
     seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
     stopped: str | None = None
+    bound: None = None
 
     @property
     def w(self) -> np.ndarray:
         """The coupled part of x."""
         assert self.x is not None
         return self.x[self.split.coupled]
+
+    @property
+    def iteration(self) -> int:
+        return self.k
+
+    @property
+    def objective(self) -> float | None:
+        """Of the best verified point, as in every solver's `Moment`."""
+        return self.incumbent.objective
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
 
     @property
     def seconds_left(self) -> float:

@@ -11,7 +11,7 @@ from tqdm.auto import tqdm
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 from ..proofs import prove
 from ..proofs.embedding import let_out, relaxed
 from .elastic import Elastic, Point
@@ -38,7 +38,7 @@ class SequentialMIP:
     neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
-    that end the run; `neighbourhoods` False leaves the exact models out.
+    that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step.
 
     ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better, by
     more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
@@ -52,6 +52,7 @@ class SequentialMIP:
     radius: float = 0.25
     idle_starts: int = 20
     neighbourhoods: bool = True
+    callback: Callback | None = None
     method: ClassVar[str] = "sequential MIP"
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class SequentialMIP:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Descend from one start after the other; the best verified point is returned."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = begin(problem, time_limit, seed, visit, self.callback)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
@@ -77,6 +78,9 @@ class SequentialMIP:
                 run.turn()
                 bar.update(1)
                 bar.set_postfix(incumbent=run.incumbent.objective)
+                if run.stopped:
+                    status = "stopped"
+                    break
         if run.incumbent.objective is None and status == "converged":
             status = "infeasible" if run.rows_are_empty() else "no_solution_found"
         details = run.details | {"incumbents": run.incumbent.found}
@@ -94,6 +98,7 @@ class Run:
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around, self.closed, self.work = 0.1, 0.0, 0.0
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
+        self.stopped = False  # by the callback
 
     @property
     def finished(self) -> bool:
@@ -120,6 +125,7 @@ class Run:
             self.look_around()
         else:
             self.descend_from(self.start())
+        self.stopped = self.stopped or self.begun.told()
         improved = self.incumbent.objective is not None and self._improves(before)
         self.idle = 0 if improved else self.idle + 1
 
@@ -156,7 +162,7 @@ class Run:
         point = None if start is None else self.complete(start, price)
         self.reached += point is not None
         for _ in range(RAISES + 1):
-            if point is None or self.begun.seconds_left <= 0:
+            if point is None or self.stopped or self.begun.seconds_left <= 0:
                 return
             point = self.descend(point, price)
             if point.off <= FITS:
@@ -166,7 +172,7 @@ class Run:
     def descend(self, point: Point, price: float) -> Point:
         """Steps of falling merit."""
         radius, elastic = self.settings.radius, self.elastic
-        while radius > SMALLEST and self.begun.seconds_left > 0:
+        while radius > SMALLEST and not self.stopped and self.begun.seconds_left > 0:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
@@ -176,6 +182,7 @@ class Run:
             if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
                 break
             new = self.complete(aim.values, price)  # type: ignore[union-attr]  # without an aim nothing is predicted
+            self.stopped = self.begun.told()
             decrease = -np.inf if new is None else point.merit(price) - new.merit(price)
             if new is not None and decrease >= ACCEPTED * predicted:
                 point = new

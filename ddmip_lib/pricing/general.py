@@ -41,13 +41,16 @@ def coordinate(
             break
         search.round(start if k == 0 else None if k % 2 else search.random())
         bar.set_postfix(incumbent=incumbent.objective)
+        if begun.told():
+            status = "stopped"
+            break
         found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)
         idle, seen = idle + 1 if found == seen else 0, found
     details = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
     if search.prices is not None and search.prices.counts:
         s = search.instance.milp
         details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}
-    if incumbent.values is None and status != "time_limit":
+    if incumbent.values is None and status not in ("time_limit", "stopped"):
         status = "no_solution_found"
     seconds = time.perf_counter() - incumbent.began
     return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)

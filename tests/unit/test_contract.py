@@ -50,10 +50,27 @@ CLAUSES = [f"problem: {example.name}" for example in examples()]
 CLAUSES += [f"call: {name}" for name in CALLS] + [f"always: {name}" for name in ALWAYS]
 
 
+class Calling:
+    """`solve` with a callback."""
+
+    def __init__(self, callback):
+        self.solve = partial(solve, callback=callback)
+
+
+def with_call(solver, callback):
+    return dataclasses.replace(solver, callback=callback)
+
+
 @cache
 def contract(name):
     make, abilities = SOLVERS[name]
-    return {clause.name: clause for clause in check_solver(make(), **abilities)}
+    if name == "solve":
+        with_callback = Calling
+    elif name == "recovering":
+        with_callback = None  # that of the solver inside is its own
+    else:
+        with_callback = partial(with_call, make())
+    return {clause.name: clause for clause in check_solver(make(), **abilities, with_callback=with_callback)}
 
 
 @pytest.mark.parametrize("name", SOLVERS)
