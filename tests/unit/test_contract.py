@@ -41,6 +41,7 @@ SOLVERS = {
     "single step gradient": (partial(SingleStepGradient, steps=20), {}),
     "enumeration": (Enumeration, {"proves": True, "refuses": ["continuous inputs"]}),
     "big-m": (BigM, {"proves": True, **LAYERS}),
+    "big-m, CROWN ranges": (partial(BigM, ranges="crown"), {"proves": True, **LAYERS}),
     "sequential MIP": (partial(SequentialMIP, idle_starts=2), {}),
     "price coordination": (partial(PriceCoordination, max_rounds=1), BLOCKS),
     "recovering": (lambda: Recovering(SingleStepGradient(steps=3)), BLOCKS),
