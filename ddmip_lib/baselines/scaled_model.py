@@ -81,7 +81,7 @@ def _write_row(
     size = float(power_of_two(np.abs(weights).max(initial=0.0)))
     terms = quicksum(w * v for w, v in zip((weights / size).tolist(), variables, strict=True))
     low, high = (float(end) / size for end in ends)
-    if 0 <= high - low <= 1e-12 * max(1.0, abs(low)):
+    if np.isfinite(low) and 0 <= high - low <= 1e-12 * max(1.0, abs(low)):
         model.addCons(terms == 0.5 * (low + high), name=name)
         return
     if np.isfinite(low):
