@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.slopes import lines_at
@@ -33,7 +34,7 @@ def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Fi
     for ax, number in zip(grid, tries, strict=True):
         _draw_try(ax, descent, descent.tried[number], (x[0], x[-1]))
         ax.plot(x, y, color=INK, linestyle="-", marker="", label="network")
-        ax.set(xlabel="input $x$", ylim=(min(y) - 1.3, max(y) + 0.5))
+        ax.set(xlabel="input $x$", ylim=(min(min(y), *(descent.tried[k].aim.cost for k in tries)) - 0.4, max(y) + 0.5))
         ax.set_title(f"try {number + 1}: {'taken' if descent.tried[number].taken else 'not taken'}")
     grid[0].set_ylabel("output $y$")
     legend_outside(figure, 3)
@@ -55,7 +56,7 @@ def _draw_try(ax: plt.Axes, descent: Descent, step: Tried, ends: tuple[float, fl
     ax.plot(there, step.new.cost, color=RED, marker="s", linestyle="", markersize=7, label="the truth there")
 
 
-def plot_descent(descents: Mapping[str, Descent], price: float | None = None) -> Figure:
+def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
     """Merit (above) and radius (below) by try, one line for each descent; hollow marks are tries not taken.
 
     >>> from ddmip_book.examples.linearise import descend, wave
@@ -65,12 +66,14 @@ def plot_descent(descents: Mapping[str, Descent], price: float | None = None) ->
     figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 4.2), sharex=True)
     for number, (name, descent) in enumerate(descents.items()):
         at = np.arange(1, len(descent.tried) + 1)
-        cost = 0.0 if price is None else price
-        merit = [(step.new if step.taken else step.point).merit(cost) for step in descent.tried]
-        for ax, values in ((above, np.array(merit)), (below, np.array([step.radius for step in descent.tried]))):
+        taken = np.array([step.taken for step in descent.tried], dtype=bool)
+        merit = np.array([(step.new if step.taken else step.point).merit(price) for step in descent.tried])
+        first = descent.tried[0].point.merit(price)
+        above.plot([0, 1], [first, merit[0]], **look(number, marker=""))
+        style = look(number, linestyle="", markersize=6)
+        above.plot(0, first, **style)
+        for ax, values in ((above, merit), (below, np.array([step.radius for step in descent.tried]))):
             ax.plot(at, values, **look(number, marker="", label=name))
-            taken = np.array([step.taken for step in descent.tried], dtype=bool)
-            style = look(number, linestyle="", markersize=6)
             ax.plot(at[taken], values[taken], **style)
             ax.plot(at[~taken], values[~taken], **style | {"markerfacecolor": "white"})
     above.set(ylabel="merit after the try")
@@ -124,6 +127,10 @@ def plot_ridge(problem: NeuralMIP, descent: Descent, best: np.ndarray) -> Figure
         ax.plot(*end, color=RED, marker="X", linestyle="", markersize=10, label="where it ends")
         ax.set(xlim=(a, b), ylim=(c, d), xlabel="$x_1$", aspect="equal")
         ax.grid(visible=False)
+    right.xaxis.set_major_locator(MaxNLocator(3))
+    right.yaxis.set_major_locator(MaxNLocator(4))
+    arrow = {"arrowstyle": "->", "color": INK}
+    left.annotate("falls all the way", (0.12, 0.12), (0.5, 0.3), arrowprops=arrow, fontsize=9, backgroundcolor="white")
     left.plot(*best, color=ORANGE, marker="*", linestyle="", markersize=16, clip_on=False, label="the best point")
     left.set(ylabel="$x_2$", title="the square")
     right.set(title="near its end")
