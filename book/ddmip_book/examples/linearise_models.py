@@ -50,7 +50,7 @@ def greenhouses() -> NeuralMIP:
     """Four houses, lamps and heaters in whole numbers, one power supply."""
     model = Model("greenhouses")
     model.hideOutput()
-    x = model.addMatrixVar((4, 2), vtype="I", ub=[[6, 4]] * 4, name="x")
+    x = model.addMatrixVar((4, 2), vtype="I", ub=np.array([[6, 4]] * 4), name="x")
     y = model.addMatrixVar((4, 1), lb=None, name="y")
     model.addCons(2 * x[:, 0].sum() + 3 * x[:, 1].sum() <= 30)
     model.setObjective(y.sum() - 0.1 * x[:, 0].sum() - 0.2 * x[:, 1].sum(), "maximize")
