@@ -25,11 +25,12 @@ LAYERS = (  # a part imports parts of the rows above its own, and of its own row
         "ddmip_lib/pricing",
     ),
     ("ddmip_lib/certificates",),
-    ("ddmip_lib/portfolio",),
+    ("ddmip_lib/portfolio", "ddmip_lib/contract"),
     ("ddmip_lib/__init__", "ddmip_lib/plots"),
     (
         "ddmip_book/__init__",
         "ddmip_book/headline",
+        "ddmip_book/text",
         "ddmip_book/examples",
         "ddmip_book/experiments",
         "ddmip_book/figures",
