@@ -174,6 +174,8 @@ class Run:
             point = self.descend(point, price)
             if point.off <= FITS:
                 return
+            if self.incumbent.objective is None:
+                self.incumbent.consider(point.values)  # it may be the nearest one, which the report shows
             price *= RAISE
 
     def descend(self, point: Point, price: float) -> Point:
