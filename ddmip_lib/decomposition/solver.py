@@ -275,7 +275,8 @@ class DualDecomposition:
 
     def _solution(self, runs: list[Run], interrupted: bool = False) -> Solution:
         run = next((run for run in reversed(runs) if run.improved), runs[-1])
-        stopped = "stopped" if interrupted else run.stopped if runs[-1].stopped != "time_limit" else "time_limit"
+        ended = runs[-1].stopped in ("time_limit", "stopped")
+        stopped = "stopped" if interrupted else runs[-1].stopped if ended else run.stopped
         assert stopped is not None
         if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
             stopped = "stopped"
