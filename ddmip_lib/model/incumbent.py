@@ -54,6 +54,10 @@ class Incumbent:
         """What tolerances are multiplied by."""
         return self._judges[-1].units
 
+    def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how much rows and bounds are violated, in their units."""
+        return self._judges[-1].missed(values)
+
     def better(self, objective: float) -> bool:
         """Whether an objective would be an improvement."""
         return self._judges[-1].better(objective, self.objective)
