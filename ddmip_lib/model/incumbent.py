@@ -91,7 +91,7 @@ class Incumbent:
         if start is None or time_limit <= 0:
             return
         known = np.array([self.instance.known.get(address, np.nan) for address in self.instance.milp.position])
-        if np.isfinite(known[~self.instance.is_output]).all():
+        if self.instance.known and np.isfinite(known[~self.instance.is_output]).all():
             self.consider(known)
         values = self.completer.complete(start, seconds=min(10.0, 0.2 * time_limit))
         if values is not None:
