@@ -95,19 +95,19 @@ def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) 
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.5), sharey=True)
     b = np.linspace(0, 1, 101)
-    strong: dict[str, Any] = {"color": RED, "linestyle": "-", "marker": "", "label": r"$\sigma^2 / b$"}
-    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\sigma^2$"}
+    strong: dict[str, Any] = {"color": RED, "linestyle": "-", "marker": "", "label": r"$\theta^2 / b$"}
+    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\theta^2$"}
     left.plot(b, b * value**2, **strong)
     left.plot(b, (b * value) ** 2, **weak)
     left.fill_between(b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc")
     left.plot([0, 1], [0, value**2], "o", color=INK, clip_on=False, zorder=5)
-    left.set(title="from off to on", xlabel=f"$b$, with $\\sigma = {value:g}\\,b$", ylabel=r"$\zeta$")
-    sigma = np.linspace(0, share, 101)
-    right.plot(sigma, sigma**2 / share, **strong)
-    right.plot(sigma, sigma**2, **weak)
+    left.set(title="from off to on", xlabel=f"$b$, with $\\theta = {value:g}\\,b$", ylabel=r"$\zeta$")
+    theta = np.linspace(0, share, 101)
+    right.plot(theta, theta**2 / share, **strong)
+    right.plot(theta, theta**2, **weak)
     for number, a in enumerate(np.linspace(0, 1, tangents)):
         label = None if number else "tangents"
-        right.plot(sigma, 2 * a * sigma - a**2 * share, ":", color=GREY, linewidth=1.1, label=label)
-    right.set(title=f"section at $b = {share:g}$", xlabel=r"$\sigma$", ylim=(-0.02, 0.7))
+        right.plot(theta, 2 * a * theta - a**2 * share, ":", color=GREY, linewidth=1.1, label=label)
+    right.set(title=f"section at $b = {share:g}$", xlabel=r"$\theta$", ylim=(-0.02, 0.7))
     right.legend(loc="upper left")
     return left, right
