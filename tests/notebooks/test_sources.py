@@ -17,7 +17,10 @@ from tools.notebooks import ROOT, chapters
 
 LONGEST_CELL, USUAL_CELL, LONGEST_LINE = 30, 15, 88
 FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
-READY = {"quickstart", "neural_mips", "exact_embeddings", "augmented_lagrangian"}
+READY = {
+    "quickstart", "neural_mips", "exact_embeddings", "augmented_lagrangian", "split", "mip_block",
+    "projected_gradient", "log_barrier", "penalties_stopping",
+}  # fmt: skip
 """Chapters of the second edition; another one joins when it is rewritten."""
 POINTING = re.compile(
     r"printed (?:above|below|here|by the (?:cell|code))|as printed\b(?! in)|(?:is|are|was|were) printed"

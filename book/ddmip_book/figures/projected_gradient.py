@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ddmip_lib.plots import GREEN, INK, ORANGE, RED, legend_below, plot_iterates
+from ..examples.pgd import adam_path, projected_path
 from ..examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
 from .kit import beside, draw_lines, draw_panels, look, shade
 
@@ -39,6 +40,19 @@ def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, targ
     ax.plot(*target, "*", markersize=14, color=INK, label="aim")
     legend_below(ax, 3, 0.17)
     return ax
+
+
+def plot_surprise(steps: int = 4_000) -> Axes:
+    """Where projected gradient and Adam with a projection end, on the nearest point of a half-plane to (2, 2).
+
+    >>> ax = plot_surprise(2_000)
+    >>> [line.get_label() for line in ax.get_lines() if not line.get_label().startswith("_")]
+    ['projected gradient', 'Adam with a projection', 'aim']
+    """
+    aim, normal = np.array([2.0, 2.0]), np.array([1.0, 2.0])
+    problem = (lambda u: u - aim, lambda v: project_halfspace(v, normal, 1.0), np.zeros(2), steps, 0.01)
+    paths = {"projected gradient": projected_path(*problem), "Adam with a projection": adam_path(*problem)}
+    return plot_descents(paths, normal, 1.0, aim)
 
 
 def plot_contraction(
