@@ -22,11 +22,11 @@ from ddmip_book.experiments.rows import Row
 from ddmip_book.figures.certificates import gap, whole_bound
 from ddmip_book.figures.landing import plot_result
 from ddmip_lib.plots import use_style
+from tools.book_footer import EDITION
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "book" / "_static" / "result.svg"
 BLOCK = re.compile(r"(<!-- from the stored rows -->\n).*?(<!-- end -->)", re.DOTALL)
-EDITION = "Second edition"
 INSTANCE = {"network": "2x16", "size": 100, "seed": 42}
 """Of Water Potability; the smallest network of the experiments, so that the exact model has its best chance."""
 
