@@ -166,6 +166,12 @@ def test_sentences_say_their_numbers(path: Path) -> None:
 
 
 @ready
+def test_a_chapter_can_be_read_in_one_sitting(path: Path) -> None:
+    """Solutions are folded, but count."""
+    assert sum(len(cell.source.split()) for cell in cells(path, "markdown")) <= 6500
+
+
+@ready
 def test_the_summary_has_numbers(path: Path) -> None:
     """After "What we now know", a cell that says the most important ones."""
     ids = [cell.id for cell in nbformat.read(path, 4).cells]

@@ -75,10 +75,10 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
         beside(left, f"$t^{k}$", start, (6, -10), color=RED, zorder=9)
     left.set(xlabel="$t_1$", ylabel="$t_2$", xlim=(low, 1.8), ylim=(low, 1.8), aspect="equal", title="over the cells")
     left.grid(visible=False)
-    k, first = np.arange(len(steps))[:shown], steps[:shown, 0]
-    right.plot(k, first, "-", color=RED, linewidth=0.9)
+    when, first = np.arange(len(steps))[:shown], steps[:shown, 0]
+    right.plot(when, first, "-", color=RED, linewidth=0.9)
     for bought, fill, label in ((first > 0.5, RED, "next $x_1 = 1$"), (first <= 0.5, "white", "next $x_1 = 0$")):
-        right.plot(k[bought], first[bought], "s", color=RED, markerfacecolor=fill, markersize=5, label=label)
+        right.plot(when[bought], first[bought], "s", color=RED, markerfacecolor=fill, markersize=5, label=label)
     right.axhline(0.5, color=INK, linewidth=1.2, linestyle="-")
     right.set(xlabel="iteration $k$", ylabel="$t_1^k$", title="first coordinate")
     right.legend(loc="lower right")
