@@ -59,7 +59,7 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
     """The way of the target over the cells of four binary decisions, and its first coordinate by iteration.
 
     >>> _, right = plot_targets([[-1.0, 0.0], [0.2, 1.0], [0.7, 1.0]])
-    >>> [len(line.get_xdata()) for line in right.get_lines()[1:]]
+    >>> [len(line.get_xdata()) for line in right.get_lines()[1:3]]
     [1, 2]
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4), width_ratios=(1, 1.15))
