@@ -14,7 +14,7 @@ NAMES = {
     "dd-graph": "Algorithm 1, graph split",
     "dd-no-multipliers": "Algorithm 1, no multipliers",
     "dd-barrier": "Algorithm 1, the paper's settings, barrier",
-    "ssg-printed": "SSG as printed",
+    "ssg-printed": "SSG as published",
     "ssg": "SSG repaired",
     "prices": "price coordination",
     "random": "random inputs",
@@ -50,12 +50,14 @@ def whole(value: float | None) -> int | None:
 
 
 def rounded(value: float | None, digits: int = 1) -> float | None:
-    """A number to so many places, None where there is none, so that a table shows a dash.
+    """A number to so many places, from a thousand on a whole one, None where there is none (a table shows a dash).
 
-    >>> rounded(12.345), rounded(None)
-    (12.3, None)
+    >>> rounded(12.345), rounded(10174.6), rounded(None)
+    (12.3, 10175, None)
     """
-    return None if value is None or value != value else round(value, digits)
+    if value is None or value != value:
+        return None
+    return round(value, digits) if abs(value) < 1000 else round(value)
 
 
 def small(value: float | None) -> str | None:
