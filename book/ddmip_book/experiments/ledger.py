@@ -38,7 +38,7 @@ MARKS = {**dict(zip(VERDICTS, "✔◐○◌✘–", strict=True)), NEW: "★", O
 BOX = re.compile(r"```\{admonition\} Claim ([\w-]+)\. [^\n]+\n:class: claim\n:name: claim-[\w-]+\n(.*?)```", re.DOTALL)
 STATEMENT = re.compile(r"\{prf:(?:theorem|lemma|proposition|corollary)\} ([^\n]*)\n:label: (\S+)")
 MEASURED = "measured.yml"
-"""Beside the ledger: the headline numbers as last measured, and on which data."""
+"""Beside the ledger: the headline numbers as last measured, on the real data."""
 SIGNS = {"equals": "=", "min": "≥", "max": "≤", "at_least": "≥", "at_most": "≤"}
 WITHOUT_EVIDENCE = (NOT_SHOWN, UNTESTABLE)
 """For these verdicts the absence of evidence is the point."""
@@ -140,7 +140,7 @@ class Ledger:
     chapters: Mapping[str, Path]
     """The notebooks by name."""
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The headline numbers as last measured, by chapter."""
+    """The headline numbers as last measured on the real data, by chapter."""
 
     @classmethod
     def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
@@ -155,7 +155,7 @@ class Ledger:
         }
         findings = {c.id: computed[c.check] for c in claims if c.check}
         file = book / MEASURED
-        measured = yaml.safe_load(file.read_text())["numbers"] if file.is_file() else {}
+        measured = yaml.safe_load(file.read_text()) if file.is_file() else {}
         return cls(claims, read_boxes(chapters), statements, rules, findings, chapters, measured)
 
     @property
@@ -256,15 +256,15 @@ def settle(text: str, findings: Mapping[str, Finding]) -> str:
 
 
 def remember(executed: Path, book: Path) -> None:
-    """Store the headline numbers of executed chapters beside the ledger; those of chapters not executed stay."""
+    """Store the headline numbers of chapters that were executed on the real data beside the ledger; others stay."""
     file = book / MEASURED
-    known = yaml.safe_load(file.read_text()) if file.is_file() else {"data": {}, "numbers": {}}
+    known = yaml.safe_load(file.read_text()) if file.is_file() else {}
     for chapter, notebook in chapters_of(executed).items():
         found = json.loads(notebook.read_text())
-        outputs = [output for cell in found["cells"] for output in cell.get("outputs", [])]
-        numbers = [output.get("metadata", {}).get(METADATA_KEY, {}) for output in outputs]
-        known["numbers"][chapter] = {name: value for part in numbers for name, value in part.items()}
-        known["data"][chapter] = found["metadata"].get("ddmip", {}).get("data_source", "unknown")
+        if found["metadata"].get("ddmip", {}).get("data_source") == "real":
+            outputs = [output for cell in found["cells"] for output in cell.get("outputs", [])]
+            numbers = [output.get("metadata", {}).get(METADATA_KEY, {}) for output in outputs]
+            known[chapter] = {name: value for part in numbers for name, value in part.items()}
     file.write_text(yaml.safe_dump(known, sort_keys=True))
 
 
