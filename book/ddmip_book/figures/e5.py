@@ -100,11 +100,12 @@ def plot_seconds(full: Results) -> Axes:
     ax, flat = plt.subplots()[1], flat_instances(full)
     for shift, (method, printed) in zip((-0.25, 0.0, 0.25), PRINTED.items(), strict=True):
         for place, network in enumerate(E5_NETWORKS):
-            runs = [row for row in timed(full, network, method) if row.seconds is not None]
+            runs = timed(full, network, method)
             for constant, style in ((False, _look(method)), (True, {"color": GREY, "marker": ".", "linestyle": ""})):
-                own = [row.seconds for row in runs if ((row.network, row.seed) in flat) == constant]
+                chosen = Results([row for row in runs if ((row.network, row.seed) in flat) == constant])
+                own = chosen.values("seconds")
                 label = "networks constant, nothing to do" if constant else _look(method)["label"]
-                if own:
+                if len(own):
                     ax.plot([place + shift - 0.05] * len(own), own, **style | {"label": label})
         beside = [E5_NETWORKS.index(network) + shift + 0.05 for network in printed]
         name = f"{_look(method)['label']}, in the paper"

@@ -75,8 +75,8 @@ def shares(full: Results) -> Columns:
     rows = []
     for network in E1_NETWORKS:
         pairs = [(row, full.beside(row, "dd")) for row in full.where(method="dd-paper", network=network)]
-        values = [(row.size, row.untreated, held(row), held(ours)) for row, ours in pairs if ours is not None]
-        means = [mean([each[k] / each[0] for each in values if each[k] is not None]) for k in (1, 2, 3)]
+        values = [(row.size, row.untreated or 0.0, held(row), held(ours)) for row, ours in pairs if ours is not None]
+        means = [mean([each[k] / each[0] for each in values]) for k in (1, 2, 3)]
         rows.append([network, len(values), *means, sum(each[3] < each[2] for each in values)])
     names = ["network", "runs", "untreated", "paper's settings", "our defaults", "runs in which ours hold fewer"]
     return columns(names, rows)
