@@ -20,6 +20,7 @@ from .milp import Answer, solve_program, solve_with
 from .slopes import Tangent
 
 MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
+FAR = 10.0  # ranges of all inputs that an output off its line by its size is worth, where the nearest point is sought
 SAMPLES = 8  # random points at which the sizes of outputs are looked at
 
 
@@ -124,13 +125,25 @@ class Elastic:
         tied = Part.terms(said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit))
         return self._point([tied], (lower, upper), price, seconds)
 
-    def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The point of the user's rows whose network inputs are nearest to a target's, outputs free."""
+    def nearest(
+        self, target: np.ndarray, seconds: float, line: Tangent | None = None, radius: float = np.inf
+    ) -> np.ndarray | None:
+        """The point of the user's rows whose network inputs are nearest to a target's: outputs are free or, at a high
+        price for what is off and within a radius, on a line."""
         s, count = self.milp, len(self.inputs)
-        parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
-        cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
-        found = self._ask(cost, parts, (s.lower, s.upper), s.n_variables + count, seconds).point
+        ends, first = self.box(target, radius), s.n_variables + 2 * len(self.outputs)
+        parts = [self.rows, *([] if line is None else self._lines(line, ends))]
+        parts.append(self._distance(np.arange(count), target, first))
+        off = np.full(first - s.n_variables, FAR * count)
+        cost = np.concatenate([np.zeros(s.n_variables), off, 1.0 / self.range])
+        found = self._ask(cost, parts, ends, first + count, seconds).point
         return None if found is None else found[: s.n_variables]
+
+    def choose(self, parts: list[Part], switches: int, start: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The best point of the user's rows and `parts`, which have so many binaries behind the user's variables."""
+        s = self.milp
+        width = s.n_variables + switches
+        return self._ask(s.sign * s.cost, [self.rows, *parts], (s.lower, s.upper), width, seconds, start).point
 
     def _lines(self, line: Tangent, ends: Ends) -> list[Part]:
         """Rows that tie the outputs to the lines, elastically."""
@@ -203,8 +216,12 @@ class Elastic:
         off = float(np.maximum(found[s.n_variables : s.n_variables + both], 0.0).sum())
         return Point(values, float(s.sign * s.cost @ values), off)
 
-    def _ask(self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float) -> Answer:
-        """Minimise over the parts; columns beyond the user's variables are nonnegative, those beyond `cost` free."""
+    def _ask(
+        self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float,
+        start: np.ndarray | None = None,
+    ) -> Answer:  # fmt: skip
+        """Minimise over the parts; columns beyond the user's variables are nonnegative, those beyond `cost` free; with
+        a `start` they are binary."""
         s, counts = self.milp, np.cumsum([0, *(len(part.low) for part in parts)])
         row = np.concatenate([part.row + first for part, first in zip(parts, counts, strict=False)])
         column, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
@@ -213,12 +230,12 @@ class Elastic:
             np.concatenate([cost, np.zeros(width - len(cost))]),
             Rows.of(sp.csr_matrix((weight, (row, column)), shape=(counts[-1], width))),
             np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]),
-            np.concatenate([ends[0], more]), np.concatenate([ends[1], more + np.inf]),
-            np.concatenate([s.integer, more > 0]),
+            np.concatenate([ends[0], more]), np.concatenate([ends[1], more + (np.inf if start is None else 1.0)]),
+            np.concatenate([s.integer, more > (0 if start is None else -1)]),
         )  # fmt: skip
         if s.others:
             answer = solve_with(self.instance.model, program, seconds, self.seed)
         else:
-            answer = solve_program(program, seconds, seed=self.seed)
+            answer = solve_program(program, seconds, seed=self.seed, start=start)
         self.work += answer.work
         return answer
