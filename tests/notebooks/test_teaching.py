@@ -19,7 +19,7 @@ CHAPTERS = [CONTENTS.notebook(page.name) for page in CONTENTS.numbered]
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 RULES = yaml.safe_load((ROOT / "tests" / "headline.yml").read_text())
 GRADES = ("easy", "medium", "hard", "project")
-VERDICTS = ("holds", "holds with changes", "not reproduced", "fails", "not shown", "new")
+VERDICTS = ("holds", "holds with changes", "not reproduced", "fails", "not shown", "untestable here", "new")
 PARTS = {page.part: CONTENTS.parts[page.part] for page in CONTENTS.numbered}
 LEDGER = yaml.safe_load((ROOT / "book" / "claims.yml").read_text())
 # Claims that the ledger alone decides, mostly by arithmetic on the paper's own figures; all others have a box.
