@@ -132,8 +132,11 @@ class Material:
         return found
 
     def opening(self, name: str) -> str:
-        """The first cell of a chapter."""
-        return cells(self.contents.notebook(self.page(name).name))[0]["source"]
+        """The text of a chapter before its first section."""
+        texts = [
+            c["source"] for c in cells(self.contents.notebook(self.page(name).name)) if c["cell_type"] == "markdown"
+        ]
+        return re.split(r"^## ", "\n\n".join(texts), maxsplit=1, flags=re.MULTILINE)[0] + "\n"
 
     def chapter(self, name: str) -> str:
         """Its number and title, as in the table of contents."""
@@ -160,9 +163,10 @@ class Material:
         raise MissingMaterial(f"chapter {chapter!r} has no cell {identity!r} (its ids are in the notebook)")
 
     def output(self, chapter: str, identity: str) -> str:
-        """What the cell printed."""
+        """What the cell printed, or said, or showed as a table."""
         outputs = self.cell(chapter, identity).get("outputs", [])
-        printed = "".join("".join(output.get("text", "")) for output in outputs)
+        plain = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+        printed = "\n".join("".join(text).rstrip("\n") for text in plain if not "".join(text).startswith("<Figure"))
         if not printed.strip():
             raise MissingMaterial(f"cell {identity!r} of chapter {chapter!r} prints nothing")
         return printed.rstrip("\n")
