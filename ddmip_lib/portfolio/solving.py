@@ -1,7 +1,7 @@
 """`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Proof, Solution, shown
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, Moment, begin
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
@@ -49,14 +49,16 @@ class Log(list[Turn]):
 
 
 def solve(
-    problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None
-) -> Solution:
+    problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None,
+    callback: Callback | None = None,
+) -> Solution:  # fmt: skip
     """The best verified point that the library finds within the time, and a checked bound where one is proved.
 
     It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
     where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
     best point of those before it. What time is left goes to a proof. A run in which no method comes to the end of its
-    share of the time is the same whenever it is repeated.
+    share of the time is the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to
+    tell; a true result ends the whole run.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -65,7 +67,7 @@ def solve(
     >>> [turn.method for turn in solution.details["log"]]
     ['enumeration']
     """
-    begun = begin(problem, time_limit, seed, visit)
+    begun = begin(problem, time_limit, seed, visit, callback)
     return begun.guarded("solve", partial(_solve, progress=progress))
 
 
@@ -95,7 +97,7 @@ class Portfolio:
         self.problem = begun.problem.twin()  # whose start is the best point
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
-        self.status, self.prices = "converged", None
+        self.status, self.prices, self.stopped = "converged", None, False
 
     @property
     def over(self) -> bool:
@@ -108,17 +110,29 @@ class Portfolio:
             instance, best = self.begun.instance, self.incumbent.values
             self.problem.start = instance.inputs(best)
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
+        if self.begun.callback is not None:
+            solver = replace(solver, callback=self.heard)
         found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
-        if "interrupted" in found.details:
+        if "interrupted" in found.details or self.stopped:
             self.status = "stopped"
         elif found.status == "infeasible":
             self.status = found.status
         self.note(found.method, found.status, began, why)
+
+    def heard(self, moment: Moment) -> bool:
+        """Hand on what a method tells, with the best that is known; remember that the run is to end."""
+        known, sign = (
+            [n for n in (self.incumbent.objective, moment.objective) if n is not None],
+            self.begun.instance.milp.sign,
+        )
+        bound = float(sign * self.bound) if np.isfinite(self.bound) else moment.bound
+        self.stopped = self.begun.told(bound, min(known, key=lambda n: sign * n, default=None))
+        return self.stopped
 
     def raise_bound(self, bound: float, proof: Proof) -> None:
         """Keep a checked bound, of a minimisation, if it is better; one that meets the best point ends the run."""
