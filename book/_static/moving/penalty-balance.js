@@ -14,8 +14,8 @@ window.moving.figures["penalty-balance"] = (figure, data) => {
   const costs = shape(inside, "path", { class: "line second dashed" });
   const earned = shape(inside, "circle", { r: 6, class: "dot first" });
   const paid = shape(inside, "circle", { r: 6, class: "dot second" });
-  shape(frame.drawing, "text", { x: at.x(3.95), y: at.y(1.45), class: "name first", "text-anchor": "end" }, "the u-step earns");
-  shape(frame.drawing, "text", { x: at.x(3.95), y: at.y(0.5), class: "name second", "text-anchor": "end" }, "the multiplier step costs");
+  const gain = shape(frame.drawing, "text", { x: at.x(3), class: "name first", "text-anchor": "end" }, "the u-step earns");
+  const price = shape(frame.drawing, "text", { x: at.x(3.95), class: "name second", "text-anchor": "end" }, "the multiplier step costs");
   const name = shape(frame.drawing, "text", { class: "name" }, "threshold");
 
   let m = 0, ratio = 1.5;
@@ -31,6 +31,8 @@ window.moving.figures["penalty-balance"] = (figure, data) => {
     const back = Array.from({ length: 61 }, (_, i) => data.highest + ((threshold - data.highest) * i) / 60);
     region.setAttribute("d", top + "L" + back.map((r) => `${at.x(r).toFixed(1)},${at.y(down(r)).toFixed(1)}`).join("L") + "Z");
     wall.setAttribute("d", `M${at.x(threshold)},${at.top}V${at.bottom}`);
+    gain.setAttribute("y", at.y(up(3)) - 8);
+    price.setAttribute("y", at.y(down(3)) + (bend === 1 ? 18 : -10));
     name.setAttribute("x", at.x(threshold) + 6);
     name.setAttribute("y", at.top + 30);
     for (const [dot, f] of [[earned, up], [paid, down]]) {
