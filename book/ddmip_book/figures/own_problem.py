@@ -22,7 +22,9 @@ def plot_recipes(outcomes: np.ndarray, costs: np.ndarray, kept: np.ndarray, answ
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.8))
     ax.plot(*outcomes[~kept].T, "x", color=GREY, markersize=3.5, alpha=0.5, label="breaks a row")
-    shades = ax.scatter(*outcomes[kept].T, c=costs[kept], cmap="viridis", s=26, edgecolor=INK, linewidth=0.4)
+    shades = ax.scatter(
+        outcomes[kept, 0], outcomes[kept, 1], c=costs[kept], cmap="viridis", s=26, edgecolor=INK, linewidth=0.4
+    )
     shades.set_label("keeps all rows")
     ax.plot(*answer, "*", color=RED, markersize=17, markeredgecolor="white", label="the answer", zorder=5)
     ax.axvline(limits[0], color=INK, linestyle="--", linewidth=1.2)
@@ -54,9 +56,8 @@ def plot_loads(loads: np.ndarray, mass: np.ndarray, glazed: np.ndarray, thick: n
                     bbox={"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": INK})  # fmt: skip
             left += mass[order]
     ax.axvline(capacity, color=RED, linestyle="--", label="what the kiln holds")
-    for name, style in {"glazed": {"hatch": "////", "facecolor": PALE_BLUE},
-                        "thick-walled": {"hatch": "..", "facecolor": "#f6d3bd"}}.items():  # fmt: skip
-        ax.bar(0, 0, edgecolor=INK, label=name, **style)
+    for name, hatch, colour in (("glazed", "////", PALE_BLUE), ("thick-walled", "..", "#f6d3bd")):
+        ax.bar(0, 0, edgecolor=INK, label=name, hatch=hatch, facecolor=colour)
     ax.set(yticks=range(len(titles)), yticklabels=titles, xlabel="kilograms", ylim=(len(titles) - 0.45, -0.55))
     ax.grid(visible=False)
     legend_outside(figure, 3)
