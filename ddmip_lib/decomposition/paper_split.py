@@ -27,7 +27,8 @@ from ..model.verification import Verification
 from .penalty import Penalty
 from .split import Split
 
-TEMPERATURE = 0.125  # first temperature of the sigmoid, relative to the median size of the logits at the start
+TEMPERATURES = 0.25, 0.125, 0.5
+"""Of the sigmoid in one sweep after the other, relative to the median size of the logits at the start."""
 ROW_MARGIN = 1e-5  # rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`
 
 
@@ -48,8 +49,8 @@ class PaperSplit(Split):
         self.mip_rows = ~on_outputs
         self.cost_of_outputs: np.ndarray = s.sign * s.cost[self.output_positions]
         self._prepare_rows(np.flatnonzero(on_outputs))
-        self.temperature = self._default_temperature() if temperature is None else temperature
-        self._chosen = temperature is None
+        self._chosen, self._sweep, self._logit_size = temperature is None, 0, self._typical_logit()
+        self.temperature = TEMPERATURES[0] * self._logit_size if temperature is None else temperature
         self.hinge_weight = self._hinge_weight()
 
     def _require_separable(self, on_outputs: np.ndarray) -> None:
@@ -115,10 +116,11 @@ class PaperSplit(Split):
         return np.where(self._class, soft, raw), np.where(self._class, slope, 1.0)
 
     def next_sweep(self) -> None:
-        """Double a temperature that nobody has chosen: a sharp sigmoid spends on near samples alone, which pays where
+        """Change a temperature that nobody has chosen: a sharp sigmoid spends on near samples alone, which pays where
         there is little to spend; a soft one lets far samples feel a slope, which pays where there is much."""
         if self._chosen:
-            self.temperature *= 2.0
+            self._sweep = (self._sweep + 1) % len(TEMPERATURES)
+            self.temperature = TEMPERATURES[self._sweep] * self._logit_size
 
     def tighten(self, x: np.ndarray) -> None:
         """Move the tightening of each row on outputs by what the true network leaves of it at x."""
@@ -199,13 +201,13 @@ class PaperSplit(Split):
         pull = torch.stack(pulls).pow(2).mean().sqrt().item()
         return 10.0 * max(pull, slope) / max(slope * spread, 1e-12) if slope > 0 else 1.0
 
-    def _default_temperature(self) -> float:
-        """A fraction of the typical size of a logit at the start."""
+    def _typical_logit(self) -> float:
+        """The median size of the logits at the start."""
         point = torch.tensor(self.start)
         pairs = zip(self.instance.predictors, self.gathers, strict=True)
         logits = [np.abs(p.finite_raw(gather(point).numpy())).ravel() for p, gather in pairs if p.gives_class]
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
-        return TEMPERATURE * size if size > 1e-6 else 1.0
+        return size if size > 1e-6 else 1.0
 
 
 class NotSeparable(ProblemError):

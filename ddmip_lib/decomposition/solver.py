@@ -58,7 +58,7 @@ class DualDecomposition:
     Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or a rule; default:
     `Sweeps`), `split` ("paper": outputs stay in the NN block; "graph": outputs are coupled too, $f(u) = y$; None: the
     paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
-    `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: it grows from an eighth to half the
+    `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: a quarter, an eighth and half of the
     median size of the logits at the start, sweep by sweep), `multiplier_bound` (a safeguard: multipliers are clipped to
     this size), `callback(run)` after each iteration (a true result stops the run), `device` and `dtype` of the networks
     inside the NN block (points are verified on the CPU in double precision all the same), `restarts` (None: 40, and 0
@@ -275,7 +275,8 @@ class DualDecomposition:
 
     def _solution(self, runs: list[Run], interrupted: bool = False) -> Solution:
         run = next((run for run in reversed(runs) if run.improved), runs[-1])
-        stopped = "stopped" if interrupted else run.stopped if runs[-1].stopped != "time_limit" else "time_limit"
+        ended = runs[-1].stopped in ("time_limit", "stopped")
+        stopped = "stopped" if interrupted else runs[-1].stopped if ended else run.stopped
         assert stopped is not None
         if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
             stopped = "stopped"

@@ -10,8 +10,8 @@ from ..model.incumbent import Incumbent
 from ..model.solver import Begun
 
 STEPS, RADIUS = 12, 0.2  # of a restoration, the radius as a share of each input's range
-FIRM = 1e3  # price of what does not fit, in units of the objective
-FITS = 1e-7  # outputs that are off by less, in their units, are on the rows
+FIRM = 30.0  # price of what does not fit, in units of the objective
+FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
 
 
 class Starts:
@@ -35,20 +35,20 @@ class Starts:
             yield instance.inputs(instance.rounded(point))
 
     def restore(self, values: np.ndarray) -> None:
-        """Put a point onto rows that hold outputs: step by step to the nearest point, by inputs, at which the networks'
-        lines satisfy all rows, within a radius that shrinks where the true networks come no nearer."""
-        elastic, instance, radius = self.elastic, self.begun.instance, RADIUS
+        """Put a point onto rows that hold outputs: steps of the linearised model, in which what does not fit has a high
+        price, within a radius that shrinks where the true networks do not follow."""
+        elastic, radius = self.elastic, RADIUS
         price = FIRM * elastic.worth
         point = elastic.complete(values, price, self.begun.seconds_left)
         for _ in range(STEPS):
-            if point is None or point.off <= FITS or self.begun.seconds_left <= 0:
-                break
-            line = lines_at(instance, point.values)
-            aim = elastic.nearest(point.values, self.begun.seconds_left, line, radius)
-            new = None if aim is None else elastic.complete(aim, price, self.begun.seconds_left)
-            if new is not None and new.off < 0.9 * point.off:
+            if point is None or self.begun.seconds_left <= 0:
+                return
+            line = lines_at(self.begun.instance, point.values)
+            aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
+            new = None if aim is None else elastic.complete(aim.values, price, self.begun.seconds_left)
+            if new is not None and new.merit(price) < point.merit(price):
                 point, radius = new, min(1.0, 2 * radius)
             else:
                 radius *= 0.35
-        if point is not None and point.off <= FITS:
-            self.incumbent.consider(point.values)
+            if point.off <= FITS:
+                self.incumbent.consider(point.values)

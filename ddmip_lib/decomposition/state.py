@@ -42,6 +42,7 @@ class Run:
     history: History = field(default_factory=History)
     seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
     stopped: str | None = None
+    bound: None = None
     restore: Callable[[np.ndarray], None] | None = None
     """Moves a point onto rows that hold outputs (None: points stay where they are)."""
 
@@ -58,6 +59,19 @@ class Run:
         """The coupled part of x."""
         assert self.x is not None
         return self.x[self.split.coupled]
+
+    @property
+    def iteration(self) -> int:
+        return self.k
+
+    @property
+    def objective(self) -> float | None:
+        """Of the best verified point, as in every solver's `Moment`."""
+        return self.incumbent.objective
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
 
     @property
     def seconds_left(self) -> float:

@@ -20,7 +20,6 @@ from .milp import Answer, solve_program, solve_with
 from .slopes import Tangent
 
 MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
-FAR = 10.0  # ranges of all inputs that an output off its line by its size is worth, where the nearest point is sought
 SAMPLES = 8  # random points at which the sizes of outputs are looked at
 
 
@@ -125,18 +124,12 @@ class Elastic:
         tied = Part.terms(said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit))
         return self._point([tied], (lower, upper), price, seconds)
 
-    def nearest(
-        self, target: np.ndarray, seconds: float, line: Tangent | None = None, radius: float = np.inf
-    ) -> np.ndarray | None:
-        """The point of the user's rows whose network inputs are nearest to a target's: outputs are free or, at a high
-        price for what is off and within a radius, on a line."""
+    def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The point of the user's rows whose network inputs are nearest to a target's, outputs free."""
         s, count = self.milp, len(self.inputs)
-        ends, first = self.box(target, radius), s.n_variables + 2 * len(self.outputs)
-        parts = [self.rows, *([] if line is None else self._lines(line, ends))]
-        parts.append(self._distance(np.arange(count), target, first))
-        off = np.full(first - s.n_variables, FAR * count)
-        cost = np.concatenate([np.zeros(s.n_variables), off, 1.0 / self.range])
-        found = self._ask(cost, parts, ends, first + count, seconds).point
+        parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
+        cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
+        found = self._ask(cost, parts, (s.lower, s.upper), s.n_variables + count, seconds).point
         return None if found is None else found[: s.n_variables]
 
     def choose(self, parts: list[Part], switches: int, start: np.ndarray, seconds: float) -> np.ndarray | None:
