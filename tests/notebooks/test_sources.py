@@ -19,7 +19,8 @@ LONGEST_CELL, USUAL_CELL, LONGEST_LINE = 30, 15, 88
 FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 READY = {
     "quickstart", "neural_mips", "exact_embeddings", "augmented_lagrangian", "split", "mip_block",
-    "projected_gradient", "log_barrier", "penalties_stopping",
+    "projected_gradient", "log_barrier", "penalties_stopping", "constraints", "scalability",
+    "e1", "e2", "e4", "e5", "recovery",
 }  # fmt: skip
 """Chapters of the second edition; another one joins when it is rewritten."""
 POINTING = re.compile(
