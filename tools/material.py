@@ -132,8 +132,11 @@ class Material:
         return found
 
     def opening(self, name: str) -> str:
-        """The first cell of a chapter."""
-        return cells(self.contents.notebook(self.page(name).name))[0]["source"]
+        """The text of a chapter before its first section."""
+        texts = [
+            c["source"] for c in cells(self.contents.notebook(self.page(name).name)) if c["cell_type"] == "markdown"
+        ]
+        return re.split(r"^## ", "\n\n".join(texts), maxsplit=1, flags=re.MULTILINE)[0] + "\n"
 
     def chapter(self, name: str) -> str:
         """Its number and title, as in the table of contents."""
