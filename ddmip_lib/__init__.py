@@ -6,6 +6,7 @@ from .baselines.bigm import BigM
 from .baselines.enumeration import Enumeration
 from .baselines.single_step import SingleStepGradient
 from .certificates import certify
+from .contract import check_solver
 from .decomposition import (
     PGD,
     DescentTest,
@@ -26,4 +27,5 @@ from .pricing import PriceCoordination, Recovering
 __version__ = version("ddmip-lib")
 __all__ = ["PGD", "BigM", "DescentTest", "DualDecomposition", "Enumeration", "Fixed", "IncreaseOnStagnation",
            "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SequentialMIP",
-           "SingleStepGradient", "Solution", "Sweeps", "Trace", "__version__", "certify", "solve"]  # fmt: skip
+           "SingleStepGradient", "Solution", "Sweeps", "Trace", "__version__", "certify", "check_solver",
+           "solve"]  # fmt: skip

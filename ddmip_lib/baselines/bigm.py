@@ -1,7 +1,7 @@
 """The exact baseline: every ReLU of every sample written into one MILP by PySCIPOpt-ML, solved by SCIP."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +11,10 @@ from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.chain import flat_layers
+from ..bounds.graph import Activation
+from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
 from ..model.labels import MARGIN
@@ -19,11 +22,11 @@ from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, fix, matrix_of, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 from ..proofs.checking import check
 from ..proofs.exact import embedded
 from ..proofs.proposals import power_of_two
-from .scaled_model import ScaledModel, copied_model, scaled_layers, scaled_model, units_of_variables
+from .scaled_model import ScaledModel, add_program, copied_model, scaled_layers, scaled_model, units_of_variables
 from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics, time_to_check
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
@@ -54,6 +57,10 @@ class BigM:
     time that is left, at most as long as SCIP took and ten seconds, by at most 300 nodes, and without the margin.
     The solver starts from the problem's start point. Build and solve time are in `details`, apart; the time limit
     covers all.
+    With `ranges="crown"` the library writes the model itself: ranges by CROWN, no binary for a unit that they show to
+    be on or off, affine layers (a scaler, BatchNorm) folded into one, residual networks too. `start` is a point to
+    start from instead of the problem's, as `NeuralMIP.set_start` takes it (a tuple for several networks). `callback`
+    hears a `Moment` at every incumbent and after every node of SCIP.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = BigM().solve(hand_sized())
@@ -68,10 +75,15 @@ class BigM:
     aggregate: bool = False
     scale: bool = True
     check: bool = True
+    callback: Callback | None = None
+    ranges: str | None = None
+    start: Any = None
 
     def __post_init__(self) -> None:
         if self.formulation not in FORMULATIONS:
             raise ValueError(f"formulation={self.formulation!r} is unknown; choose 'bigm' or 'sos'.")
+        if self.ranges not in (None, "crown") or (self.ranges and self.formulation != "bigm"):
+            raise ValueError(f"ranges={self.ranges!r} must be None or, with formulation='bigm', 'crown'.")
         if not self.margin >= 0:
             raise ValueError(f"margin={self.margin} must not be negative.")
         if not 0 < self.feastol <= 1e-3:
@@ -83,7 +95,7 @@ class BigM:
 
     @property
     def method(self) -> str:
-        return f"exact model, {FORMULATIONS[self.formulation]}"
+        return f"exact model, {FORMULATIONS[self.formulation]}" + ", CROWN ranges" * (self.ranges is not None)
 
     @property
     def numerics(self) -> Numerics:
@@ -92,34 +104,35 @@ class BigM:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the exact model and let SCIP work on it until the time limit."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = begin(problem, time_limit, seed, visit, self.callback)
+        if self.start is not None:
+            twin = problem.twin()
+            twin.set_start(*self.start) if isinstance(self.start, tuple) else twin.set_start(self.start)
+            begun = replace(begun, problem=twin)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
-        time_limit, seed = begun.time_limit, begun.seed
         instance, began, deadline = begun.instance, begun.began, begun.deadline
-        flat = [flat_layers(p.net, p.inputs.shape[1]) for p in instance.predictors]
+        read = flat_layers if self.ranges is None else relu_graph
+        flat: list[Any] = [read(p.net, p.inputs.shape[1]) for p in instance.predictors]
         incumbent = begun.incumbent()
-        if time_limit <= 0:
+        if begun.time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
         graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
-        unit = units_of_variables(instance) if self.scale else np.ones(instance.milp.n_variables)
-        parts = zip(graphs, flat, instance.maps, strict=True)
-        networks = [scaled_network(*part, instance, unit, self.scale) for part in parts]
-        write = scaled_model if self.scale else copied_model
-        written = write(instance, unit, self.numerics, seed)
-        model = written.model
-        built = self._embed(written, instance, networks, deadline)
+        write = self._by_layers if self.ranges is None else self._by_ranges
+        written = write(begun, incumbent, graphs, flat)
         details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
         classes = any(p.gives_class for p in instance.predictors)
         if classes:
             details["margin"] = self.margin
-        if not built:
+        if written is None:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
+        model = written.model
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
+        details["model_binaries"] = model.getNBinVars()
         self._give_start(written, incumbent, deadline)
         margin = self.margin if classes else 0.0
-        details["asked_again"] = optimise(written, incumbent, deadline, self.method, progress, margin > 0)
+        details["asked_again"] = optimise(written, incumbent, begun, self.method, progress, margin > 0)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         details["nodes"] = model.getNTotalNodes()
         checked = None
@@ -127,6 +140,29 @@ class BigM:
             proved = check(incumbent, embedded(instance, incumbent.units, graphs), time_to_check(began, deadline))
             details["check_nodes"], checked = proved.nodes, proved.bound
         return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, margin, checked)
+
+    def _by_layers(
+        self, begun: Begun, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
+    ) -> ScaledModel | None:
+        """The model that PySCIPOpt-ML writes; None where the time ran out."""
+        instance = begun.instance
+        unit = units_of_variables(instance) if self.scale else np.ones(instance.milp.n_variables)
+        parts = zip(graphs, layers, instance.maps, strict=True)
+        networks = [scaled_network(*part, instance, unit, self.scale) for part in parts]
+        written = (scaled_model if self.scale else copied_model)(instance, unit, self.numerics, begun.seed)
+        return written if self._embed(written, instance, networks, begun.deadline) else None
+
+    def _by_ranges(self, begun: Begun, incumbent: Incumbent, graphs: list[Graph], _: Any) -> ScaledModel | None:
+        """The model of the proofs (`embedded`), which knows from CROWN's ranges what no unit need decide."""
+        instance, s = begun.instance, begun.instance.milp
+        program = embedded(instance, incumbent.units, graphs, tolerance=0.0, margin=self.margin, few=1)
+        unit, out = units_of_variables(instance), instance.outputs
+        size = np.maximum(np.abs(program.lower), np.abs(program.upper))[out]
+        unit[out] = np.where(s.integer[out], 1.0, power_of_two(size))
+        unit = unit if self.scale else np.ones(s.n_variables)
+        written = (scaled_model if self.scale else copied_model)(instance, unit, self.numerics, begun.seed)
+        add_program(written, program, s.n_rows)
+        return None if begun.seconds_left <= 0 else written
 
     def _embed(
         self, written: ScaledModel, instance: Instance, networks: list["ScaledNetwork"], deadline: float
@@ -192,6 +228,17 @@ class BigM:
         for variable, value in zip(model.getVars(), values, strict=True):
             model.setSolVal(start, variable, value)
         model.addSol(start)
+
+
+def relu_graph(net: nn.Module, n_in: int) -> Graph:
+    """The graph of a network of ReLUs, residual sums included; an error that names what has no exact model."""
+    graph = network_graph(net, n_in)
+    for node in graph.nodes:
+        if isinstance(node, Activation) and ACTIVATIONS[node.kind].rows is None:
+            raise UnsupportedNetworkError(
+                f'{node.kind} has no exact linear model: ranges="crown" takes networks of ReLUs; leave ranges out.'
+            )
+    return graph
 
 
 class ScaledNetwork(NamedTuple):

@@ -15,7 +15,7 @@ from ..model.listing import Listing
 from ..model.problem import NeuralMIP
 from ..model.scip import excess
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 from ..model.verification import TOLERANCE
 from ..proofs.checking import check
 from ..proofs.exact import tabulated
@@ -44,7 +44,8 @@ class Enumeration:
     for a single input of two values $\delta$ is that input: $y = f(0) + (f(1) - f(0))\,x$ for a binary one. Nothing
     about the network's structure is used, so any module will do. `max_values` limits $m$. Where inputs and outputs are
     all that is free and there are few assignments, these are compared without a solver; otherwise what SCIP calls
-    optimal or infeasible is a claim, and with `check` it is proved, or not, as in `BigM`.
+    optimal or infeasible is a claim, and with `check` it is proved, or not, as in `BigM`. `callback` hears a `Moment`
+    after each assignment that is compared, or as in `BigM`.
 
     >>> import pyscipopt, torch
     >>> m = pyscipopt.Model()
@@ -60,6 +61,7 @@ class Enumeration:
 
     max_values: int = 64
     check: bool = True
+    callback: Callback | None = None
     method: ClassVar[str] = "enumeration"
 
     def __post_init__(self) -> None:
@@ -69,7 +71,7 @@ class Enumeration:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks; compare all assignments where they are few, else let SCIP work on the MILP."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = begin(problem, time_limit, seed, visit, self.callback)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
@@ -89,7 +91,7 @@ class Enumeration:
             return exact_solution(self.method, incumbent, "infeasible", None, details, checked=empty)
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
-            return self._compared(incumbent, everything, deadline, details)
+            return self._compared(incumbent, everything, begun, details)
         incumbent.consider_start(problem.start, time_limit)
         unit = units_of_variables(instance)
         for table in tables:
@@ -99,7 +101,7 @@ class Enumeration:
         model = written.model
         _write(written, tables)
         details["build_seconds"] = time.perf_counter() - began
-        optimise(written, incumbent, deadline, self.method, progress)
+        optimise(written, incumbent, begun, self.method, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
         checked = None
         if self.check and exactly and model.getStatus() in ("optimal", "infeasible"):
@@ -108,7 +110,7 @@ class Enumeration:
         return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, checked=checked)
 
     def _compared(
-        self, incumbent: Incumbent, everything: np.ndarray, deadline: float, details: dict[str, Any]
+        self, incumbent: Incumbent, everything: np.ndarray, begun: Begun, details: dict[str, Any]
     ) -> Solution:
         """The best of all assignments, in order of their objectives: the first that is feasible."""
         s = incumbent.instance.milp
@@ -116,13 +118,14 @@ class Enumeration:
         room = 2 * TOLERANCE * incumbent.units.rows(np.abs(everything).max(axis=0, initial=0.0))
         left = (s.rows @ everything.T).T
         possible = ((left >= s.row_lower - room) & (left <= s.row_upper + room)).all(axis=1)
-        if not possible.any():  # for the report
+        if len(left) and not possible.any():  # for the report
             incumbent.consider(everything[(excess(left, *s.sides) / room).max(axis=1).argmin()])
         for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
-            if time.perf_counter() >= deadline:
-                return exact_solution(self.method, incumbent, "timelimit", None, details, checked=float(cost[at]))
-            if incumbent.consider(everything[at]).feasible:
-                return exact_solution(self.method, incumbent, "optimal", None, details, checked=float(cost[at]))
+            feasible = begun.seconds_left > 0 and incumbent.consider(everything[at]).feasible
+            stop, bound = begun.told(float(s.sign * cost[at])), float(cost[at])
+            status = "optimal" if feasible else "timelimit" if begun.seconds_left <= 0 else "userinterrupt" * stop
+            if status:
+                return exact_solution(self.method, incumbent, status, None, details, checked=bound)
         return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
 
     def _refuse(self, instance: Instance) -> NoReturn:

@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from pyscipopt import Model, quicksum
 from torch import nn
+from torch.nn.utils import skip_init
 
 from ..model.instance import Instance
 from ..model.scip import copy_model, matrix_of, solution_values
+from ..proofs import Program
 from ..proofs.proposals import power_of_two
 from .scip_run import Numerics, set_numerics
 
@@ -68,17 +70,47 @@ def scaled_model(instance: Instance, unit: np.ndarray, numerics: Numerics, seed:
     for r in range(s.n_rows):
         span = slice(s.rows.indptr[r], s.rows.indptr[r + 1])
         columns, weights = s.rows.indices[span], s.rows.data[span] * unit[s.rows.indices[span]]
-        size = float(power_of_two(np.abs(weights).max(initial=0.0)))
-        terms = quicksum(w * variables[j] for j, w in zip(columns.tolist(), (weights / size).tolist(), strict=True))
-        low, high = s.row_lower[r] / size, s.row_upper[r] / size
-        if low == high:
-            model.addCons(terms == low, name=s.row_names[r])
+        _write_row(model, [variables[j] for j in columns], weights, (s.row_lower[r], s.row_upper[r]), s.row_names[r])
+    return ScaledModel(model, variables, unit, cost_unit, s.offset)
+
+
+def _write_row(
+    model: Model, variables: Sequence[Any], weights: np.ndarray, ends: tuple[float, float], name: str = ""
+) -> None:
+    """A row whose largest coefficient is about 1; ends that only rounding holds apart are one."""
+    size = float(power_of_two(np.abs(weights).max(initial=0.0)))
+    terms = quicksum(w * v for w, v in zip((weights / size).tolist(), variables, strict=True))
+    low, high = (float(end) / size for end in ends)
+    if np.isfinite(low) and 0 <= high - low <= 1e-12 * max(1.0, abs(low)):
+        model.addCons(terms == 0.5 * (low + high), name=name)
+        return
+    if np.isfinite(low):
+        model.addCons(terms >= low, name=name)
+    if np.isfinite(high):
+        model.addCons(terms <= high, name=name)
+
+
+def add_program(written: ScaledModel, program: Program, rows: int) -> None:
+    """Add what a program has beyond the model's variables and its first `rows`, each variable in its unit, and the
+    bounds that it knows of the model's own variables."""
+    n, e, size = len(written.unit), program.rows, np.maximum(np.abs(program.lower), np.abs(program.upper))
+    unit = np.concatenate([written.unit, np.where(program.integer, 1.0, power_of_two(size))[n:]])
+    model, ends = written.model, np.array([program.lower, program.upper]) / unit
+    for variable, low, high in zip(written.variables, *ends[:, :n].tolist(), strict=True):
+        if low > high:  # there is no point, and SCIP is to find that out
+            _write_row(model, [variable], np.ones(1), (low, high))
             continue
         if np.isfinite(low):
-            model.addCons(terms >= low, name=s.row_names[r])
+            model.chgVarLb(variable, low)
         if np.isfinite(high):
-            model.addCons(terms <= high, name=s.row_names[r])
-    return ScaledModel(model, variables, unit, cost_unit, s.offset)
+            model.chgVarUb(variable, high)
+    kinds = np.where(program.integer[n:], "B", "C").tolist()
+    parts = zip(kinds, *ends[:, n:].tolist(), strict=True)
+    variables = [*written.variables, *(model.addVar(vtype=kind, lb=low, ub=high) for kind, low, high in parts)]
+    for r in range(rows, len(program.row_lower)):
+        at = e.column[e.first[r] : e.first[r + 1]]
+        weights = e.weight[e.first[r] : e.first[r + 1]] * unit[at]
+        _write_row(model, [variables[j] for j in at], weights, (program.row_lower[r], program.row_upper[r]))
 
 
 def units_of_variables(instance: Instance) -> np.ndarray:
@@ -121,7 +153,8 @@ def scaled_layers(
         out = power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
         if k + 1 + len(after) == len(layers):
             out = np.where(whole, 1.0, out)
-        new = nn.Linear(layer.in_features, layer.out_features, dtype=torch.float64).requires_grad_(False)
+        sizes_of = layer.in_features, layer.out_features
+        new = skip_init(nn.Linear, *sizes_of, dtype=torch.float64).requires_grad_(False)
         new.weight.copy_(layer.weight * torch.from_numpy(into / out[:, None]))
         new.bias.copy_(layer.bias / torch.from_numpy(out))
         found.append(new)

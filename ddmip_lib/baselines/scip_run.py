@@ -1,7 +1,6 @@
 """What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
 
 import time
-from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..model.incumbent import Incumbent
 from ..model.scip import hear_incumbents
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
+from ..model.solver import Begun
 from ..proofs.checking import CLOSED, best_cost, meets, proof_of
 
 EPSILON = 1e-13
@@ -46,10 +46,14 @@ class Written(Protocol):
     def values(self, model: Model) -> np.ndarray: ...
 
 
+class CallbackStop(KeyboardInterrupt):
+    """A callback wants the run to end: SCIP ends as after Ctrl-C."""
+
+
 def optimise(
-    written: Written, incumbent: Incumbent, deadline: float, method: str, progress: bool, restricted: bool = False
+    written: Written, incumbent: Incumbent, begun: Begun, method: str, progress: bool, restricted: bool = False
 ) -> bool:
-    """Solve, verifying every incumbent on the way.
+    """Solve, verifying every incumbent on the way; the callback hears of incumbents and nodes.
 
     An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
     it was.
@@ -62,12 +66,21 @@ def optimise(
             best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
             bar.update(1)
             bar.set_postfix(incumbent=best, bound=f"{written.bound:.6g}")
+            tell(scip)
 
-        raised = hear_incumbents(model, on_incumbent)
+        def tell(_: Model) -> None:
+            bound = written.bound
+            if begun.told(bound if abs(bound) < 1e20 else None):
+                raise CallbackStop
+
+        raised = hear_incumbents(model, on_incumbent, tell if begun.callback else None)
 
         def ask() -> None:
-            with suppress(KeyboardInterrupt):  # SCIP's status says it
-                optimise_model(model, deadline - time.perf_counter(), raised)
+            try:
+                optimise_model(model, begun.seconds_left, raised)
+            except KeyboardInterrupt:
+                if model.getStatus() != "userinterrupt":  # it came as SCIP ended
+                    raise
             if model.getNSols():
                 incumbent.consider(written.values(model))
 

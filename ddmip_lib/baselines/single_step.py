@@ -20,7 +20,7 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -49,7 +49,7 @@ class SingleStepGradient:
 
     ``repaired=True`` moves every rounded $v^t$ to the rows (`Relaxation.repair`), verifies it, and compares by the
     true objective; variables that enter no network but cost something or meet outputs in a row are solved for again,
-    as for an iterate of Algorithm 1. The start competes too.
+    as for an iterate of Algorithm 1. The start competes too. `callback` hears a `Moment` after each step.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> SingleStepGradient().solve(hand_sized()).objective
@@ -62,6 +62,7 @@ class SingleStepGradient:
     decay: float = 0.01
     penalty: float = 50.0
     optimiser: str | None = None
+    callback: Callback | None = None
 
     def __post_init__(self) -> None:
         positive = 0 < self.learning_rate < np.inf and 0 < self.penalty < np.inf and 0 <= self.decay < np.inf
@@ -80,9 +81,10 @@ class SingleStepGradient:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = begin(problem, time_limit, seed, visit, self.callback)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
+    @torch.enable_grad()
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
         s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
@@ -91,9 +93,9 @@ class SingleStepGradient:
         point = free.numpy()  # v itself: the same memory
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
         moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
-        best, claimed, t, p, interrupted = np.inf, None, 0, np.inf, True
+        best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, True, False
         with suppress(KeyboardInterrupt), tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
-            while t < self.steps and time.perf_counter() < deadline:
+            while t < self.steps and time.perf_counter() < deadline and not stopped:
                 t += 1
                 # forward: p, at the point before the step
                 _, slope, p = relaxation.loss(v, self.penalty)
@@ -109,13 +111,14 @@ class SingleStepGradient:
                     best, claimed = relaxation.own_cost @ point, instance.rounded(point)
                 bar.update(1)
                 bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
+                stopped = begun.told() and t < self.steps
             interrupted = False
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
             details["claimed_objective"] = float(s.sign * best + s.offset)
             details["claimed_values"] = instance.with_outputs(claimed)
             details["claimed_feasible"] = incumbent.consider(claimed).feasible
-        status = "stopped" if interrupted else "iteration_limit" if t == self.steps else "time_limit"
+        status = "stopped" if interrupted or stopped else "iteration_limit" if t == self.steps else "time_limit"
         if interrupted:
             details["interrupted"] = True
         elif incumbent.values is None and t == self.steps:

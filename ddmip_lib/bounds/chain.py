@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from ..errors import UnsupportedNetworkError
 from .activations import ACTIVATIONS
@@ -36,7 +37,7 @@ def chain(graph: Graph) -> list[nn.Module]:
         if isinstance(node, Sum) or node.parents != (index,):
             raise UnsupportedNetworkError(f"a chain cannot hold the sum of layers at {graph.name(index + 1)}")
         if isinstance(node, Affine):
-            linear = nn.Linear(node.weight.shape[1], node.units, dtype=torch.float64).requires_grad_(False)
+            linear = skip_init(nn.Linear, node.weight.shape[1], node.units, dtype=torch.float64).requires_grad_(False)
             linear.weight.copy_(node.weight)
             linear.bias.copy_(node.bias)
             layers.append(linear)

@@ -101,6 +101,7 @@ class LogBarrier(NNBlock):
         The paper names no mu; this one ends where the barrier moves u by its tolerance of 1e-4. Steps: as Adam's."""
         return cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False, anneal=False)
 
+    @torch.enable_grad()
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Approximate minimiser of `sub`, started at `u`."""
         carried = self._carried

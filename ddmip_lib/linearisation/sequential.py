@@ -11,11 +11,12 @@ from tqdm.auto import tqdm
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 from ..proofs import prove
 from ..proofs.embedding import let_out, relaxed
 from .elastic import Elastic, Point
-from .neighbourhood import exact_graphs, search_box
+from .neighbourhood import TOO_LARGE, exact_graphs, search_box
+from .recombination import Options
 from .slopes import lines_at
 
 SMALLEST = 1e-5  # radius at which a descent ends
@@ -25,6 +26,7 @@ PRICE, RAISE, RAISES = 10.0, 20.0, 2  # first price of what does not fit, in uni
 HOPELESS = 0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
 FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
+SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,10 @@ class SequentialMIP:
     predicted. The radius doubles after good predictions and shrinks after bad ones. Starts: the problem's own, the
     middle of the box, random points, and then also points near the best one. For networks of ReLUs *exact
     neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
+    Of several network rows, parts of the points seen so far are put together anew by a MILP (`Options`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
-    that end the run; `neighbourhoods` False leaves the exact models out.
+    that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step.
 
     ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better, by
     more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
@@ -52,6 +55,7 @@ class SequentialMIP:
     radius: float = 0.25
     idle_starts: int = 20
     neighbourhoods: bool = True
+    callback: Callback | None = None
     method: ClassVar[str] = "sequential MIP"
 
     def __post_init__(self) -> None:
@@ -63,7 +67,7 @@ class SequentialMIP:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Descend from one start after the other; the best verified point is returned."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = begin(problem, time_limit, seed, visit, self.callback)
         return begun.guarded(self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
@@ -77,6 +81,9 @@ class SequentialMIP:
                 run.turn()
                 bar.update(1)
                 bar.set_postfix(incumbent=run.incumbent.objective)
+                if run.stopped:
+                    status = "stopped"
+                    break
         if run.incumbent.objective is None and status == "converged":
             status = "infeasible" if run.rows_are_empty() else "no_solution_found"
         details = run.details | {"incumbents": run.incumbent.found}
@@ -91,9 +98,11 @@ class Run:
         self.settings, self.begun, self.incumbent = settings, begun, incumbent
         self.elastic = Elastic(begun.instance, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
+        self.options = Options(self.elastic)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around, self.closed, self.work = 0.1, 0.0, 0.0
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
+        self.stopped = False  # by the callback
 
     @property
     def finished(self) -> bool:
@@ -120,6 +129,9 @@ class Run:
             self.look_around()
         else:
             self.descend_from(self.start())
+            while not self.stopped and self.recombine():
+                self.descend_from(self.incumbent.values)
+        self.stopped = self.stopped or self.begun.told()
         improved = self.incumbent.objective is not None and self._improves(before)
         self.idle = 0 if improved else self.idle + 1
 
@@ -148,6 +160,7 @@ class Run:
         point = self.elastic.complete(values, price, self.begun.seconds_left)
         if point is not None and point.off <= FITS:
             self.incumbent.consider(point.values)
+            self.options.add(point.values)
         return point
 
     def descend_from(self, start: np.ndarray | None) -> None:
@@ -156,17 +169,19 @@ class Run:
         point = None if start is None else self.complete(start, price)
         self.reached += point is not None
         for _ in range(RAISES + 1):
-            if point is None or self.begun.seconds_left <= 0:
+            if point is None or self.stopped or self.begun.seconds_left <= 0:
                 return
             point = self.descend(point, price)
             if point.off <= FITS:
                 return
+            if self.incumbent.objective is None:
+                self.incumbent.consider(point.values)  # it may be the nearest one, which the report shows
             price *= RAISE
 
     def descend(self, point: Point, price: float) -> Point:
         """Steps of falling merit."""
         radius, elastic = self.settings.radius, self.elastic
-        while radius > SMALLEST and self.begun.seconds_left > 0:
+        while radius > SMALLEST and not self.stopped and self.begun.seconds_left > 0:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
@@ -176,6 +191,7 @@ class Run:
             if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
                 break
             new = self.complete(aim.values, price)  # type: ignore[union-attr]  # without an aim nothing is predicted
+            self.stopped = self.begun.told()
             decrease = -np.inf if new is None else point.merit(price) - new.merit(price)
             if new is not None and decrease >= ACCEPTED * predicted:
                 point = new
@@ -187,6 +203,16 @@ class Run:
     def _hopeless(self, merit: float) -> bool:
         best, s = self.incumbent.objective, self.elastic.milp
         return best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
+
+    def recombine(self) -> bool:
+        """Whether a better point takes each network row from one of the points seen so far."""
+        before = self.incumbent.objective
+        if self.incumbent.values is None or not self.options.useful or self.begun.seconds_left <= 0:
+            return False
+        found = self.options.best(self.incumbent.values, self.begun.seconds_left)
+        if found is not None:
+            self.complete(found, PRICE * self.elastic.worth)
+        return self._improves(before)
 
     def look_around(self) -> None:
         """The exact model in a box around the best point: a better one, a larger box, or a smaller one."""
@@ -204,5 +230,7 @@ class Run:
             self.closed = 0.0
         elif answer.closed:
             self.closed, self.around = max(self.closed, radius), min(1.0, 2 * radius)
+        elif answer is TOO_LARGE and radius <= SMALLEST_BOX:
+            self.graphs = None
         else:
-            self.around = max(0.02, 0.6 * radius)
+            self.around = max(SMALLEST_BOX, 0.6 * radius)

@@ -22,6 +22,7 @@ class Tangent(NamedTuple):
     rest: np.ndarray
 
 
+@torch.enable_grad()
 def lines_at(instance: Instance, values: np.ndarray) -> Tangent:
     """One backward pass for each column of outputs: the rows of a batch do not see each other."""
     said, entries, first = [], [], 0

@@ -192,18 +192,27 @@ def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | Non
         signal.raise_signal(signal.SIGINT)
 
 
-def hear_incumbents(model: Model, hear: Callable[[Model], Any]) -> list[BaseException]:
-    """Call `hear` at every new incumbent. What it raises must not cross SCIP: it ends the solve and is in the list."""
+def hear_incumbents(
+    model: Model, hear: Callable[[Model], Any], after_node: Callable[[Model], Any] | None = None
+) -> list[BaseException]:
+    """Call `hear` at every new incumbent, and `after_node` after every node. What these raise must not cross SCIP: it
+    ends the solve and is in the list."""
     raised: list[BaseException] = []
 
-    def on_incumbent(scip: Model, _: Any) -> None:
-        try:
-            hear(scip)
-        except BaseException as problem:
-            raised.append(problem)
-            scip.interruptSolve()
+    def listen(to: Any, call: Callable[[Model], Any], name: str) -> None:
+        def on_event(scip: Model, _: Any) -> None:
+            try:
+                if not raised:
+                    call(scip)
+            except BaseException as problem:
+                raised.append(problem)
+                scip.interruptSolve()
 
-    model.attachEventHandlerCallback(on_incumbent, [SCIP_EVENTTYPE.BESTSOLFOUND], name="verify incumbents")
+        model.attachEventHandlerCallback(on_event, [to], name=name)
+
+    listen(SCIP_EVENTTYPE.BESTSOLFOUND, hear, "verify incumbents")
+    if after_node is not None:
+        listen(SCIP_EVENTTYPE.NODESOLVED, after_node, "tell of nodes")
     return raised
 
 

@@ -1,11 +1,12 @@
 """What every solver is, and how each one begins: start the clock, check the call, read the problem."""
 
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,23 @@ from .instance import Instance
 from .onoff import OnOff
 from .problem import NeuralMIP
 from .solution import Solution
+
+
+class Moment(NamedTuple):
+    """What the `callback` of a solver hears after each iteration, round, step or node; a true result stops the run,
+    status "stopped", unless it has just ended by itself.
+
+    `objective` is that of the best verified point, `bound` what the solver has for one, checked or not; None where
+    there is none. `DualDecomposition` hands over its whole state instead, which has these four too.
+    """
+
+    iteration: int
+    objective: float | None
+    bound: float | None
+    seconds: float
+
+
+Callback = Callable[[Any], Any]
 
 
 class Solver(Protocol):
@@ -41,7 +59,9 @@ class Begun:
     time_limit: float
     began: float
     visit: Visit | None = None
+    callback: Callback | None = None
     incumbents: list[Incumbent] = field(default_factory=list)
+    iterations: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @cached_property
     def instance(self) -> Instance:
@@ -65,6 +85,13 @@ class Begun:
             incumbent.consider_start(self.problem.start, self.time_limit)
         return incumbent
 
+    def told(self, bound: float | None = None, objective: float | None = None) -> bool:
+        """Whether the callback, told where the run is, wants it to end."""
+        if self.callback is None:
+            return False
+        best = self.incumbents[-1].objective if objective is None and self.incumbents else objective
+        return bool(self.callback(Moment(next(self.iterations), best, bound, time.perf_counter() - self.began)))
+
     def guarded(self, method: str, solve: Callable[["Begun"], Solution]) -> Solution:
         """The answer of `solve`, or of what it found before Ctrl-C."""
         try:
@@ -80,7 +107,9 @@ class Begun:
         return Solution("stopped", method, **point, seconds=time.perf_counter() - self.began, details=details)
 
 
-def begin(problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None = None) -> Begun:
+def begin(
+    problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None = None, callback: Callback | None = None
+) -> Begun:
     """Start the clock, and refuse what no solver can work with before any work."""
     began = time.perf_counter()
     if not isinstance(problem, NeuralMIP):
@@ -89,4 +118,6 @@ def begin(problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None 
         raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
     if not isinstance(seed, Integral) or int(seed) < 0:
         raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
-    return Begun(problem, int(seed), float(time_limit), began, visit)
+    if not (callback is None or callable(callback)):
+        raise TypeError(f"callback={callback!r} must be a function of one argument.")
+    return Begun(problem, int(seed), float(time_limit), began, visit, callback)

@@ -1,7 +1,7 @@
 """`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..bounds import Graph, network_graph
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import UnsupportedNetworkError
@@ -17,7 +18,7 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Proof, Solution, shown
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, Moment, begin
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
@@ -49,14 +50,17 @@ class Log(list[Turn]):
 
 
 def solve(
-    problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None
-) -> Solution:
+    problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None,
+    callback: Callback | None = None,
+) -> Solution:  # fmt: skip
     """The best verified point that the library finds within the time, and a checked bound where one is proved.
 
     It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
     where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
-    best point of those before it. What time is left goes to a proof. A run in which no method comes to the end of its
-    share of the time is the same whenever it is repeated.
+    best point of those before it. What time is left goes to a proof; where an exact model of the whole problem finds
+    nothing better than the best point, the proof follows at once. A run in which no method comes to the end of its
+    share of the time is the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to
+    tell; a true result ends the whole run.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -65,7 +69,7 @@ def solve(
     >>> [turn.method for turn in solution.details["log"]]
     ['enumeration']
     """
-    begun = begin(problem, time_limit, seed, visit)
+    begun = begin(problem, time_limit, seed, visit, callback)
     return begun.guarded("solve", partial(_solve, progress=progress))
 
 
@@ -73,7 +77,7 @@ def _solve(begun: Begun, progress: bool) -> Solution:
     run = Portfolio(begun, begun.incumbent())
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
         for step in methods_for(run.problem, begun.instance):
-            if run.over:
+            if run.over or run.closed:
                 break
             bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]
             run.take(step.solver, step.share, step.why)
@@ -87,6 +91,10 @@ def _units(graph: Graph) -> int:
     return sum(node.units for node in graph.nodes if isinstance(node, Activation))
 
 
+def _exact(graph: Graph) -> bool:
+    return all(ACTIVATIONS[node.kind].rows for node in graph.nodes if isinstance(node, Activation))
+
+
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
@@ -95,7 +103,8 @@ class Portfolio:
         self.problem = begun.problem.twin()  # whose start is the best point
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
-        self.status, self.prices = "converged", None
+        self.status, self.prices, self.stopped = "converged", None, False
+        self.closed = False  # whether an exact model of the whole problem had nothing better: what is left is a proof
 
     @property
     def over(self) -> bool:
@@ -108,17 +117,30 @@ class Portfolio:
             instance, best = self.begun.instance, self.incumbent.values
             self.problem.start = instance.inputs(best)
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
+        if self.begun.callback is not None:
+            solver = replace(solver, callback=self.heard)
         found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
-        if found.values is not None:
-            self.incumbent.consider(found.values)
+        if found.values is not None or found.nearest is not None:
+            self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
-        if "interrupted" in found.details:
+        self.closed = found.details.get("closed_radius", 0.0) >= 1.0
+        if "interrupted" in found.details or self.stopped:
             self.status = "stopped"
         elif found.status == "infeasible":
             self.status = found.status
         self.note(found.method, found.status, began, why)
+
+    def heard(self, moment: Moment) -> bool:
+        """Hand on what a method tells, with the best that is known; remember that the run is to end."""
+        known, sign = (
+            [n for n in (self.incumbent.objective, moment.objective) if n is not None],
+            self.begun.instance.milp.sign,
+        )
+        bound = float(sign * self.bound) if np.isfinite(self.bound) else moment.bound
+        self.stopped = self.begun.told(bound, min(known, key=lambda n: sign * n, default=None))
+        return self.stopped
 
     def raise_bound(self, bound: float, proof: Proof) -> None:
         """Keep a checked bound, of a minimisation, if it is better; one that meets the best point ends the run."""
@@ -133,7 +155,7 @@ class Portfolio:
         self.log.append(Turn(method, status, self.incumbent.objective, bound, time.perf_counter() - began, why))
 
     def prove(self) -> None:
-        """A bound by prices where there are blocks, by the exact model of all networks otherwise."""
+        """A bound by prices where there are blocks, by an exact model where networks have one, else by lines."""
         began, instance = time.perf_counter(), self.begun.instance
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
@@ -143,15 +165,11 @@ class Portfolio:
         units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
         blocks = find_blocks(self.problem, instance)
         if isinstance(blocks, Blocks) and self.incumbent.values is not None:
-            given = Solution("converged", "solve", **self.incumbent.point(), details={"prices": self.prices})
-            found = certify(self.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
-            if found.values is not None:
-                self.incumbent.consider(found.values)
-            if found.bound is not None and found.proof is not None and found.proof.checked:
-                self.raise_bound(instance.milp.sign * found.bound, found.proof)
-            self.note("proof", found.status, began, "prices and exact models of single blocks")
+            self.by_certificate(began, "prices and exact models of single blocks")
         elif units > UNITS:
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
+        elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
+            self.by_certificate(began, "lines around the networks, and inputs split")
         else:
             program = embedded(instance, self.incumbent.units, graphs)
             proved = check(self.incumbent, program, self.begun.deadline, np.inf)  # which may also find a better point
@@ -160,7 +178,21 @@ class Portfolio:
             elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
             done = self.status in ("optimal", "infeasible")
-            self.note("proof", self.status if done else "time_limit", began, f"exact model, {proved.nodes} nodes")
+            ended = self.status if done else "open" if proved.complete else "time_limit"
+            self.note("proof", ended, began, f"exact model, {proved.nodes} nodes")
+
+    def by_certificate(self, began: float, why: str) -> None:
+        """What `certify` proves of the best point, in the time that is left."""
+        details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
+        given = Solution("converged", "solve", **self.incumbent.point(), details=details)
+        found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed)
+        if found.values is not None:
+            self.incumbent.consider(found.values)
+        if found.status == "infeasible":
+            self.status = found.status
+        elif found.bound is not None and found.proof is not None and found.proof.checked:
+            self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+        self.note("proof", found.status if found.status != "converged" else "open", began, why)
 
     def solution(self) -> Solution:
         sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)

@@ -13,7 +13,7 @@ from ..errors import ProblemError
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Begun, Callback, begin
 from ..model.structure import Structure
 from .general import coordinate
 from .market import Market, Round
@@ -43,7 +43,8 @@ class PriceCoordination:
     Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start, `max_rounds`,
     `smoothing` (weight of the earlier prices in the new ones, as long as they help), `idle_rounds` in a row without a
     new option that end the search, `choices` that SCIP makes at most (half of the time is theirs), `gap` and `nodes`
-    at which it stops, `device` and `dtype` of the networks inside the NN block (values come from the CPU in double).
+    at which it stops, `callback` (hears a `Moment` after each round), `device` and `dtype` of the networks inside the
+    NN block (values come from the CPU in double).
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -62,6 +63,7 @@ class PriceCoordination:
     nodes: int = 100
     device: torch.device | str = "cpu"
     dtype: torch.dtype = torch.float64
+    callback: Callback | None = None
     method: ClassVar[str] = "price coordination"
 
     def __post_init__(self) -> None:
@@ -85,18 +87,18 @@ class PriceCoordination:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
-        begun, market = begin(problem, time_limit, seed, visit), None
+        begun, market = begin(problem, time_limit, seed, visit, self.callback), None
         try:
             found = find_blocks(problem, begun.instance)
             if isinstance(found, Structure):
                 found.require(self.method)
                 return coordinate(begun, found, self.method, self.max_rounds, self.idle_rounds, progress)
             market = self._start(begun)
-            return self._solution(market, self._rounds(market, seed, progress))
+            return self._solution(market, self._rounds(market, begun, progress))
         except KeyboardInterrupt:
             return begun.interrupted(self.method) if market is None else self._solution(market, "stopped")
 
-    def _rounds(self, market: Market, seed: int, progress: bool) -> str:
+    def _rounds(self, market: Market, begun: Begun, progress: bool) -> str:
         status, choosing = "iteration_limit", SHARE * market.seconds_left
         with tqdm(disable=not progress, desc=self.method, unit=" rounds") as bar:
             while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
@@ -105,10 +107,12 @@ class PriceCoordination:
                     break
                 self.round(market)
                 self._report(market, bar)
+                if begun.told():
+                    return "stopped"
                 if market.idle >= self.idle_rounds:
                     status = "converged"
             for k in range(self.choices):
-                market.choose(self.gap, self.nodes, seed + k, thorough=k % 2 == 1)
+                market.choose(self.gap, self.nodes, begun.seed + k, thorough=k % 2 == 1)
                 if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                     break
                 for seen in (market.scarcity(), market.jittered()):
@@ -116,6 +120,8 @@ class PriceCoordination:
                         break
                     self.round(market, seen)
                     self._report(market, bar)
+                    if begun.told():
+                        return "stopped"
         return "time_limit" if market.seconds_left <= 0 else status
 
     def _report(self, market: Market, bar: Any) -> None:
@@ -173,7 +179,7 @@ class PriceCoordination:
         details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
         if market.lp is not None and market.lp.counts:
             details |= {"lp_value": market.objective(market.lp.value), "prices": market.lp.prices, "pool": market.pool}
-        if status == "stopped":  # by Ctrl-C, perhaps in the middle of a round
+        if status == "stopped":  # by the callback, or by Ctrl-C, perhaps in the middle of a round
             details["interrupted"] = True
             del market.rounds.prices[len(market.rounds) :]
         elif incumbent.values is None and status != "time_limit":

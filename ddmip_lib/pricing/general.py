@@ -34,18 +34,23 @@ def coordinate(
     search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
     incumbent, idle, status, seen = search.incumbent, 0, "iteration_limit", None
     start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
-    for k in tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds"):
+    bar = tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds")
+    for k in bar:
         if search.seconds_left <= 0 or idle >= 2 * idle_rounds:
             status = "time_limit" if search.seconds_left <= 0 else "converged"
             break
         search.round(start if k == 0 else None if k % 2 else search.random())
+        bar.set_postfix(incumbent=incumbent.objective)
+        if begun.told():
+            status = "stopped"
+            break
         found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)
         idle, seen = idle + 1 if found == seen else 0, found
     details = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
     if search.prices is not None and search.prices.counts:
         s = search.instance.milp
         details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}
-    if incumbent.values is None and status != "time_limit":
+    if incumbent.values is None and status not in ("time_limit", "stopped"):
         status = "no_solution_found"
     seconds = time.perf_counter() - incumbent.began
     return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)

@@ -82,7 +82,7 @@ class Recovering:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Solve, then choose."""
-        begun, visited = begin(problem, time_limit, seed), list[Point]()
+        begun, visited = begin(problem, time_limit, seed, visit), list[Point]()
         blocks = _blocks(begun)
 
         def record(inputs: Point) -> None:

@@ -27,19 +27,19 @@ def tabulated(instance: Instance, units: Units, tables: Sequence[Table]) -> Prog
 
 def embedded(
     instance: Instance, units: Units, graphs: Sequence[Graph], box: Ends | None = None, tolerance: float = TOLERANCE,
-    margin: float = 0.0,
+    margin: float = 0.0, few: int = FEW,
 ) -> Program:  # fmt: skip
     """The problem with exact models of its networks, on the boxes of their inputs or inside a smaller `box`.
 
     What is proved of it holds for all that `verify` accepts there. To find points, a smaller `tolerance` lets rows and
-    bounds out by less, and a `margin` keeps logits away from 0.
+    bounds out by less, and a `margin` keeps logits away from 0. Networks with at most `few` inputs become tables.
     """
     lower, upper = let_out(instance, units, tolerance)
     if box is not None:
         lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
     if (lower > upper).any():  # no whole number between two bounds: there is no point, which every bound shows
         return relaxed(instance, units, lower, upper, tolerance)
-    few = [[count_of(instance.milp, unfixed(instance.milp, row)) <= FEW for row in m.index] for m in instance.maps]
+    few = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
     tables = tables_of(instance, [np.flatnonzero(rows) for rows in few]) or []
     keep_tables(tables, lower, upper)
     many, found = [np.flatnonzero(~np.array(rows)) for rows in few], []

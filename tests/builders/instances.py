@@ -12,6 +12,7 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib import NeuralMIP
+from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.networks import linear
 
@@ -166,3 +167,28 @@ def tiny(seed: int) -> Tiny:
     problem = NeuralMIP(model)
     problem.add_predictor(net, x, y, output=kind)
     return Tiny(net, points, kind, a, b, c, d, h, s, e, t_max, maximise, problem)
+
+
+def knapsack(seed=0, sense="maximize"):
+    """Six binaries under a knapsack row, a continuous side variable, a network's value in the objective: 2^6 points."""
+    net = mlp(2, 6, 6, seed=seed)
+    rng = np.random.default_rng(seed)
+    weight, cost = rng.integers(1, 6, 6), rng.normal(size=6) * 0.1
+    m = Model()
+    x = m.addMatrixVar((1, 6), vtype="B", name="x")
+    y = m.addMatrixVar((1, 1), lb=None, name="y")
+    spare = m.addVar("spare", lb=0, ub=4)
+    m.addCons((x[0] * weight).sum() + spare <= 10, name="capacity")
+    m.setObjective((x[0] * cost).sum() + y[0, 0] + 0.05 * spare, sense)
+    problem = NeuralMIP(m, "knapsack")
+    problem.add_predictor(net, x, y)
+    values = []
+    for point in itertools.product((0.0, 1.0), repeat=6):
+        p = np.array(point)
+        if p @ weight > 10:
+            continue
+        with torch.no_grad():
+            f = net.double()(torch.tensor(p[None])).item()
+        room = min(4.0, 10 - p @ weight) if sense == "maximize" else 0.0
+        values.append(cost @ p + f + 0.05 * room)
+    return problem, (max if sense == "maximize" else min)(values)

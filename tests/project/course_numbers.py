@@ -261,6 +261,7 @@ EXAM: dict[int, Callable[[], list[str]]] = dict(
          counting, market, certificate], 1)
 )  # fmt: skip
 
+
 def kept_share(at: float, radius: float) -> float:
     """What a step of sequential linearisation on the square keeps of its prediction."""
     step = descend(minimise(Formula(lambda x: x * x), [0.0], [1.0]), [at], radius=radius).tried[0]

@@ -25,7 +25,7 @@ LAYERS = (  # a part imports parts of the rows above its own, and of its own row
         "ddmip_lib/pricing",
     ),
     ("ddmip_lib/certificates",),
-    ("ddmip_lib/portfolio",),
+    ("ddmip_lib/portfolio", "ddmip_lib/contract"),
     ("ddmip_lib/__init__", "ddmip_lib/plots"),
     (
         "ddmip_book/__init__",

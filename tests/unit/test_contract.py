@@ -1,24 +1,26 @@
-"""What every solver promises, tried on the same small problems."""
+"""What every solver promises: each solver of the library keeps the whole contract, and broken ones are found out."""
 
-import itertools
+import dataclasses
+from functools import cache, partial
 
 import numpy as np
-import pyscipopt
 import pytest
-import torch
 
 from ddmip_lib import (
-    PGD,
     BigM,
     DualDecomposition,
     Enumeration,
     LogBarrier,
-    NeuralMIP,
+    PriceCoordination,
+    Recovering,
     SequentialMIP,
     SingleStepGradient,
+    check_solver,
     solve,
 )
-from ddmip_lib.errors import ProblemError
+from ddmip_lib.contract import Clause, Contract, examples
+from ddmip_lib.contract.clauses import ALWAYS, CALLS
+from ddmip_lib.model.solution import Proof
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 
@@ -29,155 +31,172 @@ class Choosing:
     solve = staticmethod(solve)
 
 
+short = partial(DualDecomposition, max_iterations=3)  # what is promised does not hang on the number of iterations
+MOVES, LAYERS, BLOCKS = (({"refuses": [what]}) for what in ("no free input", "any module", "one block"))
 SOLVERS = {
-    "dual decomposition": lambda: DualDecomposition(),
-    "gradient steps": lambda: DualDecomposition(nn_block=PGD(method="gradient")),
-    "paper": lambda: DualDecomposition.paper(),
-    "graph split": lambda: DualDecomposition(split="graph"),
-    "barrier": lambda: DualDecomposition(nn_block=LogBarrier()),
-    "paper, barrier": lambda: DualDecomposition.paper("barrier"),
-    "single step gradient": lambda: SingleStepGradient(),
-    "enumeration": lambda: Enumeration(),
-    "big-m": lambda: BigM("bigm"),
-    "sos1": lambda: BigM("sos"),
-    "sequential MIP": lambda: SequentialMIP(),
-    "solve": lambda: Choosing(),
+    "dual decomposition": (short, MOVES),
+    "paper": (lambda: dataclasses.replace(DualDecomposition.paper(), max_iterations=3), MOVES),
+    "graph split": (partial(short, split="graph"), MOVES),
+    "barrier": (partial(short, nn_block=LogBarrier()), MOVES),
+    "single step gradient": (partial(SingleStepGradient, steps=20), {}),
+    "enumeration": (Enumeration, {"proves": True, "refuses": ["continuous inputs"]}),
+    "big-m": (BigM, {"proves": True, **LAYERS}),
+    "big-m, CROWN ranges": (partial(BigM, ranges="crown"), {"proves": True, **LAYERS}),
+    "sequential MIP": (partial(SequentialMIP, idle_starts=2), {}),
+    "price coordination": (partial(PriceCoordination, max_rounds=1), BLOCKS),
+    "recovering": (lambda: Recovering(SingleStepGradient(steps=3)), BLOCKS),
+    "solve": (Choosing, {"proves": True}),
+}
+CLAUSES = [f"problem: {example.name}" for example in examples()]
+CLAUSES += [f"call: {name}" for name in CALLS] + [f"always: {name}" for name in ALWAYS]
+
+
+class Calling:
+    """`solve` with a callback."""
+
+    def __init__(self, callback):
+        self.solve = partial(solve, callback=callback)
+
+
+def with_call(solver, callback):
+    return dataclasses.replace(solver, callback=callback)
+
+
+@cache
+def contract(name):
+    make, abilities = SOLVERS[name]
+    if name == "solve":
+        with_callback = Calling
+    elif name == "recovering":
+        with_callback = None  # that of the solver inside is its own
+    else:
+        with_callback = partial(with_call, make())
+    return {clause.name: clause for clause in check_solver(make(), **abilities, with_callback=with_callback)}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_every_solver_keeps_every_promise(name, clause):
+    found = contract(name)[clause]
+    assert found.passed, str(found)
+
+
+def test_there_are_forty_promises_and_no_other():
+    assert len(CLAUSES) >= 40
+    assert list(contract("enumeration")) == CLAUSES
+
+
+class Broken:
+    """A solver that spoils what a good one does."""
+
+    def __init__(self, spoil=lambda solution: solution, limit=None):
+        self.good, self.spoil, self.limit = Enumeration(), spoil, limit
+
+    def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
+        limit = time_limit if self.limit is None else self.limit
+        return self.spoil(self.good.solve(problem, limit, seed, progress, visit), problem)
+
+
+def other(**fields):
+    """A spoiler that changes fields of what has a point, past all checks."""
+
+    def spoil(solution, problem):
+        if solution.found:
+            for name, value in fields.items():
+                object.__setattr__(solution, name, value(solution, problem))
+        return solution
+
+    return spoil
+
+
+def beyond(solution, problem):
+    return solution.objective + (1 if problem.model.getObjectiveSense() == "minimize" else -1)
+
+
+def shift(solution, problem):
+    return solution.values + 0.01
+
+
+def mutated(solution, problem):
+    problem.model.setObjective(0.0)
+    return solution
+
+
+class Deaf(Broken):
+    """It lets Ctrl-C through, so that its incumbent is lost."""
+
+    def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
+        heard = []
+        found = self.good.solve(problem, time_limit, seed, progress, heard.append)
+        for inputs in heard:
+            if visit is not None:
+                visit(inputs)
+        return found
+
+
+class Forgetful(Broken):
+    """It changes a setting of its own at each call."""
+
+    def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.good.solve(problem, time_limit, seed, progress, visit)
+
+
+proof_of_another = Proof("another", "by word", checked=True)
+BROKEN = {
+    "a wrong objective": (Broken(other(objective=beyond)), "always: an objective is what verify says"),
+    "a point that verify refuses": (Broken(other(values=shift)), "always: a point passes verify"),
+    "a bound on the wrong side": (Broken(other(bound=beyond)), "always: a bound is on its side of the optimum"),
+    "a proof of another problem": (
+        Broken(other(proof=lambda *_: proof_of_another)),
+        "always: a bound has a proof of this very problem",
+    ),
+    "a limit that is ignored": (
+        Broken(lambda solution, _: solution, limit=60),
+        "call: no time is a status, without a point or a bound",
+    ),
+    "a model that is changed": (Broken(mutated), "always: nothing of others is changed"),
+    "an incumbent lost by Ctrl-C": (Deaf(lambda solution, _: solution), "call: Ctrl-C returns the best point so far"),
+    "settings that change": (Forgetful(lambda solution, _: solution), "always: nothing of others is changed"),
+    "no Solution at all": (Broken(lambda *_: None), "always: an answer is a Solution with a known status"),
+    "chatter": (Broken(lambda solution, _: print("done") or solution), "always: nothing is printed unasked"),
+    "seconds made up": (Broken(other(seconds=lambda *_: 1e6)), "always: seconds are those of the call"),
 }
 
 
-def knapsack(seed=0, sense="maximize"):
-    """Six binaries under a knapsack row, a continuous side variable, a network's value in the objective: 2^6 points."""
-    net = mlp(2, 6, 6, seed=seed)
-    rng = np.random.default_rng(seed)
-    weight, cost = rng.integers(1, 6, 6), rng.normal(size=6) * 0.1
-    m = pyscipopt.Model()
-    x = m.addMatrixVar((1, 6), vtype="B", name="x")
-    y = m.addMatrixVar((1, 1), lb=None, name="y")
-    spare = m.addVar("spare", lb=0, ub=4)
-    m.addCons((x[0] * weight).sum() + spare <= 10, name="capacity")
-    m.setObjective((x[0] * cost).sum() + y[0, 0] + 0.05 * spare, sense)
-    problem = NeuralMIP(m, "knapsack")
-    problem.add_predictor(net, x, y)
-    values = []
-    for point in itertools.product((0.0, 1.0), repeat=6):
-        p = np.array(point)
-        if p @ weight > 10:
-            continue
-        with torch.no_grad():
-            f = net.double()(torch.tensor(p[None])).item()
-        room = min(4.0, 10 - p @ weight) if sense == "maximize" else 0.0
-        values.append(cost @ p + f + 0.05 * room)
-    return problem, (max if sense == "maximize" else min)(values)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_solver_is_found_out(name):
+    solver, clause = BROKEN[name]
+    found = check_solver(solver, proves=True, refuses=["continuous inputs"])
+    assert clause in [broken.name for broken in found.broken]
+    with pytest.raises(AssertionError, match=clause):
+        found.require()
 
 
-@pytest.fixture(params=list(SOLVERS))
-def solver(request):
-    return SOLVERS[request.param]()
+def test_a_report_can_be_read():
+    found = Contract([Clause("it rains", True, ""), Clause("it shines", False, "clouds")])
+    assert str(found) == "1 of 2 promises are kept\nkept    it rains\nBROKEN  it shines (clouds)"
+    assert [clause.name for clause in found.broken] == ["it shines"]
 
 
-@pytest.mark.parametrize("sense", ["maximize", "minimize"])
-def test_answer_is_verified_and_never_beats_brute_force(solver, sense):
-    problem, best = knapsack(1, sense)
-    solution = solver.solve(problem, time_limit=30, seed=7)
-    sign = 1 if sense == "minimize" else -1
-    check = problem.verify(solution)
-    assert check.feasible
-    assert check.objective == pytest.approx(solution.objective, abs=1e-9)
-    assert sign * solution.objective >= sign * best - 1e-5
-    if solution.bound is not None:
-        assert sign * solution.bound <= sign * best + 1e-5
-    assert solution.inputs[0].shape == (1, 6)
-    assert solution.outputs[0].shape == (1, 1)
-    assert solution.values.shape == (8,)
-    assert solution.seconds > 0
+def test_abilities_are_declared_and_not_guessed():
+    with pytest.raises(ValueError, match="continuous inputs"):
+        check_solver(Enumeration(), refuses=["everything"])
+    found = {clause.name: clause for clause in check_solver(Enumeration())}
+    assert not found["problem: continuous inputs"].passed
+    assert "x0 is continuous" in found["problem: continuous inputs"].explanation
 
 
-def test_same_seed_same_answer(solver):
-    problem, _ = knapsack(2)
-    first, second = (solver.solve(problem, time_limit=60, seed=5) for _ in range(2))
-    np.testing.assert_array_equal(first.values, second.values)
-    assert first.status == second.status
-    np.testing.assert_array_equal(first.history["rho"], second.history["rho"])
-
-
-def test_nothing_of_the_users_is_changed(solver):
-    problem, _ = knapsack(3)
-    model, net = problem.model, problem.predictors[0].net
-    weights = [p.clone() for p in net.parameters()]
-
-    def state():
-        bounds = [(v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()]
-        return model.getStageName(), model.getObjectiveSense(), bounds, [c.name for c in model.getConss()]
-
-    before = state()
-    solver.solve(problem, time_limit=10)
-    assert state() == before
-    assert all(torch.equal(a, b) for a, b in zip(weights, net.parameters(), strict=True))
-    model.optimize()  # still the user's to solve
-    assert model.getStatus() in ("optimal", "unbounded", "inforunbd")
-
-
-@pytest.mark.parametrize("limit", [0.0, -1.0])
-def test_no_time_gives_a_status_not_an_error(solver, limit):
-    problem, _ = knapsack(0)
-    solution = solver.solve(problem, time_limit=limit)
-    assert solution.status == "time_limit"
-    assert solution.objective is None
-    assert solution.bound is None
-    assert solution.inputs == []
-
-
-@pytest.mark.parametrize("vtype", ["B", "C"])
-def test_infeasible_rows_give_a_status(solver, vtype):
-    m = pyscipopt.Model()
-    x = m.addMatrixVar((1, 2), vtype=vtype, lb=0, ub=1)
-    y = m.addMatrixVar((1, 1), lb=None)
-    m.addCons(x.sum() >= 3)
-    m.setObjective(y[0, 0])
-    problem = NeuralMIP(m)
-    problem.add_predictor(mlp(1, 3, 2), x, y)
-    if vtype == "C" and isinstance(solver, Enumeration):
-        with pytest.raises(ProblemError, match="integer"):
-            solver.solve(problem)
-        return
-    solution = solver.solve(problem, time_limit=20)
-    assert solution.status == "infeasible"
-    assert not solution.found
-
-
-def test_contradictory_rows_on_outputs_give_a_status(solver):
-    m = pyscipopt.Model()
-    x = m.addMatrixVar((1, 2), vtype="B")
-    y = m.addMatrixVar((1, 1), lb=None)
-    m.addCons(y[0, 0] >= 100)
-    m.setObjective(y[0, 0])
-    problem = NeuralMIP(m)
-    problem.add_predictor(mlp(1, 3, 2), x, y)
-    solution = solver.solve(problem, time_limit=120)
-    assert solution.status in ("no_solution_found", "infeasible")
-    assert not solution.found
-    assert "none" in repr(solution)
-
-
-def test_water_is_never_worse_than_leaving_it_alone(solver):
-    problem = water_potability(n=8, net=mlp(2, 8, 9, seed=1), seed=42)
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name != "enumeration"])
+def test_water_is_never_worse_than_leaving_it_alone(name):
+    problem = water_potability(n=4, net=mlp(2, 8, 9, seed=1), seed=42)
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
-    if isinstance(solver, Enumeration):
-        with pytest.raises(ProblemError, match="integer"):
-            solver.solve(problem)
-        return
-    solution = solver.solve(problem, time_limit=3, seed=42)
+    solution = SOLVERS[name][0]().solve(problem, time_limit=3, seed=42)
     assert solution.objective >= untreated
     assert problem.verify(solution).feasible
 
 
-def test_a_misspelt_keyword_is_a_type_error(solver):
-    problem, _ = knapsack(0)
-    with pytest.raises(TypeError, match="timelimit"):
-        solver.solve(problem, timelimit=3)
-
-
-def test_progress_bar_shows_the_incumbent(solver, capsys):
-    problem, _ = knapsack(0)
-    solver.solve(problem, time_limit=20, progress=True)
-    assert "incumbent=" in capsys.readouterr().err
+def test_all_examples_are_different_problems():
+    digests = [example.problem.instance().digest for example in examples()]
+    assert len(set(digests)) == len(digests)
+    assert np.isfinite([example.best for example in examples() if example.best is not None]).all()

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import sys
 import threading
 
 import numpy as np
 import pyscipopt
 import pytest
 
-from ddmip_lib import BigM, DualDecomposition, Enumeration, PriceCoordination, SingleStepGradient
+from ddmip_lib import BigM, DualDecomposition, Enumeration, PriceCoordination, SequentialMIP, SingleStepGradient
 from ddmip_lib.baselines.single_step import Relaxation
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
@@ -17,7 +18,7 @@ from ddmip_lib.plots import plot_objective
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.problems import water_potability
-from tests.unit.test_contract import SOLVERS, knapsack
+from tests.builders.instances import knapsack
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +39,18 @@ class Press:
         self.heard += 1
         if self.heard == self.at:
             os.kill(os.getpid(), signal.SIGINT)
+
+
+SOLVERS = {
+    "dual decomposition": DualDecomposition,
+    "graph split": lambda: DualDecomposition(split="graph"),
+    "paper, barrier": lambda: DualDecomposition.paper("barrier"),
+    "single step gradient": SingleStepGradient,
+    "enumeration": Enumeration,
+    "big-m": BigM,
+    "sequential MIP": SequentialMIP,
+    "solve": lambda: sys.modules["ddmip_lib"],
+}
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -1,0 +1,6 @@
+"""What every solver promises, as checks that others can run on a solver of their own."""
+
+from .checking import Clause, Contract, check_solver
+from .problems import Example, examples
+
+__all__ = ["Clause", "Contract", "Example", "check_solver", "examples"]
