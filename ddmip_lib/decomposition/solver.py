@@ -17,6 +17,7 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
+from ..proofs.reach import unreachable
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block
@@ -194,6 +195,8 @@ class DualDecomposition:
         """Run Algorithm 1 and return the best verified point."""
         begun, run = begin(problem, time_limit, seed, visit), None
         try:
+            if (found := unreachable(begun, self.method)) is not None:
+                return found
             run = self._start(begun)
             self._iterate(run, progress)
             return self._solution(run)

@@ -32,17 +32,18 @@ def embedded(
     """The problem with exact models of its networks, on the boxes of their inputs or inside a smaller `box`.
 
     What is proved of it holds for all that `verify` accepts there. To find points, a smaller `tolerance` lets rows and
-    bounds out by less, and a `margin` keeps logits away from 0. Networks with at most `few` inputs become tables.
+    bounds out by less, and a `margin` keeps logits away from 0. Where the inputs of a
+    network row take at most `few` values, it is a table.
     """
     lower, upper = let_out(instance, units, tolerance)
     if box is not None:
         lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
     if (lower > upper).any():  # no whole number between two bounds: there is no point, which every bound shows
         return relaxed(instance, units, lower, upper, tolerance)
-    few = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
-    tables = tables_of(instance, [np.flatnonzero(rows) for rows in few]) or []
+    listed = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
+    tables = tables_of(instance, [np.flatnonzero(rows) for rows in listed]) or []
     keep_tables(tables, lower, upper)
-    many, found = [np.flatnonzero(~np.array(rows)) for rows in few], []
+    many, found = [np.flatnonzero(~np.array(rows)) for rows in listed], []
     for predictor, m, graph, rows in zip(instance.predictors, instance.maps, graphs, many, strict=True):
         bounds = crown(graph, Box(*(torch.tensor(m.at(end)[rows]) for end in (lower, upper)))) if len(rows) else None
         found.append(bounds)
