@@ -35,8 +35,8 @@ class GraphSplit(Split):
 
     name, couples_outputs = "graph", True
 
-    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None) -> None:
-        super().__init__(instance, start)
+    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False) -> None:
+        super().__init__(instance, start, weighted)
         self._model, positions = self._extend()
         self.milp = read_model(self._model)
         self.coupled = np.concatenate([self.inputs, positions])
@@ -95,14 +95,14 @@ class GraphSplit(Split):
         $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over the outputs; half of each, or
         where inputs are integer a quarter of the first alone: a flip must cost less than it gains.
         """
-        wide = [self.box[1] - self.box[0], np.concatenate(self._widths)]
+        wide = [(self.box[1] - self.box[0]) / self.stretch, np.concatenate(self._widths)]
         inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
         factors = (0.25, 1.0) if self.milp.integer[self.inputs].any() else (0.5, 0.5)
         return Penalty(inputs, outputs if np.any(wide[1] > 1e-9) else inputs).times(*factors)
 
-    def default_rule(self) -> PenaltyRule:
+    def default_rule(self, again: bool = False) -> PenaltyRule:
         """Shorter sweeps than elsewhere: an x-step is a MIP, and good points come early."""
-        return Sweeps(high=16.0, lengths=(15, 25, 25))
+        return Sweeps(high=16.0, lengths=(15,) if again else (15, 25, 25))
 
 
 class Reach(NamedTuple):

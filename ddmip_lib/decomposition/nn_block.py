@@ -23,14 +23,17 @@ class NNSubproblem:
     """One u-step: the point `w` of the MIP block, the multiplier, the penalty; u falls into independent groups.
 
     `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one back through the
-    networks; `parts` and `hinge` are for methods that differentiate twice."""
+    networks; `parts` and `hinge` are for methods that differentiate twice. All of them, `x`, `lower` and `upper` count
+    inputs in units of the split's `stretch`, in which one penalty fits all."""
 
     def __init__(self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf) -> None:
         n = split.inputs.size
         self.split, self.rho, self.deadline = split, rho, deadline
-        self._x, self._lam, self._y, self._lam_y = w[:n], lam[:n], w[n:], lam[n:]
+        self.stretch = split.stretch
+        self._x, self._lam, self._y, self._lam_y = w[:n] / self.stretch, lam[:n] * self.stretch, w[n:], lam[n:]
         self.x, self.lam = torch.from_numpy(self._x), torch.from_numpy(self._lam)
         self.lower, self.upper = split.box_tensors
+        self.short = split.short
         self.group, self.n_groups, self.sum_by_group = split.group, split.n_groups, split.sum_by_group
         self.row_group, self.row_has_interior = split.row_group, split.row_has_interior
 
@@ -43,10 +46,11 @@ class NNSubproblem:
 
     def parts(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The objective without rows, one value for each group, and the rows h(u) <= 0; differentiable."""
-        y, r = self.split.outputs(u), u - self.x
+        inputs, r = u * torch.from_numpy(self.stretch), u - self.x
+        y = self.split.outputs(inputs)
         value = self.sum_by_group(self._network_terms(y), self.split.output_group)
         value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
-        return value, self.split.rows(u, y)
+        return value, self.split.rows(inputs, y)
 
     def hinge(self, h: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The squared-hinge penalty of the rows (of those in the mask `rows`), one value for each group."""
@@ -69,7 +73,8 @@ class NNSubproblem:
 
     def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one vector-Jacobian product."""
-        split, point = self.split, torch.from_numpy(u)
+        split, inputs = self.split, u * self.stretch
+        point = torch.from_numpy(inputs)
         if len(split.gathers) == 1 and split.gathers[0].plain:  # u is the input matrix: one node less in the graph
             point = point.view(split.gathers[0].index.shape)
         point.requires_grad_(True)
@@ -85,13 +90,13 @@ class NNSubproblem:
             slope_y = self._lam_y + self.rho.outputs * (y - self._y)
         h = split.rows_b.numpy()
         if h.size:
-            h = split.rows(torch.from_numpy(u), torch.from_numpy(y)).numpy()
+            h = split.rows(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
             pull = torch.from_numpy(split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0))
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
-            slope += (split.rows_u.T @ pull).numpy()
-        slope += vjp(raws, point, slope_y * bend).numpy().ravel()
+            slope += (split.rows_u.T @ pull).numpy() * self.stretch
+        slope += vjp(raws, point, slope_y * bend).numpy().ravel() * self.stretch
         if not math.isfinite(raw.sum() + slope.sum()):
-            split.instance.blame(split.points(u))
+            split.instance.blame(split.points(inputs))
         return y, h, slope, coupling
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
@@ -100,7 +105,7 @@ class NNSubproblem:
 
     def project(self, u: np.ndarray) -> np.ndarray:
         """Projection on the box of the coupled variables."""
-        return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])
+        return np.minimum(np.maximum(u, self.lower.numpy()), self.upper.numpy())
 
     @property
     def out_of_time(self) -> bool:
@@ -124,8 +129,12 @@ class NNBlock:
     """What Algorithm 1 asks of an NN block: derive yours from it and say how to `minimise`."""
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
-        """Approximate minimiser of `sub`, started at `u`."""
+        """Approximate minimiser of `sub`, started at `u`, both in the units of `sub`."""
         raise NotImplementedError
+
+    def step(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+        """The u-step in the units of the problem."""
+        return self.minimise(sub, u / sub.stretch) * sub.stretch
 
     def fresh(self) -> Self:
         """A copy for one run, which may carry what it learns from call to call."""

@@ -10,6 +10,8 @@ projection. A hinge alone would be violated a little for ever, so each row is ti
 what $x^k$ violates and shrinks by what it leaves free ($\tau t_j$ is the row's multiplier in an augmented Lagrangian).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -25,7 +27,8 @@ from ..model.verification import Verification
 from .penalty import Penalty
 from .split import Split
 
-TEMPERATURE = 0.5  # default temperature of the sigmoid, relative to the median size of the logits at the start
+TEMPERATURES = 0.25, 0.125, 0.5
+"""Of the sigmoid in one sweep after the other, relative to the median size of the logits at the start."""
 ROW_MARGIN = 1e-5  # rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`
 
 
@@ -35,9 +38,10 @@ class PaperSplit(Split):
     name, couples_outputs = "paper", False
 
     def __init__(
-        self, instance: Instance, start: list[np.ndarray] | None = None, temperature: float | None = None
-    ) -> None:
-        super().__init__(instance, start)
+        self, instance: Instance, start: list[np.ndarray] | None = None, temperature: float | None = None,
+        weighted: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(instance, start, weighted)
         s = self.milp
         on_outputs = np.asarray((s.rows[:, instance.is_output] != 0).sum(axis=1)).ravel() > 0
         self._require_separable(on_outputs)
@@ -45,7 +49,8 @@ class PaperSplit(Split):
         self.mip_rows = ~on_outputs
         self.cost_of_outputs: np.ndarray = s.sign * s.cost[self.output_positions]
         self._prepare_rows(np.flatnonzero(on_outputs))
-        self.temperature = self._default_temperature() if temperature is None else temperature
+        self._chosen, self._sweep, self._logit_size = temperature is None, 0, self._typical_logit()
+        self.temperature = TEMPERATURES[0] * self._logit_size if temperature is None else temperature
         self.hinge_weight = self._hinge_weight()
 
     def _require_separable(self, on_outputs: np.ndarray) -> None:
@@ -110,6 +115,13 @@ class PaperSplit(Split):
             return soft, slope
         return np.where(self._class, soft, raw), np.where(self._class, slope, 1.0)
 
+    def next_sweep(self) -> None:
+        """Change a temperature that nobody has chosen: a sharp sigmoid spends on near samples alone, which pays where
+        there is little to spend; a soft one lets far samples feel a slope, which pays where there is much."""
+        if self._chosen:
+            self._sweep = (self._sweep + 1) % len(TEMPERATURES)
+            self.temperature = TEMPERATURES[self._sweep] * self._logit_size
+
     def tighten(self, x: np.ndarray) -> None:
         """Move the tightening of each row on outputs by what the true network leaves of it at x."""
         if not len(self.rows_b):
@@ -147,16 +159,27 @@ class PaperSplit(Split):
         """
         low, high = self.box
         integer = self.milp.integer[self.inputs]
-        slopes = self.gradient(self.start)[None]
-        if integer.any() or np.abs(slopes).max() < 1e-6:
-            points = low + (high - low) * np.random.default_rng(seed).random((8, low.size))
-            slopes = np.vstack([slopes, *(self.gradient(p)[None] for p in points)])
-        pull = slopes + self.cost[self.inputs]
+        points = [self.start, *(low + (high - low) * np.random.default_rng(seed).random((8, low.size)))]
+        pull = self._pull(points[:1])
+        if integer.any() or np.abs(pull - self.cost[self.inputs] * self.stretch).max() < 1e-6:
+            pull = self._pull(points)
         if integer.any():
-            scale = 0.25 * np.sqrt(np.mean(pull[:, integer] ** 2))
+            scale = 0.25 * np.sqrt(np.mean((pull * self.stretch)[:, integer] ** 2))
         else:
-            scale = 4.0 * np.sqrt(np.mean(pull**2)) / float(np.mean(high - low) / 2)
+            scale = 4.0 * np.sqrt(np.mean(pull**2)) / float(np.mean((high - low) / self.stretch) / 2)
         return Penalty.both(float(scale) if scale > 1e-12 else 1.0)
+
+    def _pull(self, points: Sequence[np.ndarray]) -> np.ndarray:
+        """Slopes of F in units of `stretch`; without the hinges of rows, unless these are all there is."""
+        own = np.array([self._slope_of_cost(p) for p in points]) + self.cost[self.inputs]
+        if len(self.rows_b) and np.abs(own).max() < 1e-9:
+            own = np.array([self.gradient(p) for p in points])
+        return own * self.stretch
+
+    @torch.enable_grad()
+    def _slope_of_cost(self, u: np.ndarray) -> np.ndarray:
+        point = torch.tensor(u, requires_grad=True)
+        return vjp([torch.from_numpy(self.cost_of_outputs) @ self.outputs(point)], point).numpy()
 
     @torch.enable_grad()
     def _hinge_weight(self, samples: int = 16) -> float:
@@ -178,14 +201,13 @@ class PaperSplit(Split):
         pull = torch.stack(pulls).pow(2).mean().sqrt().item()
         return 10.0 * max(pull, slope) / max(slope * spread, 1e-12) if slope > 0 else 1.0
 
-    def _default_temperature(self) -> float:
-        """A fraction of the typical size of a logit at the start: sharp enough to spend nothing on samples that
-        are safely potable, not so sharp that far ones feel no slope."""
+    def _typical_logit(self) -> float:
+        """The median size of the logits at the start."""
         point = torch.tensor(self.start)
         pairs = zip(self.instance.predictors, self.gathers, strict=True)
         logits = [np.abs(p.finite_raw(gather(point).numpy())).ravel() for p, gather in pairs if p.gives_class]
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
-        return TEMPERATURE * size if size > 1e-6 else 1.0
+        return size if size > 1e-6 else 1.0
 
 
 class NotSeparable(ProblemError):

@@ -123,7 +123,7 @@ class PGD(NNBlock):
         """Update L of each group from what its step promised and reached; tell which groups failed, if any."""
         rho, learned = sub.rho.inputs, self._learned
         # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
-        long = before.size > sub.split.short
+        long = before.size > sub.short
         if long.any():
             moved = sub.group_sums(long) > 0
             bend = sub.group_sums((slope - before.slope) * before.step) / np.where(moved, before.square, 1.0) - rho

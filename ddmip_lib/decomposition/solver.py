@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -15,7 +15,7 @@ from ..device import check_place
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.solution import Solution
+from ..model.solution import History, Solution
 from ..model.solver import Begun, begin
 from ..proofs.reach import unreachable
 from .barrier import LogBarrier
@@ -27,8 +27,11 @@ from .penalty import Fixed, PenaltyRule, Progress, as_rule, positive
 from .pgd import PGD
 from .scale import penalty_scale
 from .split import Split
-from .state import Run
+from .starts import Starts
+from .state import Again, Run
 from .stopping import Stopping
+
+RESTARTS = 40  # runs in a row without a better point after which nobody tries again
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,20 @@ class DualDecomposition:
     repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
     It proves no bound.
 
+    A run whose start and penalty nobody has chosen begins again, from points of the rows nearest to random points and
+    by either split in turn, until `restarts` runs one after another have found nothing better; where rows hold
+    outputs, the last $x^k$ of each sweep is moved onto them. There the penalty of an input falls with the square of
+    its range, so that units do not matter.
+
     Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or a rule; default:
     `Sweeps`), `split` ("paper": outputs stay in the NN block; "graph": outputs are coupled too, $f(u) = y$; None: the
     paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
-    `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: half the median size of the logits at
-    the start), `multiplier_bound` (a safeguard: multipliers are clipped to this size), `callback(run)` after each
-    iteration (a true result stops the run), `device` and `dtype` of the networks inside the NN block (points are
-    verified on the CPU in double precision all the same). Settings do not change; `dataclasses.replace` makes others.
+    `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: a quarter, an eighth and half of the
+    median size of the logits at the start, sweep by sweep), `multiplier_bound` (a safeguard: multipliers are clipped to
+    this size), `callback(run)` after each iteration (a true result stops the run), `device` and `dtype` of the networks
+    inside the NN block (points are verified on the CPU in double precision all the same), `restarts` (None: 40, and 0
+    where the problem has a start, or a penalty or another number of iterations is given). Settings do not change;
+    `dataclasses.replace` makes others.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
@@ -74,6 +84,7 @@ class DualDecomposition:
     callback: Callable[[Run], Any] | None = None
     device: torch.device | str = "cpu"
     dtype: torch.dtype = torch.float64
+    restarts: int | None = None
     method: str = "dual decomposition"
 
     def __post_init__(self) -> None:
@@ -86,6 +97,8 @@ class DualDecomposition:
         for name in ("primal_tolerance", "dual_tolerance", "temperature", "multiplier_bound"):
             if (value := getattr(self, name)) is not None or name == "primal_tolerance":
                 positive(value, name)
+        if self.restarts is not None and (int(self.restarts) != self.restarts or self.restarts < 0):
+            raise ValueError(f"restarts={self.restarts} must be a nonnegative integer, or None.")
         if self.penalty is not None:
             as_rule(self.penalty)
         check_place(self.device, self.dtype)
@@ -111,14 +124,21 @@ class DualDecomposition:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         return self._start(begin(problem, time_limit, seed, visit))
 
-    def _start(self, begun: Begun) -> Run:
+    def _start(self, begun: Begun, again: Again | None = None) -> Run:
+        """The first run, or one that begins `again` elsewhere with the best point and the history of those before."""
         seed, device = begun.seed, torch.device(self.device)
-        split = self._split(begun.instance, begun.problem.start)
+        start = begun.problem.start if again is None else again.inputs
+        split = self._split(begun.instance, start, other=again is not None and again.other_split)
         split.place(device, self.dtype)
-        penalty = split.default_rule() if self.penalty is None else copy.deepcopy(as_rule(self.penalty))
+        penalty = (
+            split.default_rule(again is not None) if self.penalty is None else copy.deepcopy(as_rule(self.penalty))
+        )
         split.admits(penalty)
         mip = mip_block(split, seed, begun.deadline)
-        incumbent = begun.incumbent(split.onoff, screen_on=None if device.type == "cpu" else device)
+        if again is None:
+            incumbent = begun.incumbent(split.onoff, screen_on=None if device.type == "cpu" else device)
+        else:
+            incumbent = again.before.incumbent
         copies = split.copies(split.start)
         return Run(
             split=split,
@@ -132,17 +152,20 @@ class DualDecomposition:
             rho=penalty.first(penalty_scale(split, mip, incumbent, seed, begun.deadline)),
             deadline=begun.deadline,
             began=begun.began,
+            history=History() if again is None else again.before.history,
         )
 
-    def _split(self, instance: Instance, start: list[np.ndarray] | None) -> Split:
-        if self.split == "graph":
-            return GraphSplit(instance, start)
+    def _split(self, instance: Instance, start: list[np.ndarray] | None, other: bool = False) -> Split:
+        """The split asked for or, where none is, the paper's if it exists; the other one where `other`."""
+        weighted = self.penalty is None
+        if self.split == "graph" or (other and self.split is None):
+            return GraphSplit(instance, start, weighted)
         try:
-            return PaperSplit(instance, start, self.temperature)
+            return PaperSplit(instance, start, self.temperature, weighted)
         except NotSeparable:
             if self.split == "paper":
                 raise
-            return GraphSplit(instance, start)
+            return GraphSplit(instance, start, weighted)
 
     def step(self, run: Run) -> Run:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
@@ -156,7 +179,7 @@ class DualDecomposition:
         clock.append(time.perf_counter())
         # u-step: the NN block
         run.sub = NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline)
-        run.u = run.nn.minimise(run.sub, run.u)
+        run.u = run.nn.step(run.sub, run.u)
         run.copies = run.split.copies(run.u)
         clock.append(time.perf_counter())
         # multiplier, with the penalty of both steps
@@ -166,7 +189,8 @@ class DualDecomposition:
         run.k += 1
         # the iterate, judged by the true network; then the penalty of the next iteration
         run.judge()
-        primal, dual = run.split.by_part(r), run.split.by_part(rho * (run.copies - before.copies))
+        moved = rho * (run.copies - before.copies)
+        primal, dual = (run.split.by_part(run.split.in_stretches(*v)) for v in ((r, 1), (moved, -1)))
         run.record(max(primal), max(dual), clock, block.seconds)
         self._next_penalty(run, before, primal, dual)
         return run
@@ -185,6 +209,9 @@ class DualDecomposition:
         following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(run.descends_from, before)))
         if following is None and not settled and run.split.couples_outputs and run.incumbent.values is None:
             following = run.rho  # nothing found yet: the last penalty may still bring the blocks together
+        if following is None or following.inputs < run.rho.inputs:  # a sweep ends
+            run.put_onto_rows()
+            run.split.next_sweep()
         if following is None:
             run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:
@@ -192,16 +219,42 @@ class DualDecomposition:
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
-        """Run Algorithm 1 and return the best verified point."""
-        begun, run = begin(problem, time_limit, seed, visit), None
+        """Run Algorithm 1, again and again where nothing was fixed, and return the best verified point."""
+        begun = begin(problem, time_limit, seed, visit)
+        runs: list[Run] = []
         try:
             if (found := unreachable(begun, self.method)) is not None:
                 return found
-            run = self._start(begun)
-            self._iterate(run, progress)
-            return self._solution(run)
+            for run in self._runs(begun):
+                runs.append(run)
+                self._iterate(run, progress)
+            return self._solution(runs)
         except KeyboardInterrupt:
-            return begun.interrupted(self.method) if run is None else self._solution(run, interrupted=True)
+            return self._solution(runs, interrupted=True) if runs else begun.interrupted(self.method)
+
+    def _runs(self, begun: Begun) -> Iterator[Run]:
+        """The run from the problem's start, then others, until `restarts` in a row have found nothing better."""
+        run, patience = self._start(begun), self._patience(begun.problem)
+        if not patience:
+            yield run
+            return
+        starts, idle, other = Starts(begun, run.incumbent), 0, False
+        run.restore = starts.restore
+        yield run
+        for inputs in starts:
+            idle = 0 if run.improved else idle + 1
+            if idle > patience or run.stopped in ("infeasible", "time_limit", "stopped"):
+                return
+            other = not other
+            run = self._start(begun, Again(inputs, other, run))
+            run.restore = starts.restore
+            yield run
+
+    def _patience(self, problem: NeuralMIP) -> int:
+        if self.restarts is not None:
+            return self.restarts
+        chosen = problem.start is not None or self.penalty is not None
+        return 0 if chosen or self.max_iterations != type(self).max_iterations else RESTARTS
 
     def _iterate(self, run: Run, progress: bool) -> None:
         with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
@@ -223,8 +276,10 @@ class DualDecomposition:
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
 
-    def _solution(self, run: Run, interrupted: bool = False) -> Solution:
-        stopped = "stopped" if interrupted else run.stopped
+    def _solution(self, runs: list[Run], interrupted: bool = False) -> Solution:
+        run = next((run for run in reversed(runs) if run.improved), runs[-1])
+        ended = runs[-1].stopped in ("time_limit", "stopped")
+        stopped = "stopped" if interrupted else runs[-1].stopped if ended else run.stopped
         assert stopped is not None
         if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
             stopped = "stopped"
@@ -233,6 +288,8 @@ class DualDecomposition:
         else:
             status = "stopped" if stopped == "infeasible" else stopped
         details: dict[str, Any] = {"split": run.split.name, "incumbents": run.incumbent.found, **run.nn.remarks()}
+        if len(runs) > 1:
+            details["runs"] = len(runs)
         if interrupted:
             details["interrupted"] = True
         if run.incumbent.seen:

@@ -64,7 +64,8 @@ class Split:
     onoff: Sequence[OnOff] = ()
     """Outputs that a binary switches off, for completions."""
 
-    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None) -> None:
+    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False) -> None:
+        """With `weighted` the penalty of an input falls with the square of its range, so that units do not matter."""
         self.instance = instance
         s = self.milp = instance.milp
         self.inputs: np.ndarray = instance.free_inputs
@@ -75,6 +76,9 @@ class Split:
         self.coupled = self.inputs
         """Positions of the coupled variables in `milp`: network inputs first, then outputs."""
         self.box = (s.lower[self.inputs], s.upper[self.inputs])
+        unit = np.where(s.integer[self.inputs], 1.0, self.box[1] - self.box[0])
+        self.stretch: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
+        """Lengths in which inputs are counted: an integer's unit, a continuous input's range, 1 on average."""
         slot = np.full(s.n_variables, -1)
         slot[self.inputs] = np.arange(self.inputs.size)
         self.gathers = [
@@ -86,7 +90,7 @@ class Split:
             )
             for p, m in zip(instance.predictors, instance.maps, strict=True)
         ]
-        self.short = 0.01 * (self.box[1] - self.box[0])
+        self.short = 0.01 * (self.box[1] - self.box[0]) / self.stretch
         """Steps in u below this are short."""
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [p.net for p in instance.predictors]
         self.output_positions = instance.outputs
@@ -163,6 +167,9 @@ class Split:
     def tighten(self, x: np.ndarray) -> None:
         """Learn from the MIP block's point how far rows on outputs must be tightened (where there are any)."""
 
+    def next_sweep(self) -> None:
+        """A sweep has ended: let what stands for a class change its shape (where there is any)."""
+
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
         """Number the independent parts of u: inputs that meet in no network row and in no row of the NN block."""
         enters = []
@@ -197,7 +204,7 @@ class Split:
     @cached_property
     def box_tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The box of the coupled inputs, for the NN block."""
-        return torch.tensor(self.box[0]), torch.tensor(self.box[1])
+        return torch.tensor(self.box[0] / self.stretch), torch.tensor(self.box[1] / self.stretch)
 
     # the MIP block's side
 
@@ -232,8 +239,13 @@ class Split:
     def weights(self, rho: Penalty) -> np.ndarray:
         """The penalty of each coupled quantity."""
         weights = np.full(self.coupled.size, rho.outputs)
-        weights[: self.inputs.size] = rho.inputs
+        weights[: self.inputs.size] = rho.inputs / self.stretch**2
         return weights
+
+    def in_stretches(self, values: np.ndarray, power: int = 1) -> np.ndarray:
+        """Coupled quantities with inputs counted in units of `stretch`; multipliers, prices of a unit, by power -1."""
+        n = self.inputs.size
+        return np.concatenate([values[:n] / self.stretch**power, values[n:]])
 
     def by_part(self, values: np.ndarray) -> tuple[float, float]:
         """Largest size among the entries of inputs, and of outputs."""
@@ -248,9 +260,9 @@ class Split:
     def admits(self, rule: PenaltyRule) -> None:
         """Refuse a penalty rule that this split has no use for."""
 
-    def default_rule(self) -> PenaltyRule:
-        """The penalty rule of a run that asks for none."""
-        return Sweeps()
+    def default_rule(self, again: bool = False) -> PenaltyRule:
+        """The penalty rule of a run that asks for none: one sweep where it is not the first."""
+        return Sweeps(low=5.0, lengths=(25,)) if again else Sweeps()
 
     def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
         """u for the given input matrices, else a point of the box near zero (at zero itself many ReLUs have a kink)."""

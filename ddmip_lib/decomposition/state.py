@@ -1,8 +1,9 @@
 """The state of Algorithm 1 between two iterations, and how a callback records it."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -42,6 +43,16 @@ class Run:
     seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
     stopped: str | None = None
     bound: None = None
+    restore: Callable[[np.ndarray], None] | None = None
+    """Moves a point onto rows that hold outputs (None: points stay where they are)."""
+
+    def __post_init__(self) -> None:
+        self._found_before = len(self.incumbent.found)
+
+    @property
+    def improved(self) -> bool:
+        """Whether this run has found a better point than those before it."""
+        return len(self.incumbent.found) > self._found_before
 
     @property
     def w(self) -> np.ndarray:
@@ -73,11 +84,18 @@ class Run:
             self.incumbent.visit(self.split.points(self.u))
         self.last = self.split.judge(self.incumbent, self.x, seconds=min(10.0, self.seconds_left))
 
+    def put_onto_rows(self) -> None:
+        """Let the point nearest to x that satisfies rows on outputs compete, where x does not and one is wanted."""
+        assert self.x is not None
+        assert self.last is not None
+        if self.restore is not None and self.split.constrains_outputs and not self.last.feasible:
+            self.restore(self.split.users(self.x))
+
     def record(self, primal: float, dual: float, clock: list[float], solver: float) -> None:
         """Add this iteration to the history: its residuals, when each block ended, and seconds inside the solver."""
         assert self.last is not None
         iteration = Iteration(
-            k=self.k,
+            k=len(self.history) + 1,
             objective=self.last.objective if self.last.feasible else np.nan,
             incumbent=np.nan if self.incumbent.objective is None else self.incumbent.objective,
             primal_residual=primal,
@@ -117,6 +135,14 @@ class Run:
         noise = 1e-9 * max(1.0, abs(old), abs(new))
         at_x = self.objective_at(self.w[: self.split.inputs.size])
         return new <= old - sigma * self.rho.inputs * moved + noise and new >= at_x - noise
+
+
+class Again(NamedTuple):
+    """Where a run begins that is not the first: network inputs, by the other split or not, after another run."""
+
+    inputs: list[np.ndarray]
+    other_split: bool
+    before: Run
 
 
 @dataclass

@@ -35,17 +35,20 @@ class Stopping:
         assert run.sub is not None
         if run.nn.holds_rows:  # the gradient below knows nothing of these rows' multipliers
             return True
-        ahead = run.sub.project(run.u - run.sub.gradient(run.u) / run.rho.inputs)
-        return float(np.abs(ahead - run.u).max()) < 10 * self.primal_tolerance
+        u = run.u / run.sub.stretch
+        ahead = run.sub.project(u - run.sub.gradient(u) / run.rho.inputs)
+        return float(np.abs(ahead - u).max()) < 10 * self.primal_tolerance
 
     def repeats(self, run: Run, residual: float) -> bool:
         """Whether this state was there before with the same penalty, to a tenth of what the residual test allows; a
         state whose residuals are as small as that is no cycle."""
         if not self.detect_cycles or residual <= 0.1 * self.primal_tolerance:
             return False
-        state = np.concatenate([run.w, run.u, run.lam, run.split.tightening.numpy()])
-        dual = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
-        quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), dual)
+        split = run.split
+        primal, dual = map(split.in_stretches, (run.w, run.u)), split.in_stretches(run.lam, -1)
+        state = np.concatenate([*primal, dual, split.tightening.numpy()])
+        allowed = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
+        quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), allowed)
         rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0
         key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
         if key in run.seen:

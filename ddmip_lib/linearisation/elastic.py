@@ -132,6 +132,12 @@ class Elastic:
         found = self._ask(cost, parts, (s.lower, s.upper), s.n_variables + count, seconds).point
         return None if found is None else found[: s.n_variables]
 
+    def choose(self, parts: list[Part], switches: int, start: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The best point of the user's rows and `parts`, which have so many binaries behind the user's variables."""
+        s = self.milp
+        width = s.n_variables + switches
+        return self._ask(s.sign * s.cost, [self.rows, *parts], (s.lower, s.upper), width, seconds, start).point
+
     def _lines(self, line: Tangent, ends: Ends) -> list[Part]:
         """Rows that tie the outputs to the lines, elastically."""
         regression, classes = np.flatnonzero(~self.classes), np.flatnonzero(self.classes)
@@ -203,8 +209,12 @@ class Elastic:
         off = float(np.maximum(found[s.n_variables : s.n_variables + both], 0.0).sum())
         return Point(values, float(s.sign * s.cost @ values), off)
 
-    def _ask(self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float) -> Answer:
-        """Minimise over the parts; columns beyond the user's variables are nonnegative, those beyond `cost` free."""
+    def _ask(
+        self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float,
+        start: np.ndarray | None = None,
+    ) -> Answer:  # fmt: skip
+        """Minimise over the parts; columns beyond the user's variables are nonnegative, those beyond `cost` free; with
+        a `start` they are binary."""
         s, counts = self.milp, np.cumsum([0, *(len(part.low) for part in parts)])
         row = np.concatenate([part.row + first for part, first in zip(parts, counts, strict=False)])
         column, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
@@ -213,12 +223,12 @@ class Elastic:
             np.concatenate([cost, np.zeros(width - len(cost))]),
             Rows.of(sp.csr_matrix((weight, (row, column)), shape=(counts[-1], width))),
             np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]),
-            np.concatenate([ends[0], more]), np.concatenate([ends[1], more + np.inf]),
-            np.concatenate([s.integer, more > 0]),
+            np.concatenate([ends[0], more]), np.concatenate([ends[1], more + (np.inf if start is None else 1.0)]),
+            np.concatenate([s.integer, more > (0 if start is None else -1)]),
         )  # fmt: skip
         if s.others:
             answer = solve_with(self.instance.model, program, seconds, self.seed)
         else:
-            answer = solve_program(program, seconds, seed=self.seed)
+            answer = solve_program(program, seconds, seed=self.seed, start=start)
         self.work += answer.work
         return answer

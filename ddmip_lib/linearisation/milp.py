@@ -9,7 +9,7 @@ from pyscipopt import Model, quicksum
 from ..model.scip import copy_model, matrix_of, optimise, solution_values
 from ..proofs import Program
 
-GAP, NODES = 1e-4, 200
+GAP, NODES = 5e-3, 50
 """A step need not be optimal: it ends at this relative gap, or after so many nodes."""
 FEASIBILITY = 1e-8
 CALL = 20.0  # pivots that building and presolving a small model is worth
@@ -25,8 +25,9 @@ class Answer(NamedTuple):
 
 
 def solve_program(
-    program: Program, seconds: float = np.inf, nodes: int = NODES, seed: int = 0, start: np.ndarray | None = None
-) -> Answer:
+    program: Program, seconds: float = np.inf, nodes: int = NODES, seed: int = 0, start: np.ndarray | None = None,
+    gap: float = GAP,
+) -> Answer:  # fmt: skip
     """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where unknown.
 
     >>> import scipy.sparse as sp
@@ -40,7 +41,7 @@ def solve_program(
     highs, whole, e = highspy.Highs(), program.integer, program.rows
     highs.silent()
     options = {
-        "threads": 1, "random_seed": seed, "mip_rel_gap": GAP, "mip_max_nodes": nodes,
+        "threads": 1, "random_seed": seed, "mip_rel_gap": gap, "mip_max_nodes": nodes,
         "primal_feasibility_tolerance": FEASIBILITY, "mip_feasibility_tolerance": FEASIBILITY,
         "mip_heuristic_run_feasibility_jump": False,  # it takes longer than all else on small models
         "time_limit": max(0.01, min(seconds, 1e9)),
@@ -84,8 +85,10 @@ def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) ->
         if low == high:
             copy.addCons(row == low)
             continue
-        for side in (row >= low,) * (low > -np.inf) + (row <= high,) * (high < np.inf):
-            copy.addCons(side)
+        if low > -np.inf:
+            copy.addCons(row >= low)
+        if high < np.inf:
+            copy.addCons(row <= high)
     copy.setObjective(quicksum(c * v for c, v in zip(program.cost.tolist(), variables, strict=True) if c), "minimize")
     copy.setParams({"limits/gap": GAP, "limits/nodes": NODES})
     optimise(copy, seconds)

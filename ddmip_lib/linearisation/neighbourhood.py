@@ -22,6 +22,9 @@ from .elastic import Elastic
 from .milp import Answer, solve_program
 
 MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
+CLOSED = 1e-4  # relative gap at which an exact neighbourhood counts as closed
+BINARIES = 1_000  # of an exact neighbourhood that is worth a solver's time
+TOO_LARGE = Answer(None, False)
 UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
 
 
@@ -48,10 +51,12 @@ def search_box(
     """The best point of a box by the exact model, from the best point known; its inputs still have to be completed."""
     instance, began = incumbent.instance, time.perf_counter()
     program = embedded(instance, incumbent.units, graphs, box, tolerance=0.0, margin=MARGIN)
+    if program.integer.sum() > BINARIES:
+        return TOO_LARGE
     start = np.full(len(program.cost), np.nan)
     if incumbent.values is not None:
         start[: instance.milp.n_variables] = incumbent.values
-    answer = solve_program(program, seconds - (time.perf_counter() - began), nodes, seed, start)
+    answer = solve_program(program, seconds - (time.perf_counter() - began), nodes, seed, start, CLOSED)
     return answer if answer.point is None else answer._replace(point=answer.point[: instance.milp.n_variables])
 
 

@@ -16,7 +16,8 @@ from ..proofs import prove
 from ..proofs.embedding import let_out, relaxed
 from ..proofs.reach import guarded
 from .elastic import Elastic, Point
-from .neighbourhood import exact_graphs, search_box
+from .neighbourhood import TOO_LARGE, exact_graphs, search_box
+from .recombination import Options
 from .slopes import lines_at
 
 SMALLEST = 1e-5  # radius at which a descent ends
@@ -26,6 +27,7 @@ PRICE, RAISE, RAISES = 10.0, 20.0, 2  # first price of what does not fit, in uni
 HOPELESS = 0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
 FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
+SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class SequentialMIP:
     predicted. The radius doubles after good predictions and shrinks after bad ones. Starts: the problem's own, the
     middle of the box, random points, and then also points near the best one. For networks of ReLUs *exact
     neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
+    Of several network rows, parts of the points seen so far are put together anew by a MILP (`Options`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
     that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step.
@@ -96,6 +99,7 @@ class Run:
         self.settings, self.begun, self.incumbent = settings, begun, incumbent
         self.elastic = Elastic(begun.instance, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
+        self.options = Options(self.elastic)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around, self.closed, self.work = 0.1, 0.0, 0.0
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
@@ -126,6 +130,8 @@ class Run:
             self.look_around()
         else:
             self.descend_from(self.start())
+            while not self.stopped and self.recombine():
+                self.descend_from(self.incumbent.values)
         self.stopped = self.stopped or self.begun.told()
         improved = self.incumbent.objective is not None and self._improves(before)
         self.idle = 0 if improved else self.idle + 1
@@ -155,6 +161,7 @@ class Run:
         point = self.elastic.complete(values, price, self.begun.seconds_left)
         if point is not None and point.off <= FITS:
             self.incumbent.consider(point.values)
+            self.options.add(point.values)
         return point
 
     def descend_from(self, start: np.ndarray | None) -> None:
@@ -168,6 +175,8 @@ class Run:
             point = self.descend(point, price)
             if point.off <= FITS:
                 return
+            if self.incumbent.objective is None:
+                self.incumbent.consider(point.values)  # it may be the nearest one, which the report shows
             price *= RAISE
 
     def descend(self, point: Point, price: float) -> Point:
@@ -196,6 +205,16 @@ class Run:
         best, s = self.incumbent.objective, self.elastic.milp
         return best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
 
+    def recombine(self) -> bool:
+        """Whether a better point takes each network row from one of the points seen so far."""
+        before = self.incumbent.objective
+        if self.incumbent.values is None or not self.options.useful or self.begun.seconds_left <= 0:
+            return False
+        found = self.options.best(self.incumbent.values, self.begun.seconds_left)
+        if found is not None:
+            self.complete(found, PRICE * self.elastic.worth)
+        return self._improves(before)
+
     def look_around(self) -> None:
         """The exact model in a box around the best point: a better one, a larger box, or a smaller one."""
         assert self.graphs is not None
@@ -212,5 +231,7 @@ class Run:
             self.closed = 0.0
         elif answer.closed:
             self.closed, self.around = max(self.closed, radius), min(1.0, 2 * radius)
+        elif answer is TOO_LARGE and radius <= SMALLEST_BOX:
+            self.graphs = None
         else:
-            self.around = max(0.02, 0.6 * radius)
+            self.around = max(SMALLEST_BOX, 0.6 * radius)

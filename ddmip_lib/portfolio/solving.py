@@ -8,6 +8,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..bounds import Graph, network_graph
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import UnsupportedNetworkError
@@ -56,7 +57,8 @@ def solve(
 
     It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
     where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
-    best point of those before it. What time is left goes to a proof. A run in which no method comes to the end of its
+    best point of those before it. What time is left goes to a proof; where an exact model of the whole problem finds
+    nothing better than the best point, the proof follows at once. A run in which no method comes to the end of its
     share of the time is the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to
     tell; a true result ends the whole run.
 
@@ -81,7 +83,7 @@ def _solve(begun: Begun, progress: bool) -> Solution:
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
         for step in methods_for(run.problem, begun.instance):
-            if run.over:
+            if run.over or run.closed:
                 break
             bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]
             run.take(step.solver, step.share, step.why)
@@ -95,6 +97,10 @@ def _units(graph: Graph) -> int:
     return sum(node.units for node in graph.nodes if isinstance(node, Activation))
 
 
+def _exact(graph: Graph) -> bool:
+    return all(ACTIVATIONS[node.kind].rows for node in graph.nodes if isinstance(node, Activation))
+
+
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
@@ -104,6 +110,7 @@ class Portfolio:
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices, self.stopped = "converged", None, False
+        self.closed = False  # whether an exact model of the whole problem had nothing better: what is left is a proof
 
     @property
     def over(self) -> bool:
@@ -119,11 +126,12 @@ class Portfolio:
         if self.begun.callback is not None:
             solver = replace(solver, callback=self.heard)
         found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
-        if found.values is not None:
-            self.incumbent.consider(found.values)
+        if found.values is not None or found.nearest is not None:
+            self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
+        self.closed = found.details.get("closed_radius", 0.0) >= 1.0
         if "interrupted" in found.details or self.stopped:
             self.status = "stopped"
         elif found.status == "infeasible":
@@ -153,7 +161,7 @@ class Portfolio:
         self.log.append(Turn(method, status, self.incumbent.objective, bound, time.perf_counter() - began, why))
 
     def prove(self) -> None:
-        """A bound by prices where there are blocks, by the exact model of all networks otherwise."""
+        """A bound by prices where there are blocks, by an exact model where networks have one, else by lines."""
         began, instance = time.perf_counter(), self.begun.instance
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
@@ -163,15 +171,11 @@ class Portfolio:
         units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
         blocks = find_blocks(self.problem, instance)
         if isinstance(blocks, Blocks) and self.incumbent.values is not None:
-            given = Solution("converged", "solve", **self.incumbent.point(), details={"prices": self.prices})
-            found = certify(self.problem, given, self.prices, self.begun.seconds_left, seed=self.begun.seed)
-            if found.values is not None:
-                self.incumbent.consider(found.values)
-            if found.bound is not None and found.proof is not None and found.proof.checked:
-                self.raise_bound(instance.milp.sign * found.bound, found.proof)
-            self.note("proof", found.status, began, "prices and exact models of single blocks")
+            self.by_certificate(began, "prices and exact models of single blocks")
         elif units > UNITS:
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
+        elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
+            self.by_certificate(began, "lines around the networks, and inputs split")
         else:
             program = embedded(instance, self.incumbent.units, graphs)
             proved = check(self.incumbent, program, self.begun.deadline, np.inf)  # which may also find a better point
@@ -180,7 +184,21 @@ class Portfolio:
             elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
             done = self.status in ("optimal", "infeasible")
-            self.note("proof", self.status if done else "time_limit", began, f"exact model, {proved.nodes} nodes")
+            ended = self.status if done else "open" if proved.complete else "time_limit"
+            self.note("proof", ended, began, f"exact model, {proved.nodes} nodes")
+
+    def by_certificate(self, began: float, why: str) -> None:
+        """What `certify` proves of the best point, in the time that is left."""
+        details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
+        given = Solution("converged", "solve", **self.incumbent.point(), details=details)
+        found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed)
+        if found.values is not None:
+            self.incumbent.consider(found.values)
+        if found.status == "infeasible":
+            self.status = found.status
+        elif found.bound is not None and found.proof is not None and found.proof.checked:
+            self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+        self.note("proof", found.status if found.status != "converged" else "open", began, why)
 
     def solution(self) -> Solution:
         sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)

@@ -13,6 +13,7 @@ import torch
 from scipy.optimize import linprog
 
 from ddmip_book.examples.alm import EqualityQP
+from ddmip_book.examples.linearise import Formula, descend, minimise
 from ddmip_book.examples.pgd import contraction_factor
 from ddmip_book.examples.prices import Listed, hand_market
 from ddmip_book.examples.projections import project_halfspace, project_two_sided_budget
@@ -260,6 +261,13 @@ EXAM: dict[int, Callable[[], list[str]]] = dict(
          counting, market, certificate], 1)
 )  # fmt: skip
 
+
+def kept_share(at: float, radius: float) -> float:
+    """What a step of sequential linearisation on the square keeps of its prediction."""
+    step = descend(minimise(Formula(lambda x: x * x), [0.0], [1.0]), [at], radius=radius).tried[0]
+    return step.decrease / step.predicted
+
+
 QUIZZES: dict[str, Callable[[], float]] = {
     "cost-by-hand": lambda: float(landscape(hand_sized(), np.array([[0.0, 1.0]]))[0]),
     "height-of-the-triangle": lambda: triangle(-1, 4)[1],
@@ -275,4 +283,5 @@ QUIZZES: dict[str, Callable[[], float]] = {
     "table-of-values": lambda: 2 * 25 * 3,
     "read-a-price-list": lambda: hand_market().demand([0.5, 0.5])[0],
     "rounding": lambda: math.ceil(99.6 - 18),
+    "one-tangent": lambda: kept_share(1.0, 0.5),
 }  # fmt: skip

@@ -8,7 +8,17 @@ from typing import Any
 
 from .core import Check, Verdict
 
-PARTS = ("part1", "part2_split", "part2_network", "part3", "part4_water", "part4_ledger", "part5")
+PARTS = (
+    "part1",
+    "part2_split",
+    "part2_network",
+    "part3",
+    "part4_water",
+    "part4_ledger",
+    "part5",
+    "part5_lines",
+    "part5_own",
+)
 _verdicts: dict[str, Verdict] = {}
 
 

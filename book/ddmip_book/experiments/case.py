@@ -7,6 +7,8 @@ SEEDS = (42, 123, 456, 789, 1024)
 WATER_BUDGET = 2.0
 r"""The paper's $\gamma$: what may be added to each feature, and taken away, over all samples."""
 SENSES = ("maximise", "minimise")
+SUITE = "suite"
+"""The problem of E7's cases, whose `network` names one of its models."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,13 @@ class Case:
 
     experiment: str
     problem: str
-    """``"water"``, ``"water_repeated"`` (samples drawn with replacement), ``"trees"`` or ``"site_care"``."""
+    """``"water"``, ``"water_repeated"`` (drawn with replacement), ``"trees"``, ``"site_care"`` or ``"suite"``."""
     network: str
-    """``"4x32"`` (hidden layers x units), or an architecture such as ``"lstm"``."""
+    """``"4x32"`` (hidden layers x units), or an architecture such as ``"lstm"``; of the suite the model's name."""
     size: int
-    """Samples (water), or sites along each side."""
+    """Samples (water), sites along each side, or free inputs of the networks (suite)."""
     seed: int
-    """Of initialisation, split, batch order, sample draw and solver."""
+    """Of initialisation, split, batch order, sample draw and solver; in the suite of the solver alone."""
     method: str
     """A name in `METHODS`."""
     time_limit: float = 300.0

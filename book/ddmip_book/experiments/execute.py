@@ -12,17 +12,22 @@ from torch import nn
 
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
+from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
+from ddmip_lib.model.solver import Solver
 from ddmip_lib.pricing.market import Rounds
-from ddmip_lib.problems import site_care, tree_planting, water_potability
-from .case import Case
+from ddmip_lib.problems import hand_sized, site_care, tree_planting, water_potability
+from .case import SUITE, Case
 from .certified import summary
 from .code_hash import method_hash
 from .methods import solver_of
 from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
 from .rows import Row, encode, provenance, rounded
+from .suite.analysis import REFUSED
+from .suite.looks import features
+from .suite.members import member
 
 TRACE = 100
 """At most so many iterations are kept in a row."""
@@ -38,19 +43,25 @@ def _water(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
     return water_potability(n=size, net=nets[0], seed=case.seed, budget=case.budget, repeat=case.problem != "water")
 
 
+def _suite(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
+    return member(case.network).build() if size == case.size else hand_sized()
+
+
 BUILDERS: dict[str, Callable[[Case, int, list[nn.Module]], NeuralMIP]] = {
     "water": _water,
     "water_repeated": _water,
     "trees": lambda case, size, nets: tree_planting(grid=size, nets=nets, seed=case.seed),
     "site_care": lambda case, size, nets: site_care(grid=size, nets=nets, seed=case.seed),
+    "suite": _suite,
 }
 """The problems by the names that rows carry."""
 
 
 def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
-    """The case's problem (with another size: its small sibling)."""
+    """The case's problem (with another size: its small sibling, in the suite the hand-sized problem)."""
     problem = BUILDERS[case.problem](case, case.size if size is None else size, nets)
-    if problem.model.getObjectiveSense() != case.sense.replace("ise", "ize"):  # SCIP spells it with a z
+    usual = size is None or size == case.size or case.problem != SUITE
+    if usual and problem.model.getObjectiveSense() != case.sense.replace("ise", "ize"):  # SCIP spells it with a z
         raise ValueError(f"{case.key} is said to {case.sense}, but its model does the opposite.")
     return problem
 
@@ -64,11 +75,20 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
     solver = solver_of(case.method, case.device)
     problem = build(case, nets)
     untreated = _untreated(problem)
-    solver.solve(build(case, nets, 2), time_limit=WARM_UP_SECONDS, seed=case.seed)
+    _answer(case, solver, build(case, nets, 2), WARM_UP_SECONDS)
     ready()
     cpu = time.process_time()
-    solution = solver.solve(problem, time_limit=case.time_limit, seed=case.seed)
+    solution = _answer(case, solver, problem, case.time_limit)
     cpu = time.process_time() - cpu
+    origin = provenance(
+        [each.provenance for each in data.values()], case.device, workers, method_hash(case.method, case.problem)
+    )
+    looks = {"features": features(problem)} if case.problem == SUITE else {}
+    if isinstance(solution, str):
+        return Row(
+            key=case.key, **case.setting(), status=REFUSED, why=solution, untreated=untreated, details=looks,
+            provenance=origin,
+        )  # fmt: skip
     total = sum(map(parameters, nets))
     return Row(
         key=case.key,
@@ -80,23 +100,31 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
         seconds=solution.seconds,
         cpu_seconds=rounded(cpu),
         objective_last=solution.objective_last,
-        **_of_history(solution),
+        **_of_history(solution, 0 if case.problem == SUITE else TRACE),
         build_seconds=solution.details.get("build_seconds"),
         solve_seconds=solution.details.get("solve_seconds"),
         peak_memory=_peak_memory(),
         parameters=total,
         test_score=_score(nets),
         incumbents=[[rounded(t) or 0.0, value] for t, value in _incumbents(solution)],
-        details=_scalars(solution),
+        details=_scalars(solution) | looks,
         weights={
             "files": list(data) if all(parameters(net) <= LARGEST_STORED for net in nets) else [],
             "sha256": digest(nets),
         },
         point=_point(case, problem, solution),
-        provenance=provenance(
-            [each.provenance for each in data.values()], case.device, workers, method_hash(case.method, case.problem)
-        ),
+        provenance=origin,
     )
+
+
+def _answer(case: Case, solver: Solver, problem: NeuralMIP, seconds: float) -> Solution | str:
+    """What a method answers; in the suite, where not every method takes every model, why it refuses."""
+    try:
+        return solver.solve(problem, time_limit=seconds, seed=case.seed)
+    except (ProblemError, UnsupportedNetworkError) as why:
+        if case.problem != SUITE:
+            raise
+        return str(why)
 
 
 def _untreated(problem: NeuralMIP) -> float | None:
@@ -105,13 +133,13 @@ def _untreated(problem: NeuralMIP) -> float | None:
     return incumbent.objective
 
 
-def _of_history(solution: Solution) -> dict[str, Any]:
-    """Iterations, last residuals, seconds in each block, and a trace of at most `TRACE` iterations."""
+def _of_history(solution: Solution, most: int) -> dict[str, Any]:
+    """Iterations, last residuals, seconds in each block, and a trace of at most so many iterations."""
     history = solution.history
     if not len(history):
         return {"iterations": solution.details.get("steps")}
     last = history[-1]
-    kept = np.unique(np.linspace(0, len(history) - 1, min(TRACE, len(history))).astype(int))
+    kept = np.unique(np.linspace(0, len(history) - 1, min(most, len(history))).astype(int))
     residuals: dict[str, Any] = {}
     names: tuple[str, ...] = ("k", "seconds", "lp_value", "incumbent", "options", "new")
     if not isinstance(history, Rounds):
@@ -125,7 +153,7 @@ def _of_history(solution: Solution) -> dict[str, Any]:
         "iterations": len(history),
         "seconds_mip": rounded(float(history["seconds_mip"].sum())),
         "seconds_nn": rounded(float(history["seconds_nn"].sum())),
-        "trace": {name: [rounded(v) for v in history[name][kept]] for name in names},
+        "trace": {name: [rounded(v) for v in history[name][kept]] for name in names} if most else {},
     }
 
 
@@ -137,6 +165,8 @@ def _incumbents(solution: Solution) -> list[tuple[float, float]]:
 def _scalars(solution: Solution) -> dict[str, Any]:
     kept = {k: v for k, v in solution.details.items() if isinstance(v, (bool, int, float, str))}
     scalars: dict[str, Any] = {k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()}
+    if "log" in solution.details:
+        scalars["plan"] = [[turn.method, turn.status, rounded(turn.seconds)] for turn in solution.details["log"]]
     if "prices" in solution.details:
         scalars["prices"] = [rounded(price) for price in solution.details["prices"]]
     if isinstance(solution.details.get("certificate"), Certificate):
@@ -153,9 +183,10 @@ def _peak_memory() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 1)  # macOS counts in bytes
 
 
-def _score(nets: list[nn.Module]) -> float:
-    scores = [v for net in nets for k, v in net.__dict__["report"].items() if k.startswith("test_")]
-    return float(np.mean(scores))
+def _score(nets: list[nn.Module]) -> float | None:
+    reports = [net.__dict__.get("report", {}) for net in nets]
+    scores = [v for report in reports for k, v in report.items() if k.startswith("test_")]
+    return float(np.mean(scores)) if scores else None
 
 
 def samples(data: Dataset, rows: np.ndarray, net: nn.Module) -> np.ndarray:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from itertools import product
 
-from .case import SEEDS, Case
+from .case import SEEDS, SUITE, Case
+from .suite.members import SUITE as MODELS
 
 FIRST = SEEDS[0]
 CERTIFICATE = 480.0
@@ -16,6 +17,12 @@ HARD_CELLS = {"4x32": (50,), "6x64": (100,), "6x128": (50, 100, 200, 400)}
 """Some cells of E1 where two cores leave many blocks of a certificate open: a GPU is tried as well."""
 E4_NETWORKS, E4_SIZES = ("fc", "conv1d", "resnet", "lstm", "attention"), (60, 100, 200)
 E5_NETWORKS = ("8x32", "16x64", "24x128")
+E7_SEEDS = SEEDS[:3]
+E7_RANDOM = ("solve", "sequential", "dd", "dd-graph", "random-points")
+"""Methods of E7 that a seed changes: three seeds each."""
+E7_FIXED = ("prices", "dd-paper", "ssg", "bigm", "enumeration")
+"""Methods of E7 that run once: a seed changes nothing or little in them."""
+E7_WALKS, E7_PEERS = ("relax-walk", "gradient-walk"), ("omlt-highs", "gurobi-ml")
 
 
 def _water(
@@ -136,6 +143,24 @@ def peers(profile: str) -> list[Case]:
     return small + _water("peers", ["4x32"], [5, 25], [FIRST], methods, 60.0)
 
 
+def e7(profile: str) -> list[Case]:
+    """The suite: every method on every model, 20 s each; walks on networks in a box alone."""
+
+    def case(name: str, seed: int, method: str, seconds: float = 20.0) -> Case:
+        return Case("e7", SUITE, name, MODELS[name].size, seed, method, seconds, sense=MODELS[name].sense)
+
+    if profile == "quick":
+        return [case(name, FIRST, method, 2.0) for name in ("blend", "tiny", "box") for method in ("solve", "dd")]
+    boxes = [name for name, model in MODELS.items() if model.box]
+    found = []
+    for seed in E7_SEEDS:
+        found += [case(name, seed, method) for name, method in product(MODELS, E7_RANDOM)]
+        found += [case(name, seed, method) for name, method in product(boxes, E7_WALKS)]
+        if seed == FIRST:
+            found += [case(name, seed, method) for name, method in product(MODELS, E7_FIXED)]
+    return found + [case(name, FIRST, method) for name, method in product(MODELS, E7_PEERS)]
+
+
 EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {
     "e1": e1,
     "e2": e2,
@@ -143,6 +168,7 @@ EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {
     "e4": e4,
     "e5": e5,
     "e6": e6,
+    "e7": e7,
     "peers": peers,
 }
 PROFILES = ("quick", "full")

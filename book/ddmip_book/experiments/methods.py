@@ -10,14 +10,17 @@ from ddmip_lib.baselines.bigm import BigM
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.decomposition.solver import DualDecomposition
+from ddmip_lib.linearisation import SequentialMIP
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import Solver
+from ddmip_lib.portfolio import solve
 from ddmip_lib.pricing import PriceCoordination, Recovering
 from ddmip_lib.problems import SiteCare, grid_search
 from .certified import Certified
 from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs
+from .suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
 
 NO_MULTIPLIER = 1e-12
 """A multiplier clipped to this size does nothing; exactly zero is no bound that the solver takes."""
@@ -48,7 +51,19 @@ class GridSearch:
         return grid_search(problem, levels=9, time_limit=time_limit)
 
 
+class OneCall:
+    """The function `solve` as a method like the others."""
+
+    method = "solve"
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """What the function says."""
+        return solve(problem, time_limit, seed, progress)
+
+
 METHODS: dict[str, Method] = {
+    "solve": Method(lambda device: OneCall(), False, "solve"),
+    "sequential": Method(lambda device: SequentialMIP(), False, "sequential MIP"),
     "dd-paper": Method(_paper, False, "Algorithm 1, the paper's settings"),
     "dd-paper-float32": Method(
         lambda device: _paper(device, dtype=torch.float32), False, "Algorithm 1, the paper's settings, float32"
@@ -70,6 +85,9 @@ METHODS: dict[str, Method] = {
     "ssg-printed": Method(lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"),
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),
+    "random-points": Method(lambda device: RandomPoints(), False, "random feasible points"),
+    "relax-walk": Method(lambda device: RelaxAndWalk(), False, "relax-and-walk"),
+    "gradient-walk": Method(lambda device: GradientWalk(), False, "gradient walk"),
     "enumeration": Method(lambda device: Enumeration(), True, "enumeration"),
     "grid-search": Method(lambda device: GridSearch(), True, "grid search, 9 levels"),
     "bigm": Method(lambda device: BigM(check=False), True, "Big-M"),

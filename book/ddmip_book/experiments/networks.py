@@ -12,7 +12,9 @@ from torch import nn
 
 from ddmip_lib.data import Dataset, load_trees, load_water
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
-from .case import Case
+from .case import SUITE, Case
+from .suite.looks import Generated
+from .suite.members import member
 
 LARGEST_STORED = 260_000
 """Networks with more parameters are not stored with the results; they are trained again, and compared by digest."""
@@ -54,12 +56,14 @@ def digest(nets: list[nn.Module]) -> str:
         for name, tensor in net.state_dict().items():
             found.update(name.encode() + tensor.double().cpu().numpy().tobytes())
         for name in ("mean", "std"):
-            found.update(np.asarray(getattr(net, name)).tobytes())
+            found.update(np.asarray(net.__dict__.get(name, 0.0)).tobytes())
     return found.hexdigest()
 
 
-def data_sets(case: Case) -> dict[str, Dataset]:
+def data_sets(case: Case) -> dict[str, Dataset] | dict[str, Generated]:
     """The data that the case's networks learn from, by the name of the file that holds their weights."""
+    if case.problem == SUITE:
+        return {f"suite_{case.network}.npz": Generated(case.network)}
     water = case.problem.startswith("water")
     named = {"water": load_water()} if water else load_trees()
     prefix = "" if water else "tree_"
@@ -74,8 +78,11 @@ def networks_of(case: Case, folder: Path | None = None) -> list[nn.Module]:
 
     Weights that belong to other data than those found now are never read: the file carries the data's sha256.
     """
+    if case.problem == SUITE:
+        return [predictor.net for predictor in member(case.network).build().predictors]
     nets = []
     for name, data in data_sets(case).items():
+        assert isinstance(data, Dataset)
         net = untrained(case.network, data.features.shape[1], case.seed)
         path = None if folder is None or parameters(net) > LARGEST_STORED else folder / name
         if path is not None and path.is_file():

@@ -10,8 +10,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from .case import Case
 from .code_hash import method_hash
 from .methods import METHODS
@@ -105,10 +103,19 @@ class Worker:
 
     def _memory(self) -> float:
         """MiB that the child holds now."""
+        status = Path(f"/proc/{self._process.pid}/status")
+        if sys.platform != "linux":
+            import psutil
+
+            try:
+                return float(psutil.Process(self._process.pid).memory_info().rss / 2**20)
+            except psutil.NoSuchProcess:
+                return 0.0
         try:
-            return float(psutil.Process(self._process.pid).memory_info().rss / 2**20)
-        except psutil.NoSuchProcess:
+            lines = status.read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError):
             return 0.0
+        return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmRSS")), 0.0)
 
     def _ended(self, case: Case, status: str, why: str, peak: float, began: float) -> Row:
         self.close()

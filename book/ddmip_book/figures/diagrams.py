@@ -1,4 +1,4 @@
-"""Drawings of boxes and arrows: how a decision is made, and one iteration of Algorithm 1."""
+"""Drawings of boxes and arrows: how a decision is made, one iteration of Algorithm 1, and which method fits."""
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -68,4 +68,29 @@ def draw_split() -> Axes:
     _arrow(ax, (18, 17), (12, 26), r"$\lambda,\ \rho$", (10.8, 20.8), bend=-0.25)
     _arrow(ax, (33, 20.5), (40, 26), r"$\lambda,\ \rho$", (33.6, 24.3), bend=0.15)
     _arrow(ax, (5.5, 26), (5.5, 7), dashed=True)
+    return ax
+
+
+def draw_choice() -> Axes:
+    """Five questions about a problem, in the order in which `solve` asks them, and what follows from each."""
+    ax = _canvas(6.6, 6.2)
+    steps = [
+        ("Few combinations?", "all inputs whole, and few\nof their values fit the rows", "Enumeration",
+         "compares all of them;\nits end is a proof"),
+        ("Blocks?", "groups of network rows meet\nin a few shared rows alone", "PriceCoordination, certify",
+         "prices for the shared rows;\na bound for each block"),
+        ("Only ReLUs?", "or layers that become ReLUs,\nsuch as leaky ones", "SequentialMIP, exact model",
+         "steps by lines and by exact boxes;\na proof if the search ends"),
+        ("Other layers?", "tanh, sigmoid, GELU,\nattention, recurrent, ...", "SequentialMIP, DualDecomposition",
+         "slopes lead, the network judges;\na bound for tanh and sigmoid"),
+        ("No layers at all?", "trees, tables, a simulator:\nvalues and nothing else", "the same, on black_box",
+         "slopes by differences;\na heuristic, never a bound"),
+    ]  # fmt: skip
+    for number, (question, meaning, method, worth) in enumerate(steps):
+        y = 50 - 12.2 * number
+        _box(ax, 0.5, y, 25, 10.5, question, meaning, RED, PALE_RED)
+        _box(ax, 31.5, y, 34, 10.5, method, worth, BLUE, PALE_BLUE)
+        _arrow(ax, (25.5, y + 5.2), (31.5, y + 5.2), "yes", (28.4, y + 6.6))
+        if number < len(steps) - 1:
+            _arrow(ax, (13, y), (13, y - 1.9))
     return ax

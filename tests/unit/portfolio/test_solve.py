@@ -40,7 +40,7 @@ def test_the_log_says_what_was_chosen_and_why():
     problem = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem
     solution = solve(problem, time_limit=300)
     log = solution.details["log"]
-    assert [turn.method for turn in log] == ["sequential MIP", "dual decomposition", "proof"]
+    assert [turn.method for turn in log] == ["sequential MIP", "proof"]  # an exact model had nothing better
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
     assert "3 free inputs (0 whole); ReLU" in repr(log)
@@ -78,3 +78,20 @@ def test_a_problem_without_networks_is_refused():
     built = build(relu_net(2), 2)
     with pytest.raises(ValueError, match="no predictor"):
         solve(NeuralMIP(built.model))
+
+
+def test_networks_without_an_exact_model_are_bounded_by_lines():
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 1)).double().eval()
+    solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=300)
+    assert solution.details["log"][-1].why.startswith("lines")
+    assert solution.status == "optimal"
+    assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
+
+
+def test_the_report_names_what_the_nearest_point_of_any_method_violates():
+    built = build(nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)).double().eval(), 2, low=-1.0, high=1.0)
+    built.model.addCons(built.problem.predictors[0].outputs[0, 0] >= 50, name="out of reach")
+    solution = solve(built.problem, time_limit=300)
+    assert solution.status == "no_solution_found"
+    assert "row out of reach is" in solution.report()

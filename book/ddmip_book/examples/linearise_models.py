@@ -1,0 +1,134 @@
+"""Small models of different shape on which linearisation is measured, with best values where these can be listed."""
+
+import itertools
+
+import numpy as np
+import torch
+from pyscipopt import Model
+from torch import nn
+
+from ddmip_lib import NeuralMIP
+from ddmip_lib.predictors import mlp
+from ddmip_lib.predictors.architectures import seeded
+from .linearise import blocked, folds, minimise
+
+SUN = (2.5, 4.0, 5.5, 7.0)
+
+
+def drawn(p: int, width: int, activation: nn.Module, q: int = 1, seed: int = 0, scale: float = 1.0) -> nn.Sequential:
+    """A network with one hidden layer and normal random weights, the same on every machine up to rounding.
+
+    >>> drawn(3, 8, nn.Tanh(), seed=1)(torch.zeros(2, 3).double()).shape
+    torch.Size([2, 1])
+    """
+    draw = np.random.default_rng(seed)
+    net = nn.Sequential(nn.Linear(p, width), activation, nn.Linear(width, q)).double()
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.copy_(torch.from_numpy(scale * draw.normal(size=tuple(weight.shape))))
+    return net.eval()
+
+
+def harvest_net(steps: int = 200, seed: int = 0) -> nn.Sequential:
+    """A smooth network, trained on made-up seasons: harvest of a house by lamps, heaters and daylight."""
+    draw = np.random.default_rng(seed)
+    lamps, heaters, sun = draw.integers(0, 7, 300), draw.integers(0, 5, 300), draw.uniform(2, 8, 300)
+    light = lamps + sun
+    kilos = 12 - 0.12 * (light - 9) ** 2 - 0.5 * (heaters - 0.35 * light) ** 2
+    past, crop = torch.tensor(np.column_stack([lamps, heaters, sun])), torch.tensor(kilos)
+    with seeded(seed):
+        net = nn.Sequential(nn.Linear(3, 12), nn.SiLU(), nn.Linear(12, 1)).double()
+    adam = torch.optim.Adam(net.parameters(), lr=0.03)
+    for _ in range(steps):
+        adam.zero_grad()
+        ((net(past)[:, 0] - crop) ** 2).mean().backward()
+        adam.step()
+    return net.eval()
+
+
+def greenhouses() -> NeuralMIP:
+    """Four houses, lamps and heaters in whole numbers, one power supply."""
+    model = Model("greenhouses")
+    model.hideOutput()
+    x = model.addMatrixVar((4, 2), vtype="I", ub=np.array([[6, 4]] * 4), name="x")
+    y = model.addMatrixVar((4, 1), lb=None, name="y")
+    model.addCons(2 * x[:, 0].sum() + 3 * x[:, 1].sum() <= 30)
+    model.setObjective(y.sum() - 0.1 * x[:, 0].sum() - 0.2 * x[:, 1].sum(), "maximize")
+    problem = NeuralMIP(model, "greenhouses")
+    problem.add_predictor(harvest_net(), np.hstack([x, np.reshape(SUN, (4, 1))]), y)
+    return problem
+
+
+def recipe() -> NeuralMIP:
+    """Two whole and two continuous inputs, which a tanh network turns into a yield and a ReLU network into a class: no
+    recipe may be sold that the second one does not call safe."""
+    model = Model("recipe")
+    model.hideOutput()
+    x = [model.addVar(f"x{j}", "I" if j < 2 else "C", 0, 4 if j < 2 else 1) for j in range(4)]
+    gain, safe = model.addVar("gain", lb=None), model.addVar("safe", "B")
+    model.addCons(safe == 1)
+    model.addCons(x[0] + x[1] + 2 * x[2] <= 6)
+    model.setObjective(gain - 0.1 * x[3], "maximize")
+    problem = NeuralMIP(model, "recipe")
+    problem.add_predictor(drawn(4, 10, nn.Tanh(), seed=3), [x], [[gain]])
+    problem.add_predictor(drawn(4, 8, nn.ReLU(), seed=6), [x], [[safe]], output="classification")
+    return problem
+
+
+def target(level: float = 0.4) -> NeuralMIP:
+    """The cheapest setting of three dials at which a tanh network says exactly a given number."""
+    model = Model("target")
+    model.hideOutput()
+    x = [model.addVar(f"x{j}", lb=-1, ub=1) for j in range(3)]
+    y = model.addVar("y", lb=None)
+    model.addCons(y == level)
+    model.setObjective(x[0] + 2 * x[1] - x[2], "minimize")
+    problem = NeuralMIP(model, "target")
+    problem.add_predictor(drawn(3, 8, nn.Tanh(), seed=5), [x], [[y]])
+    return problem
+
+
+def zigzag() -> NeuralMIP:
+    """Four integers and a ReLU network with many kinks."""
+    return minimise(drawn(4, 24, nn.ReLU(), seed=4), [-3] * 4, [3] * 4, whole=range(4), name="zigzag")
+
+
+def dials(depth: int = 2, width: int = 24, count: int = 6) -> NeuralMIP:
+    """Continuous dials, a deeper ReLU network, and one row: where boxes are grown."""
+    net = mlp(depth, width, count, seed=2).double()
+    with torch.no_grad():
+        for layer in net:
+            if isinstance(layer, nn.Linear):
+                layer.weight *= 2.0
+    return minimise(net.eval(), [-1.0] * count, [1.0] * count, cost=0.05, name="dials")
+
+
+def models() -> dict[str, NeuralMIP]:
+    """The models that the chapter measures, by name."""
+    made = (greenhouses(), recipe(), target(), zigzag(), folds(), blocked())
+    return {problem.name: problem for problem in made}
+
+
+def best_of_grid(problem: NeuralMIP, each: int = 41) -> float | None:
+    """The best objective over all whole inputs and `each` values of every continuous one, None where none fits.
+
+    For problems of network inputs and outputs alone; where all inputs are whole, it is the optimum.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> round(best_of_grid(hand_sized()), 6)
+    0.5
+    """
+    instance = problem.instance()
+    s, at = instance.milp, instance.free_inputs
+    ends = zip(s.lower[at], s.upper[at], s.integer[at], strict=True)
+    sides = [np.arange(low, high + 0.5) if whole else np.linspace(low, high, each) for low, high, whole in ends]
+    values = np.zeros((int(np.prod([len(side) for side in sides])), s.n_variables))
+    values[:, at] = list(itertools.product(*sides))
+    for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+        for row in range(len(m.index)):
+            inputs = np.where(m.index[row] >= 0, values[:, m.index[row]], m.constant[row])
+            values[:, m.output[row]] = predictor.outputs_of(predictor.raw(inputs))
+    said = values @ s.rows.T
+    fits = ((said >= s.row_lower - 1e-9) & (said <= s.row_upper + 1e-9)).all(axis=1)
+    costs = s.sign * (values @ s.cost)[fits]
+    return float(s.sign * costs.min() + s.offset) if fits.any() else None

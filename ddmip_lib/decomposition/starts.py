@@ -1,0 +1,54 @@
+"""Where Algorithm 1 begins again, and how a point that misses rows on outputs is put onto them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..linearisation.elastic import Elastic
+from ..linearisation.slopes import lines_at
+from ..model.incumbent import Incumbent
+from ..model.solver import Begun
+
+STEPS, RADIUS = 12, 0.2  # of a restoration, the radius as a share of each input's range
+FIRM = 30.0  # price of what does not fit, in units of the objective
+FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
+
+
+class Starts:
+    """Random points of the user's rows, and the nearest points of a linearised model."""
+
+    def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
+        self.begun, self.incumbent = begun, incumbent
+        self.elastic = Elastic(begun.instance, begun.seed)
+        self.rng = np.random.default_rng(begun.seed)
+
+    def __iter__(self) -> Iterator[list[np.ndarray]]:
+        """Network inputs of the points of the rows that are nearest to random points of the box."""
+        instance, at = self.begun.instance, self.elastic.inputs
+        s = instance.milp
+        while self.begun.seconds_left > 0:
+            target = np.zeros(s.n_variables)
+            target[at] = s.lower[at] + self.elastic.range * self.rng.random(len(at))
+            point = self.elastic.nearest(instance.rounded(target), self.begun.seconds_left)
+            if point is None:
+                return
+            yield instance.inputs(instance.rounded(point))
+
+    def restore(self, values: np.ndarray) -> None:
+        """Put a point onto rows that hold outputs: steps of the linearised model, in which what does not fit has a high
+        price, within a radius that shrinks where the true networks do not follow."""
+        elastic, radius = self.elastic, RADIUS
+        price = FIRM * elastic.worth
+        point = elastic.complete(values, price, self.begun.seconds_left)
+        for _ in range(STEPS):
+            if point is None or self.begun.seconds_left <= 0:
+                return
+            line = lines_at(self.begun.instance, point.values)
+            aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
+            new = None if aim is None else elastic.complete(aim.values, price, self.begun.seconds_left)
+            if new is not None and new.merit(price) < point.merit(price):
+                point, radius = new, min(1.0, 2 * radius)
+            else:
+                radius *= 0.35
+            if point.off <= FITS:
+                self.incumbent.consider(point.values)
