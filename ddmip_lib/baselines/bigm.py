@@ -26,6 +26,7 @@ from ..model.solver import Begun, Callback, begin
 from ..proofs.checking import check
 from ..proofs.exact import embedded
 from ..proofs.proposals import power_of_two
+from ..proofs.reach import guarded
 from .scaled_model import ScaledModel, add_program, copied_model, scaled_layers, scaled_model, units_of_variables
 from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics, time_to_check
 
@@ -109,7 +110,7 @@ class BigM:
             twin = problem.twin()
             twin.set_start(*self.start) if isinstance(self.start, tuple) else twin.set_start(self.start)
             begun = replace(begun, problem=twin)
-        return begun.guarded(self.method, partial(self._solve, progress=progress))
+        return guarded(begun, self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         instance, began, deadline = begun.instance, begun.began, begun.deadline

@@ -20,6 +20,7 @@ from ..model.verification import TOLERANCE
 from ..proofs.checking import check
 from ..proofs.exact import tabulated
 from ..proofs.proposals import power_of_two
+from ..proofs.reach import guarded
 from ..proofs.tables import Key, Table, count_of, every_assignment, tables_of, unfixed
 from .scaled_model import ScaledModel, scaled_model, units_of_variables
 from .scip_run import Numerics, exact_solution, optimise, time_to_check
@@ -72,7 +73,7 @@ class Enumeration:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks; compare all assignments where they are few, else let SCIP work on the MILP."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
-        return begun.guarded(self.method, partial(self._solve, progress=progress))
+        return guarded(begun, self.method, partial(self._solve, progress=progress), look=False)  # it sees all
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed

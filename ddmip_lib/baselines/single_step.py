@@ -21,6 +21,7 @@ from ..model.problem import NeuralMIP
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
+from ..proofs.reach import guarded
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -82,7 +83,7 @@ class SingleStepGradient:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
-        return begun.guarded(self.method, partial(self._solve, progress=progress))
+        return guarded(begun, self.method, partial(self._solve, progress=progress))
 
     @torch.enable_grad()
     def _solve(self, begun: Begun, progress: bool) -> Solution:

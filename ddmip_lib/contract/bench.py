@@ -36,6 +36,8 @@ class Run:
     @property
     def seen(self) -> str:
         s, e = self.solution, self.example
+        if not isinstance(s, Solution):
+            return f"{e.name}: a {type(s).__name__} instead of a Solution"
         said = f"{s.status}, objective {shown(s.objective)}, bound {shown(s.bound)}, where {shown(e.best)} is best"
         return f"{e.name}: {said}" + f"; changed {', '.join(self.moved)}" * bool(self.moved)
 

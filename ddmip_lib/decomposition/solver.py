@@ -17,6 +17,7 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import History, Solution
 from ..model.solver import Begun, begin
+from ..proofs.reach import unreachable
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block
@@ -222,6 +223,8 @@ class DualDecomposition:
         begun = begin(problem, time_limit, seed, visit)
         runs: list[Run] = []
         try:
+            if (found := unreachable(begun, self.method)) is not None:
+                return found
             for run in self._runs(begun):
                 runs.append(run)
                 self._iterate(run, progress)

@@ -14,6 +14,7 @@ from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..proofs import prove
 from ..proofs.embedding import let_out, relaxed
+from ..proofs.reach import guarded
 from .elastic import Elastic, Point
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Options
@@ -68,7 +69,7 @@ class SequentialMIP:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Descend from one start after the other; the best verified point is returned."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
-        return begun.guarded(self.method, partial(self._solve, progress=progress))
+        return guarded(begun, self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
         run = Run(self, begun, begun.incumbent())

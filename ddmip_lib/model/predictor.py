@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,6 +15,7 @@ from torch import nn
 
 from ..errors import ProblemError
 from .conduct import last_line, not_finite
+from .gradients import vjp
 from .grid import box
 from .labels import tie_class
 from .scip import MILP
@@ -127,6 +129,24 @@ def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> 
     for v in np.array(y)[binary & (np.abs(said - np.round(said)) > 1e-6).any(axis=0)][:1]:
         text = f"output {v.name} is binary, and a regression must hit 0 or 1, but the network says other numbers: pass"
         warnings.warn(f'{text} output="classification" for the class 1[logit > 0].', stacklevel=3)
+
+
+def warn_of_steps(predictor: Predictor, points: int = 64) -> None:
+    """Warn where the network says different numbers at random inputs, and has no slope at any of them."""
+    low, high = box(predictor.inputs)
+    rng = np.random.default_rng(0)
+    drawn = low[rows := rng.integers(len(low), size=points)] + (high - low)[rows] * rng.random((points, low.shape[1]))
+    x = torch.tensor(drawn, requires_grad=True)
+    with suppress(RuntimeError, ProblemError), torch.enable_grad():  # one without gradients is named by who needs them
+        raw = predictor.net(x.clone())
+        said = raw.detach().numpy()
+        slope = vjp([raw], x, rng.uniform(0.5, 1.0, raw.numel())) if raw.requires_grad else None
+        if slope is not None and not slope.any() and np.isfinite(said).all() and np.ptp(said, axis=0).any():
+            text = f"the network's slope is 0 at all of {points} random inputs, though its values differ (a tree, a "
+            remedy = (
+                "rounding): methods that follow slopes learn nothing. Wrap it with ddmip_lib.predictors.black_box, "
+            )
+            warnings.warn(f"{text}{remedy}whose slopes are sampled, or use Enumeration.", stacklevel=3)
 
 
 def frozen_double(net: Any) -> nn.Module:

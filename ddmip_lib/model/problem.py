@@ -12,7 +12,7 @@ from .blocks import Blocks
 from .conduct import check_conduct
 from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
 from .instance import Instance
-from .predictor import KINDS, Predictor, frozen_double, output_width, takes, warn_of_outputs
+from .predictor import KINDS, Predictor, frozen_double, output_width, takes, warn_of_outputs, warn_of_steps
 from .scip import matrix_of, require_copyable, require_unsolved
 from .solution import Solution
 from .start import read_start
@@ -94,6 +94,7 @@ class NeuralMIP:
             y = self.model.addMatrixVar(shape, name=name, vtype=vtype, lb=least)
         predictor = kind(frozen, x, matrix_of(y), called)
         warn_of_outputs(predictor, self.model.infinity())
+        warn_of_steps(predictor)
         self.predictors.append(predictor)
         return predictor
 

@@ -92,13 +92,6 @@ class Begun:
         best = self.incumbents[-1].objective if objective is None and self.incumbents else objective
         return bool(self.callback(Moment(next(self.iterations), best, bound, time.perf_counter() - self.began)))
 
-    def guarded(self, method: str, solve: Callable[["Begun"], Solution]) -> Solution:
-        """The answer of `solve`, or of what it found before Ctrl-C."""
-        try:
-            return solve(self)
-        except KeyboardInterrupt:
-            return self.interrupted(method)
-
     def interrupted(self, method: str) -> Solution:
         """What a run has to show that Ctrl-C ended: its best verified point."""
         point, details = {}, {"interrupted": True}

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..model.solver import Begun, Callback, Moment, begin
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
+from ..proofs.reach import unreachable
 from .choosing import methods_for
 
 
@@ -70,11 +70,17 @@ def solve(
     ['enumeration']
     """
     begun = begin(problem, time_limit, seed, visit, callback)
-    return begun.guarded("solve", partial(_solve, progress=progress))
+    try:
+        return _solve(begun, progress)
+    except KeyboardInterrupt:
+        return begun.interrupted("solve")
 
 
 def _solve(begun: Begun, progress: bool) -> Solution:
     run = Portfolio(begun, begun.incumbent())
+    if (proved := unreachable(begun, "ranges")) is not None:
+        run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
+        return replace(proved, method="solve", details={**proved.details, "log": run.log})
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
         for step in methods_for(run.problem, begun.instance):
             if run.over or run.closed:

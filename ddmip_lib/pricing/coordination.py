@@ -16,6 +16,7 @@ from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..model.structure import Structure
+from ..proofs.reach import unreachable
 from .general import coordinate
 from .market import Market, Round
 from .recognition import find_blocks
@@ -93,6 +94,8 @@ class PriceCoordination:
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
         begun, market = begin(problem, time_limit, seed, visit, self.callback), None
         try:
+            if (answer := unreachable(begun, self.method)) is not None:
+                return answer
             found = find_blocks(problem, begun.instance)
             if isinstance(found, Structure):
                 found.require(self.method)

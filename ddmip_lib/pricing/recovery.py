@@ -97,7 +97,7 @@ class Recovering:
         incumbent.found[:] = found.details.get("incumbents", [])
         details, status = {**found.details, "incumbents": incumbent.found}, found.status
         try:
-            if visited and "interrupted" not in details:
+            if visited and "interrupted" not in details and status != "infeasible":
                 _recover(blocks, incumbent, visited, begun)
         except KeyboardInterrupt:
             details["interrupted"], status = True, "stopped"

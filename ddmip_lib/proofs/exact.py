@@ -32,7 +32,8 @@ def embedded(
     """The problem with exact models of its networks, on the boxes of their inputs or inside a smaller `box`.
 
     What is proved of it holds for all that `verify` accepts there. To find points, a smaller `tolerance` lets rows and
-    bounds out by less, and a `margin` keeps logits away from 0. Networks with at most `few` inputs become tables.
+    bounds out by less, and a `margin` keeps logits away from 0. Where the inputs of a
+    network row take at most `few` values, it is a table.
     """
     lower, upper = let_out(instance, units, tolerance)
     if box is not None:

@@ -242,7 +242,7 @@ class TestRuns:
         assert solution.objective == pytest.approx(1.0)
 
     def test_what_output_ranges_forbid_is_no_proof_of_infeasibility(self) -> None:
-        built = build(nn.Sequential(nn.Linear(2, 1)).double(), 2)
+        built = build(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2)  # of which only samples are known
         z = built.model.addVar("z", ub=1.0)
         built.model.addCons(built.y[0, 0] >= 1000 - z)
         solution = DualDecomposition().solve(built.problem, time_limit=20)

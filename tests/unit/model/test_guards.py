@@ -301,7 +301,7 @@ class TestGraphSplitRuns:
 
     def test_ranges_are_no_proof_of_infeasibility(self) -> None:
         """y >= side holds nowhere that the network goes, but a range that was only sampled cannot prove that."""
-        built = build(relu_net(2), 2, n=1, low=-1.0)
+        built = build(nn.Sequential(relu_net(2), nn.Softplus()), 2, n=1, low=-1.0)
         built.model.addCons(built.y[0, 0] >= 1e3)
         solution = DualDecomposition(split="graph", max_iterations=3).solve(built.problem, time_limit=10)
         assert (solution.status, solution.found) == ("no_solution_found", False)

@@ -223,8 +223,13 @@ class TestReports:
         assert str(solution.nearest.violations[0]) == "row demand is 2, outside [3, inf] by 1"
         assert solution.report().endswith("proved infeasible.")
 
-    def test_where_nothing_was_visited_it_says_so(self) -> None:
+    def test_where_ranges_prove_it_a_point_is_visited_for_the_report(self) -> None:
         solution = BigM().solve(out_of_reach().problem, time_limit=300)
+        assert "violates\n  row demand is" in solution.report()
+        assert solution.report().endswith("proved infeasible.")
+
+    def test_where_nothing_was_visited_it_says_so(self) -> None:
+        solution = Solution("infeasible", "by hand")
         assert solution.report() == "No point was visited that could be checked.\nThe problem was proved infeasible."
 
     def test_a_feasible_point_needs_no_report(self) -> None:

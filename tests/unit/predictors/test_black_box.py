@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from pyscipopt import Model
+from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.bounds import network_graph
@@ -93,3 +95,24 @@ def test_bad_calls_are_refused() -> None:
     ):
         with pytest.raises(error, match=message):
             call()
+
+
+class Tree(nn.Module):
+    """A step in torch operations: no slope anywhere."""
+
+    def forward(self, x):
+        return torch.floor(2 * x).sum(dim=1, keepdim=True)
+
+
+def test_a_network_of_steps_is_named_and_black_box_recommended():
+    model = Model()
+    x = model.addMatrixVar((3, 2), lb=0, ub=3)
+    with pytest.warns(UserWarning, match="black_box"):
+        NeuralMIP(model).add_predictor(Tree().eval(), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NeuralMIP(model).add_predictor(black_box(lambda rows: np.floor(2 * rows).sum(axis=1), width=0.5), x)
+        dead = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)).eval()
+        with torch.no_grad():
+            dead[0].bias.fill_(-100.0)
+        NeuralMIP(model).add_predictor(dead, x)  # it says one number only: nothing to learn, nothing to warn of

@@ -1,0 +1,93 @@
+"""Before any long work: do rows or bounds ask of networks what their ranges show that they cannot say?"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+import torch
+
+from ..bounds import Bounds, Box, crown, intervals, network_graph
+from ..errors import ProblemError, ProofError, UnsupportedNetworkError
+from ..model.instance import Instance
+from ..model.sizes import Units
+from ..model.solution import Solution
+from ..model.solver import Begun
+from ..model.verification import TOLERANCE
+from .embedding import let_out, relaxed
+from .presolve import tighter_box
+
+ROUNDS = 3  # of bounds that rows imply
+UNITS = 2000  # units of all network rows together up to which CROWN is asked too
+
+
+def guarded(begun: Begun, method: str, solve: Callable[[Begun], Solution], look: bool = True) -> Solution:
+    """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found until Ctrl-C."""
+    try:
+        return (unreachable(begun, method) if look else None) or solve(begun)
+    except KeyboardInterrupt:
+        return begun.interrupted(method)
+
+
+def unreachable(begun: Begun, method: str) -> Solution | None:
+    """The answer to a problem that ranges prove infeasible, with what its start, or its middle, violates."""
+    if begun.time_limit <= 0 or not out_of_reach(begun.instance):
+        return None
+    incumbent, s = begun.incumbent(), begun.instance.milp
+    if incumbent.nearest.kept is None:
+        low, high = (np.where(np.isfinite(end), end, np.clip(0.0, s.lower, s.upper)) for end in (s.lower, s.upper))
+        incumbent.consider(0.5 * low + 0.5 * high)
+    if incumbent.values is not None:
+        raise ProofError("ranges prove that no point exists, and one was verified: please report this problem.")
+    details = {"proved_by": "ranges of the networks' outputs"}
+    return Solution(
+        "infeasible", method, **incumbent.point(), seconds=time.perf_counter() - begun.began, details=details
+    )
+
+
+def out_of_reach(instance: Instance) -> bool:
+    """Whether ranges of outputs prove that no point passes `verify`: first by intervals, then, for small networks, by
+    CROWN. What cannot be read has no range; rows and bounds without outputs are not looked at.
+
+    >>> from ddmip_lib.problems import hand_sized
+    >>> problem = hand_sized()
+    >>> out_of_reach(problem.instance())
+    False
+    >>> _ = problem.model.addCons(problem.predictors[0].outputs[0, 0] >= 10)
+    >>> out_of_reach(problem.instance())
+    True
+    """
+    s, at = instance.milp, instance.outputs
+    bounded = np.isfinite(s.lower[at]) | np.isfinite(s.upper[at])
+    if not (s.rows[:, at].nnz or (bounded & ~(s.integer[at] & (s.lower[at] <= 0) & (s.upper[at] >= 1))).any()):
+        return False
+    units = Units(instance, TOLERANCE)
+    lower, upper = let_out(instance, units)
+    graphs = {}
+    for k, predictor in enumerate(instance.predictors):
+        with suppress(UnsupportedNetworkError):
+            graphs[k] = network_graph(predictor.net, predictor.inputs.shape[1])
+    small = sum(sum(n.units for n in g.nodes) * len(instance.maps[k].index) for k, g in graphs.items()) <= UNITS
+    for ranges in (intervals, crown)[: 1 + small]:
+        for k, graph in graphs.items():
+            m = instance.maps[k]
+            with suppress(ProblemError, UnsupportedNetworkError):  # numbers too large for a range
+                box = Box(*(torch.tensor(m.at(end)) for end in (lower, upper)))
+                _keep(ranges(graph, box), instance, k, units, lower, upper)
+        if (lower > upper).any():
+            return True
+        program = relaxed(instance, units, lower, upper)
+        if tighter_box(program, lower, upper, ROUNDS) is None:
+            return True
+    return False
+
+
+def _keep(found: Bounds, instance: Instance, k: int, units: Units, lower: np.ndarray, upper: np.ndarray) -> None:
+    """Move the ends of a network's outputs, in place, to its ranges and what `verify` forgives."""
+    at, low, high = instance.maps[k].output, found.lower.numpy(), found.upper.numpy()
+    if instance.predictors[k].gives_class:
+        low, high = (low > 0).astype(float), (high > 0).astype(float)
+    else:
+        room = TOLERANCE * np.maximum(units.sizes[at], np.maximum(np.abs(low), np.abs(high)))
+        low, high = low - room, high + room
+    lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
