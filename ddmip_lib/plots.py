@@ -99,6 +99,8 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
     k = history["k"]
     ax.plot(k, history["objective"], "o", color=ORANGE, markersize=3, label="this iterate, verified", zorder=3)
     ax.step(k, history["incumbent"], where="post", color=BLUE, linestyle="-", marker="", label="best so far")
+    if np.all(np.isclose(history["incumbent"] % 1, 0)):
+        ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))  # a count
     legend_below(ax, 2)
     return _over_iterations(ax, "objective")
 
@@ -120,7 +122,7 @@ def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
 def plot_history(solution: Solution) -> tuple[Axes, Axes]:
     """Objective above; residuals and penalty below."""
     _iterations(solution)
-    _, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(6.2, 4.6), height_ratios=(3, 2))
+    _, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(6.2, 4.4), height_ratios=(2, 3))
     plot_objective(solution, above).set_xlabel("")
     above.legend(loc="best")
     plot_residuals(solution, below)

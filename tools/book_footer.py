@@ -1,4 +1,4 @@
-"""A Sphinx extension of one job: each page's footer says which data, library and sources built it."""
+"""A Sphinx extension of one job: each page's footer says which edition, version, data and sources built it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ddmip_lib.data import source_line
 
 ROOT = Path(__file__).resolve().parent.parent
+EDITION = "Second edition"
 
 
 def commit() -> str:
@@ -38,7 +39,7 @@ def sentence(address: str, commit: str) -> str:
 def set_footer(app: Any, config: Any) -> None:
     options = config.html_theme_options
     sources = sentence(options.get("repository_url") or "", commit())
-    footer = f"<p>{source_line()} Library: ddmip_lib {version('ddmip-lib')}.{sources}</p>"
+    footer = f"<p>{EDITION}, version {version('ddmip-lib')} of book and library. {source_line()}{sources}</p>"
     config.html_theme_options = {**options, "extra_footer": footer}
 
 

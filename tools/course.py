@@ -30,6 +30,12 @@ EXERCISE = re.compile(r"\{exercise-start\} ([^\n]+)\n:label: (\S+)")
 GRADE = re.compile(r" \((easy|medium|hard|project)\)$")
 
 
+INDEX_STYLE = """
+body { max-width: 72rem; } summary h2 { display: inline; } details { margin: 1.5rem 0; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; } .timetable th[scope=row] { text-align: center; }
+"""
+
+
 class CourseError(ValueError):
     """course.yml names something that is not there; the message says what."""
 
@@ -221,20 +227,53 @@ def title_of(file: Path) -> str:
     return inline(title(name)) if name in chapter_files() else file.stem
 
 
+def timetable(name: str, course: dict[str, Any], output: Path) -> str:
+    """A format as a table: what happens when, what to read, what to open, and how long each takes."""
+    form = course["formats"][name]
+
+    def link(folder: str, file: str, text: str) -> str:
+        return f'<a href="{folder}/{file}">{text}</a>' if (output / folder / file).exists() else text
+
+    head = (form["unit"], "Lecture", "Reading", "Notebooks", "Slides", "Quiz", "Exercises to hand in")
+    rows = []
+    for count, session in enumerate(form["sessions"], 1):
+        files = [chapter_files()[c] for c in session["chapters"]]
+        books = [link("student", file.name, f"{shown(name_of(file))}") for file in files]
+        home, read = session.get("home", []), reading(session, course)
+        cells = (
+            str(count),
+            f"{inline(session['title'])}<br>{form['lecture_minutes']} minutes",
+            f"{', '.join(inline(title(name_of(file))) for file in files)}<br>{read} minutes" if files else "",
+            ", ".join(books),
+            link("slides", f"part_{session['deck']}.html", f"Part {session['deck']}") if "deck" in session else "",
+            link("quizzes", f"part_{session['quiz']}.html", f"Part {session['quiz']}") if "quiz" in session else "",
+            f"{len(home)}, {minutes_of(home, course)} minutes" if home else "",
+        )
+        rest = "".join(f"<td>{cell}</td>" for cell in cells[1:])
+        rows.append(f'<tr><th scope="row">{cells[0]}</th>{rest}</tr>')
+    syllabus_link = link("syllabus", f"{name}.html", "syllabus")
+    columns = "".join(f'<th scope="col">{inline(word)}</th>' for word in head)
+    return (
+        f"<p>{inline(form['intro'])} The {syllabus_link} has the goals.</p>\n"
+        '<div class="scroll" tabindex="0" role="region" aria-label="timetable"><table class="timetable">'
+        f"<caption>{inline(form['title'])}</caption><thead><tr>{columns}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
 def write_index(course: dict[str, Any], output: Path) -> Path:
-    """A page that lists whatever has been written."""
-    kinds = {
-        "syllabus": ("Syllabi", "*.html"), "slides": ("Slides", "*.html"), "quizzes": ("Quizzes", "*.html"),
-        "projects": ("Project sheets", "*.html"), "student": ("Student notebooks", "*.ipynb"),
-    }  # fmt: skip
-    body = [f"<h1>{inline(course['title'])}</h1>"]
-    for folder, (heading, pattern) in kinds.items():
-        files = sorted((output / folder).glob(pattern))
-        if not files:
-            continue
-        rows = [f'<li><a href="{folder}/{file.name}">{title_of(file)}</a></li>' for file in files]
-        body += [f"<h2>{heading}</h2>", "<ul>", *rows, "</ul>"]
-    return write(output / "index.html", page(course["title"], "\n".join(body)))
+    """The course as a timetable for each format, and what belongs to no week."""
+    body = [f"<h1>{inline(course['title'])}</h1>", f"<p>{inline(course['audience'])}</p>"]
+    for count, (name, form) in enumerate(course["formats"].items()):
+        shown_at_once = " open" if count == 0 else ""
+        body += [f"<details{shown_at_once}><summary><h2>{inline(form['title'])}</h2></summary>"]
+        body += [timetable(name, course, output), "</details>"]
+    for folder, heading in (("projects", "Project sheets"), ("quizzes", "All quizzes")):
+        files = sorted((output / folder).glob("*.html"))
+        if files:
+            rows = [f'<li><a href="{folder}/{file.name}">{title_of(file)}</a></li>' for file in files]
+            body += [f"<h2>{heading}</h2>", "<ul>", *rows, "</ul>"]
+    return write(output / "index.html", page(course["title"], "\n".join(body), INDEX_STYLE))
 
 
 def run_tool(module: str) -> None:

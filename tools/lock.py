@@ -37,7 +37,7 @@ def main() -> int:
         print("make lock needs uv. To fix this: .venv/bin/pip install uv", file=sys.stderr)
         return 1
     command = [uv, "pip", "compile", "--universal", "--python-version", "3.11"]
-    command += ["--extra", "book", "--extra", "test", "--no-header", "--no-annotate", "--quiet"]
+    command += ["--extra", "book", "--extra", "cluster", "--extra", "test", "--no-header", "--no-annotate", "--quiet"]
     command += [*sys.argv[1:], "pyproject.toml"]
     # With an output file uv keeps the versions already in it, unless --upgrade is given.
     code = subprocess.run([*command, "--output-file", LOCK.name], cwd=ROOT).returncode

@@ -163,9 +163,10 @@ class Material:
         raise MissingMaterial(f"chapter {chapter!r} has no cell {identity!r} (its ids are in the notebook)")
 
     def output(self, chapter: str, identity: str) -> str:
-        """What the cell printed."""
+        """What the cell printed, or said, or showed as a table."""
         outputs = self.cell(chapter, identity).get("outputs", [])
-        printed = "".join("".join(output.get("text", "")) for output in outputs)
+        plain = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+        printed = "\n".join("".join(text).rstrip("\n") for text in plain if not "".join(text).startswith("<Figure"))
         if not printed.strip():
             raise MissingMaterial(f"cell {identity!r} of chapter {chapter!r} prints nothing")
         return printed.rstrip("\n")

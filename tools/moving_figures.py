@@ -21,6 +21,8 @@ PICTURES = {
     "penalty-multiplier": moving.still_penalty,
     "algorithm-steps": moving.still_steps,
     "relu-envelope": moving.still_envelope,
+    "penalty-balance": moving.still_balance,
+    "hand-phases": moving.still_phases,
 }
 
 

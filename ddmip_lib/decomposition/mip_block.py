@@ -1,8 +1,8 @@
 r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - \kappa \rVert_\rho^2$ over the
 coupled part $w$ of $v$, with $\kappa$ the copies that the NN block holds.
 
-Parts of the block that hold no integer variable and share no row with one are a convex QP (PIQP); the rest is a MILP
-(SCIP). Either part may be empty.
+Parts of the block that hold no integer variable and share no row with one are a convex QP (PIQP, or by sorting where
+it has the form of `separable`); the rest is a MILP (SCIP). Either part may be empty.
 """
 
 import time
@@ -17,6 +17,7 @@ from ..errors import ProblemError
 from ..model.scip import has_point, matrix_of, optimise, relative_violation
 from ..model.verification import TOLERANCE
 from .milp import BlockResult, MILPBlock
+from .separable import Budgets
 from .split import Split
 
 
@@ -42,11 +43,15 @@ class QPBlock:
         self.equalities = (rows[equal].tocsc(), upper[equal])
         self.inequalities = (rows[~equal].tocsc(), lower[~equal], upper[~equal])
         self.bounds = (s.lower[self.kept], s.upper[self.kept])
+        parts = self.slots, split.cost[self.kept], self.equalities, self.inequalities, self.bounds
+        self.budgets = Budgets.find(*parts)
 
     def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
         """One x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility alone."""
         cost = self.split.cost[self.kept].copy()
         cost[self.slots] -= (lam + rho * copies)[self.mine]
+        if self.budgets is not None and (rho[self.mine] > 0).all():
+            return self._by_budgets(self.budgets, -cost[self.slots] / rho[self.mine], rho[self.mine])
         diagonal = np.zeros(self.kept.size)
         diagonal[self.slots] = rho[self.mine]
         # a fresh solver each time: PIQP's update() of an existing one was seen to end in its iteration limit
@@ -66,6 +71,14 @@ class QPBlock:
         values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
+
+    def _by_budgets(self, budgets: Budgets, best: np.ndarray, rho: np.ndarray) -> BlockResult:
+        began, values = time.perf_counter(), np.zeros(self.split.milp.n_variables)
+        x, steps = budgets.solve(best, rho)
+        values[self.kept[self.slots]] = x
+        there = budgets.step >= 0
+        values[self.kept[budgets.step[there]]] = steps[there]
+        return BlockResult(values, "solved", time.perf_counter() - began)
 
     def _violation(self, x: np.ndarray) -> float:
         a, b = self.equalities

@@ -7,7 +7,8 @@ $x_v$: continuous ones within $\Delta$ of their range, integers within $\max(1, 
 at most $\max(2, 2\Delta \cdot \text{count})$ unit moves.
 """
 
-from typing import NamedTuple
+from copy import copy
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,9 +54,7 @@ class Part(NamedTuple):
         return cls(row, matrix.indices, matrix.data, low, high)
 
     @classmethod
-    def terms(
-        cls, low: np.ndarray, high: np.ndarray, *terms: tuple[np.ndarray, np.ndarray, np.ndarray | float]
-    ) -> "Part":
+    def terms(cls, low: np.ndarray, high: np.ndarray, *terms: Term) -> "Part":
         """Rows whose entries come as triplets of row, column and weight."""
         row, column = (np.concatenate([term[k] for term in terms]) for k in (0, 1))
         weight = np.concatenate([np.broadcast_to(term[2], term[0].shape) for term in terms])
@@ -67,7 +66,8 @@ class Elastic:
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
         s = self.milp = instance.milp
-        self.instance, self.seed = instance, seed
+        self.instance, self.seed, self.cost = instance, seed, s.sign * s.cost
+        self.lower, self.upper = s.lower.copy(), s.upper.copy()
         self.inputs, self.outputs = instance.free_inputs, instance.outputs
         kinds = [np.full(m.output.size, p.gives_class) for p, m in zip(instance.predictors, instance.maps, strict=True)]
         self.classes = np.concatenate(kinds)
@@ -96,18 +96,26 @@ class Elastic:
     def _said(self, values: np.ndarray) -> np.ndarray:
         return np.concatenate([raw.ravel() for raw in self.instance.raws(values)])
 
-    def box(self, point: np.ndarray, radius: float) -> Ends:
+    def costing(self, cost: np.ndarray) -> Self:
+        """The same model with another cost, to be minimised."""
+        other = copy(self)
+        other.cost = cost
+        return other
+
+    def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
         """The bounds of all variables with the network inputs within a radius of a point's."""
-        lower, upper, at = self.milp.lower.copy(), self.milp.upper.copy(), self.inputs
+        lower, upper, at = self.lower.copy(), self.upper.copy(), self.inputs
         reach = np.where(self.whole, np.maximum(1.0, np.round(radius * self.range)), radius * self.range)
         lower[at] = np.maximum(lower[at], point[at] - reach)
         upper[at] = np.minimum(upper[at], point[at] + reach)
         return lower, upper
 
-    def step(self, point: np.ndarray, line: Tangent, radius: float, price: float, seconds: float) -> Point | None:
+    def step(
+        self, point: np.ndarray, line: Tangent, radius: float | np.ndarray, price: float, seconds: float
+    ) -> Point | None:
         """The best point of the model with lines in place of networks, within a radius of `point`."""
         ends = self.box(point, radius)
-        parts = [*self._lines(line, ends), *self._moves(point, max(2.0, 2.0 * radius * self.whole.sum()))]
+        parts = [*self._lines(line, ends), *self._moves(point, radius)]
         return self._point(parts, ends, price, seconds)
 
     def complete(self, values: np.ndarray, price: float, seconds: float) -> Point | None:
@@ -118,7 +126,7 @@ class Elastic:
         said = np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
         if not np.isfinite(said).all():
             return None
-        lower, upper = s.lower.copy(), s.upper.copy()
+        lower, upper = self.lower.copy(), self.upper.copy()
         lower[self.inputs] = upper[self.inputs] = values[self.inputs]
         unit, m, n = np.where(self.classes, 1.0, self.size), np.arange(len(said)), s.n_variables
         tied = Part.terms(said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit))
@@ -129,7 +137,7 @@ class Elastic:
         s, count = self.milp, len(self.inputs)
         parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
         cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
-        found = self._ask(cost, parts, (s.lower, s.upper), s.n_variables + count, seconds).point
+        found = self._ask(cost, parts, (self.lower, self.upper), s.n_variables + count, seconds).point
         return None if found is None else found[: s.n_variables]
 
     def choose(self, parts: list[Part], switches: int, start: np.ndarray, seconds: float) -> np.ndarray | None:
@@ -171,22 +179,18 @@ class Elastic:
             ))  # fmt: skip
         return found
 
-    def _moves(self, point: np.ndarray, most: float) -> list[Part]:
-        """Rows that let whole inputs make at most so many unit moves together."""
+    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Part]:
+        """Rows that let whole inputs make a few unit moves together, the fewer the smaller the radius."""
         if not self.whole.any():
             return []
+        most = max(2.0, 2.0 * float((radius * self.whole).sum()))
         counted, first = np.flatnonzero(self.whole & ~self.binary), self.milp.n_variables + 2 * len(self.outputs)
         switch = self.inputs[self.binary]
         away = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
         column = np.concatenate([switch, first + np.arange(len(counted))])
         weight = np.concatenate([away, np.ones(len(counted))])
-        total = Part(
-            np.zeros(len(column), dtype=int),
-            column,
-            weight,
-            np.array([-np.inf]),
-            np.array([most + away @ point[switch]]),
-        )
+        low, high = np.array([-np.inf]), np.array([most + away @ point[switch]])
+        total = Part.terms(low, high, (np.zeros(len(column), dtype=int), column, weight))
         return [self._distance(counted, point, first), total]
 
     def _distance(self, of: np.ndarray, target: np.ndarray, first: int) -> Part:
@@ -200,14 +204,14 @@ class Elastic:
 
     def _point(self, parts: list[Part], ends: Ends, price: float, seconds: float) -> Point | None:
         s, both = self.milp, 2 * len(self.outputs)
-        cost = np.concatenate([s.sign * s.cost, np.full(both, price)])
+        cost = np.concatenate([self.cost, np.full(both, price)])
         width = max(s.n_variables + both, *(int(part.column.max(initial=-1)) + 1 for part in parts))
         found = self._ask(cost, [self.rows, *parts], ends, width, seconds).point
         if found is None:
             return None
         values = found[: s.n_variables]
         off = float(np.maximum(found[s.n_variables : s.n_variables + both], 0.0).sum())
-        return Point(values, float(s.sign * s.cost @ values), off)
+        return Point(values, float(self.cost @ values), off)
 
     def _ask(
         self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float,

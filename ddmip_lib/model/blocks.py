@@ -14,6 +14,7 @@ $\ell_1$ distance from $w$.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,18 @@ class Mode:
     predictor: int = 0
     worth: float = 1.0  #: What one unit of the network's output, or class 1, is worth.
     cap: float = np.inf  #: The largest output that counts.
+
+
+class Part(NamedTuple):
+    """Some rows of the table of `Blocks`: their numbers, and what a search for options needs of them."""
+
+    at: np.ndarray
+    mode: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    base: np.ndarray
+    cap: np.ndarray
+    worth: np.ndarray
 
 
 class Blocks:
@@ -116,13 +129,25 @@ class Blocks:
         """A field of the modes, such as ``"up"``, repeated for each row of the table."""
         return np.stack([np.asarray(getattr(mode, name), dtype=float) for mode in self.modes])[self.mode]
 
-    def rates(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What one unit above and below the base point costs at these prices: two arrays like the boxes."""
-        return tuple(np.stack([getattr(t, k) @ prices for t in self.modes])[self.mode] for k in ("up", "down"))  # type: ignore[return-value]
+    def part(self, at: np.ndarray) -> Part:
+        """The rows `at` of the table by themselves."""
+        return Part(at, *(getattr(self, name)[at] for name in Part._fields[1:]))
+
+    def mode_rates(self, prices: np.ndarray) -> np.ndarray:
+        """What one unit above and below the base point costs at these prices: (2, modes, p)."""
+        return np.stack([[mode.up @ prices, mode.down @ prices] for mode in self.modes], axis=1)
+
+    def rates(self, prices: np.ndarray) -> np.ndarray:
+        """The same for each row of the table."""
+        return self.mode_rates(prices)[:, self.mode]
+
+    def mode_gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
+        """What one unit of value is worth at these prices, 1 - pi'd, for each mode."""
+        return counts - np.stack([np.asarray(mode.per_value) for mode in self.modes]) @ prices
 
     def gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
-        """What one unit of value is worth at these prices, for each row: 1 - pi'd."""
-        return (counts - np.stack([np.asarray(t.per_value) for t in self.modes]) @ prices)[self.mode]
+        """The same for each row of the table."""
+        return self.mode_gains(prices, counts)[self.mode]
 
     def use(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> np.ndarray:
         """Resources that points u, (k, p), of the table's rows `at` take at these values: (k, m)."""

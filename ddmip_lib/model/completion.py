@@ -13,6 +13,8 @@ from .onoff import OnOff, OnOffRow
 from .scip import ROW_HANDLERS, copy_model, fix, matrix_of, optimise, relative_violation, solution_values
 from .verification import TOLERANCE
 
+PLAIN = 1e-9  # what a row may be missed by without asking a solver for better
+
 
 class Completer:
     """Completes network inputs of one instance; with `onoff`, outputs that a binary switches off, it is faster."""
@@ -30,7 +32,8 @@ class Completer:
         values[instance.is_output] = outputs[instance.is_output]
         fixed |= instance.is_output
         if not fixed.all() and not s.others and not s.integer[~fixed].any():
-            return self._by_lp(values, fixed, seconds)
+            plain = self._plainly(values, fixed)
+            return self._by_lp(values, fixed, seconds) if plain is None else plain
         if not fixed.all():
             model, variables, switched = self._copy
             model.freeTransform()
@@ -43,6 +46,25 @@ class Completer:
             rest = solution_values(model, matrix_of(variables))
             values = np.where(fixed, values, rest)
         return instance.with_outputs(values)
+
+    def _plainly(self, values: np.ndarray, fixed: np.ndarray) -> np.ndarray | None:
+        """Where the rest costs nothing, each feasible one is best: all of it at rest, then, in each row that is missed,
+        the first variable moved that can mend the row by itself. None where this is not enough."""
+        s = self.instance.milp
+        if s.cost[~fixed].any():
+            return None
+        values = np.where(fixed, values, np.clip(0.0, s.lower, s.upper))
+        reached = s.rows @ values
+        lack = np.maximum(s.row_lower - reached, 0.0) - np.maximum(reached - s.row_upper, 0.0)
+        missed = np.flatnonzero(lack)
+        entries = s.rows[missed].tocoo()
+        moved = values[entries.col] + lack[missed[entries.row]] / entries.data
+        able = ~fixed[entries.col] & (moved >= s.lower[entries.col]) & (moved <= s.upper[entries.col])
+        first = np.flatnonzero(able)[np.unique(entries.row[able], return_index=True)[1]]
+        values[entries.col[first]] = moved[first]
+        if relative_violation(s.rows @ values, *s.sides).max(initial=0.0) > PLAIN:
+            return None
+        return self.instance.with_outputs(values)
 
     def _by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
         """The rest is continuous and meets rows alone: no copy of the model is needed."""

@@ -54,6 +54,10 @@ class Incumbent:
         """What tolerances are multiplied by."""
         return self._judges[-1].units
 
+    def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """By how much rows and bounds are violated, in their units."""
+        return self._judges[-1].missed(values)
+
     def better(self, objective: float) -> bool:
         """Whether an objective would be an improvement."""
         return self._judges[-1].better(objective, self.objective)
@@ -87,7 +91,7 @@ class Incumbent:
         if start is None or time_limit <= 0:
             return
         known = np.array([self.instance.known.get(address, np.nan) for address in self.instance.milp.position])
-        if np.isfinite(known[~self.instance.is_output]).all():
+        if self.instance.known and np.isfinite(known[~self.instance.is_output]).all():
             self.consider(known)
         values = self.completer.complete(start, seconds=min(10.0, 0.2 * time_limit))
         if values is not None:

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NoReturn, Self
@@ -39,11 +40,15 @@ class InputMap:
 class Instance:
     """The user's model as arrays (`milp`), its networks, and the map between both."""
 
-    def __init__(self, model: Model, predictors: list[Predictor], known: dict[int, float] | None = None) -> None:
+    def __init__(
+        self, model: Model | Callable[[], Model], predictors: list[Predictor], known: dict[int, float] | None = None,
+        milp: MILP | None = None,
+    ) -> None:  # fmt: skip
+        """With `milp`, arrays that a problem was stated by, `model` may be a function: it is called on demand."""
         if not predictors:
             raise ProblemError("the problem has no predictor: call problem.add_predictor(net, x, y) first.")
-        self.model, self.predictors, self.known = model, predictors, known or {}
-        self.milp: MILP = read_model(model)
+        self._model, self.predictors, self.known = model, predictors, known or {}
+        self.milp: MILP = read_model(self.model) if milp is None else milp
         self.maps = [self._locate(p) for p in predictors]
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
         for m in self.maps:
@@ -62,6 +67,8 @@ class Instance:
 
     def _locate(self, predictor: Predictor) -> InputMap:
         position, lower, upper = self.milp.position, self.milp.lower, self.milp.upper
+        if np.issubdtype(predictor.inputs.dtype, np.integer):  # numbers of variables, stated by arrays
+            return InputMap(predictor.inputs, np.zeros(predictor.inputs.shape), predictor.outputs)
         index = np.full(predictor.inputs.shape, -1)
         constant = np.zeros(predictor.inputs.shape)
         for cell, entry in np.ndenumerate(predictor.inputs):
@@ -76,8 +83,12 @@ class Instance:
         return InputMap(index, constant, output)
 
     @property
+    def model(self) -> Model:
+        return self._model() if callable(self._model) else self._model
+
+    @property
     def variables(self) -> Variables:
-        return Variables(self.milp.names, self.milp.position, self.model)
+        return Variables(self.milp.names, self.milp.position, self.model if self.milp.position else None)
 
     @cached_property
     def free_inputs(self) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -46,6 +46,10 @@ class Predictor:
         if not np.isfinite(raw).all():
             raise ProblemError(f"{not_finite(self.net, x)}: tighten the bounds of the inputs, or rescale the network.")
         return raw
+
+    def alone(self) -> Predictor:
+        """The same without the variables of its model, which no other process knows."""
+        return replace(self, inputs=np.zeros((0, self.inputs.shape[1])), outputs=np.zeros((0, self.outputs.shape[1])))
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The values that the output variables must take at inputs `x`."""

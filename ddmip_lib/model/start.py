@@ -21,7 +21,7 @@ def read_start(
         instance = read()
         values = _point(instance, given[0], expected)
         if values is not None:
-            return instance.inputs(values), dict(zip(instance.milp.position, values.tolist(), strict=True))
+            return instance.inputs(values), dict(zip(instance.milp.position, values.tolist(), strict=False))
     arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in given]
     if [a.shape for a in arrays] != expected:
         raise ProblemError(f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}.")

@@ -1,7 +1,7 @@
 """Price coordination: prices from a linear program, options from the networks, a choice from a MIP."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from ..device import check_place
 from ..errors import ProblemError
+from ..model.crew import Crew, check_client
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
@@ -44,7 +45,8 @@ class PriceCoordination:
     `smoothing` (weight of the earlier prices in the new ones, as long as they help), `idle_rounds` in a row without a
     new option that end the search, `choices` that SCIP makes at most (half of the time is theirs), `gap` and `nodes`
     at which it stops, `callback` (hears a `Moment` after each round), `device` and `dtype` of the networks inside the
-    NN block (values come from the CPU in double).
+    NN block (values come from the CPU in double), `client`, a `distributed.Client` whose workers ask the networks: one
+    or many, the answer is the same as without.
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -64,6 +66,7 @@ class PriceCoordination:
     device: torch.device | str = "cpu"
     dtype: torch.dtype = torch.float64
     callback: Callback | None = None
+    client: Any = field(default=None, repr=False, compare=False)
     method: ClassVar[str] = "price coordination"
 
     def __post_init__(self) -> None:
@@ -78,6 +81,7 @@ class PriceCoordination:
         if not self.gap >= 0:
             raise ValueError(f"gap={self.gap} must not be negative.")
         check_place(self.device, self.dtype)
+        check_client(self.client)
 
     @property
     def search(self) -> Search:
@@ -140,7 +144,7 @@ class PriceCoordination:
         if isinstance(blocks, Structure):
             blocks.require(self.method)
             raise ProblemError(f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}.")
-        return Market.empty(blocks, begun.incumbent(), begun.deadline, begun.seed)
+        return Market.empty(blocks, begun.incumbent(), begun.deadline, begun.seed, Crew(self.client))
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:
         """Options at the prices seen (or at others), the linear program with them, new prices, a choice by rounding."""
@@ -155,7 +159,7 @@ class PriceCoordination:
             profit = value - use @ before.prices - before.earned[market.blocks.block[found.at]]
             new = int((profit > POSITIVE * market.scale).sum())
         market.pool.add(*found)
-        market.lp = market.pool.prices()
+        market.lp = market.pool.prices(before)
         same = before is not None and before.counts == market.lp.counts
         smoothing = self.smoothing if new and same and seen is None else 0.0
         if len(market.pool):

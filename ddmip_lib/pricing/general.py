@@ -2,7 +2,7 @@ r"""Price coordination for blocks of any form: rows and whole numbers of their o
 
 At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps in a trust region:
 its networks linear around its point, a small MILP; then the true outputs, a completion, and a test of what was gained.
-Blocks take their steps in one model (`linearised`) and by one pass through the networks; what each reaches is an option
+Blocks take their steps in one model (`Apart`) and by one pass through the networks; what each reaches is an option
 (`options`). The best choice among options is refined by the same steps with the linking rows in place.
 """
 
@@ -12,11 +12,13 @@ from collections.abc import Sequence
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..linearisation.elastic import Elastic, Part
+from ..linearisation.slopes import lines_at
 from ..model.incumbent import Incumbent
+from ..model.instance import Instance
 from ..model.solution import Solution
 from ..model.solver import Begun
 from ..model.structure import Structure
-from .linearised import Linearised
 from .options import Options, Prices
 
 STEPS, JOINED_STEPS = 8, 24  # of one path: an equality between blocks is met to six digits after many
@@ -56,6 +58,27 @@ def coordinate(
     return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)
 
 
+class Joined(Elastic):
+    """The elastic model of all blocks together; a unit of any output counts alike, and whole numbers move freely."""
+
+    def _sizes(self) -> np.ndarray:
+        return np.ones(len(self.outputs))
+
+    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Part]:
+        return []
+
+
+class Apart(Joined):
+    """The same without linking rows: it falls apart, and one solve serves every block."""
+
+    def __init__(self, instance: Instance, structure: Structure) -> None:
+        super().__init__(instance)
+        s, own = instance.milp, ~structure.linking
+        self.rows = Part.of(s.rows[own], s.row_lower[own], s.row_upper[own])
+        idle = structure.block < 0  # the master's variables are no block's business
+        self.lower[idle] = self.upper[idle] = np.clip(0.0, s.lower, s.upper)[idle]
+
+
 class Search:
     """The state of the search: options, prices, the incumbent."""
 
@@ -63,7 +86,7 @@ class Search:
         self.incumbent, self.structure, self.deadline = incumbent, structure, deadline
         self.options, self.draw = Options(incumbent, structure), np.random.default_rng(seed)
         instance = self.instance = incumbent.instance
-        self.apart, self.joined = (Linearised(instance, structure, linking) for linking in (False, True))
+        self.apart, self.joined = Apart(instance, structure), Joined(instance)
         self.prices: Prices | None = None
 
     @property
@@ -77,25 +100,27 @@ class Search:
             return s.sign * s.cost
         return self.prices.counts * s.sign * s.cost - self.options.linking.T @ self.prices.linking
 
-    def path(self, values: np.ndarray, model: Linearised, cost: np.ndarray) -> None:
-        """Steps from a point, each block by itself, or all as one where the model joins them"""
-        one = model is self.joined
+    def path(self, values: np.ndarray, model: Elastic) -> None:
+        """Steps from a point, each block by itself, or all as one where the model joins them."""
+        one = not isinstance(model, Apart)
         label, count = (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
-        price = _price(cost)
+        price, owned = _price(model.cost), label >= 0
         reach, merit = np.full(count, RADIUS), np.full(count, np.inf)
 
-        def completed(trial: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-            found = None if trial is None else model.complete(trial, cost, price, self._limit)
+        def completed(trial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            found = model.complete(trial, price, self._limit)
             if found is None:
                 return values, np.full(count, np.inf)
-            wrong = np.abs(found - self._visited(found))
-            return found, np.bincount(label[label >= 0], (cost * found + price * wrong)[label >= 0], count)
+            wrong = np.abs(found.values - self._visited(found.values))
+            return found.values, np.bincount(label[owned], (model.cost * found.values + price * wrong)[owned], count)
 
         values, merit = completed(values)
         for _ in range(JOINED_STEPS if one else STEPS):
             if self.seconds_left <= 0 or (reach < SMALLEST).all():
                 break
-            trial, reached = completed(model.step(values, cost, price, reach[label], self._limit))
+            line = lines_at(self.instance, values)
+            aim = model.step(values, line, reach[label[model.inputs]], price, self._limit)
+            trial, reached = (values, np.full(count, np.inf)) if aim is None else completed(aim.values)
             gained = reached < merit - 1e-9 * np.maximum(1.0, np.abs(reached))
             values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
             reach = np.where(gained, reach, SHRINK * reach)
@@ -106,7 +131,8 @@ class Search:
 
     def _visited(self, values: np.ndarray) -> np.ndarray:
         """The point with true outputs: its parts become options, and it competes as a whole."""
-        true = self.instance.with_outputs(values)
+        s = self.instance.milp
+        true = self.instance.with_outputs(np.clip(values, s.lower, s.upper))
         if np.isfinite(true).all():
             self.options.add(true)
             self.incumbent.consider(true)
@@ -123,34 +149,34 @@ class Search:
     def round(self, start: np.ndarray | None) -> None:
         """Options by a path from a start, or from the best options known, at the prices; new prices; a choice; and
         steps of all blocks together, from a choice that is better or else from options drawn by their shares."""
-        s, before = self.instance.milp, self.incumbent.objective
+        before = self.incumbent.objective
         if start is None and self.prices is not None:
             start = self.options.assembled(np.argsort(-self.options.reduced(self.prices), kind="stable"))
         start = self.random() if start is None else start
         for _ in range(SAMPLES):
             if self.seconds_left > 0:
                 self._offer(self.random())
-        self._from(start, self.apart, self.cost())
+        self._from(start, self.apart.costing(self.cost()))
         if len(self.options):
             self.prices = self.options.prices()
             self.choose()
         if self.incumbent.values is not None and self.incumbent.objective != before:
-            self._from(self.incumbent.values, self.joined, s.sign * s.cost)
+            self._from(self.incumbent.values, self.joined)
         elif self.prices is not None:
             drawn = np.argsort(self.prices.shares * self.draw.random(len(self.options)), kind="stable")
-            self._from(self.options.assembled(drawn), self.joined, s.sign * s.cost)
+            self._from(self.options.assembled(drawn), self.joined)
 
-    def _from(self, start: np.ndarray, model: Linearised, cost: np.ndarray) -> None:
+    def _from(self, start: np.ndarray, model: Elastic) -> None:
         near = model.nearest(start, self._limit)
         if near is not None and self.seconds_left > 0:
-            self.path(near, model, cost)
+            self.path(near, model)
 
     def _offer(self, values: np.ndarray) -> None:
         """Options at the inputs of a point, moved as little as blocks demand and completed at the prices."""
-        near, cost = self.apart.nearest(values, self._limit), self.cost()
-        done = None if near is None else self.apart.complete(near, cost, _price(cost), self._limit)
+        near, model = self.apart.nearest(values, self._limit), self.apart.costing(self.cost())
+        done = None if near is None else model.complete(near, _price(model.cost), self._limit)
         if done is not None:
-            self._visited(done)
+            self._visited(done.values)
 
     def choose(self) -> None:
         """Choose among the options that a better choice can hold; the choice competes, and its best completion."""

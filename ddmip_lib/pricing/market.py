@@ -2,12 +2,12 @@
 
 import time
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 
 from ..errors import ProblemError
 from ..model.blocks import Blocks
+from ..model.crew import Crew, Kept
 from ..model.incumbent import Incumbent
 from ..model.solution import History
 from .pool import Pool, Prices
@@ -15,6 +15,7 @@ from .pool import Pool, Prices
 WORTH, ALMOST = 0.02, 0.1
 """By how much, in units of the largest value, an option may miss its price and be chosen: first little, then more."""
 
+MOST = 20_000  # options that SCIP chooses among
 SMALL = 200  # options of a pool from which SCIP chooses among all that could be part of a better choice
 
 
@@ -62,18 +63,21 @@ class Market:
     seen: np.ndarray  #: The prices that the networks see.
     draw: np.random.Generator
     deadline: float
-    networks: dict[tuple[int, int], Any] = field(default_factory=dict)
+    crew: Crew = field(default_factory=Crew)  #: Who asks the networks.
+    shards: list[Kept] = field(default_factory=list)  #: Parts of the table, kept by the crew from the first round on.
     lp: Prices | None = None
     chosen: np.ndarray | None = None  #: The best choice so far: numbers of options in the pool.
     rounds: Rounds = field(default_factory=Rounds)
     idle: int = 0  #: Rounds in a row that found no option of positive reduced profit.
 
     @classmethod
-    def empty(cls, blocks: Blocks, incumbent: Incumbent, deadline: float, seed: int) -> "Market":
+    def empty(
+        cls, blocks: Blocks, incumbent: Incumbent, deadline: float, seed: int, crew: Crew | None = None
+    ) -> "Market":
         """Before the first round: no option; prices at which all capacities cost half of what all blocks could earn."""
         size = np.maximum(np.abs(blocks.capacities), 1e-9)
         first = 0.5 * blocks.n * float(blocks.worth.max()) / (len(size) * size)
-        return cls(blocks, incumbent, Pool(blocks), first, np.random.default_rng(seed), deadline)
+        return cls(blocks, incumbent, Pool(blocks), first, np.random.default_rng(seed), deadline, crew or Crew())
 
     @property
     def seconds_left(self) -> float:
@@ -157,17 +161,24 @@ class Market:
                 if short <= ALMOST or len(self.pool) > SMALL:
                     return
                 limit = 10 * nodes
-            among = np.flatnonzero(self.pool.reduced(self.lp) > -short * self.scale)
+            reduced = self.pool.reduced(self.lp)
+            among = np.flatnonzero(reduced > -short * self.scale)
             if self.chosen is not None:
-                among = np.union1d(among, self.chosen)
+                if len(among) > MOST:  # the nearest to their price; blocks without one stay as they are
+                    among = np.sort(among[np.argsort(-reduced[among], kind="stable")[:MOST]])
+                among = np.union1d(among, self.chosen[np.isin(self.pool.block[self.chosen], self.pool.block[among])])
             self.offer(self.pool.select(among, self.chosen, gap, limit, self.seconds_left, seed, emphasis))
 
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
         """The networks' inputs under a choice; what no block has chosen stays at base points, those of first modes."""
         instance, blocks = self.incumbent.instance, self.blocks
         values = instance.milp.lower.copy()
-        rows = np.concatenate([np.arange(len(blocks.block))[::-1], self.pool.at[chosen]])
-        for at, u in zip(rows, np.concatenate([blocks.base[::-1], self.pool.u[chosen]]), strict=True):
-            where = instance.maps[blocks.predictor[at]].index[blocks.row[at]]
-            values[where[where >= 0]] = u[where >= 0]
+        for rows, points in (
+            (np.arange(len(blocks.block))[::-1], blocks.base[::-1]),
+            (self.pool.at[chosen], self.pool.u[chosen]),
+        ):
+            for number in np.unique(blocks.predictor[rows]):  # of equal places the last one written stays
+                mine = blocks.predictor[rows] == number
+                where = instance.maps[number].index[blocks.row[rows[mine]]]
+                values[where[where >= 0]] = points[mine][where >= 0]
         return instance.inputs(values)

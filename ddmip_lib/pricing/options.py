@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from ..linearisation.milp import solve_program
 from ..model.incumbent import Incumbent
-from ..model.scip import excess, relative_violation
+from ..model.scip import relative_violation
 from ..model.structure import Structure
 from ..model.verification import TOLERANCE
 from ..proofs.program import Program, Rows
@@ -60,13 +60,8 @@ class Options:
 
     def add(self, values: np.ndarray) -> None:
         """The parts of a point, with the networks' true outputs, that keep their blocks' rows and are new."""
-        s, units = self.milp, self.incumbent.units
-        missed = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values)) > TOLERANCE
-        outside = np.maximum(
-            excess(values, s.lower, np.inf) / units.bound(s.lower),
-            excess(values, -np.inf, s.upper) / units.bound(s.upper),
-        )
-        bad = self.row_member.T @ missed[~self.structure.linking] + self.member.T @ (outside > TOLERANCE)
+        s, (missed, outside) = self.milp, self.incumbent.missed(values)
+        bad = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE) + self.member.T @ (outside > TOLERANCE)
         blocks = np.flatnonzero(bad == 0)
         cost = (s.sign * s.cost * values) @ self.member
         use = (self.linking @ sp.diags(values) @ self.member).T.toarray()

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..model.blocks import Blocks
+from ..model.blocks import Blocks, Part
 from ..model.gradients import vjp
 
 MARGIN = 1e-6  # logit that a point of class 1 keeps from zero in double precision
@@ -38,8 +38,9 @@ class Task(NamedTuple):
 
     @classmethod
     def of(
-        cls, blocks: Blocks, at: np.ndarray, up: np.ndarray, down: np.ndarray, gain: np.ndarray, margin: float = MARGIN
-    ) -> "Task":
+        cls, blocks: Blocks | Part, at: np.ndarray, up: np.ndarray, down: np.ndarray, gain: np.ndarray,
+        margin: float = MARGIN,
+    ) -> "Task":  # fmt: skip
         """The task of rows `at` of the blocks' table."""
         parts = (blocks.lower[at], blocks.upper[at], blocks.base[at], up, down, gain, blocks.cap[at])
         lower, upper, base, up_, down_, gain_, cap = map(torch.from_numpy, parts)

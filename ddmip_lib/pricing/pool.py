@@ -8,17 +8,16 @@ the multipliers of the shared rows in this linear program are the prices, and wi
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
-from scipy.optimize import linprog
 
 from ..model.blocks import Blocks
 from ..model.scip import matrix_of, optimise, solution_values
+from .sifting import FEW, Answer, linear, sift
 
 LACKING = 1e-9  # so much of a resource may be missing for lack of digits
+STRIDE = 4096  # options that rounding looks at together
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class Pool:
         self.blocks = blocks
         self.at, self.u = np.zeros(0, dtype=int), np.zeros((0, p))
         self.value, self.use = np.zeros(0), np.zeros((0, m))
+        self.key = np.zeros(0, dtype=np.uint64)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -59,50 +59,45 @@ class Pool:
     def add(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> None:
         """Add options behind the others, but for those that are there already. One that alone takes more than there
         is stays too: no choice holds it, but it teaches the prices."""
+        key = self._key(at, u)
+        first = np.sort(np.unique(key, return_index=True)[1])
+        new = first[~np.isin(key[first], self.key)]
+        at, u, value = at[new], u[new], value[new]
         both = [(self.at, at), (self.u, u), (self.value, value), (self.use, self.blocks.use(at, u, value))]
-        key = np.concatenate([self._key(self.at, self.u), self._key(at, u)])
-        _, first = np.unique(key, axis=0, return_index=True)
-        first = np.sort(first)  # those that were there come first and stay where they are
-        self.at, self.u, self.value, self.use = (np.concatenate([a, b])[first] for a, b in both)
+        self.at, self.u, self.value, self.use = map(np.concatenate, both)
+        self.key = np.concatenate([self.key, key[new]])
 
     def _key(self, at: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """What tells options apart: their points to a millionth of the box."""
+        """What tells options apart: their points to 1e-7 of the box, mixed into one number each."""
         width = self.blocks.upper[at] - self.blocks.lower[at]
-        return np.column_stack([at, np.round((u - self.blocks.base[at]) / np.where(width > 0, width, 1.0), 6)])
+        place = np.round((u - self.blocks.base[at]) / np.where(width > 0, width, 1.0) * 1e7).astype(np.int64)
+        mixed = at.astype(np.uint64)
+        for column in place.T.astype(np.uint64):  # as in splitmix64: two of 10^7 points meet once in 10^5 runs
+            mixed = (mixed ^ column) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+            mixed ^= mixed >> np.uint64(32)
+        return mixed
 
-    def rows(self) -> sp.csr_matrix:
-        """Which block each option belongs to, as a matrix (blocks, options)."""
-        return sp.csr_matrix((np.ones(len(self)), (self.block, np.arange(len(self)))), shape=(self.blocks.n, len(self)))
-
-    def prices(self) -> Prices:
-        """Solve the linear program; where the pool holds no feasible mixture, the one that lacks least instead."""
-        m, k = len(self.blocks.capacities), len(self)
-        if not self.blocks.optional and len(np.unique(self.block)) < self.blocks.n:  # a block has no option at all
-            return Prices(0.0, np.zeros(m), np.zeros(self.blocks.n), np.zeros(k), np.inf)
+    def prices(self, near: Prices | None = None) -> Prices:
+        """Solve the linear program; where the pool holds no feasible mixture, the one that lacks least instead. `near`
+        is the answer of an earlier pool, from which a large program sets out."""
+        blocks, m, k = self.blocks, len(self.blocks.capacities), len(self)
+        if not blocks.optional and len(np.unique(self.block)) < blocks.n:  # a block has no option at all
+            return Prices(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), np.inf)
         if k == 0:
-            lacking = float(np.maximum(-self.blocks.capacities, 0).sum())
-            return Prices(0.0, np.zeros(m), np.zeros(self.blocks.n), np.zeros(k), lacking)
-        result = self._solve(lacking=False)
-        if result.status == 2:
-            result = self._solve(lacking=True)
-        if result.status != 0:
-            raise RuntimeError(f"the linear program over {k} options failed: {result.message}")
-        shared, own = -result.ineqlin.marginals[:m], -result.ineqlin.marginals[m:]
-        earned = own if self.blocks.optional else -result.eqlin.marginals
-        shares, lacking = result.x[:k], float(result.x[k:].sum())
-        return Prices(float(self.value @ shares), np.maximum(shared, 0.0), earned, shares, lacking)
-
-    def _solve(self, lacking: bool) -> Any:
-        blocks, m = self.blocks, len(self.blocks.capacities)
-        cost, shared, own = -self.value, sp.csr_matrix(self.use.T), self.rows()
-        if lacking:  # the first phase: buy as little as possible of what is missing
-            cost = np.concatenate([0 * cost, np.ones(m)])
-            shared, own = sp.hstack([shared, -sp.identity(m)]), sp.hstack([own, sp.csr_matrix((blocks.n, m))])
-        one = np.ones(blocks.n)
-        if blocks.optional:
-            upper = np.concatenate([blocks.capacities, one])
-            return linprog(cost, A_ub=sp.vstack([shared, own]), b_ub=upper, method="highs")
-        return linprog(cost, A_ub=shared, b_ub=blocks.capacities, A_eq=own, b_eq=one, method="highs")
+            lacking = float(np.maximum(-blocks.capacities, 0).sum())
+            return Prices(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), lacking)
+        known = near.prices if near is not None and near.counts else None
+        if blocks.n > FEW and (known is not None or (blocks.optional and (blocks.capacities >= 0).all())):
+            found: Answer | None = sift(blocks, self.block, self.value, self.use, known)
+        else:
+            found = linear(blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities)
+        if found is None:  # the first phase: buy as little as possible of what is missing
+            nothing, price = 0 * self.value, np.ones(m)
+            found = linear(blocks.n, blocks.optional, self.block, nothing, self.use, blocks.capacities, price)
+        assert found is not None
+        lacking = float(np.maximum(found.extra, 0.0).sum())
+        return Prices(float(self.value @ found.shares), found.prices, found.earned, found.shares, lacking)
 
     def reduced(self, lp: Prices) -> np.ndarray:
         """How much more than its block earns each option would bring at the prices."""
@@ -115,15 +110,21 @@ class Pool:
         left, free = np.where(helped, np.inf, self.blocks.capacities), np.ones(self.blocks.n, dtype=bool)
         weight = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
         order = np.lexsort((weight / np.maximum(self.value, 1e-9), -np.round(shares, 6)))
-        chosen, block = [], self.block
-        for o in order:
-            helps = self.value[o] > 0 or shares[o] > 0.5 or not self.blocks.optional
-            if helps and free[block[o]] and (self.use[o] <= left + 1e-12).all():
-                chosen.append(o)
-                left -= self.use[o]
-                free[block[o]] = False
-        short = (self.use[chosen].sum(axis=0) > self.blocks.capacities + 1e-9).any()
-        return None if short or (free.any() and not self.blocks.optional) else np.array(chosen, dtype=int)
+        if self.blocks.optional:
+            order = order[(self.value > 0)[order] | (shares > 0.5)[order]]
+        chosen, block = [np.zeros(0, dtype=int)], self.block
+        for first in range(0, len(order), STRIDE):
+            waiting = order[first : first + STRIDE]
+            while len(waiting := waiting[free[block[waiting]] & (self.use[waiting] <= left + 1e-12).all(axis=1)]):
+                leading = waiting[np.sort(np.unique(block[waiting], return_index=True)[1])]  # the first of each block
+                fits = (self.use[leading].cumsum(axis=0) <= left + 1e-12).all(axis=1)
+                taken = leading[: len(leading) if fits.all() else int(fits.argmin())]
+                chosen.append(taken)
+                left = left - self.use[taken].sum(axis=0)
+                free[block[taken]] = False
+        picked = np.concatenate(chosen)
+        short = (self.use[picked].sum(axis=0) > self.blocks.capacities + 1e-9).any()
+        return None if short or (free.any() and not self.blocks.optional) else picked
 
     def select(
         self, among: np.ndarray, start: np.ndarray | None, gap: float, nodes: int, seconds: float, seed: int = 0,
@@ -141,20 +142,27 @@ class Pool:
         model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
-        began = time.perf_counter()
+        began, block = time.perf_counter(), self.block[among]
+        others = np.zeros(0, dtype=int)
+        if start is not None:  # blocks of which nothing is among the options keep what they have
+            others = start[~np.isin(self.block[start], block)]
         delta = matrix_of([model.addVar(vtype="B", obj=float(v)) for v in self.value[among]])
         model.setMaximize()
-        block = self.block[among]
-        for i in np.unique(block) if self.blocks.optional else range(self.blocks.n):
-            mine = quicksum(delta[o] for o in np.flatnonzero(block == i))
-            model.addCons(mine <= 1 if self.blocks.optional else mine == 1)
-        for r, capacity in enumerate(self.blocks.capacities):
+        owned = np.split(np.argsort(block, kind="stable"), np.flatnonzero(np.diff(np.sort(block))) + 1)
+        if not self.blocks.optional and len(np.unique(self.block[others])) + len(np.unique(block)) < self.blocks.n:
+            return None
+        for mine in owned if len(among) else ():
+            sum_ = quicksum(delta[o] for o in mine)
+            model.addCons(sum_ <= 1 if self.blocks.optional else sum_ == 1)
+        for r, left in enumerate(self.blocks.capacities - self.use[others].sum(axis=0)):
             users = np.flatnonzero(self.use[among, r])
-            model.addCons(quicksum(float(self.use[among[o], r]) * delta[o] for o in users) <= float(capacity))
+            model.addCons(quicksum(float(self.use[among[o], r]) * delta[o] for o in users) <= float(left))
         if start is not None:
             sol = model.createSol()
             for o in np.flatnonzero(np.isin(among, start)):
                 model.setSolVal(sol, delta[o], 1.0)
             model.addSol(sol)
         optimise(model, seconds - (time.perf_counter() - began))
-        return among[solution_values(model, delta) > 0.5] if model.getNSols() else None
+        if model.getNSols() == 0:
+            return None
+        return np.concatenate([others, among[solution_values(model, delta) > 0.5]])

@@ -138,9 +138,9 @@ def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: i
             at, u = _cheapest(market, *(part[net.raw(u)[:, 0] > 0] for part in (at, u)))
             if len(at):
                 u = pull_back(net.net, _task(market, at), torch.from_numpy(u)).numpy()
-        market.pool.add(*judge(market, number, at, u))
+        market.pool.add(*judge(net, blocks, at, u))
         if not blocks.optional:
-            market.pool.add(*judge(market, number, rows, blocks.base[rows], classes_only=False))
+            market.pool.add(*judge(net, blocks, rows, blocks.base[rows], classes_only=False))
     market.lp = market.pool.prices()
     market.offer(market.pool.rounded(market.lp.shares))
     market.choose(gap=1e-6, nodes=100, seed=seed)

@@ -1,17 +1,27 @@
-"""The options of one round: every block and mode, from several starts, in one batch for each network."""
+"""The options of one round: every block and mode, from several starts, in one batch for each shard and network.
+
+A shard is a part of the blocks' table that one network serves. Shards are fixed by the problem, and what is found for
+one depends on nothing but what it is asked: here, one after the other, or on a cluster, it is the same.
+"""
 
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import nn
 
 from ..device import place
+from ..model.blocks import Blocks, Part
 from ..model.predictor import Predictor
 from .market import Market
-from .oracle import MARGIN, Task, follow, pull_back
+from .oracle import MARGIN, Network, Task, follow, pull_back
 
+SHARD = 8192  # rows of the table in one shard, at most
+NONE = 1e-8  # share of an option that is none
 SINGLE_MARGIN = 1e-4  # logit kept from zero by points of class 1 where networks compute in less than double precision
+
+_placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int], Network]] = WeakKeyDictionary()
 
 
 class Found(NamedTuple):
@@ -22,73 +32,118 @@ class Found(NamedTuple):
     value: np.ndarray
 
 
-class Search:
+class Shard(NamedTuple):
+    """Rows of the table, and the network that serves them: what stays where it was sent."""
+
+    predictor: Predictor
+    part: Part
+
+
+class Ask(NamedTuple):
+    """What one shard is asked in one round: costs of a unit up and down, (modes, p), what a unit of output is worth,
+    (modes,), the best option known of each row, and a seed."""
+
+    up: np.ndarray
+    down: np.ndarray
+    gain: np.ndarray
+    known: np.ndarray
+    seed: tuple[int, int]
+
+
+class Search(NamedTuple):
     """The NN block of price coordination; see `oracle` for what it does from each start."""
 
-    def __init__(self, starts: int, steps: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.starts, self.steps, self.device, self.dtype = starts, steps, device, dtype
+    starts: int
+    steps: int
+    device: torch.device
+    dtype: torch.dtype
 
     def options(self, market: Market) -> Found:
         """The best options at the prices seen; rows of the table without freedom are looked at once."""
-        blocks = market.blocks
-        free = (blocks.lower < blocks.upper).any(axis=1)
+        blocks, predictors = market.blocks, market.incumbent.instance.predictors
         found = [Found(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
-        for number in np.unique(blocks.predictor).tolist():
-            mine = blocks.predictor == number
-            if len(market.rounds) == 0:
-                found.append(judge(market, number, np.flatnonzero(mine), blocks.base[mine], blocks.optional))
-            if (mine & free).any():
-                found.append(self._search(market, number, np.flatnonzero(mine & free)))
+        if not market.shards:
+            market.shards = market.crew.keep(shards(blocks, predictors))
+            for number, predictor in enumerate(predictors):
+                mine = np.flatnonzero(blocks.predictor == number)
+                found.append(judge(predictor, blocks, mine, blocks.base[mine], blocks.optional))
+        found += market.crew.each(self.of_shard, market.shards, self._asks(market))
+        for number, predictor in enumerate(predictors):
+            at, u = _mixed(market, number)
+            found.append(judge(predictor, blocks, at, u))
+            if not predictor.gives_class:
+                far = [_fitting(blocks, part.at, part.u, blocks.predictor[part.at] == number) for part in found]
+                found += [judge(predictor, blocks, *points) for points in far]
         return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
-    def _search(self, market: Market, number: int, rows: np.ndarray) -> Found:
-        """One batch through one network."""
-        predictor, at = market.incumbent.instance.predictors[number], np.tile(rows, self.starts)
-        task, u = self._task(market, at, predictor)
-        key = (number, len(at))
-        if key not in market.networks:
-            plain = self.device.type == "cpu" and self.dtype == torch.float64
-            market.networks[key] = predictor.net if plain else place(predictor.net, self.device, self.dtype, u)
-        network = market.networks[key]
-        u = follow(network, task, u, self.steps)[0]
+    def _asks(self, market: Market) -> list[Ask]:
+        """The same prices for all shards; nothing is free, since capacities are finite."""
+        blocks, salt, asks = market.blocks, int(market.draw.integers(2**32)), []
+        up, down = blocks.mode_rates(market.seen)
+        gain = np.array([mode.worth for mode in blocks.modes]) * blocks.mode_gains(market.seen, market.counts)
+        points = _best_known(market)
+        for k, at in enumerate(rows_of_shards(blocks)):
+            modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
+            floor = 1e-3 * max(float(up[modes].max()), float(down[modes].max()), 1e-9)
+            asks.append(Ask(np.maximum(up, floor), np.maximum(down, floor), gain, points[at], (salt, k)))
+        return asks
+
+    def of_shard(self, shard: Shard, ask: Ask) -> Found:
+        """Options of one shard: from its base points and best options known, at the prices asked; from others, and at
+        other prices, by chance."""
+        (predictor, part), draw = shard, np.random.default_rng(ask.seed)
+        each, at = len(part.at), np.tile(np.arange(len(part.at)), self.starts)
+        shape = len(at), part.base.shape[1]
+        noise = np.exp(0.5 * draw.standard_normal((2, *shape)))
+        moved = draw.random(shape) < 0.4
+        shift = 0.25 * (part.upper - part.lower)[at] * moved * draw.uniform(-1, 1, shape)
+        noise[:, : 2 * each], shift[: 2 * each] = 1.0, 0.0
+        start = part.base[at] + shift
+        start[each : 2 * each] = ask.known
+        start, mode = np.clip(start, part.lower[at], part.upper[at]), part.mode[at]
+        gain = np.full(len(at), np.inf) if predictor.gives_class else ask.gain[mode]
+        margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
+        task = Task.of(part, at, ask.up[mode] * noise[0], ask.down[mode] * noise[1], gain, margin)
+        network = self._network(predictor.net, len(at), shape[1])
+        u = follow(network, task, torch.from_numpy(start), self.steps)[0]
         if predictor.gives_class:
             u = pull_back(network, task, u)
-        found = judge(market, number, at, u.numpy())
-        more = [judge(market, number, *_mixed(market, rows))]
-        if not predictor.gives_class:
-            more.append(judge(market, number, *_fitting(market, found)))
-        return Found(*map(np.concatenate, zip(found, *more, strict=True)))
+        found = judge(predictor, part, at, u.numpy())
+        return found._replace(at=part.at[found.at])
 
-    def _task(self, market: Market, at: np.ndarray, predictor: Predictor) -> tuple[Task, Tensor]:
-        """Costs and starts: base point and best option known, at the prices seen; others, and their prices, random."""
-        blocks, draw, each = market.blocks, market.draw, len(at) // self.starts
-        up, down = (rate[at] for rate in blocks.rates(market.seen))
-        floor = 1e-3 * max(float(up.max()), float(down.max()), 1e-9)  # nothing is free: capacities are finite
-        noise = np.exp(0.5 * draw.standard_normal((2, *up.shape)))
-        moved = draw.random(up.shape) < 0.4
-        shift = 0.25 * (blocks.upper[at] - blocks.lower[at]) * moved * draw.uniform(-1, 1, up.shape)
-        noise[:, : 2 * each], shift[: 2 * each] = 1.0, 0.0
-        u = blocks.base[at] + shift
-        u[each : 2 * each] = self._best_known(market)[at[:each]]
-        gain = blocks.worth[at] * blocks.gains(market.seen, market.counts)[at]
-        if predictor.gives_class:
-            gain = np.full(len(at), np.inf)
-        margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
-        u = np.clip(u, blocks.lower[at], blocks.upper[at])
-        costs = np.maximum(up, floor) * noise[0], np.maximum(down, floor) * noise[1]
-        return Task.of(blocks, at, *costs, gain, margin), torch.from_numpy(u)
-
-    def _best_known(self, market: Market) -> np.ndarray:
-        """For each row of the table its most profitable option at the prices seen; the base point where it has none."""
-        pool, points = market.pool, market.blocks.base.copy()
-        order = np.argsort(pool.value - pool.use @ market.seen, kind="stable")  # the last one written stays
-        points[pool.at[order]] = pool.u[order]
-        return points
+    def _network(self, net: nn.Module, rows: int, width: int) -> Network:
+        """The network where it is to compute, placed there once for each number of rows."""
+        if self.device.type == "cpu" and self.dtype == torch.float64:
+            return net
+        known, key = _placed.setdefault(net, {}), (self.device, self.dtype, rows)
+        if key not in known:
+            known[key] = place(net, self.device, self.dtype, torch.zeros(rows, width, dtype=torch.float64))
+        return known[key]
 
 
-def _fitting(market: Market, found: Found) -> tuple[np.ndarray, np.ndarray]:
-    """Points that alone take more than there is, moved towards their base points until they fit."""
-    blocks, (at, u, _) = market.blocks, found
+def rows_of_shards(blocks: Blocks) -> list[np.ndarray]:
+    """The rows of the table with a freedom, network by network, in shards of about the same size."""
+    free = (blocks.lower < blocks.upper).any(axis=1)
+    rows = [np.flatnonzero(free & (blocks.predictor == number)) for number in np.unique(blocks.predictor)]
+    return [part for mine in rows if len(mine) for part in np.array_split(mine, -(-len(mine) // SHARD))]
+
+
+def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
+    """The shards of a problem, without the variables of its model."""
+    return [Shard(predictors[blocks.predictor[at[0]]].alone(), blocks.part(at)) for at in rows_of_shards(blocks)]
+
+
+def _best_known(market: Market) -> np.ndarray:
+    """For each row of the table its most profitable option at the prices seen; the base point where it has none."""
+    pool, points = market.pool, market.blocks.base.copy()
+    order = np.argsort(pool.value - pool.use @ market.seen, kind="stable")  # the last one written stays
+    points[pool.at[order]] = pool.u[order]
+    return points
+
+
+def _fitting(blocks: Blocks, at: np.ndarray, u: np.ndarray, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Those of some points that alone take more than there is, moved towards their base points until they fit."""
+    at, u = at[mine], u[mine]
     room = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
     taken = blocks.use(at, u, np.zeros(len(at))) - blocks.fixed[at]
     share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(axis=1, keepdims=True, initial=1.0)
@@ -96,25 +151,23 @@ def _fitting(market: Market, found: Found) -> tuple[np.ndarray, np.ndarray]:
     return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
 
 
-def _mixed(market: Market, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _mixed(market: Market, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the linear program mixes options of one row of the table: their mean, and as far from the base point as
     they are taken. Options are corners where a network is nearly linear, and the best choice may lie between."""
     blocks, pool, lp = market.blocks, market.pool, market.lp
     if lp is None:
         return np.zeros(0, int), np.zeros((0, blocks.base.shape[1]))
-    size = len(blocks.base)
-    total, move = np.bincount(pool.at, lp.shares, size), np.zeros_like(blocks.base)
-    np.add.at(move, pool.at, lp.shares[:, None] * (pool.u - blocks.base[pool.at]))
-    largest = np.zeros(size)
-    np.maximum.at(largest, pool.at, lp.shares)
-    at = rows[(total[rows] > 1e-6) & (largest[rows] < 1 - 1e-6)]
-    points = [blocks.base[at] + move[at] / total[at, None], blocks.base[at] + move[at]]
-    return np.tile(at, 2), np.concatenate(points)
+    mixed = np.flatnonzero((lp.shares > NONE) & (lp.shares < 1 - NONE) & (blocks.predictor[pool.at] == number))
+    at, owner = np.unique(pool.at[mixed], return_inverse=True)
+    total, move = np.bincount(owner, lp.shares[mixed], len(at))[:, None], np.zeros((len(at), blocks.base.shape[1]))
+    np.add.at(move, owner, lp.shares[mixed, None] * (pool.u[mixed] - blocks.base[pool.at[mixed]]))
+    return np.tile(at, 2), np.concatenate([blocks.base[at] + move / total, blocks.base[at] + move])
 
 
-def judge(market: Market, number: int, at: np.ndarray, u: np.ndarray, classes_only: bool = True) -> Found:
+def judge(
+    predictor: Predictor, blocks: Blocks | Part, at: np.ndarray, u: np.ndarray, classes_only: bool = True
+) -> Found:
     """Which points are options, with their values by the true network; class 0 is one only on demand."""
-    blocks, predictor = market.blocks, market.incumbent.instance.predictors[number]
     u = np.clip(u, blocks.lower[at], blocks.upper[at])
     raw = predictor.raw(u)[:, 0]
     value = blocks.worth[at] * np.minimum(predictor.outputs_of(raw), blocks.cap[at])

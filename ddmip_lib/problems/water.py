@@ -1,19 +1,24 @@
 """Water Potability: treat unsafe samples, within shared budgets, until a classifier calls them drinkable."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from pyscipopt import Model
 from torch import nn
 
 from ..data import Dataset, draw_nonpotable, load_water
+from ..model.arrays import ArrayMIP
 from ..model.blocks import Blocks, Mode
 from ..model.problem import NeuralMIP
+from ..model.scip import MILP
 
 
 def water_potability(
-    n: int, net: nn.Module, seed: int = 42, budget: float = 2.0, data: Dataset | None = None, repeat: bool = False
-) -> NeuralMIP:
+    n: int, net: nn.Module, seed: int = 42, budget: float = 2.0, data: Dataset | None = None, repeat: bool = False,
+    arrays: bool = False,
+) -> NeuralMIP:  # fmt: skip
     r"""Maximise the number of potable samples among `n` that are not, in standardised units:
 
     $$\max \sum_i y_i \quad\text{s.t.}\quad x_{ij} = w_{ij} + a_{ij} - b_{ij},\quad
@@ -22,6 +27,7 @@ def water_potability(
     The samples $w$ are drawn from the rows labelled 0 by `seed` (with `repeat`, with replacement); `budget` is
     $\gamma$, shared by all samples, for each feature and direction. `net` maps nine standardised features to one
     logit; its `mean` and `std`, where it has them (networks from `train` and `load_npz` do), standardise the data.
+    With `arrays` the same problem is an `ArrayMIP`, which large `n` needs: SCIP's variables would fill the memory.
 
     >>> from ddmip_lib.predictors import mlp
     >>> water_potability(n=3, net=mlp(2, 16, 9))
@@ -36,23 +42,54 @@ def water_potability(
     mean = np.asarray(getattr(net, "mean", data.mean), dtype=float)
     std = np.asarray(getattr(net, "std", data.std), dtype=float)
     w = (data.features[rows] - mean) / std
-
-    model = Model("water potability")
-    x = model.addMatrixVar(w.shape, lb=w - budget, ub=w + budget, name="x")
-    a = model.addMatrixVar(w.shape, ub=budget, name="a")
-    b = model.addMatrixVar(w.shape, ub=budget, name="b")
-    y = model.addMatrixVar((n, 1), vtype="B", name="y")
-    model.addMatrixCons(x - a + b == w, name="treated")
-    for j, feature in enumerate(data.feature_names):
-        model.addCons(a[:, j].sum() <= budget, name=f"budget up {feature}")
-        model.addCons(b[:, j].sum() <= budget, name=f"budget down {feature}")
-    model.setObjective(y.sum(), "maximize")
-
-    problem = NeuralMIP(model, name=f"water potability (n={n}, seed={seed}{', repeated' * repeat})")
+    if arrays:
+        problem, x, y = _stated_by_arrays(w, budget, data.feature_names)
+    else:
+        problem, x, y = _modelled(w, budget, data.feature_names)
+    problem.name = f"water potability (n={n}, seed={seed}{', repeated' * repeat})"
     problem.add_predictor(net, x, y, output="classification")
     problem.set_start(w)
     problem.set_blocks(_blocks(w, budget, data.feature_names))
     return problem
+
+
+def _modelled(w: np.ndarray, budget: float, features: Sequence[str]) -> tuple[NeuralMIP, Any, Any]:
+    model = Model("water potability")
+    x = model.addMatrixVar(w.shape, lb=w - budget, ub=w + budget, name="x")
+    a = model.addMatrixVar(w.shape, ub=budget, name="a")
+    b = model.addMatrixVar(w.shape, ub=budget, name="b")
+    y = model.addMatrixVar((len(w), 1), vtype="B", name="y")
+    model.addMatrixCons(x - a + b == w, name="treated")
+    for j, feature in enumerate(features):
+        model.addCons(a[:, j].sum() <= budget, name=f"budget up {feature}")
+        model.addCons(b[:, j].sum() <= budget, name=f"budget down {feature}")
+    model.setObjective(y.sum(), "maximize")
+    return NeuralMIP(model), x, y
+
+
+def _stated_by_arrays(w: np.ndarray, budget: float, features: Sequence[str]) -> tuple[NeuralMIP, Any, Any]:
+    """The same variables and rows, in the order y, x, a, b."""
+    (n, p), size = w.shape, w.size
+    x, a, b = n + np.arange(3 * size).reshape(3, n, p)
+    each, budgets = np.arange(size), size + 2 * np.tile(np.arange(p), n)
+    row = np.concatenate([each, each, each, budgets, budgets + 1])
+    column = np.concatenate([part.ravel() for part in (x, a, b, a, b)])
+    entry = np.repeat([1.0, -1.0, 1.0, 1.0, 1.0], size)
+    none, one, flat, shared = np.zeros(size), np.ones(n), w.ravel(), np.full(2 * p, budget)
+    cells = [f"{i}_{j}" for i in range(n) for j in range(p)]
+    milp = MILP(
+        sign=-1.0, cost=np.concatenate([one, none, none, none]), offset=0.0,
+        lower=np.concatenate([0 * one, flat - budget, none, none]),
+        upper=np.concatenate([one, flat + budget, none + budget, none + budget]),
+        integer=np.arange(n + 3 * size) < n, position={},
+        names=[f"y_{i}_0" for i in range(n)] + [f"{kind}_{cell}" for kind in "xab" for cell in cells],
+        rows=sp.csr_matrix((entry, (row, column)), shape=(size + 2 * p, n + 3 * size)),
+        row_lower=np.concatenate([flat, -np.inf * shared]), row_upper=np.concatenate([flat, shared]),
+        row_names=[f"treated_{cell}" for cell in cells]
+        + [f"budget {way} {name}" for name in features for way in ("up", "down")],
+        others=(),
+    )  # fmt: skip
+    return ArrayMIP(milp), x, np.arange(n)[:, None]
 
 
 def _blocks(w: np.ndarray, budget: float, features: Sequence[str]) -> Blocks:

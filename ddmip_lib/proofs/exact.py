@@ -39,10 +39,10 @@ def embedded(
         lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
     if (lower > upper).any():  # no whole number between two bounds: there is no point, which every bound shows
         return relaxed(instance, units, lower, upper, tolerance)
-    few = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
-    tables = tables_of(instance, [np.flatnonzero(rows) for rows in few]) or []
+    small = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
+    tables = tables_of(instance, [np.flatnonzero(rows) for rows in small]) or []
     keep_tables(tables, lower, upper)
-    many, found = [np.flatnonzero(~np.array(rows)) for rows in few], []
+    many, found = [np.flatnonzero(~np.array(rows)) for rows in small], []
     for predictor, m, graph, rows in zip(instance.predictors, instance.maps, graphs, many, strict=True):
         bounds = crown(graph, Box(*(torch.tensor(m.at(end)[rows]) for end in (lower, upper)))) if len(rows) else None
         found.append(bounds)

@@ -1,4 +1,4 @@
-"""The three figures that move: ready, usable by keyboard alone, and showing the library's numbers."""
+"""The figures that move: ready, usable by keyboard alone, and showing the library's numbers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ CHAPTERS = {
     "penalty-multiplier": "augmented_lagrangian",
     "algorithm-steps": "split",
     "relu-envelope": "exact_embeddings",
+    "penalty-balance": "convergence",
+    "hand-phases": "convergence",
 }
 PAGES = {figure: contents()[chapter].address for figure, chapter in CHAPTERS.items()}
 
@@ -90,6 +92,20 @@ def test_looser_bounds_by_keyboard(browser: Browser, address: str) -> None:
         said = numbers(says(page))
         assert said[0] == 2.0
         assert said[-2] == pytest.approx(root_bound(2.0), abs=6e-3)
+
+
+def test_balance_and_phases_by_keyboard(browser: Browser, address: str) -> None:
+    with visit(browser, address, formulas=False) as seen:
+        page = seen.open(PAGES["penalty-balance"])
+        for name, last, words in (
+            ("penalty-balance", "downward bending", "threshold 2.00"),
+            ("hand-phases", "penalty", "never leaves (0, 0)"),
+        ):
+            ready(page, name)
+            figure = page.locator(f"figure.moving-{name}")
+            figure.get_by_label(last).focus()
+            page.keyboard.press("End")
+            assert words in figure.locator(".moving-says").inner_text()
 
 
 @pytest.mark.parametrize("name", PAGES)

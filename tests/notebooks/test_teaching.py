@@ -19,7 +19,7 @@ CHAPTERS = [CONTENTS.notebook(page.name) for page in CONTENTS.numbered]
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 RULES = yaml.safe_load((ROOT / "tests" / "headline.yml").read_text())
 GRADES = ("easy", "medium", "hard", "project")
-VERDICTS = ("holds", "holds with changes", "not reproduced", "fails", "not shown", "new")
+VERDICTS = ("holds", "holds with changes", "not reproduced", "fails", "not shown", "untestable here", "new")
 PARTS = {page.part: CONTENTS.parts[page.part] for page in CONTENTS.numbered}
 LEDGER = yaml.safe_load((ROOT / "book" / "claims.yml").read_text())
 # Claims that the ledger alone decides, mostly by arithmetic on the paper's own figures; all others have a box.
@@ -101,12 +101,15 @@ def test_every_test_that_is_named_exists(path: Path) -> None:
 
 def test_every_statement_on_convergence_is_tied_to_a_test() -> None:
     """A statement, or several in a row, is followed by a line that names as many tests."""
-    open_statements: list[str] = []
-    for line in re.findall(rf"{STATEMENT.pattern}|(Tested by .*)", text(CONTENTS.notebook("convergence"))):
-        _, label, tests = line
-        if label:
-            open_statements.append(label)
-        elif open_statements:
-            assert len(TESTED.findall(tests)) >= len(open_statements), open_statements
-            open_statements = []
-    assert not open_statements
+    for name in ("convergence", "constraints"):
+        if name not in CONTENTS:
+            continue
+        open_statements: list[str] = []
+        for line in re.findall(rf"{STATEMENT.pattern}|(Tested by .*)", text(CONTENTS.notebook(name))):
+            _, label, tests = line
+            if label:
+                open_statements.append(label)
+            elif open_statements:
+                assert len(TESTED.findall(tests)) >= len(open_statements), open_statements
+                open_statements = []
+        assert not open_statements

@@ -58,7 +58,7 @@ def test_every_key_is_a_name_and_no_number_is_typed() -> None:
 
 
 def test_a_chapter_put_in_takes_one_command_and_no_key(copy: Path) -> None:
-    before, spoken = Contents.read(copy), sorted(keys(copy))
+    before, spoken = Contents.read(copy), sorted(key for key in keys(copy) if key[0] != "book/redirects.yml")
     put_in(copy, "caching", before="split")
     assert chapters.main(["--check"], copy) == 1, "the new chapter has no number yet"
     assert chapters.main([], copy) == 0
@@ -81,6 +81,7 @@ def test_a_chapter_put_in_takes_one_command_and_no_key(copy: Path) -> None:
 
 def test_a_chapter_taken_out_again_leaves_what_was_there(copy: Path) -> None:
     texts = {path: path.read_text() for path in [*(copy / "book").glob("*.*"), copy / "_toc.yml"] if path.is_file()}
+    former = set(redirects.former(copy))
     put_in(copy, "caching", before="split")
     assert chapters.main([], copy) == 0
     added = Contents.read(copy)["caching"]
@@ -90,7 +91,7 @@ def test_a_chapter_taken_out_again_leaves_what_was_there(copy: Path) -> None:
     assert chapters.main([], copy) == 0
     changed = [path.name for path, text in texts.items() if path.read_text() != text]
     assert changed == ["redirects.yml"], "pages had other addresses in between"
-    assert set(redirects.former(copy)) == {
+    assert set(redirects.former(copy)) == former | {
         f"book/{page.number + 1:02d}_{page.name}.html"  # type: ignore[operator]
         for page in Contents.read(copy).numbered
         if page.number >= added.number  # type: ignore[operator]

@@ -212,6 +212,19 @@ def test_students_get_nothing_of_the_examination(tmp_path: Path) -> None:
             assert not [s for s in sentences if s[:60] in text or s[:60].replace("\\", "\\\\") in text], path
 
 
+def test_the_index_is_a_timetable(tmp_path: Path) -> None:
+    course.write_syllabi(list(PLAN["formats"]), PLAN, tmp_path)
+    quizzes.build(tmp_path / "quizzes")
+    page = course.write_index(PLAN, tmp_path).read_text(encoding="utf-8")
+    rows = page.count('<tr><th scope="row">')
+    assert rows == sum(len(form["sessions"]) for form in PLAN["formats"].values())
+    for word in ("Lecture", "Reading", "Notebooks", "Slides", "Quiz", "minutes"):
+        assert word in page
+    listed = re.findall(r'<a href="([^"]+)"', page)
+    assert "quizzes/part_1.html" in listed
+    assert all((tmp_path / name).exists() for name in listed), "links only to what was written"
+
+
 def test_instructors_get_all_of_it(tmp_path: Path) -> None:
     course.write_instructors(["six-weeks"], PLAN, tmp_path)
     listed = re.findall(r'<a href="([^"]+)"', (tmp_path / "index.html").read_text())

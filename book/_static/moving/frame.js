@@ -2,7 +2,7 @@
 // A picture stands in the page until this script replaces it, so the page is complete without it.
 (() => {
   const here = document.currentScript.src.replace(/[^/]*$/, "");
-  const names = ["penalty-multiplier", "algorithm-steps", "relu-envelope"];
+  const names = ["penalty-multiplier", "algorithm-steps", "relu-envelope", "penalty-balance", "hand-phases"];
 
   function shape(parent, tag, attributes = {}, text = "") {
     const node = document.createElementNS("http://www.w3.org/2000/svg", tag);

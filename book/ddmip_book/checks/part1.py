@@ -80,7 +80,7 @@ def _nested(found: Any, outer: str, inner: str) -> bool:
     return bool((tight_low >= low - 1e-4).all() and (tight_high <= high + 1e-4).all())
 
 
-def _resting(square: bool, blocks: str = "both") -> list[int]:
+def _held(square: bool, blocks: str = "both") -> list[int]:
     """How many decisions of the hand-sized example rest at price zero, for rho = 2, 8 and 16."""
     tiny, side = hand_tiny(), np.linspace(0, 1, 41)
     grid = np.array([[a, b] for a in side for b in side])
@@ -274,7 +274,7 @@ CHECKS = {
             "Derive the factor first; it must lie strictly between $-1$ and $1$.",
         ),
         Check(
-            "ex-alm-tie", "Near a tie", "a function of $(\\ell, \\delta)$ that returns the smallest exact $\\rho$",
+            "ex-alm-tie", "Near a tie", "a function of $(\\ell, c)$ that returns the smallest exact $\\rho$",
             lambda: lambda ell, delta: ell**2 / (2 * delta) - ell,
             lambda s: [
                 (lambda ell, delta: ell**2 / (2 * delta),
@@ -287,12 +287,12 @@ CHECKS = {
         ),
         Check(
             "ex-alm-deaf", "Why not simply use the norm?",
-            "two lists, for the norm and for the square: the number of resting points for $\\rho = 2, 8, 16$",
-            lambda: (_resting(False), _resting(True)),
+            "two lists, for the norm and for the square: the number of decisions that are held for $\\rho = 2, 8, 16$",
+            lambda: (_held(False), _held(True)),
             lambda s: [
                 (s[::-1], "The norm comes first: a wedge holds $u$ where a parabola lets it drift."),
-                ((_resting(False, "x"), _resting(True, "x")), "You asked the MIP block alone: $u$ must rest as well."),
-                ((_resting(False, "u"), _resting(True, "u")), "You asked the NN block alone: $x$ must rest as well."),
+                ((_held(False, "x"), _held(True, "x")), "You asked the MIP block alone: $u$ must rest as well."),
+                ((_held(False, "u"), _held(True, "u")), "You asked the NN block alone: $x$ must rest as well."),
             ],
             "Two conditions for each decision: $u = x$ minimises over the box, and $x$ over the four decisions.",
         ),

@@ -101,11 +101,12 @@ CHECKS = {
         ),
         Check(
             "ex-pgd-repair", "Adam, repaired",
-            "a function of $(v, a, b, d)$, $d$ the diagonal of $D$, that returns the projection in the norm of $D$",
+            "a function of $(v, a, b, d)$, $d$ the diagonal of $\\Omega$, that returns the projection in the norm of "
+            "$\\Omega$",
             lambda: _scaled,
             lambda s: [
                 (lambda v, a, b, d: project_halfspace(np.asarray(v), np.asarray(a), b), "That is the Euclidean one."),
-                (lambda v, a, b, d: _scaled(v, a, b, d, 1), "Moves along heavy coordinates are expensive: invert $D$."),
+                (lambda v, a, b, d: _scaled(v, a, b, d, 1), "Heavy coordinates move at a price: invert $\\Omega$."),
                 (lambda v, a, b, d: s(v, a, b, d) if np.dot(a, v) > b
                  else v - (np.dot(a, v) - b) / np.dot(a, a / d) * (a / d), "A point of the halfspace must stay."),
             ],
@@ -198,10 +199,10 @@ CHECKS = {
         ),
         Check(
             "ex-pen-factor", "How fast may the penalty grow?",
-            "the smallest $\\beta$ at which $x$ stays at 0, a number",
+            "the smallest $\\tau$ at which $x$ stays at 0, a number",
             lambda: 2.5,
             lambda s: [
-                (1.5, "A geometric sum has $\\beta - 1$ in its denominator."),
+                (1.5, "A geometric sum has $\\tau - 1$ in its denominator."),
                 (1.75, "The MIP block compares with $\\tfrac\\rho2$, not with $\\rho$."),
                 (4, "Both decisions pay a penalty: take the difference of $\\tfrac{49}{100}$ and $\\tfrac{9}{100}$."),
             ],

@@ -116,14 +116,14 @@ CHECKS = {
         ),
         Check(
             "ex-mip-lattice", "Another step size",
-            "for $\\delta = \\tfrac14$ the pair (largest excess of the chords over $x^2$, number of chords)",
+            "for $\\Delta = \\tfrac14$ the pair (largest excess of the chords over $x^2$, number of chords)",
             lambda: (1 / 64, 8),
             lambda s: [
                 ((1 / 16, 8), "Measure at the middle between two grid points: half a step, squared."),
                 ((1 / 4, 8), "That is the excess for whole numbers: rescale it."),
                 ((s[0], 9), "Nine is the number of points; a chord joins two of them."),
             ],
-            "Write $x = \\delta m$ with an integer $m$.",
+            "Write $x = \\Delta m$ with an integer $m$.",
         ),
         Check(
             "ex-mip-lazy", "An x-step without a MIP solver",

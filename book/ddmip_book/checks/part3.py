@@ -3,26 +3,23 @@
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
-from ..examples.smooth import Smooth, random_bends, ridge
+from ..examples.smooth import Smooth, random_bends
 from .core import Check, agrees, calls
 
 
-def _cycle_sizes() -> list[float]:
-    """The roots of sin(u) / u = rho / 2."""
-    return [brentq(lambda u, rho=rho: np.sin(u) - rho / 2 * u, 0.1, 3.0) for rho in (1.2, 1.5, 1.9)]
+def _balance(h: Any, rho: float) -> float:
+    """The least of (rho - h)(rho + 2h) / (2 rho)."""
+    return min((rho - t) * (rho + 2 * t) / (2 * rho) for t in h)
 
 
-def _convex_net() -> Smooth:
-    points = [[i, j] for i in range(4) for j in range(4)]
-    rng = np.random.default_rng(3)
-    return ridge(points, rng.normal(size=(5, 2)), rng.normal(size=5), rng.uniform(0.2, 1, 5), [-0.3, 0.2], "softplus")
+def _careless(gap: float, extra: float, delta: float, ell: float, rho: float, eps: float) -> float:
+    return ell**2 * (gap + extra) / (rho**2 * delta * eps**2)
 
 
-def _certificate(problem: Smooth, x: Any, with_cost: bool = True) -> float:
-    slope = problem.slope(x) if with_cost else problem.gradient(x)
-    return float(((x - problem.points) @ slope).max())
+def _kink(lam: float, rho: float) -> tuple[float, float, float]:
+    first = -float(np.sign(lam)) * max(abs(lam) - 1.0, 0.0) / rho
+    return first, lam + rho * first, 0.0
 
 
 def _projected_step(problem: Smooth, x: Any, rho: float, half: float = 0.5, with_cost: bool = True) -> np.ndarray:
@@ -38,7 +35,6 @@ def _fit(table: Any, times: Any, relative: bool = True) -> np.ndarray:
     return np.linalg.lstsq(table, times)[0]
 
 
-_START = np.array([1.0, 3.0])
 _BENDS = [(random_bends(number, 0.3), np.array([float(number)]), 1.05) for number in range(6)]
 _TABLE = np.array([[2.0, 5e3], [4.0, 8e4], [2.0, 7e5], [6.0, 4e6], [8.0, 9e7]])
 _TIMES = _TABLE @ [1e-4, 2e-9] * [1.1, 0.9, 1.05, 0.8, 1.3]
@@ -58,32 +54,31 @@ CHECKS = {
             "The copy shrinks by the same factor in every iteration; find it from the u-step.",
         ),
         Check(
-            "ex-conv-cosine", "The size of the cosine's cycle", "the three sizes $u$ for $\\rho = 1.2, 1.5, 1.9$",
-            _cycle_sizes,
+            "ex-conv-quadratic", "Prove the lemma for quadratics",
+            "a function of ($h_1, \\dots, h_p$ as a list, $\\rho$) that returns the largest $\\delta$",
+            lambda: _balance,
             lambda s: [
-                ([2 * u for u in s],
-                 "That is the distance between the two points of the cycle; its size is the residual."),
-                ([float(np.arcsin(rho / 2)) for rho in (1.2, 1.5, 1.9)],
-                 "The penalty term is $\\rho u$: where is the $u$?"),
-                ([0.0, 0.0, 0.0], "Zero always solves the equation before you divide by $u$; look for the other root."),
+                (lambda h, rho: (rho + min(h)) / 2, "That is what the u-step earns; the multiplier step has its cost."),
+                (lambda h, rho: (rho + min(h)) / 2 - max(t * t for t in h) / rho,
+                 "Every eigenvector earns and pays for itself: take the two from the same one."),
+                (lambda h, rho: _balance([max(h)], rho), "The least curvature counts as well as the largest."),
             ],
-            "Put $u^{k+1} = -u^k$ into the u-step, with $\\lambda^k = -g'(u^k)$; the root lies in $(0, \\pi)$.",
+            "Write $\\Delta$ in the eigenvectors of $H$; the two quadratic forms share them.",
+            judge=calls(([-0.8, 0.5, 1.0], 1.9), ([0.0, 1.0], 1.5), ([0.0, 1.0], 3.0), ([-1.0, 1.0], 2.5)),
         ),
         Check(
-            "ex-conv-certificate", "One MILP as a certificate",
-            "a function of (problem, limit $\\bar x$) that returns the gap $\\max_X \\nabla F(\\bar x)^\\top(\\bar "
-            "x - x)$",
-            lambda: _certificate,
+            "ex-conv-careless", "Prove convergence for careless x-steps",
+            "a function of ($L_\\rho^1 - F_{\\min}$, $E$, $\\delta$, $\\ell$, $\\rho$, $\\varepsilon$) that returns "
+            "the largest number your proof allows, not rounded",
+            lambda: _careless,
             lambda s: [
-                (lambda p, x: _certificate(p, x, False), "$F$ has a linear part too: use `slope`, not `gradient`."),
-                (lambda p, x: float(((x - p.points) @ p.slope(x)).min()),
-                 "The certificate is the largest value, not the least."),
-                (lambda p, x: p.total(x) - p.optimum(),
-                 "That is the true loss, which needs the optimum; the certificate "
-                 "must not."),
+                (lambda gap, extra, *rest: s(gap, 0.0, *rest), "The errors allow the merit to rise by $E$ in all."),
+                (lambda gap, extra, delta, ell, rho, eps: (gap + extra) / (delta * eps**2),
+                 "That counts moves of $u$; a residual is at most $\\ell/\\rho$ times a move."),
+                (lambda *given: s(*given) * given[-1], "Squares are summed: divide by $\\varepsilon^2$."),
             ],
-            "`problem.points` lists $X$, one decision a row.",
-            judge=calls((_convex_net(), _START), (_convex_net(), np.array([2.0, 0.0])), (_convex_net(), np.zeros(2))),
+            "Add to the merit what the errors can still add, and show that the sum falls.",
+            judge=calls((3.0, 1.0, 0.4, 1.0, 1.5, 0.1), (2.0, 0.0, 0.1, 0.5, 2.0, 0.01)),
         ),
         Check(
             "ex-conv-project", "Is Algorithm 1 worth more than projected gradient?",
@@ -98,6 +93,44 @@ CHECKS = {
             ],
             "All decisions are in `problem.points`: compute the value of each and take the smallest.",
             judge=calls(*_BENDS, read=lambda x: np.ravel(x)),
+        ),
+    ],
+    "constraints": [
+        Check(
+            "ex-cons-average", "The average of a cycle",
+            "the average of $x$ and the average of $u$, two pairs of numbers",
+            lambda: ((2 / 3, 0.0), (2 / 3, 0.0)),
+            lambda s: [
+                (((2.0, 0.0), (2.0, 0.0)), "Those are the sums: divide by the number of states."),
+                (((0.5, 0.0), (0.635, -0.045)), "Three states, not two: one of them has the $x$ and $u$ of another."),
+                (((2 / 3, 0.0), (2 / 3, 0.12)), "The second state's $u$ has a negative second entry."),
+            ],
+            "Add the three states, coordinate by coordinate.",
+        ),
+        Check(
+            "ex-cons-fixed", "When is there a fixed point?",
+            "the three numbers: the least $\\rho$ with a fixed point, and the least and the largest $\\lambda$ of the "
+            "fixed points at $\\rho = 4$",
+            lambda: (2.0, -1.0, 0.0),
+            lambda s: [
+                ((1.0, -3.0, 0.0), "The penalty term at $x = 0$ is $\\tfrac\\rho2$."),
+                ((2.0, 0.0, 1.0), "At the right end of $C$ the u-step wants a slope that is not positive."),
+                ((0.5, -1.0, 0.0), "Solve $c - \\tfrac\\rho2 \\le 0$ for $\\rho$."),
+            ],
+            "Write both steps at $u = x = 1$ as conditions on $\\lambda$.",
+        ),
+        Check(
+            "ex-cons-kink", "Prove that convex kinks do no harm",
+            "a function of ($\\lambda^0$, $\\rho$) that returns $u^1$, $\\lambda^1$ and $u^2$ for "
+            "$g(u) = \\lvert u\\rvert$ and $\\bar x = 0$",
+            lambda: _kink,
+            lambda s: [
+                (lambda lam, rho: (-s(lam, rho)[0], *s(lam, rho)[1:]), "A positive price pushes $u$ down."),
+                (lambda lam, rho: (-lam / rho, 0.0, 0.0), "The kink itself pulls with a slope of up to 1."),
+                (lambda lam, rho: (s(lam, rho)[0], lam, 0.0), "The multiplier moves by $\\rho u^1$."),
+            ],
+            "The u-step shrinks $-\\lambda^0/\\rho$ by $1/\\rho$ towards zero.",
+            judge=calls((5.0, 2.0), (-3.0, 10.0), (0.4, 1.0)),
         ),
     ],
     "scalability": [

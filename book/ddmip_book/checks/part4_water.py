@@ -201,7 +201,7 @@ CHECKS = {
         ),
         Check(
             "ex-e2-digit", "What Adam makes of a last digit",
-            "the pair (steps from $10^{-16}$ until $|u| > 10^{-4}$, least stable $\\delta$ of steps without momentum)",
+            "the pair (steps from $10^{-16}$ until $|u| > 10^{-4}$, least stable $\\epsilon$ without momentum)",
             lambda: (_first_above(), 0.05),
             lambda s: [
                 ((25, 0.05),

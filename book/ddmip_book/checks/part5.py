@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from ..examples.prices import Listed, hand_market
+from ..examples.smooth import Smooth, ridge
 from .core import Check, FormError, agrees, calls
 
 
@@ -93,6 +94,18 @@ _CUTS = [(np.array([1.0, -0.5]), np.array([1.0, 1.0]), -0.6, 1.0, np.array([0.5,
          (np.array([1.0, 1.0, -2.0]), np.array([2.0, -1.0, 0.5]), -0.5, 0.9, np.array([0.6, 0.3, 1.0]))]  # fmt: skip
 _PRICES = (np.array([0.5, 0.1]), np.array([[1.0, 0.0], [2.0, 1.0]]), np.array([2.0, 4.0]), 0.1)
 _FLAGS = ([[1, 0.2, 0.9], [0, 0.7, 1]], [[1, 1, 0.4], [1, 0, 0.3]], [[0.2, 0.9, 0.9]], [[0.6, 0.9, 0.7]])
+
+
+def _convex_net() -> Smooth:
+    points = [[i, j] for i in range(4) for j in range(4)]
+    rng = np.random.default_rng(3)
+    return ridge(points, rng.normal(size=(5, 2)), rng.normal(size=5), rng.uniform(0.2, 1, 5), [-0.3, 0.2], "softplus")
+
+
+def _certificate(problem: Smooth, x: Any, with_cost: bool = True) -> float:
+    slope = problem.slope(x) if with_cost else problem.gradient(x)
+    return float(((x - problem.points) @ slope).max())
+
 
 CHECKS = {
     "recovery": [
@@ -236,6 +249,22 @@ CHECKS = {
                 ([*s[:2], 2], "The capacities are sold at the new prices."),
             ],
             "Prices times capacities, plus for each sample the larger one of 0 and its best profit.",
+        ),
+        Check(
+            "ex-conv-certificate", "One MILP as a certificate",
+            "a function of (problem, limit $\\bar x$) that returns the gap $\\max_X \\nabla F(\\bar x)^\\top(\\bar "
+            "x - x)$",
+            lambda: _certificate,
+            lambda s: [
+                (lambda p, x: _certificate(p, x, False), "$F$ has a linear part too: use `slope`, not `gradient`."),
+                (lambda p, x: float(((x - p.points) @ p.slope(x)).min()),
+                 "The certificate is the largest value, not the least."),
+                (lambda p, x: p.total(x) - p.optimum(),
+                 "That is the true loss, which needs the optimum; the certificate "
+                 "must not."),
+            ],
+            "`problem.points` lists $X$, one decision a row.",
+            judge=calls(*[(_convex_net(), np.array(x)) for x in ([1.0, 3.0], [2.0, 0.0], [0.0, 0.0])]),
         ),
         Check(
             "ex-cert-cut", "How good is the cut's formula?",

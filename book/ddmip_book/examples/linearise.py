@@ -114,7 +114,7 @@ class Descent:
 class Held(Elastic):
     """The elastic model whose steps leave whole inputs where they are."""
 
-    def box(self, point: np.ndarray, radius: float) -> Ends:
+    def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
         lower, upper = super().box(point, radius)
         at = self.inputs[self.whole]
         lower[at] = upper[at] = point[at]

@@ -36,7 +36,7 @@ def in_own_units(net: nn.Sequential, x: np.ndarray, y: np.ndarray | None = None)
     linear = [layer for layer in made if isinstance(layer, nn.Linear)]
     first, last = linear[0], linear[-1]
     mean, deviation = torch.tensor(x.mean(axis=0)), torch.tensor(x.std(axis=0))
-    first.bias -= first.weight @ (mean / deviation)
+    first.bias.sub_(first.weight @ (mean / deviation))
     first.weight /= deviation
     if y is not None:
         mean, deviation = torch.tensor(y.mean(axis=0)), torch.tensor(y.std(axis=0))

@@ -1,5 +1,6 @@
 """Smooth test problems for Algorithm 1 whose curvature bounds are known, with exact steps."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ Slope = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Smooth(Tiny):
-    r"""A `Tiny` problem whose $g$ has curvature in $[-m, \ell]$: what Theorem A asks for.
+    r"""A `Tiny` problem whose $g$ has curvature in $[-m, \ell]$: what the convergence theorem asks for.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> problem = with_curvature(quadratic([[0], [1]], curvature=2.0), ell=2.0)
@@ -26,7 +27,7 @@ class Smooth(Tiny):
 
     @property
     def threshold(self) -> float:
-        r"""$\max\{\ell, 2m\}$: Theorem A asks for a larger $\rho$."""
+        r"""$\max\{\ell, 2m\}$: the convergence theorem asks for a larger $\rho$."""
         return max(self.ell, 2 * self.m)
 
     def decrease(self, rho: float) -> float:
@@ -113,6 +114,23 @@ def ridge(points: Any, weights: Any, bias: Any, outer: Any, cost: Any = 0.0, kin
         return (w.T * (v * shapes(u)[2])) @ w
 
     return Smooth(points, cost, g, gradient, newton_step(g, gradient, hessian), ell=ell, m=m)
+
+
+def triangle_nets(seed: int) -> tuple[Smooth, Smooth]:
+    r"""An input-convex softplus network and a tanh network on the integer points of a triangle.
+
+    >>> convex, wavy = triangle_nets(seed=1)
+    >>> convex.m, wavy.m == wavy.ell, len(wavy.points)
+    (0.0, True, 148)
+    """
+    points = [z for z in itertools.product(range(13), repeat=2) if sum(z) <= 18]
+    rng = np.random.default_rng(seed)
+    inner, bias, outer = rng.normal(size=(16, 2)), rng.normal(size=16), rng.normal(size=16)
+    wavy = ridge(points, 0.07 * inner, bias, 4 * outer, 0.05 * rng.normal(size=2))
+    convex = (0.14 * inner, bias, 4 * np.abs(outer))
+    lowest = np.array([5.3, 4.6])  # where the convex network, with its cost, has its minimum
+    uphill = ridge(points, *convex, kind="softplus").gradient(lowest)
+    return ridge(points, *convex, cost=-uphill, kind="softplus"), wavy
 
 
 def on_the_line(points: Any, g: Slope, first: Slope, second: Slope, ell: float, m: float, cost: Any = 0.0) -> Smooth:

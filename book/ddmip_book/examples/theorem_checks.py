@@ -12,7 +12,7 @@ Inner = Callable[[np.ndarray, Callable[[np.ndarray], np.ndarray]], np.ndarray]
 
 
 def theorem_a_margins(path: Path, problem: Smooth) -> dict[str, float]:
-    r"""For each clause of Theorem A the smallest distance from being violated on a run with constant $\rho$.
+    r"""For each clause of the convergence theorem how far a run with constant $\rho$ is from violating it.
 
     >>> from ddmip_book.examples.smooth import with_curvature
     >>> from ddmip_book.examples.tiny import quadratic
@@ -53,7 +53,7 @@ def shortfall(problem: Smooth, rho: float, x: np.ndarray) -> float:
 
 
 def resting_points(problem: Smooth, rho: float) -> np.ndarray:
-    r"""Which of the points satisfy the limit condition of Theorem A for this $\rho$.
+    r"""Which of the points satisfy the limit condition of the convergence theorem for this $\rho$.
 
     >>> from ddmip_book.examples.smooth import with_curvature
     >>> from ddmip_book.examples.tiny import quadratic

@@ -1,12 +1,13 @@
 """The claims ledger: every claim of the paper, its verdict, and the evidence that the verdict rests on.
 
 ``book/claims.yml`` states the verdicts. A check (`ddmip_book.experiments.claims`) computes its own; a claim box of a
-chapter has one in the chapters' words; `Ledger.contradictions` lists all that does not agree. Needs PyYAML, which comes
+chapter has one, in the same words; `Ledger.contradictions` lists all that does not agree. Needs PyYAML, which comes
 with the extra ``book``.
 
     python -m ddmip_book.experiments.ledger book/claims.yml
 
-writes into the file the verdicts of open claims that the stored rows now decide, and prints what contradicts what.
+writes into the file the verdicts of open claims that the stored rows now decide, and prints what contradicts what;
+``--measured _build/executed/quick`` first stores the headline numbers of the executed chapters beside it.
 """
 
 from __future__ import annotations
@@ -23,27 +24,24 @@ from typing import Any
 
 import yaml
 
+from ..headline import METADATA_KEY
 from .claims import CHECKS, VERDICTS, Finding
+from .claims.finding import FAILS, NOT_REPRODUCED, NOT_SHOWN, UNTESTABLE
 from .grids import EXPERIMENTS
 from .results import Results, load
 
 KINDS = ("theory", "experiment", "consistency")
-OPEN = "open"
-"""Stated for a claim that the stored rows are to decide: its check's verdict is shown, once it has one."""
-MARKS = {**dict(zip(VERDICTS, "✔◐○✘", strict=True)), OPEN: "…"}
-IN_BOXES = {
-    "holds": "confirmed",
-    "holds with changes": "confirmed with changes",
-    "not reproduced": "not reproduced",
-    "not shown": "not reproduced",
-    "new": "confirmed",
-}
-"""The words of the claim boxes in the ledger's; `fails` depends on the kind, see `Box.verdict`."""
+OPEN, NEW = "open", "new"
+"""Open is stated for a claim that the stored rows are to decide: its check's verdict is shown, once it has one. New is
+what is ours and not the paper's."""
+MARKS = {**dict(zip(VERDICTS, "✔◐○◌✘–", strict=True)), NEW: "★", OPEN: "…"}
 BOX = re.compile(r"```\{admonition\} Claim ([\w-]+)\. [^\n]+\n:class: claim\n:name: claim-[\w-]+\n(.*?)```", re.DOTALL)
 STATEMENT = re.compile(r"\{prf:(?:theorem|lemma|proposition|corollary)\} ([^\n]*)\n:label: (\S+)")
+MEASURED = "measured.yml"
+"""Beside the ledger: the headline numbers as last measured, on the real data."""
 SIGNS = {"equals": "=", "min": "≥", "max": "≤", "at_least": "≥", "at_most": "≤"}
-SHOWN = 3
-"""So many headline numbers are shown for a claim; the box has all."""
+WITHOUT_EVIDENCE = (NOT_SHOWN, UNTESTABLE)
+"""For these verdicts the absence of evidence is the point."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,13 @@ class Claim:
     cells: dict[str, list[str]] = field(default_factory=dict)
     check: str | None = None
     ours: bool = False
+    same_as: str | None = None
+    read: list[str] = field(default_factory=list)
+
+    @property
+    def our_reading(self) -> bool:
+        """Whether the paper implies the claim, or relies on it, without saying it."""
+        return "(our reading)" in self.says
 
 
 @dataclass(frozen=True)
@@ -71,16 +76,6 @@ class Box:
     chapter: str
     word: str
     keys: list[str]
-
-    def verdict(self, kind: str) -> str:
-        """In the ledger's words: what fails is false if refuted on paper, not reproduced if an experiment.
-
-        >>> Box("convergence", "fails", []).verdict("theory"), Box("e1", "fails", []).verdict("experiment")
-        ('false', 'not reproduced')
-        """
-        if self.word == "fails":
-            return "not reproduced" if kind == "experiment" else "false"
-        return IN_BOXES[self.word]
 
 
 def read_claims(path: Path | str) -> list[Claim]:
@@ -96,10 +91,12 @@ def read_claims(path: Path | str) -> list[Claim]:
     for claim in claims:
         if claim.verdict not in MARKS:
             words = ", ".join(MARKS)
-            raise ValueError(f"claim {claim.id}: verdict {claim.verdict!r}; write one of {words} ('false' in quotes).")
+            raise ValueError(f"claim {claim.id}: verdict {claim.verdict!r}; write one of {words}.")
+        if claim.kind == "experiment" and claim.verdict == FAILS:
+            raise ValueError(f"claim {claim.id}: no run of ours can make a claim fail; write {NOT_REPRODUCED!r}.")
         if claim.kind not in KINDS or (claim.check is not None and claim.check not in CHECKS):
             raise ValueError(f"claim {claim.id}: kind {claim.kind!r} or check {claim.check!r} is unknown.")
-        if not (claim.proof or claim.cells or claim.check):
+        if not (claim.proof or claim.cells or claim.check or claim.read or claim.verdict in WITHOUT_EVIDENCE):
             raise ValueError(f"claim {claim.id} has no evidence: give it a proof, cells or a check.")
     twice = [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]
     if twice:
@@ -142,6 +139,8 @@ class Ledger:
     """By claim."""
     chapters: Mapping[str, Path]
     """The notebooks by name."""
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The headline numbers as last measured on the real data, by chapter."""
 
     @classmethod
     def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
@@ -155,17 +154,22 @@ class Ledger:
             for title, label in STATEMENT.findall(_text(notebook))
         }
         findings = {c.id: computed[c.check] for c in claims if c.check}
-        return cls(claims, read_boxes(chapters), statements, rules, findings, chapters)
+        file = book / MEASURED
+        measured = yaml.safe_load(file.read_text()) if file.is_file() else {}
+        return cls(claims, read_boxes(chapters), statements, rules, findings, chapters, measured)
 
     @property
     def parts(self) -> list[str]:
         return list(dict.fromkeys(claim.part for claim in self.claims))
 
     def counts(self, by: str = "kind") -> dict[str, Counter[str]]:
-        """How often each verdict occurs, by kind or part; claims that are ours are not the paper's, and left out."""
+        """How often each verdict occurs, by kind or part.
+
+        Claims that are ours are not the paper's, and left out; those that share quote or counterexample count once.
+        """
         found: dict[str, Counter[str]] = {}
         for claim in self.claims:
-            if not claim.ours:
+            if not claim.ours and claim.same_as is None:
                 found.setdefault(getattr(claim, by), Counter())[self.verdict(claim)] += 1
         return found
 
@@ -192,45 +196,24 @@ class Ledger:
             found.append(f"the ledger says {shown}, its check {finding.verdict}")
         if finding is not None and finding.open and stated != OPEN:
             found.append(f"{stated} is stated, but its check has {finding.have} of {finding.need} runs")
-        if box is not None and shown != OPEN and box.verdict(claim.kind) != shown:
+        if box is not None and shown != OPEN and box.word != shown:
             found.append(f"the ledger says {shown}, the box in {box.chapter} {box.word!r}")
         if box is not None and box.chapter in claim.cells and set(box.keys) != set(claim.cells[box.chapter]):
             found.append(f"the box in {box.chapter} is checked by other numbers")
+        if claim.same_as is not None and [c.verdict for c in self.claims if c.id == claim.same_as] != [stated]:
+            found.append(f"it is counted with {claim.same_as}, which is not there or has another verdict")
+        check = CHECKS.get(claim.check or "")
+        if claim.kind == "experiment" and check is not None and check.on_paper and not (claim.cells or claim.proof):
+            found.append("arithmetic on the paper's figures is all the evidence of an experiment")
+        found += [
+            f"{chapter}, where it is argued, is no chapter" for chapter in claim.read if chapter not in self.chapters
+        ]
         for chapter, keys in claim.cells.items():
             missing = sorted(set(keys) - set(self.rules.get(chapter, {})))
             found += [f"{key} of {chapter} is not asserted" for key in missing]
         return found + [f"{label} is proved nowhere" for label in claim.proof if label not in self.statements]
 
-    def table(self, part: str) -> str:
-        """The claims of a part of the paper as a Markdown table of two columns, which fits a phone."""
-        lines = ["| The paper | Verdict and evidence |", "|:--|:--|"]
-        for claim in (claim for claim in self.claims if claim.part == part):
-            quote = f" “{claim.quote}”" if claim.quote else ""
-            said = f"**{claim.id}.** {claim.says}.{quote} *{claim.place}*"
-            evidence = "; ".join(self._evidence(claim))
-            shown = f"{MARKS[self.verdict(claim)]} **{self.verdict(claim)}**. {claim.why} {evidence}."
-            lines.append(f"| {_plain(said)} | {_plain(shown)} |")
-        return "\n".join(lines)
-
-    def _evidence(self, claim: Claim) -> list[str]:
-        found = [f"**Computed**: {finding.text}"] if (finding := self.findings.get(claim.id)) is not None else []
-        proved: dict[str, list[str]] = {}
-        for label in claim.proof:
-            title, chapter = self.statements[label]
-            proved.setdefault(chapter, []).append(f"*{title}*")
-        word = "Proved" if self.verdict(claim) == "confirmed" else "What holds is proved"
-        found += [f"**{word}** in {self._link(chapter)}: {', '.join(titles)}" for chapter, titles in proved.items()]
-        box = self.boxes.get(claim.id)
-        where = "" if box is None else f"[claim box](#claim-{claim.id})"
-        for chapter, keys in claim.cells.items():
-            numbers = [f"`{key}` {rule_text(self.rules[chapter][key])}" for key in keys]
-            rest = [f"{len(numbers) - SHOWN} more"] if len(numbers) > SHOWN else []
-            place = self._link(chapter) + (f" ({where})" if box is not None and box.chapter == chapter else "")
-            found.append(f"**Asserted** in {place}: " + ", ".join(numbers[:SHOWN] + rest))
-        elsewhere = box is not None and box.chapter not in claim.cells
-        return [*found, f"{where} in {self._link(box.chapter)}"] if box is not None and elsewhere else found
-
-    def _link(self, chapter: str) -> str:
+    def link(self, chapter: str) -> str:
         """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
         number = (file := self.chapters[chapter].name).partition("_")[0]
         return f"[Chapter {int(number)}]({file})" if number.isdigit() else f"[the {chapter}]({file})"
@@ -251,10 +234,6 @@ def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _plain(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("..", ".").replace("?.", "?")
-
-
 def stored_rows() -> Results:
     """The stored rows of all experiments."""
     return Results([row for experiment in EXPERIMENTS for row in load(experiment)])
@@ -263,17 +242,30 @@ def stored_rows() -> Results:
 def settle(text: str, findings: Mapping[str, Finding]) -> str:
     """A ledger file with the verdicts of its open claims filled in where their checks are decided.
 
-    >>> settle("- id: e1-1\\n  kind: experiment\\n  verdict: open\\n", {"e1-1": Finding("", "false")})
-    "- id: e1-1\\n  kind: experiment\\n  verdict: 'false'\\n"
+    >>> settle("- id: e1-1\\n  kind: experiment\\n  verdict: open\\n", {"e1-1": Finding("", "holds")})
+    '- id: e1-1\\n  kind: experiment\\n  verdict: holds\\n'
     """
 
     def decided(match: re.Match[str]) -> str:
         finding = findings.get(match[2])
         if finding is None or finding.verdict is None:
             return match[0]
-        return match[1] + (f"'{finding.verdict}'" if finding.verdict == "false" else finding.verdict)
+        return match[1] + finding.verdict
 
     return re.sub(r"(- id: '?([\w-]+)'?\n(?:(?!\s*- id:).*\n)*?\s*verdict: )open", decided, text)
+
+
+def remember(executed: Path, book: Path) -> None:
+    """Store the headline numbers of chapters that were executed on the real data beside the ledger; others stay."""
+    file = book / MEASURED
+    known = yaml.safe_load(file.read_text()) if file.is_file() else {}
+    for chapter, notebook in chapters_of(executed).items():
+        found = json.loads(notebook.read_text())
+        if found["metadata"].get("ddmip", {}).get("data_source") == "real":
+            outputs = [output for cell in found["cells"] for output in cell.get("outputs", [])]
+            numbers = [output.get("metadata", {}).get(METADATA_KEY, {}) for output in outputs]
+            known[chapter] = {name: value for part in numbers for name, value in part.items()}
+    file.write_text(yaml.safe_dump(known, sort_keys=True))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -281,10 +273,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments.ledger", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("file", type=Path, help="the ledger: book/claims.yml")
-    path = parser.parse_args(argv).file.resolve()
+    parser.add_argument("--measured", type=Path, help="a folder of executed chapters whose numbers to store")
+    given = parser.parse_args(argv)
+    path = given.file.resolve()
     if not path.is_file():
         parser.error(f"there is no file {path}: name the ledger, book/claims.yml in the repository")
     rules = yaml.safe_load((path.parents[1] / "tests" / "headline.yml").read_text())
+    if given.measured is not None:
+        remember(given.measured, path.parent)
     stored = stored_rows()
     before = Ledger.read(path.parent, rules, stored)
     path.write_text(settle(path.read_text(), before.findings))

@@ -40,6 +40,10 @@ class Results:
             raise ValueError(f"{len(found)} rows have {fields}: name more fields.")
         return found[0] if found else None
 
+    def beside(self, row: Row, method: str) -> Row | None:
+        """The run of another method on the same instance: network, size and seed; None if there is none."""
+        return self.one(method=method, network=row.network, size=row.size, seed=row.seed)
+
     def values(self, field: str) -> np.ndarray:
         """A column as numbers, NaN where a row has none."""
         column = [getattr(row, field) for row in self.rows]
@@ -90,3 +94,14 @@ def same_objective_ratio(exact: Row, other: Row) -> float | None:
     if exact.sign * (exact.objective - exact.untreated) <= 0:
         return None
     return time_to(exact, exact.objective) / time_to(other, exact.objective)
+
+
+def qualifying_pairs(full: Results, method: str) -> list[tuple[Row, Row, float]]:
+    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of their times."""
+    found = []
+    for exact in full.where(method="bigm"):
+        other = full.beside(exact, method)
+        ratio = None if other is None else same_objective_ratio(exact, other)
+        if other is not None and ratio is not None:
+            found.append((exact, other, ratio))
+    return found

@@ -57,11 +57,13 @@ def plot_shifted_penalty(
     figure, ax = plt.subplots()
     x = np.linspace(target - 1.5, target + 2.5, 1601)
     ax.plot(x, cost(x), ":", color=INK, label="cost alone")
-    for number, price in zip((0, 1, 3, 4, 5), prices, strict=False):  # 2 is the constraint's green
+    shades = plt.get_cmap("Blues")(np.linspace(0.45, 1.0, max(2, len(prices))))  # the later the price, the darker
+    for number, price in enumerate(prices):
         curve = cost(x) + price * (x - target) + rho / 2 * (x - target) ** 2
-        low = int(curve.argmin())
-        ax.plot(x, curve, **look(number, marker="", label=f"price {price:.3g}"))
-        ax.plot(x[low], curve[low], **look(number, markersize=8, markeredgecolor="white"))
+        low, colour = int(curve.argmin()), {"color": shades[number]}
+        ax.plot(x, curve, **look(number, marker="") | colour)
+        ax.plot(x[low], curve[low], **look(number, markersize=9, markeredgecolor="white", linestyle="") | colour)
+        ax.plot([], [], **look(number, label=f"price {price:.3g}") | colour)
     ax.axvline(target, color=GREEN, linewidth=1.2, linestyle="-")
     ax.annotate("constraint ", (target, 0.04), xycoords=("data", "axes fraction"), ha="right", color=GREEN)
     floor = float(cost(x).min())

@@ -8,13 +8,15 @@ from matplotlib.lines import Line2D
 from matplotlib.typing import FillStyleType
 
 from ddmip_lib.plots import GREEN, INK, ORANGE, PALE, PALE_BLUE, RED
-from .kit import legend_outside
+from .kit import GREY, legend_outside
 
 LOOKS: dict[str, tuple[str, str, str, FillStyleType]] = {
-    "confirmed": (GREEN, "", "o", "full"),
-    "confirmed with changes": (PALE_BLUE, "//", "o", "left"),
+    "holds": (GREEN, "", "o", "full"),
+    "holds with changes": (PALE_BLUE, "//", "o", "left"),
     "not reproduced": (ORANGE, "..", "o", "none"),
-    "false": (RED, "xx", "X", "full"),
+    "not shown": ("white", "", "D", "none"),
+    "fails": (RED, "xx", "X", "full"),
+    "untestable here": (GREY, "--", "_", "full"),
     "open": (PALE, "", ".", "full"),
 }
 """For each verdict: colour, hatching, marker and how the marker is filled."""
@@ -23,7 +25,7 @@ LOOKS: dict[str, tuple[str, str, str, FillStyleType]] = {
 def plot_verdicts(counts: Mapping[str, Mapping[str, int]]) -> Axes:
     """Stacked bars, one for each group: how many claims have which verdict.
 
-    >>> ax = plot_verdicts({"theory": {"confirmed": 2, "false": 3}})
+    >>> ax = plot_verdicts({"theory": {"holds": 2, "fails": 3}})
     >>> int(sum(bar.get_width() for bar in ax.patches))
     5
     """
@@ -48,7 +50,7 @@ def plot_verdicts(counts: Mapping[str, Mapping[str, int]]) -> Axes:
 def plot_parts(verdicts: Mapping[str, Sequence[str]]) -> Axes:
     """One mark for each claim, in rows by part of the paper; its shape and filling tell the verdict.
 
-    >>> ax = plot_parts({"Theory": ["confirmed", "false"], "E1": ["open"]})
+    >>> ax = plot_parts({"Theory": ["holds", "fails"], "E1": ["open"]})
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['Theory', 'E1']
     """
@@ -59,7 +61,7 @@ def plot_parts(verdicts: Mapping[str, Sequence[str]]) -> Axes:
         if places:
             x, y = zip(*places, strict=True)
             line = Line2D(x, y, linestyle="", marker=marker, fillstyle=fill, markersize=9, label=verdict)
-            line.set(color=GREEN if fill == "left" else colour, markeredgecolor=INK)
+            line.set(color=GREEN if fill == "left" else colour, markeredgecolor=INK, markeredgewidth=1.2)
             ax.add_line(line)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_xticks([])

@@ -1,4 +1,4 @@
-"""The figures of the chapter on convergence."""
+"""The figures of the chapter on convergence: balance, phases, descent, thresholds, window."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,9 +6,59 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, RED
-from ..examples.counterexamples import Exact
+from ddmip_lib.plots import BLUE, DASHES, GREEN, INK, ORANGE, PALE, PALE_BLUE, PALE_RED, RED
+from ..examples.hand_phase import Ending
 from ..examples.tiny import Path
+from .kit import draw_panels, legend_outside
+
+
+def plot_balance(highest: float = 3.2) -> list[Axes]:
+    r"""What a unit move of $u$ earns in the u-step and costs in the multiplier step, against $\rho/\ell$.
+
+    Each panel shows the curvature that decides its threshold: $\ell$ for $m = 0$, and $-\ell$ for $m = \ell$.
+
+    >>> [ax.get_title() for ax in plot_balance()]
+    ['convex, $m = 0$', 'any smooth $g$, $m = \\ell$']
+    """
+    figure, axes = draw_panels(2, height=3.3, width=7.0, sharey=True)
+    cases = ((1.0, 1.0, "convex, $m = 0$"), (-1.0, 2.0, r"any smooth $g$, $m = \ell$"))
+    for ax, (bend, threshold, title) in zip(axes, cases, strict=True):
+        ratio = np.linspace(max(0.3, -bend), highest, 200)
+        earned, cost = (ratio + bend) / 2, bend**2 / ratio
+        ax.fill_between(ratio, cost, earned, where=(earned >= cost).tolist(), color=PALE_BLUE, label="the merit falls")
+        ax.fill_between(ratio, cost, earned, where=(earned <= cost).tolist(), color=PALE_RED, label="it may rise")
+        ax.plot(ratio, earned, "-", color=BLUE, label="the u-step earns")
+        ax.plot(ratio, cost, "--", color=RED, label="the multiplier step costs")
+        ax.axvline(threshold, color=INK, ls=":", lw=1.4)
+        ax.plot(threshold, bend**2 / threshold, "o", color=INK)
+        ax.annotate(f"threshold {threshold:g}", (threshold, 2.25), xytext=(4, 0), textcoords="offset points")
+        ax.set(title=title, xlabel=r"$\rho/\ell$", xlim=(0, highest), ylim=(0, 2.5))
+    axes[0].set_ylabel(r"in units of $\ell\,\Vert\Delta\Vert^2$")
+    legend_outside(figure, 4, "lower", fontsize=9)
+    return axes
+
+
+def plot_phases(endings: Sequence[Ending], borders: Sequence[float]) -> Axes:
+    r"""The costs of the decisions that a run of the hand-sized example repeats for ever, against $\rho$.
+
+    >>> from ddmip_book.examples.hand_phase import ending
+    >>> plot_phases([ending(3.0), ending(6.0), ending(10.0)], (17 / 3, 22 / 3)).get_ylabel()
+    'costs visited for ever'
+    """
+    _, ax = plt.subplots(figsize=(6.4, 3.3))
+    edges = [0.0, *borders, max(end.rho for end in endings) + 0.25]
+    looks = (("cycle", PALE_RED, RED, "s"), ("optimum", PALE_BLUE, BLUE, "o"), ("frozen", PALE, INK, "D"))
+    for (kind, shade, colour, mark), left, right in zip(looks, edges[:-1], edges[1:], strict=True):
+        ax.axvspan(left, right, color=shade, zorder=0)
+        pairs = [(end.rho, cost) for end in endings if end.kind == kind for cost in sorted(set(end.costs))]
+        ax.plot(*np.array(pairs).T, mark, color=colour, ms=4.5)
+        ax.annotate(kind, ((left + right) / 2, 2.3), ha="center", color=colour, weight="bold", fontsize=9.5)
+    for edge in borders:
+        ax.axvline(edge, color=INK, ls=":", lw=1.4)
+    ax.axhline(0.5, color=BLUE, ls="--", lw=1)
+    ax.annotate("optimum 0.5", (0.1, 0.55), fontsize=9, color=BLUE)
+    ax.set(xlabel=r"penalty $\rho$", ylabel="costs visited for ever", ylim=(0.2, 2.55), xlim=(0, edges[-1]))
+    return ax
 
 
 def plot_descent(path: Path, bound: float) -> np.ndarray:
@@ -75,55 +125,4 @@ def plot_window(
         ax.axvline(value, color=colour, ls=dash, label=label)
     handles = [handle for part in (ax, right) for handle in part.get_legend_handles_labels()[0]]
     ax.legend(handles=handles, fontsize=8.5, loc="upper left")
-    return ax
-
-
-def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, high: float) -> Axes:
-    r"""States of a run over a slab in the plane: from $x$ to $x - \lambda/\rho$ (cross) and, by projection, to $u$.
-
-    >>> from fractions import Fraction
-    >>> from ddmip_book.examples.counterexamples import SQUARE, rational_path, slab
-    >>> path = rational_path(SQUARE, slab((3, -1), Fraction(9, 5), Fraction(21, 10)), 6)
-    >>> plot_cycle(path[3:], (3, -1), 1.8, 2.1).get_xlabel()
-    '$u_1$'
-    """
-    _, ax = plt.subplots(figsize=(6.2, 4.4))
-    line = np.array([-1.0, 2.0])
-    a, b = normal
-    ax.fill_between(line, (low - a * line) / b, (high - a * line) / b, color=PALE_BLUE, ec=BLUE, label="the set $C$")
-    corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
-    ax.plot(*corners[:3].T, "o", color=INK, ms=9, mfc="white", label="points of $X$ outside $C$")
-    ax.plot(1, 1, "*", color=GREEN, ms=15, label="the only feasible point")
-    before = np.array(states[-1].scaled, dtype=float)
-    for number, (state, colour, mark) in enumerate(zip(states, (BLUE, RED, ORANGE), MARKERS[1:], strict=False), 1):
-        x, u = np.array(state.x, dtype=float), np.array(state.u, dtype=float)
-        target = x - before
-        arrow = {"arrowstyle": "->", "color": colour, "ls": DASHES[number - 1], "lw": 1.4}
-        for start, end in ((x, target), (target, u)):
-            ax.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=arrow)
-        ax.plot(*target, "x", color=colour, ms=8, mew=2)
-        size = 16 - 3 * number  # states may share their u: smaller marks over larger ones
-        ax.plot(*u, mark, color=colour, ms=size, mec="white", label=f"$u$, state {number}")
-        before = np.array(state.scaled, dtype=float)
-    ax.set(xlim=(-0.35, 1.55), ylim=(-0.45, 1.3), xlabel="$u_1$", ylabel="$u_2$", aspect="equal")
-    ax.legend(fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return ax
-
-
-def plot_averages(path: Path) -> Axes:
-    r"""$\lVert u^k - x^k \rVert$ and the norm of the average of $u^t - x^t$ over $t \le k$.
-
-    >>> from ddmip_book.examples.counterexamples import three_cycle
-    >>> len(plot_averages(three_cycle().run(1.0, 9)).lines)
-    2
-    """
-    _, ax = plt.subplots()
-    k = np.arange(1, len(path.rows) + 1)
-    mean = np.linalg.norm(np.cumsum(path.u - path.x, axis=0), axis=1) / k
-    some = np.unique(np.geomspace(1, len(k), 60).astype(int)) - 1
-    seen = some[mean[some] > 1e-12]  # in a cycle the average is zero now and then
-    ax.loglog(k[some], path.residual[some], label=r"$\Vert u^k - x^k \Vert$")
-    ax.loglog(k[seen], mean[seen], label="norm of the average so far", ls="--", marker="s")
-    ax.set(xlabel="iteration $k$")
-    ax.legend()
     return ax

@@ -53,6 +53,19 @@ def draw_workflow() -> Axes:
     return ax
 
 
+def draw_question() -> Axes:
+    """The question of the quickstart: samples, shared treatment, a network that judges, and a count."""
+    ax = _canvas(5.8, 2.9)
+    _box(ax, 1, 17, 24, 10.5, "Samples", "nine features each,\nall labelled unsafe", INK, PALE)
+    _box(ax, 33, 17, 24, 10.5, "Treatment", "raise and lower; one\nbudget for all samples", RED, PALE_RED)
+    _box(ax, 33, 1.5, 24, 10.5, "Network", "$f(x_i) > 0$:\nsample $i$ is potable", BLUE, PALE_BLUE)
+    _box(ax, 1, 1.5, 24, 10.5, "How many pass?", "the objective, checked\nby the network itself")
+    _arrow(ax, (25, 22.3), (33, 22.3), "$w_i$", (29, 23.8))
+    _arrow(ax, (45, 17), (45, 12), "$x_i$", (47.5, 14.5))
+    _arrow(ax, (33, 6.8), (25, 6.8), "$y_i$", (29, 8.3))
+    return ax
+
+
 def draw_split() -> Axes:
     """One iteration of Algorithm 1: MIP block, NN block, multiplier, and the check of every iterate."""
     ax = _canvas(5.8, 4.4)

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from ddmip_lib.plots import ORANGE
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
-from ..experiments.results import Results, same_objective_ratio
-from ..experiments.rows import Row
+from ..experiments.results import Results, qualifying_pairs
 from .kit import METHODS, HeatMap, heat_maps, hold, legend_outside, look, method_look, names_below, plain_log, ticks_at
 
 SHOWN = ("bigm", "dd-paper", "dd", "dd-graph", "prices")
@@ -79,17 +78,6 @@ def plot_profiles(full: Results, cells: Sequence[tuple[str, int]], seed: int) ->
     figure.supxlabel("seconds since the call", fontsize=10.5)
     figure.supylabel("potable share", fontsize=10.5)
     return figure
-
-
-def qualifying_pairs(full: Results, method: str) -> list[tuple[Row, Row, float]]:
-    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of their times."""
-    found = []
-    for exact in full.where(method="bigm"):
-        other = full.one(method=method, network=exact.network, size=exact.size, seed=exact.seed)
-        ratio = None if other is None else same_objective_ratio(exact, other)
-        if other is not None and ratio is not None:
-            found.append((exact, other, ratio))
-    return found
 
 
 def plot_ratios(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) -> Figure:

@@ -83,9 +83,10 @@ def plot_paper_panels(full: Results) -> Figure:
         _each(middle, rows, lambda own: own.values("seconds"), shift, style)
         if cost := by_network(rows, "seconds"):
             right.plot([sizes_of(n)[2] for n in cost], list(cost.values()), **style)
-        if law := slope_in_parameters(cost):
-            line = np.array([sizes_of(next(iter(cost)))[2], sizes_of(list(cost)[-1])[2]])
-            right.plot(line, law(line), "--", color=style["color"])
+        for ends in (list(cost)[:3], list(cost)[-3:]):  # the small and the large networks: the line bends in between
+            if law := slope_in_parameters({network: cost[network] for network in ends}):
+                line = np.array([sizes_of(ends[0])[2], sizes_of(ends[-1])[2]])
+                right.plot(line, law(line), "--", color=style["color"])
     places = [E2_NETWORKS.index(network) for network in PRINTED_SHARE]
     left.plot(places, list(PRINTED_SHARE.values()), "D", color=RED, label="paper", **HOLLOW)
     middle.plot(len(E2_NETWORKS) - 1, PRINTED_SECONDS, "D", color=RED, **HOLLOW)

@@ -13,7 +13,7 @@ from ..experiments.claims.printed import E5_BARRIER, E5_EXACT, E5_PGD
 from ..experiments.grids import E5_NETWORKS
 from ..experiments.results import Results
 from ..experiments.rows import Row, decode
-from .kit import HOLLOW, legend_outside, method_look, names_below
+from .kit import GREY, HOLLOW, legend_outside, method_look, names_below
 
 MARKS = ("dd-paper", "dd-barrier", "random", "bigm", "dd", "enumeration", "grid-search")
 """The methods, from the paper's to what is known to be best."""
@@ -89,16 +89,27 @@ def _look(method: str, **more: Any) -> dict[str, Any]:
     return method_look(method, linestyle="") | name | more
 
 
+def flat_instances(full: Results) -> set[tuple[str, int]]:
+    """Networks and seeds of Tree Planting on which nothing can be gained."""
+    rows = full.where(problem="trees", method="enumeration")
+    return {(row.network, row.seed) for row in rows if (row.objective or 0) - (row.untreated or 0) <= 1e-6}
+
+
 def plot_seconds(full: Results) -> Axes:
-    """The paper's figure: seconds by network, ours (filled; one mark a run) beside the printed ones (hollow)."""
-    ax = plt.subplots()[1]
-    for shift, method in zip((-0.25, 0.0, 0.25), PRINTED, strict=True):
-        runs = [timed(full, network, method).values("seconds") for network in E5_NETWORKS]
-        places = np.repeat(np.arange(len(runs)) + shift - 0.05, [len(own) for own in runs])
-        ax.plot(places, np.concatenate(runs), **_look(method))
+    """The paper's figure: seconds by network, its own (hollow) and ours (filled; dots where networks are constant)."""
+    ax, flat = plt.subplots()[1], flat_instances(full)
     for shift, (method, printed) in zip((-0.25, 0.0, 0.25), PRINTED.items(), strict=True):
+        for place, network in enumerate(E5_NETWORKS):
+            runs = timed(full, network, method)
+            for constant, style in ((False, _look(method)), (True, {"color": GREY, "marker": ".", "linestyle": ""})):
+                chosen = Results([row for row in runs if ((row.network, row.seed) in flat) == constant])
+                own = chosen.values("seconds")
+                label = "networks constant, nothing to do" if constant else _look(method)["label"]
+                if len(own):
+                    ax.plot([place + shift - 0.05] * len(own), own, **style | {"label": label})
         beside = [E5_NETWORKS.index(network) + shift + 0.05 for network in printed]
-        ax.plot(beside, list(printed.values()), **_look(method, label=f"{_look(method)['label']}, printed") | HOLLOW)
+        name = f"{_look(method)['label']}, in the paper"
+        ax.plot(beside, list(printed.values()), **_look(method, label=name) | HOLLOW)
     names_below(ax, E5_NETWORKS)
     ax.set(yscale="log", ylabel="seconds", ylim=(0.2, 2000))
     legend_outside(ax.figure, 2, "lower")

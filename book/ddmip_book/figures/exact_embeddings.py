@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ddmip_lib.plots import BLUE, INK, PALE_BLUE, RED
-from .kit import beside, draw_lines, draw_panels, look, plain_log, ticks_at
+from .kit import beside, draw_lines, draw_panels, look, names_below, ranges, ticks_at
 
 
 def plot_envelopes(pairs: Sequence[tuple[float, float]]) -> np.ndarray:
@@ -67,20 +67,23 @@ def plot_nodes(radii: Sequence[float], runs: Mapping[str, Any]) -> Axes:
     return ax
 
 
-def plot_sweep(sizes: Sequence[int], seconds: Mapping[str, Any], limit: float) -> Axes:
-    """Seconds to a proof against the number of samples, log scale; infinite where none came, a cross at the limit.
+def plot_sweep(
+    found: Mapping[int, Sequence[float]], caps: Mapping[int, Sequence[float]], ended: Mapping[int, int]
+) -> Axes:
+    """Shares of the samples by size: saved (mean and range), and not ruled out; numbers count searches that ended.
 
-    >>> plot_sweep([1, 2], {"SOS1": [0.1, 2.0]}, limit=2.0).get_ylabel()
-    'seconds'
+    >>> ax = plot_sweep({5: [1.0], 10: [0.7, 0.9]}, {5: [1.0], 10: [1.0, 1.0]}, {5: 1, 10: 0})
+    >>> [text.get_text() for text in ax.texts]
+    ['1 of 1', '0 of 2']
     """
     ax = plt.subplots()[1]
-    times = {label: np.asarray(values, dtype=float) for label, values in seconds.items()}
-    draw_lines(ax, {label: np.minimum(values, limit) for label, values in times.items()}, sizes, markersize=6)
-    late = [n for values in times.values() for n, time in zip(sizes, values, strict=True) if not np.isfinite(time)]
-    ax.plot(late, [limit] * len(late), "x", color=INK, markersize=12, markeredgewidth=2, label="stopped")
-    ax.axhline(limit, color=INK, linestyle=":", linewidth=1.2)
-    beside(ax, "time limit", (sizes[0], limit), (0, 4), fontsize=9.5)
-    ax.set(yscale="log", xlabel="samples $n$", ylabel="seconds", xticks=list(sizes), ylim=(None, 2.2 * limit))
-    plain_log(ax.yaxis)
-    ax.legend(loc="lower right")
+    places = {size: float(at) for at, size in enumerate(found)}
+    looks: dict[str, Any] = {"markersize": 7, "capsize": 4}
+    for shares, style in ((caps, look(1, label="not ruled out")), (found, look(0, label="found"))):
+        ranges(ax, {places[size]: cell for size, cell in shares.items()}, **looks, **style)
+    for size, at in places.items():
+        beside(ax, f"{ended[size]} of {len(found[size])}", (at, 1.0), (0, 9), ha="center", fontsize=9.5)
+    names_below(ax, [str(size) for size in found])
+    ax.set(xlabel="samples $n$ in one model", ylabel="share of the samples", ylim=(0, 1.14))
+    ax.legend(loc="lower left")
     return ax

@@ -50,7 +50,7 @@ METHODS = {
     "dd-graph": Method("graph split", GREEN, DASHES[2], "^"),
     "dd-no-multipliers": Method("… without multipliers", GREEN, DASHES[2], "^"),
     "dd-barrier": Method("paper's settings, barrier", ORANGE, DASHES[2], "v"),
-    "ssg-printed": Method("SSG as printed", PINK, DASHES[3], "x"),
+    "ssg-printed": Method("SSG as published", PINK, DASHES[3], "x"),
     "ssg": Method("SSG repaired", PINK, DASHES[4], "v"),
     "prices": Method("price coordination", PINK, DASHES[4], "D"),
     "random": Method("random inputs", GREY, DASHES[3], "x"),

@@ -14,6 +14,37 @@ from ..examples.tiny import Path
 from .kit import beside, look, shade
 
 
+def _draw_wall(ax: Axes) -> None:
+    """One bound and its barrier function for three parameters, with their lowest points."""
+    u = -np.geomspace(1e-6, 2, 400)
+    ax.plot(u, 0.5 * (u - 0.5) ** 2, "-", color=INK, label=r"$\varphi$")
+    for number, mu in enumerate((1.0, 0.3, 0.05)):
+        low = bound_step(0.5, 1.0, mu)
+        ax.plot(u, 0.5 * (u - 0.5) ** 2 - mu * np.log(-u), **look(number, linestyle=DASHES[number + 1], marker=""))
+        lowest = 0.5 * (low - 0.5) ** 2 - mu * np.log(-low)
+        ax.plot(low, lowest, **look(number, linestyle="", label=rf"$\mu = {mu:g}$"))
+    ax.axvspan(0, 0.25, facecolor="#eeeeee", edgecolor="#999999", hatch="//", linewidth=0)
+    ax.set(xlabel="$u$", xlim=(-2, 0.25), ylim=(0, 3.2), title=r"$\Phi_\mu$ over $u < 0$")
+    ax.legend(loc="upper center", ncols=2, columnspacing=0.8, handlelength=1.5)
+
+
+def plot_opening(rho: float = 10.0, mu: float = 0.01, iterations: int = 200) -> tuple[Axes, Axes]:
+    """A wall that is felt before it is hit, and the multiplier of Algorithm 1 on {0} with a barrier that never shrinks.
+
+    >>> _, right = plot_opening(iterations=3)
+    >>> right.get_lines()[0].get_ydata().round(3)
+    array([0.316, 0.512, 0.663])
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.3))
+    _draw_wall(left)
+    sizes = np.zeros(iterations + 1)
+    for k in range(iterations):  # u = -mu / |lambda|, as the chapter derives
+        sizes[k + 1] = (sizes[k] + np.sqrt(sizes[k] ** 2 + 4 * rho * mu)) / 2
+    right.plot(np.arange(1, iterations + 1), sizes[1:], "-", color=RED)
+    right.set(xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="a fixed barrier, one decision")
+    return left, right
+
+
 def plot_central_path(
     row: Callable[[Tensor], Tensor], x: np.ndarray, path: np.ndarray, mus: Sequence[float]
 ) -> list[Axes]:
@@ -24,16 +55,7 @@ def plot_central_path(
     2
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.3), width_ratios=[1, 1.1])
-    u = -np.geomspace(1e-6, 2, 400)
-    left.plot(u, 0.5 * (u - 0.5) ** 2, "-", color=INK, label=r"$\varphi$")
-    for number, mu in enumerate((1.0, 0.3, 0.05)):
-        low = bound_step(0.5, 1.0, mu)
-        left.plot(u, 0.5 * (u - 0.5) ** 2 - mu * np.log(-u), **look(number, linestyle=DASHES[number + 1], marker=""))
-        lowest = 0.5 * (low - 0.5) ** 2 - mu * np.log(-low)
-        left.plot(low, lowest, **look(number, linestyle="", label=rf"$\mu = {mu:g}$"))
-    left.axvspan(0, 0.25, facecolor="#eeeeee", edgecolor="#999999", hatch="//", linewidth=0)
-    left.set(xlabel="$u$", xlim=(-2, 0.25), ylim=(0, 3.2), title=r"$\Phi_\mu$ over $u < 0$")
-    left.legend(loc="upper center", ncols=2, columnspacing=0.8, handlelength=1.5)
+    _draw_wall(left)
     side = np.linspace(0, 1, 121)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     heights = row(torch.tensor(grid)).detach().numpy().reshape(121, 121)

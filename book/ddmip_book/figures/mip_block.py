@@ -1,6 +1,7 @@
 """Figures of the chapter on the MIP block: price regions, chords of a parabola, perspectives."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -27,11 +28,9 @@ def nearest_site(sites: Any, where: Any) -> np.ndarray:
 
 
 def plot_regions(
-    panels: Mapping[str, tuple[Any, Any]], window: tuple[float, float], names: tuple[str, str], path: Any = None
+    panels: Mapping[str, tuple[Any, Any]], window: tuple[float, float], names: tuple[str, str]
 ) -> list[Axes]:
     """Voronoi cells in the plane, one panel for each (points, sites); every site bears the name of its point.
-
-    `path` is drawn into each panel, numbered at its first points.
 
     >>> [ax] = plot_regions({"two": ([[0, 0], [1, 0]], [[0, 0], [1, 0]])}, (-1, 2), ("a", "b"))
     >>> [text.get_text() for text in ax.texts]
@@ -51,13 +50,40 @@ def plot_regions(
         for point, site in zip(points, sites, strict=True):
             name = f"({', '.join(f'{value:g}' for value in point)})"
             beside(ax, name, site, (0, 7), ha="center", fontsize=10, fontweight="bold", zorder=6)
-        if path is not None:
-            ax.plot(*np.asarray(path).T, "s-", color=RED, linewidth=1.0, markersize=4, zorder=7)
-            for k, point in enumerate(np.asarray(path)[:4]):
-                beside(ax, str(k), point, (4, -11), fontsize=9, zorder=8)
         ax.set(title=title, xlim=window, ylim=window, xlabel=names[0], ylabel=names[1], aspect="equal")
         ax.grid(visible=False)
     return list(figure.axes)
+
+
+def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
+    """The way of the target over the cells of four binary decisions, and its first coordinate by iteration.
+
+    >>> _, right = plot_targets([[-1.0, 0.0], [0.2, 1.0], [0.7, 1.0]])
+    >>> [len(line.get_xdata()) for line in right.get_lines()[1:3]]
+    [1, 2]
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4), width_ratios=(1, 1.15))
+    steps, corners = np.asarray(targets, dtype=float), np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    low = float(min(steps.min(), -0.5)) - 0.2
+    left.plot([0.5, 0.5], [low, 1.8], "-", [low, 1.8], [0.5, 0.5], "-", color=INK, linewidth=1.2)
+    left.plot(*corners.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
+    for a, b in corners:
+        beside(left, f"({a}, {b})", (a, b), (0, 15), ha="center", fontsize=9.5, fontweight="bold", zorder=6)
+    left.plot(*steps.T, "s-", color=RED, linewidth=0.9, markersize=3.5, zorder=7)
+    for k, (start, end) in enumerate(pairwise(steps[:3])):
+        left.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.4}, zorder=8)
+        beside(left, f"$t^{k}$", start, (6, -10), color=RED, zorder=9)
+    left.set(xlabel="$t_1$", ylabel="$t_2$", xlim=(low, 1.8), ylim=(low, 1.8), aspect="equal", title="over the cells")
+    left.grid(visible=False)
+    when, first = np.arange(len(steps))[:shown], steps[:shown, 0]
+    right.plot(when, first, "-", color=RED, linewidth=0.9)
+    for bought, fill, label in ((first > 0.5, RED, "next $x_1 = 1$"), (first <= 0.5, "white", "next $x_1 = 0$")):
+        right.plot(when[bought], first[bought], "s", color=RED, markerfacecolor=fill, markersize=5, label=label)
+    right.axhline(0.5, color=INK, linewidth=1.2, linestyle="-")
+    right.set(xlabel="iteration $k$", ylabel="$t_1^k$", title="first coordinate")
+    right.legend(loc="lower right")
+    whole(right)
+    return left, right
 
 
 def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:
@@ -95,19 +121,19 @@ def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) 
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.5), sharey=True)
     b = np.linspace(0, 1, 101)
-    strong: dict[str, Any] = {"color": RED, "linestyle": "-", "marker": "", "label": r"$\sigma^2 / b$"}
-    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\sigma^2$"}
+    strong: dict[str, Any] = {"color": RED, "linestyle": "-", "marker": "", "label": r"$\theta^2 / b$"}
+    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\theta^2$"}
     left.plot(b, b * value**2, **strong)
     left.plot(b, (b * value) ** 2, **weak)
     left.fill_between(b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc")
     left.plot([0, 1], [0, value**2], "o", color=INK, clip_on=False, zorder=5)
-    left.set(title="from off to on", xlabel=f"$b$, with $\\sigma = {value:g}\\,b$", ylabel=r"$\zeta$")
-    sigma = np.linspace(0, share, 101)
-    right.plot(sigma, sigma**2 / share, **strong)
-    right.plot(sigma, sigma**2, **weak)
+    left.set(title="from off to on", xlabel=f"$b$, with $\\theta = {value:g}\\,b$", ylabel=r"$\zeta$")
+    theta = np.linspace(0, share, 101)
+    right.plot(theta, theta**2 / share, **strong)
+    right.plot(theta, theta**2, **weak)
     for number, a in enumerate(np.linspace(0, 1, tangents)):
         label = None if number else "tangents"
-        right.plot(sigma, 2 * a * sigma - a**2 * share, ":", color=GREY, linewidth=1.1, label=label)
-    right.set(title=f"section at $b = {share:g}$", xlabel=r"$\sigma$", ylim=(-0.02, 0.7))
+        right.plot(theta, 2 * a * theta - a**2 * share, ":", color=GREY, linewidth=1.1, label=label)
+    right.set(title=f"section at $b = {share:g}$", xlabel=r"$\theta$", ylim=(-0.02, 0.7))
     right.legend(loc="upper left")
     return left, right

@@ -1,4 +1,4 @@
-"""The numbers behind the three figures that a reader can move, and the still pictures that stand in for them."""
+"""The numbers behind the figures that a reader can move, and the still pictures that stand in for them."""
 
 from typing import Any
 
@@ -9,11 +9,15 @@ from pyscipopt import Model
 
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED, use_style
 from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT, hand_sized
+from ..examples.hand_phase import Ending, border, ending
 from ..examples.hand_steps import hand_tiny
+from .convergence import plot_balance, plot_phases
 from .neural_mips import landscape
 
 TARGET, WANTED = 2.0, 0.5
 PENALTIES = (0.7, 1.5, 3.0, 5.0, 6.0, 7.0, 8.0, 10.0)
+PHASES = tuple(k / 4 for k in range(1, 49) if k != 8)
+"""Penalties of the phase diagram; at 2, where the period changes, rounding would decide."""
 LOOSENESS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
 
 
@@ -65,12 +69,23 @@ def root_bound(looseness: float) -> float:
     return float(model.getObjVal())
 
 
+def endings() -> tuple[list[Ending], list[float]]:
+    r"""What runs of the hand-sized example repeat for ever, for many $\rho$, and the two $\rho$ between the phases.
+
+    >>> found, borders = endings()
+    >>> [round(3 * rho) for rho in borders], found[0].kind
+    ([17, 22], 'cycle')
+    """
+    return [ending(rho) for rho in PHASES], [border(5.5, 6.0), border(7.0, 7.5)]
+
+
 def moving_data() -> dict[str, Any]:
     """Everything that the moving figures read, by figure."""
     side = np.linspace(0, 1, 21)
     grid = np.array([[a, b] for b in side for a in side])
     corners = [[a, b] for a in (0, 1) for b in (0, 1)]
     problem = hand_sized()
+    found, borders = endings()
     return {
         "penalty-multiplier": {"target": TARGET, "wanted": WANTED},
         "algorithm-steps": {
@@ -84,6 +99,12 @@ def moving_data() -> dict[str, Any]:
             "high": 2.0,
             "optimum": 0.5,
             "bounds": [[t, round(root_bound(t), 4)] for t in LOOSENESS],
+        },
+        "penalty-balance": {"highest": 4.0},
+        "hand-phases": {
+            "borders": [round(rho, 6) for rho in borders],
+            "optimum": hand_tiny().optimum(),
+            "runs": [{"rho": end.rho, "kind": end.kind, "x": end.x, "costs": end.costs} for end in found],
         },
     }
 
@@ -133,3 +154,15 @@ def still_envelope(looseness: float = 2.0) -> Axes:
     ax.set(xlabel="a", ylabel="z")
     ax.legend()
     return ax
+
+
+def still_balance() -> Axes:
+    """The balance figure as a picture: convex and nonconvex side by side."""
+    use_style()
+    return plot_balance()[0]
+
+
+def still_phases() -> Axes:
+    """The phase diagram as a picture."""
+    use_style()
+    return plot_phases(*endings())

@@ -22,12 +22,15 @@ def plot_recipes(outcomes: np.ndarray, costs: np.ndarray, kept: np.ndarray, answ
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.8))
     ax.plot(*outcomes[~kept].T, "x", color=GREY, markersize=3.5, alpha=0.5, label="breaks a row")
-    shades = ax.scatter(*outcomes[kept].T, c=costs[kept], cmap="viridis", s=26, edgecolor=INK, linewidth=0.4)
+    shades = ax.scatter(
+        outcomes[kept, 0], outcomes[kept, 1], c=costs[kept], cmap="viridis", s=26, edgecolor=INK, linewidth=0.4
+    )
     shades.set_label("keeps all rows")
     ax.plot(*answer, "*", color=RED, markersize=17, markeredgecolor="white", label="the answer", zorder=5)
     ax.axvline(limits[0], color=INK, linestyle="--", linewidth=1.2)
     ax.axhline(limits[1], color=INK, linestyle="--", linewidth=1.2)
-    ax.set(xlabel="strength, MPa", ylabel="curing time, minutes")
+    near = [(limit - below, limit + above) for limit, below, above in zip(limits, (4.5, 7), (3.5, 22), strict=True)]
+    ax.set(xlabel="strength, MPa", ylabel="curing time, minutes", xlim=near[0], ylim=near[1])
     figure.colorbar(shades, ax=ax, label="cost, euros a part")
     legend_outside(figure, 3)
     return figure
@@ -53,9 +56,8 @@ def plot_loads(loads: np.ndarray, mass: np.ndarray, glazed: np.ndarray, thick: n
                     bbox={"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": INK})  # fmt: skip
             left += mass[order]
     ax.axvline(capacity, color=RED, linestyle="--", label="what the kiln holds")
-    for name, style in {"glazed": {"hatch": "////", "facecolor": PALE_BLUE},
-                        "thick-walled": {"hatch": "..", "facecolor": "#f6d3bd"}}.items():  # fmt: skip
-        ax.bar(0, 0, edgecolor=INK, label=name, **style)
+    for name, hatch, colour in (("glazed", "////", PALE_BLUE), ("thick-walled", "..", "#f6d3bd")):
+        ax.bar(0, 0, edgecolor=INK, label=name, hatch=hatch, facecolor=colour)
     ax.set(yticks=range(len(titles)), yticklabels=titles, xlabel="kilograms", ylim=(len(titles) - 0.45, -0.55))
     ax.grid(visible=False)
     legend_outside(figure, 3)
@@ -71,10 +73,12 @@ def plot_stores(outside: np.ndarray, inside: np.ndarray, fans: np.ndarray, won: 
     figure, (top, low) = plt.subplots(2, 1, figsize=(6.4, 4.2), sharex=True, height_ratios=(1.5, 1))
     order = np.argsort(outside, kind="stable")
     place = np.arange(1, len(order) + 1)
-    top.plot(place, outside[order], "o--", color=RED, label="outside")
-    top.plot(place, inside[order], "s-", color=BLUE, label="inside")
+    top.vlines(place, inside[order], outside[order], color=GREY, linewidth=1.0)
+    top.plot(place, outside[order], "o", color=RED, markersize=8, label="outside")
+    top.plot(place, inside[order], "s", color=BLUE, markersize=8, label="inside")
     for x, count in zip(place, np.rint(fans[order]).astype(int), strict=True):
-        top.annotate("|" * count, (x, inside[order][x - 1]), (0, 8), textcoords="offset points", ha="center")
+        word = {0: "", 1: "1 fan"}.get(int(count), f"{count} fans")
+        top.annotate(word, (x, inside[order][x - 1]), (6, 6), textcoords="offset points", fontsize=9)
     top.set(ylabel="degrees Celsius", ylim=(0, None))
     low.bar(place, won[order], 0.65, color=GREEN, edgecolor=INK)
     low.set(xlabel="store, from the coolest to the hottest place", ylabel="tonnes won", xticks=place)

@@ -1,15 +1,17 @@
 """Figures of the chapter on penalties and stopping."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, RED, legend_below
-from ..examples.tiny import Path
-from .kit import look, whole
+from ..examples.tiny import Path, quadratic
+from .kit import legend_outside, look, whole
 
 
 def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, Axes]:
@@ -31,6 +33,54 @@ def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, A
     right.set(xlabel="first raised after iteration", yticks=[0, 0.5, 1])
     whole(right)
     return left, right
+
+
+def plot_opening() -> tuple[Axes, Axes]:
+    """Ten runs on two decisions that differ only in when the penalty is raised.
+
+    >>> _, right = plot_opening()
+    >>> sorted({float(x) for x in right.get_lines()[0].get_ydata()})
+    [0.0, 1.0]
+    """
+    two = quadratic([[0], [1]], curvature=1.0, centre=0.5, cost=-1 / 50)
+    runs = {}
+    for first in range(10, 20):
+        rule = partial(lambda path, first: 0.5 if len(path.rows) < first else 2.5, first=first)
+        runs[first] = two.run(rule, steps=60, u=0.3, lam=0.2)
+    return plot_picks(runs, shown=[10, 11])
+
+
+def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
+    """Runs under different rules, a panel each: residual and penalty (log scale), and the best count so far.
+
+    >>> history = {"primal_residual": [1.0, 0.1], "rho": [1.0, 2.0], "incumbent": [3.0, 4.0]}
+    >>> [ax.get_title() for ax in plot_rules({"one rule": history})]
+    ['one rule']
+    """
+    rows = -(-len(histories) // 2)
+    figure, grid = plt.subplots(rows, 2, figsize=(6.6, 0.9 + 1.7 * rows), sharex=True, sharey=True, squeeze=False)
+    counts = [np.asarray(history["incumbent"], dtype=float) for history in histories.values()]
+    low, high = min(np.nanmin(c) for c in counts), max(np.nanmax(c) for c in counts)
+    panels = list(grid.flat)[: len(histories)]
+    for place, (ax, (label, history)) in enumerate(zip(panels, histories.items(), strict=True)):
+        k, other = np.arange(1, len(history["rho"]) + 1), ax.twinx()
+        for column, style, name in (("primal_residual", "-", "residual"), ("rho", ":", "penalty")):
+            values = np.asarray(history[column], dtype=float)
+            colour = RED if column == "primal_residual" else INK
+            ax.semilogy(k, np.where(values > 0, values, np.nan), style, color=colour, marker="", label=name)
+        other.step(k, counts[place], "-", where="post", color=BLUE, linewidth=2.2, label="best so far (right scale)")
+        other.set(ylim=(low - 0.5, high + 0.5))
+        other.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        other.grid(visible=False)
+        other.tick_params(labelright=place % 2 == 1)
+        ax.set_title(label, fontsize=9.5)
+        whole(ax)
+    for ax in grid[-1]:
+        ax.set_xlabel("iteration")
+    for ax in grid[len(histories) // 2 + len(histories) % 2 :].flat:
+        ax.set_visible(False)
+    legend_outside(figure, 3, "lower")
+    return panels
 
 
 def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, Axes]:

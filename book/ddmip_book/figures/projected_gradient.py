@@ -1,13 +1,13 @@
 """The figures of the chapter on projected gradient."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from ddmip_lib.plots import GREEN, INK, ORANGE, RED, legend_below, plot_iterates
+from ddmip_lib.plots import INK, ORANGE, RED, legend_below, plot_iterates
+from ..examples.pgd import adam_path, projected_path
 from ..examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
 from .kit import beside, draw_lines, draw_panels, look, shade
 
@@ -39,6 +39,19 @@ def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, targ
     ax.plot(*target, "*", markersize=14, color=INK, label="aim")
     legend_below(ax, 3, 0.17)
     return ax
+
+
+def plot_surprise(steps: int = 4_000) -> Axes:
+    """Where projected gradient and Adam with a projection end, on the nearest point of a half-plane to (2, 2).
+
+    >>> ax = plot_surprise(2_000)
+    >>> [line.get_label() for line in ax.get_lines() if not line.get_label().startswith("_")]
+    ['projected gradient', 'Adam with a projection', 'aim']
+    """
+    aim, normal = np.array([2.0, 2.0]), np.array([1.0, 2.0])
+    problem = (lambda u: u - aim, lambda v: project_halfspace(v, normal, 1.0), np.zeros(2), steps, 0.01)
+    paths = {"projected gradient": projected_path(*problem), "Adam with a projection": adam_path(*problem)}
+    return plot_descents(paths, normal, 1.0, aim)
 
 
 def plot_contraction(
@@ -128,26 +141,5 @@ def plot_jump(inside: Height, points: np.ndarray, nearest: np.ndarray, span: Seq
         ax.plot(*np.stack([v, w]).T, "-", color=INK, linewidth=0.9)
     ax.plot(*points.T, "o", color=ORANGE, label="point")
     ax.plot(*nearest.T, "s", color=RED, markersize=6, label="its projection")
-    legend_below(ax, 2, 0.17)
-    return ax
-
-
-def plot_inner_outer(
-    inside: Height, slope: tuple[np.ndarray, float], ball: tuple[np.ndarray, float], marks: Mapping[str, Any],
-    path: np.ndarray, span: Sequence[float]
-) -> Axes:  # fmt: skip
-    """A convex set with the halfspace a'u <= b outside, the ball inside, a path of iterates and named points.
-
-    >>> unit = (np.zeros(2), 1.0)
-    >>> plot_inner_outer(lambda x, y: x, (np.ones(2), 1.0), unit, {"here": (0, 0)}, np.zeros((2, 2)), (-1, 1, -1, 1))
-    <Axes: xlabel='$u_1$', ylabel='$u_2$'>
-    """
-    ax = plt.subplots(figsize=(6.2, 4.8))[1]
-    xs, ys = _plane(ax, span, inside)
-    ax.contour(xs, ys, slope[0][0] * xs + slope[0][1] * ys - slope[1], [0], colors=[RED], linestyles="--")
-    ax.add_patch(plt.Circle((ball[0][0], ball[0][1]), ball[1], fill=False, color=GREEN, linestyle="-.", linewidth=1.8))
-    ax.plot(*path.T, ".-", color=INK, linewidth=1.0, markersize=7, label="moving balls")
-    for number, (label, point) in enumerate(marks.items()):
-        ax.plot(*point, **look(number, linestyle="", markersize=9, label=label, zorder=4))
     legend_below(ax, 2, 0.17)
     return ax

@@ -16,8 +16,8 @@ Curve = tuple[Sequence[float], Sequence[float], PowerLaw | None]
 
 
 def plot_power_laws(curves: Mapping[str, Curve], xlabel: str, ylabel: str) -> Axes:
-    """Measured points on logarithmic axes, each kind with its own mark; a fitted line where there is one, dashed
-    where it was fitted, thin and dotted below, cut off where there is no measurement.
+    """Measured points on logarithmic axes, each kind with its own mark; where there is a fitted line, it is drawn over
+    the sizes that it was fitted to, and nowhere else.
 
     >>> from ddmip_book.examples.costs import power_law
     >>> x, y = [1, 10, 100], [1, 9, 110]
@@ -29,9 +29,8 @@ def plot_power_laws(curves: Mapping[str, Curve], xlabel: str, ylabel: str) -> Ax
         label = name
         if law is not None:
             label += f": slope {law.slope:.2f} ± {law.error:.2f}"
-            below, first, last = np.sort(x)[[0, -FITTED, -1]]
-            ax.plot([first, last], law(np.array([first, last])), "--", color=COLOURS[i])
-            ax.plot([below, first], law(np.array([below, first])), ":", color=COLOURS[i], linewidth=1)
+            ends = np.sort(x)[[-FITTED, -1]]
+            ax.plot(ends, law(ends), "--", color=COLOURS[i])
         ax.plot(x, y, **look(i, linestyle="", label=label))
     lowest = min(float(np.min(y)) for _, y, _ in curves.values())
     ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel, ylim=(lowest / 3, None))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.problem import NeuralMIP
@@ -33,11 +34,16 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
     for ax, (title, trace) in zip(axes, traces.items(), strict=True):
         ax.contourf(side, side, heights, np.arange(heights.min(), heights.max() + 0.25, 0.25), cmap="Blues_r")
         plot_iterates(np.array(trace.x), np.array(trace.u), ax=ax)
-        for corner, cost in zip(corners, landscape(problem, corners), strict=True):
+        shown = np.max(trace.u) < 0.6 and len(np.unique(trace.x, axis=0)) == 1
+        for corner, cost in zip(corners[:1] if shown else corners, landscape(problem, corners), strict=False):
             inwards = (26 - 52 * corner[0], 18 - 36 * corner[1])
             ax.annotate(f"{cost:g}", corner, xytext=inwards, textcoords="offset points", ha="center", va="center",
                         fontsize=11, fontweight="bold", bbox={"facecolor": "white", "pad": 2.0})  # fmt: skip
-        ax.set(title=title, xlim=(-0.1, 1.1), ylim=(-0.1, 1.1))
+        reach = 1.1 if len(np.unique(trace.x, axis=0)) > 1 else 1.6 * max(0.1, np.max(trace.u))  # or all is a corner
+        ax.set(title=title, xlim=(-reach / 11, reach), ylim=(-reach / 11, reach))
+        if reach < 1:
+            ax.xaxis.set_major_locator(MaxNLocator(4))
+            ax.yaxis.set_major_locator(MaxNLocator(4))
         ax.grid(visible=False)
         ax.legend_ = None  # one for both panels, below
     legend_outside(figure, 3, "lower")

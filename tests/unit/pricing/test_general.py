@@ -13,10 +13,11 @@ from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.linearisation.slopes import lines_at
 from ddmip_lib.model.solver import begin
 from ddmip_lib.model.structure import Structure, find_structure
 from ddmip_lib.pricing import Recovering, recover
-from ddmip_lib.pricing.linearised import Linearised
+from ddmip_lib.pricing.general import Apart
 from ddmip_lib.pricing.options import Options
 from ddmip_lib.pricing.recognition import find_blocks
 from tests.builders.instances import relu_net
@@ -141,12 +142,11 @@ def test_an_equality_between_blocks_is_met_by_joined_steps():
 def test_linear_networks_are_their_own_linearisation():
     problem = classes()
     instance = problem.instance()
-    model = Linearised(instance, find_structure(instance), linking=False)
-    cost, values = -instance.milp.cost, np.zeros(instance.milp.n_variables)
-    found = model.step(values, cost, 100.0, np.ones(len(values)), 10.0)
+    model, values = Apart(instance, find_structure(instance)), np.zeros(instance.milp.n_variables)
+    found = model.step(values, lines_at(instance, values), 1.0, 100.0, 10.0)
     assert found is not None
-    np.testing.assert_array_equal(instance.with_outputs(found), found)  # all three classes, at once
-    assert found[instance.outputs].sum() == 3
+    np.testing.assert_array_equal(instance.with_outputs(found.values), found.values)  # all three classes, at once
+    assert found.values[instance.outputs].sum() == 3
 
 
 def test_prices_of_options_are_multipliers():

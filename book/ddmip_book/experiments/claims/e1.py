@@ -21,11 +21,6 @@ def _pairs(ours: Runs, exact: Runs) -> list[tuple[Row, Row]]:
     return [(row, other) for row, other in found if other is not None]
 
 
-def _same_objective(pairs: list[tuple[Row, Row]]) -> list[float]:
-    compared = (same_objective_ratio(row, other) for row, other in pairs)
-    return [ratio for ratio in compared if ratio is not None]
-
-
 @check(ours=OURS, exact=EXACT)
 def e1_quality(ours: Runs, exact: Runs) -> tuple[str, str]:
     """Mean potable share cell by cell, on the seeds that both have; within 2 % is equal, not below it is no loss."""
@@ -55,28 +50,46 @@ def e1_seconds(hardest: Runs) -> tuple[str, str]:
     return time_verdict([mean], [10.0]), f"{mean:.1f} s on 6 x 128, n = 400, on one core"
 
 
+def _by_network(pairs: list[tuple[Row, Row]], least: float) -> tuple[dict[str, tuple[int, int]], str]:
+    """For each network: how many runs hold Big-M's last objective at least so many times sooner, and of how many."""
+    found: dict[str, tuple[int, int]] = {}
+    for row, other in pairs:
+        ratio = same_objective_ratio(row, other)
+        if ratio is not None:
+            reached, every = found.get(row.network, (0, 0))
+            found[row.network] = reached + (ratio >= least), every + 1
+    return found, ", ".join(f"{reached} of {every} on {name}" for name, (reached, every) in found.items())
+
+
 @check(ours=OURS, exact=EXACT)
 def e1_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
-    """Median ratios: running times, as in the paper, 10 to 100; and time to the same verified objective, at least 10.
-
-    Both confirm; the second without the first is a change.
+    """Median ratio of running times, as in the paper, 10 to 100; and on every network at least ten times sooner at
+    Big-M's last objective in three of four runs that can be compared. Both: it holds; the second alone is a change.
     """
     pairs = _pairs(ours, exact)
     quotient = float(np.median([(row.seconds or 0) / (other.seconds or np.inf) for row, other in pairs] or [0.0]))
-    ratios = _same_objective(pairs)
-    median = float(np.median(ratios or [0.0]))
-    text = f"median ratio of running times {quotient:,.0f}; of times to the same objective {median:,.0f}, over the "
-    text += f"{len(ratios)} of {len(pairs)} runs in which Big-M improved on no treatment"
-    return graded(10 <= quotient <= 100 and median >= 10, median >= 10), text
+    found, told = _by_network(pairs, 10)
+    text = f"median ratio of running times {quotient:,.0f}; at least ten times sooner at Big-M's last objective in "
+    often = bool(found) and all(reached >= 0.75 * every for reached, every in found.values())
+    return graded(10 <= quotient <= 100 and often, often), text + (told or "no run")
 
 
 @check(ours=OURS, exact=EXACT)
 def e1_faster(ours: Runs, exact: Runs) -> tuple[str, str]:
-    """Algorithm 1 holds Big-M's last objective sooner than Big-M in nine runs of ten; in half of them is a change."""
-    ratios = _same_objective(_pairs(ours, exact))
-    sooner = sum(ratio > 1 for ratio in ratios)
-    text = f"Algorithm 1 is sooner at Big-M's last objective in {sooner} of the {len(ratios)} runs that can be compared"
-    return graded(bool(ratios) and sooner >= 0.9 * len(ratios), sooner > 0.5 * len(ratios)), text
+    """On every network Algorithm 1 holds Big-M's last objective sooner than Big-M in nine runs of ten that can be
+    compared; in three of four is a change."""
+    found, told = _by_network(_pairs(ours, exact), 1 + 1e-9)
+    shares = [reached / every for reached, every in found.values()] or [0.0]
+    text = f"Algorithm 1 is sooner at Big-M's last objective in {told or 'no run'}"
+    return graded(min(shares) >= 0.9, min(shares) >= 0.75), text
+
+
+@check(exact={"experiment": "e1", "method": "bigm"})
+def e1_reference(exact: Runs) -> tuple[str, str]:
+    """Nine in ten runs of the exact model end with a proof, so that it can certify others; half of them is a change."""
+    ended = sum(row.ended for row in exact)
+    text = f"SCIP calls {ended} of {len(exact)} runs of the exact model on Water optimal within their limits"
+    return graded(ended >= 0.9 * len(exact), ended >= 0.5 * len(exact)), text
 
 
 @check(ours={**HEADLINE, "method": "dd-paper"})

@@ -14,14 +14,15 @@ def _over(column: str, above: Runs, below: Runs) -> list[float]:
     return paired(column, above, below, "size", E3_SIZES_PRINTED)
 
 
-@check(ssg=SSG, exact=EXACT)
-def e3_ssg_quality(ssg: Runs, exact: Runs) -> tuple[str, str]:
-    """SSG as printed over Big-M: within 0.1 of each figure confirms; a verified point at every size, below 0.9 on
-    average, is the direction."""
-    quality = _over("objective", ssg, exact)
-    text = f"SSG as printed over Big-M: {comma_list(quality, 2)} (paper {comma_list(SSG_QUALITY)})"
-    weaker = min(quality) > 0 and float(np.mean(quality)) < 0.9
-    return graded(np.allclose(quality, SSG_QUALITY, atol=0.1), weaker), text
+@check(ssg=SSG, repaired={**GRID, "method": "ssg"}, exact=EXACT)
+def e3_ssg_quality(ssg: Runs, repaired: Runs, exact: Runs) -> tuple[str, str]:
+    """SSG over Big-M: the published pseudo-code within 0.1 of each figure holds; a verified point at every size and
+    less than 0.9 on average, by it or by the repaired version, is the direction."""
+    quality, mended = _over("objective", ssg, exact), _over("objective", repaired, exact)
+    text = f"SSG over Big-M: as published {comma_list(quality, 2)}, repaired {comma_list(mended, 2)}"
+    weaker = any(min(values) > 0 and float(np.mean(values)) < 0.9 for values in (quality, mended))
+    close = bool(np.allclose(quality, SSG_QUALITY, atol=0.1))
+    return graded(close, weaker), f"{text} (paper {comma_list(SSG_QUALITY)})"
 
 
 @check(ours=OURS, exact=EXACT)

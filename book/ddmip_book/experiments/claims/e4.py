@@ -19,14 +19,17 @@ def e4_unchanged(runs: Runs) -> tuple[str, str]:
 
 @check(runs=RUNS)
 def e4_accuracy(runs: Runs) -> tuple[str, str]:
-    """Ours within 0.05 of the printed ones confirms; that no run changed a weight, so that any accuracy is kept, is a
-    change."""
+    """Ours within 0.05 of the printed ones, and no weight changed; three of the four within 0.05 is a change.
+
+    That no run changes a weight is no evidence by itself: every method that does not train keeps the accuracy.
+    """
     ours, printed = runs.means("test_score", "network", BACKBONES), list(ACCURACY.values())
     digests = {(row.network, row.seed, row.weights.get("sha256")) for row in runs}
     kept = len(digests) == len({(network, seed) for network, seed, _ in digests})
-    text = f"ours {comma_list(ours)} against {comma_list(printed)}; {len(digests)} networks, "
-    text += "no run changed a weight" if kept else "and some run changed weights"
-    return graded(kept and np.allclose(ours, printed, atol=0.05), kept), text
+    near = sum(abs(a - b) < 0.05 for a, b in zip(ours, printed, strict=True))
+    text = f"ours {comma_list(ours)} against {comma_list(printed)}, {near} of {len(printed)} within 0.05; "
+    text += "no run changed a weight" if kept else "some run changed weights"
+    return graded(kept and near == len(printed), kept and near >= 3), text
 
 
 @check(runs=RUNS)

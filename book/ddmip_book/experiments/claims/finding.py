@@ -12,8 +12,11 @@ from ..grids import grid
 from ..results import Results
 from ..rows import Row
 
-CONFIRMED, CHANGED, NOT_REPRODUCED, FALSE = "confirmed", "confirmed with changes", "not reproduced", "false"
-VERDICTS = (CONFIRMED, CHANGED, NOT_REPRODUCED, FALSE)
+HOLDS, CHANGED, NOT_REPRODUCED, FAILS = "holds", "holds with changes", "not reproduced", "fails"
+NOT_SHOWN, UNTESTABLE = "not shown", "untestable here"
+VERDICTS = (HOLDS, CHANGED, NOT_REPRODUCED, NOT_SHOWN, FAILS, UNTESTABLE)
+"""The words of boxes and ledger. No experiment of ours can make a claim fail: that takes a proof, a counterexample or
+the paper's own figures."""
 
 
 @cache
@@ -25,7 +28,7 @@ def _cases(experiment: str) -> list[Case]:
 class Finding:
     """The evidence of one check.
 
-    >>> Finding("900 / 8.7 = 103", "confirmed").open
+    >>> Finding("900 / 8.7 = 103", "holds").open
     False
     """
 
@@ -97,6 +100,8 @@ class Check:
 
     function: Callable[..., tuple[str, str]]
     wanted: Mapping[str, Mapping[str, Any]]
+    on_paper: bool = False
+    """Whether it only compares figures and words of the paper with each other."""
 
     def __call__(self, stored: Results) -> Finding:
         """The finding; its verdict counts once every wanted run is stored."""
@@ -127,20 +132,26 @@ def check(**wanted: Mapping[str, Any]) -> Callable[[Callable[..., tuple[str, str
     return register
 
 
+def arithmetic(function: Callable[[], tuple[str, str]]) -> Callable[[], tuple[str, str]]:
+    """Register a check that is arithmetic on the paper's figures: it speaks of the paper alone, and of no run."""
+    CHECKS[function.__name__] = Check(function, {}, on_paper=True)
+    return function
+
+
 def graded(holds: bool, weaker: bool) -> str:
-    """Confirmed; or a weaker form is; or neither.
+    """It holds; or a weaker form does; or neither.
 
     >>> graded(False, True)
-    'confirmed with changes'
+    'holds with changes'
     """
-    return CONFIRMED if holds else CHANGED if weaker else NOT_REPRODUCED
+    return HOLDS if holds else CHANGED if weaker else NOT_REPRODUCED
 
 
 def time_verdict(measured: Sequence[float], printed: Sequence[float]) -> str:
     """Machines differ: a printed time is confirmed up to twice its value, with changes up to ten times.
 
     >>> time_verdict([12.0], [10.0]), time_verdict([3.0, 200.0], [6.0, 50.0]), time_verdict([101.0], [10.0])
-    ('confirmed', 'confirmed with changes', 'not reproduced')
+    ('holds', 'holds with changes', 'not reproduced')
     """
     worst = max(ours / theirs for ours, theirs in zip(measured, printed, strict=True))
     return graded(worst <= 2, worst <= 10)

@@ -13,7 +13,7 @@ from ddmip_lib.bounds.chain import flat_layers
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import conv1d, mlp
 from ddmip_lib.problems import tree_planting
-from .finding import CHANGED, CONFIRMED, FALSE, NOT_REPRODUCED, check, comma_list
+from .finding import CHANGED, FAILS, HOLDS, NOT_SHOWN, arithmetic, check, comma_list
 
 HEADLINE_DD, HEADLINE_EXACT = 8.7, 900.0
 """Seconds on the X-Large case, 500 samples (introduction)."""
@@ -37,11 +37,11 @@ SOLVERS = ("PySCIPOpt 8.0.4", "SCIP 8.0.4")
 """The solver in the set-up and in the appendix."""
 
 
-def _agree(holds: bool, text: str, otherwise: str = FALSE) -> tuple[str, str]:
-    return CONFIRMED if holds else otherwise, text
+def _agree(holds: bool, text: str, otherwise: str = FAILS) -> tuple[str, str]:
+    return HOLDS if holds else otherwise, text
 
 
-@check()
+@arithmetic
 def one_speedup() -> tuple[str, str]:
     """X1: "up to 100x", 120x, 111.7x and 280x cannot all be the largest speed-up."""
     ceiling, stated = 100, (max(DD_SPEEDUPS.values()), 120, 280)
@@ -51,21 +51,21 @@ def one_speedup() -> tuple[str, str]:
     )
 
 
-@check()
+@arithmetic
 def headline_ratio() -> tuple[str, str]:
     """900 s over 8.7 s is called 100x."""
     ratio = HEADLINE_EXACT / HEADLINE_DD
     return _agree(abs(ratio / 100 - 1) < 0.05, f"900 / 8.7 = {ratio:.1f}")
 
 
-@check()
+@arithmetic
 def one_time_limit() -> tuple[str, str]:
     """X2: a limit of 300 s for each instance, and runs that took longer."""
     longer = (E5_EXACT[-1], HEADLINE_EXACT, 2 * 3600)
     return _agree(max(longer) <= 300, f"limit 300 s; runs reported at {comma_list(longer)} s")
 
 
-@check()
+@arithmetic
 def sizes_listed() -> tuple[str, str]:
     """X3: the headline's 500 samples among the sizes of the experiments."""
     sizes = {*E1_SIZES_PRINTED, *E3_SIZES_PRINTED, *E3_SIZES_ANNOUNCED, *E4_SIZES_PRINTED}
@@ -73,44 +73,44 @@ def sizes_listed() -> tuple[str, str]:
     return _agree(500 in sizes, f"{among} {comma_list(sorted(sizes))}")
 
 
-@check()
+@arithmetic
 def reported_variables() -> tuple[str, str]:
     """X4: fewer variables than hidden units."""
     units = 64 * 512 * 500
     return _agree(units <= 5_900_000, f"64 x 512 x 500 = {units:,} hidden units > 5,900,000 variables")
 
 
-@check()
+@arithmetic
 def swap_factor() -> tuple[str, str]:
     """X5: "less than a factor of two" against the times of E5."""
     ratios = [slow / fast for slow, fast in zip(E5_BARRIER, E5_PGD, strict=True)]
     return _agree(max(ratios) < 2, f"barrier over PGD in E5: {comma_list(ratios)}")
 
 
-@check()
+@arithmetic
 def fails_beyond() -> tuple[str, str]:
     """X6: the exact tool fails beyond 6 x 128, and solves 24 x 128 in E5."""
     units, largest = 6 * 128, 24 * 128
     text = f"E5 reports 24 x 128 ({largest} units > {units}) solved in {E5_EXACT[-1]:.0f} s, beyond E2's limit of 300 s"
-    return CHANGED if largest > units and E5_EXACT[-1] > 300 else FALSE, text
+    return CHANGED if largest > units and E5_EXACT[-1] > 300 else FAILS, text
 
 
-@check()
+@arithmetic
 def lstm_seconds() -> tuple[str, str]:
     """X7: converges in under 47 s, against about 50 s and half the runs."""
     text = f"E4: about {E4_SECONDS['lstm']:.0f} s, {CONVERGENCE['lstm']:.0%} of the runs converge"
     return _agree(E4_SECONDS["lstm"] <= 47 and CONVERGENCE["lstm"] == 1, text)
 
 
-@check()
+@arithmetic
 def reported_optima() -> tuple[str, str]:
     """X8: identical optima; objective values decide it, and without any it is not shown (accuracies say nothing)."""
     text = f"objective values printed in E4 and E5: {len(OBJECTIVES)}; accuracies of networks: {len(ACCURACY)}"
     return _agree(len(OBJECTIVES) > 1 and len(set(OBJECTIVES.values())) == 1, text,
-                  FALSE if len(OBJECTIVES) > 1 else NOT_REPRODUCED)  # fmt: skip
+                  FAILS if len(OBJECTIVES) > 1 else NOT_SHOWN)  # fmt: skip
 
 
-@check()
+@arithmetic
 def seeds_and_rates() -> tuple[str, str]:
     """X9: rates of five seeds are multiples of 1/5, with three sizes of 1/15."""
 
@@ -123,13 +123,13 @@ def seeds_and_rates() -> tuple[str, str]:
     return _agree(fits(5) or fits(15), text)
 
 
-@check()
+@arithmetic
 def ssg_steps() -> tuple[str, str]:
     """X10: one step and stop, or a hundred."""
     return _agree(SSG_ITERATIONS == 1, f"one step against T = 100 and about {SSG_ITERATIONS:.0f} iterations on average")
 
 
-@check()
+@arithmetic
 def ablation_sizes() -> tuple[str, str]:
     """X11: the sizes announced and the sizes reported."""
     common = set(E3_SIZES_ANNOUNCED) & set(E3_SIZES_PRINTED)
@@ -139,25 +139,25 @@ def ablation_sizes() -> tuple[str, str]:
     return _agree(bool(common), text)
 
 
-@check()
+@arithmetic
 def iteration_inflation() -> tuple[str, str]:
     """X12: two to three orders of magnitude."""
     ratios = [SSG_ITERATIONS / k for k in DD_ITERATIONS]
     return _agree(max(ratios) >= 100, f"88 / (10, 12, 42, 48) = {comma_list(ratios, 2)}")
 
 
-@check()
+@arithmetic
 def unity() -> tuple[str, str]:
     """X13: stays at unity, and even 0.998."""
     loss = 1 - min(DD_QUALITY)
-    return _agree(loss == 0, f"0.998 is below 1, by {loss:.3f}", CHANGED if loss < 0.005 else FALSE)
+    return _agree(loss == 0, f"0.998 is below 1, by {loss:.3f}", CHANGED if loss < 0.005 else FAILS)
 
 
-@check()
+@arithmetic
 def on_par() -> tuple[str, str]:
     """X14: on par with SSG at n = 40."""
     ratio = SSG_SPEEDUPS[40] / DD_SPEEDUPS[40]
-    return _agree(ratio <= 1.05, f"2.7 / 2.2: SSG is {ratio:.2f} times as fast", CHANGED if ratio < 1.5 else FALSE)
+    return _agree(ratio <= 1.05, f"2.7 / 2.2: SSG is {ratio:.2f} times as fast", CHANGED if ratio < 1.5 else FAILS)
 
 
 @check()
@@ -168,29 +168,29 @@ def fc_representable() -> tuple[str, str]:
     return _agree(not dense, f"FC is {len(layers)} layers, all of them Linear or ReLU, and in the list")
 
 
-@check()
+@arithmetic
 def budget_share() -> tuple[str, str]:
     """X19: 2.0 for each sample, or for all together."""
     shares = [2.0 / n for n in E1_SIZES_PRINTED]
     text = f"the appendix sums over samples: 2.0 / n = {comma_list(shares, 2)} for each sample on average"
-    return CHANGED if shares[0] < 2.0 else CONFIRMED, text
+    return CHANGED if shares[0] < 2.0 else HOLDS, text
 
 
-@check()
+@arithmetic
 def two_barriers() -> tuple[str, str]:
     """X21: the set-up and E5 name different methods for the same block."""
     setup, e5 = BARRIERS
     return _agree(bool(setup & e5), f"set-up: {', '.join(sorted(setup))}; E5: {', '.join(sorted(e5))}")
 
 
-@check()
+@arithmetic
 def solver_version() -> tuple[str, str]:
     """X22: 8.0.4 is a version of SCIP; the Python package is numbered apart."""
     text = f"set-up: {SOLVERS[0]}; appendix: {SOLVERS[1]}; the PySCIPOpt installed here is {version('pyscipopt')}"
     return _agree(SOLVERS[0] == SOLVERS[1], text, CHANGED)
 
 
-@check()
+@arithmetic
 def two_means() -> tuple[str, str]:
     """X23: a geometric mean in the caption, an average in the text."""
     times = np.array(list(E4_SECONDS.values()))
@@ -199,7 +199,7 @@ def two_means() -> tuple[str, str]:
     return _agree(abs(mean / geometric - 1) < 0.05, text, CHANGED)
 
 
-@check()
+@arithmetic
 def e5_ratios() -> tuple[str, str]:
     """The speed-ups of E5 follow from its times."""
     barrier = [E5_EXACT[0] / E5_BARRIER[0], E5_EXACT[1] / E5_BARRIER[2]]
@@ -215,7 +215,7 @@ def e5_ratios() -> tuple[str, str]:
     return _agree(holds, text)
 
 
-@check()
+@arithmetic
 def worst_loss() -> tuple[str, str]:
     """Removing the dual updates degrades accuracy by up to 55 %."""
     loss = 1 - min(SSG_QUALITY)
@@ -261,7 +261,7 @@ def conv_is_linear() -> tuple[str, str]:
     dense = net.head((x @ matrix + zero).relu())  # type: ignore[operator]
     error = (dense - net(x)).abs().max().item()
     text = f"CONV1D rewritten with dense layers: largest difference of outputs {error:.1g}; an LSTM has no such form"
-    return CHANGED if error < 1e-9 else CONFIRMED, text
+    return CHANGED if error < 1e-9 else HOLDS, text
 
 
 @check()

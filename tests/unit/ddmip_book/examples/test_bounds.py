@@ -143,9 +143,10 @@ def test_figures_show_what_they_are_given() -> None:
     corners = ax.patches[0].get_xy()[:3]
     assert corners.tolist() == [[-2.0, 0.0], [0.0, 0.0], [6.0, 6.0]]
     assert "area 6" in ax.get_title()
-    ax = figures.plot_sweep([2, 4, 8], {"Big-M": [0.1, np.inf, np.inf], "SOS1": [0.1, 0.2, np.inf]}, limit=2.0)
-    (crosses,) = (line for line in ax.get_lines() if line.get_marker() == "x")
-    assert list(crosses.get_xdata()) == [4, 8, 8]  # of Big-M twice, of SOS1 once
+    ax = figures.plot_sweep({25: [0.6, 0.8], 50: [0.5]}, {25: [1.0, 1.0], 50: [1.0]}, {25: 1, 50: 0})
+    proved, found = (bars.lines[0].get_ydata() for bars in ax.containers)
+    assert [proved.tolist(), found.tolist()] == [[1.0, 1.0], [pytest.approx(0.7), 0.5]]
+    assert [text.get_text() for text in ax.texts] == ["1 of 2", "0 of 1"]
     ax = figures.plot_nodes([0.1, 0.2], {"interval": [(3, 5), (6, 70)], "CROWN": [(2, 4), (4, 9)]})
     assert [list(line.get_ydata()) for line in ax.get_lines()] == [[5, 70], [4, 9]]
     assert [text.get_text() for text in ax.texts] == ["3", "6", "2", "4"]

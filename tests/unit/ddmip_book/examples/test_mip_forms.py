@@ -94,10 +94,9 @@ def test_binaries_need_no_epigraph() -> None:
 
 def test_regions_carry_the_names_of_their_decisions() -> None:
     both = {"all": (LATTICE, LATTICE), "one": (LATTICE[:2], LATTICE[:2])}
-    left, right = plot_regions(both, (-2, 3), ("a", "b"), path=LATTICE)
+    left, right = plot_regions(both, (-2, 3), ("a", "b"))
     assert (left.get_title(), right.get_title()) == ("all", "one")
-    assert len(right.texts) == 2 + 4
-    np.testing.assert_array_equal(np.column_stack(left.lines[1].get_data()), LATTICE)
+    assert (len(left.texts), len(right.texts)) == (len(LATTICE), 2)
 
 
 def test_curves_are_those_of_the_text() -> None:

@@ -1,4 +1,4 @@
-"""The statements of the chapter on convergence, on random small problems with exact steps."""
+"""The statements of the chapters on convergence and constraints, on random small problems with exact steps."""
 
 from __future__ import annotations
 
@@ -429,3 +429,68 @@ def test_weak_duality(seed: int, m: float, lam: float) -> None:
         for x in problem.points:
             gap = ((x - problem.points) @ problem.slope(x)).max()
             assert problem.total(x) - gap <= problem.optimum() + 1e-9
+
+
+def settles_at_rest(net: Smooth, rho: float) -> bool:
+    """Whether a run from the first point ends with agreeing copies at a resting point."""
+    path = net.run(rho, 400, u=net.points[0])
+    return bool(path.residual[-1] < 1e-9 and shortfall(net, rho, path.x[-1]) >= -1e-9)
+
+
+@few
+@given(seeds)
+def test_convex_networks_converge(seed: int) -> None:
+    net = network(seed, "convex")
+    assert net.m == 0
+    assert settles_at_rest(net, 1.05 * net.ell)
+
+
+@few
+@given(seeds)
+def test_smooth_networks_converge(seed: int) -> None:
+    net = network(seed, "tanh")
+    assert settles_at_rest(net, 2.05 * net.ell)
+
+
+@some
+@given(seeds, st.floats(1.05, 4.0))
+def test_the_balance_of_a_quadratic_is_exact(seed: int, factor: float) -> None:
+    """With one decision the merit falls by the sum over eigenvectors, neither more nor less."""
+    rng = np.random.default_rng(seed)
+    h = rng.uniform(-1, 1, 3)
+    rho = factor * max(2 * -h.min(), h.max(), 0.1)
+    problem = Smooth(
+        [[0, 0, 0]], 0.0, lambda u: float(u @ (h * u)) / 2, lambda u: h * u, lambda v, rho: rho * v / (h + rho)
+    )
+    start = rng.normal(size=3)
+    path = problem.run(rho, 5, u=start, lam=-h * start)
+    fall = ((rho - h) * (rho + 2 * h) / (2 * rho) * np.diff(path.u, axis=0) ** 2).sum(axis=1)
+    np.testing.assert_allclose(-np.diff(path.merit), fall, atol=1e-12)
+
+
+@some
+@given(seeds)
+def test_careless_steps_keep_the_sum_of_residuals(seed: int) -> None:
+    rng, net = np.random.default_rng(seed), network(seed, "tanh")
+    rho, u, x = 2.1 * net.ell, np.zeros(2), np.zeros(2)
+    lam, merits, extra, residuals = -net.gradient(u), [], 0.0, 0.0
+    for k in range(60):
+        values = np.array([net.lagrangian(z, u, lam, rho) for z in net.points])
+        near = net.points[values <= net.lagrangian(x, u, lam, rho) + 0.7**k]
+        x = near[rng.integers(len(near))]
+        u = net.u_step(x - lam / rho, rho)
+        lam = lam + rho * (u - x)
+        merits.append(net.lagrangian(x, u, lam, rho))
+        if k:
+            extra, residuals = extra + 0.7**k, residuals + float((u - x) @ (u - x))
+    allowed = net.ell**2 * (merits[0] - net.optimum() + extra) / (rho**2 * net.decrease(rho))
+    assert residuals <= allowed + 1e-9
+    assert np.linalg.norm(u - x) < 1e-3
+
+
+def test_convex_kinks_do_no_harm() -> None:
+    kink = relu_line([[0]], weights=[1, -1], bias=[0, 0], outer=[1, 1])
+    for lam, rho in itertools.product((-3.0, 0.4, 5.0), (0.5, 2.0, 10.0)):
+        path = kink.run(rho, 3, lam=lam)
+        assert path.lam[0, 0] == pytest.approx(np.clip(lam, -1, 1))
+        assert np.abs(path.u[1:]).max() < 1e-12

@@ -9,6 +9,7 @@ import pytest
 
 from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES
+from ddmip_book.experiments.results import qualifying_pairs
 from ddmip_book.figures import e1 as figures
 from tests.builders.rows import finished
 
@@ -49,9 +50,9 @@ def test_a_run_without_a_point_or_a_clock_is_not_a_zero(rows: Results) -> None:
 
 
 def test_only_runs_in_which_the_exact_model_improved_are_compared(rows: Results) -> None:
-    (pair,) = figures.qualifying_pairs(rows, "dd")
+    (pair,) = qualifying_pairs(rows, "dd")
     assert (pair[0].seed, pair[2]) == (42, pytest.approx(200.0 / 0.5))
-    ((_, _, ratio),) = figures.qualifying_pairs(rows, "dd-paper")
+    ((_, _, ratio),) = qualifying_pairs(rows, "dd-paper")
     assert ratio == pytest.approx(100.0)
 
 

@@ -68,7 +68,7 @@ def test_quality_counts_a_run_without_a_point_as_zero_and_skips_instances_withou
 def test_panels_show_our_rows_and_the_printed_figures(rows: Results) -> None:
     quality, iterations, speed = figures.plot_panels(rows).axes
     assert drawn(quality, "paper's settings")[:, 1] == pytest.approx([1.2])
-    assert drawn(quality, "SSG as printed")[:, 1] == pytest.approx([0.0])
+    assert drawn(quality, "SSG as published")[:, 1] == pytest.approx([0.0])
     assert drawn(quality, "SSG, in the paper")[:, 1] == pytest.approx(SSG_QUALITY)
     assert drawn(iterations, "Algorithm 1, in the paper")[:, 1] == pytest.approx(DD_ITERATIONS)
     assert drawn(iterations, "paper's settings")[:, 1] == pytest.approx([50, 50])

@@ -13,12 +13,13 @@ from matplotlib.figure import Figure
 from ddmip_book.experiments import Results
 from ddmip_book.experiments import methods as solvers
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES
+from ddmip_book.experiments.results import qualifying_pairs
 from ddmip_book.figures import certificates, e1, e2, e3, e4, e5, kit, prices, recovery, setting
 from ddmip_lib.plots import use_style
 
 NOTHING = Results([])
 EMPTY: dict[str, Callable[[], object]] = {
-    "pairs that qualify": lambda: e1.qualifying_pairs(NOTHING, "dd"),
+    "pairs that qualify": lambda: qualifying_pairs(NOTHING, "dd"),
     "cost by network": lambda: e2.by_network(NOTHING, "seconds"),
     "twins": lambda: e3.twins(NOTHING),
     "best by instance": lambda: e3.best_by_instance(NOTHING),

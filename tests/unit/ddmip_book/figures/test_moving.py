@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ddmip_book.examples.hand_phase import quick_prox
+from ddmip_book.examples.hand_steps import hand_prox
 from ddmip_book.figures import moving
 from ddmip_lib.problems import hand_sized
 from tests.builders.multipliers import multiplier_path
@@ -20,6 +22,9 @@ def assert_same(left: Any, right: Any, place: str = "") -> None:
             assert_same(left[key], right[key], f"{place}.{key}")
     elif isinstance(left, str):
         assert left == right, place
+    elif isinstance(left, list) and left and isinstance(left[0], dict):
+        for number, pair in enumerate(zip(left, right, strict=True)):
+            assert_same(*pair, f"{place}[{number}]")
     else:
         np.testing.assert_allclose(left, right, atol=1e-3, err_msg=place)
 
@@ -38,6 +43,19 @@ def test_multiplier_path_is_the_method_of_multipliers() -> None:
     assert path["lam"][-1] == pytest.approx(1.5)
     errors = np.abs(np.array(path["lam"][:10]) - 1.5)
     np.testing.assert_allclose(errors[1:] / errors[:-1], 1 / 3)
+
+
+def test_phases_of_the_hand_sized_example() -> None:
+    """The quick step is the exact one, and the three phases have the borders 17/3 and 22/3."""
+    rng = np.random.default_rng(0)
+    for v, rho in zip(rng.uniform(-2, 3, (30, 2)), rng.uniform(0.3, 12, 30), strict=True):
+        np.testing.assert_allclose(quick_prox(v, rho), hand_prox(v, rho).astype(float), atol=1e-9)
+    found, borders = moving.endings()
+    np.testing.assert_allclose(borders, [17 / 3, 22 / 3], atol=1e-6)
+    for end in found:
+        wanted = "cycle" if end.rho < 17 / 3 else "optimum" if end.rho < 22 / 3 else "frozen"
+        assert end.kind == wanted, end.rho
+        assert (hand_sized_optimum() in end.costs) == (wanted != "frozen"), "a cycle visits the optimum"
 
 
 def test_root_bound_is_a_bound_and_falls_with_looseness() -> None:

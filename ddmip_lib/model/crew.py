@@ -1,0 +1,66 @@
+"""Work in pieces that depend on nothing else: done here, one after the other, or by the workers of a Dask cluster."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from importlib import import_module
+from typing import Any, NamedTuple
+
+RETRIES = 5  # of a piece whose worker died
+
+
+class Kept(NamedTuple):
+    """A piece that all rounds ask about: `there` is a worker's copy of it, or the piece itself where nobody else is."""
+
+    piece: Any
+    there: Any
+
+
+class Crew:
+    """Those who do the work: without a client this process alone, and always this process if the cluster is lost.
+
+    `client` is a `distributed.Client`; whom it talks to, and by which certificates, is its owner's choice. A piece is
+    sent once, as a task of its own, so that Dask can make it again where the worker that holds it dies.
+
+    >>> crew = Crew()
+    >>> crew.each(pow, crew.keep([2, 3]), [3, 2])
+    [8, 9]
+    """
+
+    def __init__(self, client: Any = None) -> None:
+        self.client = client
+
+    def keep(self, pieces: Sequence[Any]) -> list[Kept]:
+        """Pieces that stay with whom they were sent to."""
+        if self.client is None:
+            return [Kept(piece, piece) for piece in pieces]
+        return [Kept(piece, self.client.submit(_same, piece, pure=False, retries=RETRIES)) for piece in pieces]
+
+    def each(self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]) -> list[Any]:
+        """``work(piece, ask)`` for all of them, in their order; what the work itself raises is raised here."""
+        pairs = list(zip(pieces, asks, strict=True))
+        if self.client is not None:
+            given = [self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES) for kept, ask in pairs]
+            try:
+                return list(self.client.gather(given))
+            except (CancelledError, OSError, import_module("distributed").KilledWorker) as error:
+                self.client = None
+                said = f"the cluster is lost ({type(error).__name__}: {error})"
+                warnings.warn(f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=2)
+        return [work(kept.piece, ask) for kept, ask in pairs]
+
+
+def check_client(client: Any) -> None:
+    """Refuse what is no client of Dask's, and say how to get one."""
+    if client is None:
+        return
+    try:
+        known = import_module("distributed").Client
+    except ImportError as error:
+        raise ImportError("client= needs dask.distributed: pip install 'ddmip_lib[cluster]'.") from error
+    if not isinstance(client, known):
+        raise TypeError(f"client must be a distributed.Client, such as Client(address), not {type(client).__name__}.")
+
+
+def _same(piece: Any) -> Any:
+    return piece

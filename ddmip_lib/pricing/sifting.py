@@ -1,0 +1,142 @@
+r"""The linear program over many options, small: blocks whose choice is clear are taken out of it.
+
+Its dual is $\min_{\pi \ge 0} D(\pi) = \pi^\top R + \sum_i \max_o (v_o - \pi^\top r_o)$, a function of few prices. Near
+prices $\bar\pi$ most blocks have one option far ahead of their others. With these blocks held to it the program is
+small, and its value $\tilde D \le D$ is exact at $\bar\pi$; it is solved with prices in a box around $\bar\pi$. Blocks
+that would choose otherwise at the new prices join it, until $\tilde D = D$ there inside of the box. Then the prices are
+optimal for all options.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from ..model.blocks import Blocks
+
+FEW = 1500  # blocks of which all are kept in the program, and so many that are the least clear of more
+CLOSED = 1e-8  # relative difference of the two values that counts as none
+ROUNDS = 60  # after which the whole program is solved
+WIDTH = 0.5  # of the first box, as a share of the prices
+
+
+class Answer(NamedTuple):
+    """Prices of the resources, what each block earns, shares of the options, and what was traded."""
+
+    prices: np.ndarray
+    earned: np.ndarray
+    shares: np.ndarray
+    extra: np.ndarray  #: Of each resource what was bought beyond its capacity, less what was sold for a price.
+
+
+def linear(
+    n: int, optional: bool, block: np.ndarray, value: np.ndarray, use: np.ndarray, capacities: np.ndarray,
+    buy: np.ndarray | None = None, sell: np.ndarray | None = None,
+) -> Answer | None:  # fmt: skip
+    """The linear program over options of n blocks, where resources may be bought and sold at prices;
+    None where no mixture is feasible."""
+    m, k = len(capacities), len(value)
+    sold = np.zeros(m) if sell is None else sell
+    own = sp.csr_matrix((np.ones(k), (block, np.arange(k))), shape=(n, k))
+    cost, shared = -value, sp.csr_matrix(use.T)
+    if buy is not None:
+        cost, eye = np.concatenate([cost, buy, -sold]), sp.identity(m)
+        shared, own = sp.hstack([shared, -eye, eye]), sp.hstack([own, sp.csr_matrix((n, 2 * m))])
+    if optional:
+        sides = np.concatenate([capacities, np.ones(n)])
+        found = linprog(cost, A_ub=sp.vstack([shared, own]), b_ub=sides, method="highs")
+    else:
+        found = linprog(cost, A_ub=shared, b_ub=capacities, A_eq=own, b_eq=np.ones(n), method="highs")
+    if found.status == 2:
+        return None
+    if found.status != 0:
+        raise RuntimeError(f"the linear program over {k} options failed: {found.message}")
+    earned = -found.ineqlin.marginals[m:] if optional else -found.eqlin.marginals
+    bought = np.zeros(m) if buy is None else found.x[k : k + m] - found.x[k + m :] * (sold > 0)
+    return Answer(np.maximum(-found.ineqlin.marginals[:m], 0.0), earned, found.x[:k], bought)
+
+
+class Leaders:
+    """For given prices the best option of every block, and how far it is ahead of the block's next one."""
+
+    def __init__(self, blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray) -> None:
+        self.blocks, self.value, self.use = blocks, value, use
+        self.order = np.argsort(block, kind="stable")
+        self.sorted = block[self.order]
+        self.owners, self.first = np.unique(self.sorted, return_index=True)
+
+    def at(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The best option of each block (-1: to choose nothing), what it brings, and by how much it leads."""
+        profit = (self.value - self.use @ prices)[self.order]
+        nothing = 0.0 if self.blocks.optional else -np.inf
+        top, chosen, lead = np.full(self.blocks.n, -np.inf), np.full(self.blocks.n, -1), np.full(self.blocks.n, np.inf)
+        top[self.owners] = np.maximum.reduceat(profit, self.first)
+        best = np.flatnonzero(profit == top[self.sorted])[::-1]
+        chosen[self.sorted[best]] = best  # the first of equal ones is written last
+        profit[chosen[self.owners]] = -np.inf
+        second = np.maximum(np.maximum.reduceat(profit, self.first), nothing)
+        lead[self.owners] = np.abs(top[self.owners] - second)
+        alone = top <= nothing
+        lead[self.owners] = np.where(alone[self.owners], nothing - top[self.owners], lead[self.owners])
+        return np.where(alone, -1, self.order[chosen]), np.maximum(top, nothing), lead
+
+
+def sift(blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, near: np.ndarray | None = None,
+         few: int = FEW) -> Answer:  # fmt: skip
+    """The linear program of options that have a feasible mixture, from prices that may be near to its own."""
+    leaders, capacities = Leaders(blocks, block, value, use), blocks.capacities
+    prices = _sampled(blocks, block, value, use, few) if near is None else near
+    scale = np.abs(value).max() * blocks.n / np.maximum(len(capacities) * np.abs(capacities), 1e-9)
+    chosen, top, lead = leaders.at(prices)
+    reached, width, open_ = capacities @ prices + top.sum(), WIDTH, _least(lead, few)
+    for _ in range(ROUNDS):
+        held, among = chosen[~open_ & (chosen >= 0)], np.flatnonzero(open_[block])
+        low, high = prices * max(1 - width, 0.0), prices * (1 + width) + 1e-3 * width * scale
+        left = capacities - use[held].sum(axis=0)
+        number = np.cumsum(open_) - 1
+        answer = linear(
+            int(open_.sum()), blocks.optional, number[block[among]], value[among], use[among], left, high, low
+        )
+        assert answer is not None  # what is lacking can be bought
+        best, top, lead = leaders.at(answer.prices)
+        exact, missed = capacities @ answer.prices + top.sum(), top.sum() - top[open_].sum()
+        missed -= (value[held] - use[held] @ answer.prices).sum()
+        inside = np.abs(answer.extra).max(initial=0.0) <= 1e-9 * np.abs(capacities).max(initial=1.0)
+        if missed <= CLOSED * max(1.0, abs(exact)) and inside:
+            shares = np.zeros(len(value))
+            shares[held], shares[among] = 1.0, answer.shares
+            return Answer(answer.prices, top, shares, answer.extra)
+        wrong, better = ~open_ & (best != chosen), exact < reached
+        many = wrong.sum() > few
+        if better:  # the blocks that are held follow
+            prices, reached, chosen = answer.prices, exact, best
+        few = 2 * few if many else few  # in the end all that is wrong can join
+        open_ = _least(lead, few) if many and better else open_ if many else open_ | wrong
+        if many and not better:
+            width *= 0.5
+        elif not inside and not many:
+            width *= 2.0
+    whole = linear(blocks.n, blocks.optional, block, value, use, capacities)
+    if whole is None:
+        raise RuntimeError(f"the linear program over {len(value)} options has no feasible mixture.")
+    return whole
+
+
+def _least(lead: np.ndarray, few: int) -> np.ndarray:
+    """The blocks whose choice is the least clear."""
+    found = np.zeros(len(lead), dtype=bool)
+    found[np.argsort(lead, kind="stable")[:few]] = True
+    return found
+
+
+def _sampled(blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, few: int) -> np.ndarray:
+    """Prices of every so many-th block alone, with its part of the capacities."""
+    step = -(-blocks.n // few)
+    among = np.flatnonzero(block % step == 0)
+    n = len(range(0, blocks.n, step))
+    if len(among) == 0:
+        return np.zeros(len(blocks.capacities))
+    part = n / blocks.n * blocks.capacities
+    answer = linear(n, blocks.optional, block[among] // step, value[among], use[among], part)
+    return np.zeros(len(blocks.capacities)) if answer is None else answer.prices

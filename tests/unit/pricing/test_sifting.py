@@ -1,0 +1,105 @@
+"""The small linear program against the whole one, rounding against one option after the other, and keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ddmip_lib.model.blocks import Blocks, Mode
+from ddmip_lib.pricing.pool import Pool
+from ddmip_lib.pricing.sifting import Leaders, linear, sift
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+class Options:
+    """Options of up to sixty blocks that have a feasible mixture: the first option of every block fits."""
+
+    def __init__(self, seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        n, m, optional = int(draw.integers(2, 60)), int(draw.integers(1, 6)), bool(draw.integers(2))
+        self.block = np.repeat(np.arange(n), draw.integers(0 if optional else 1, 6, n))
+        k = len(self.block)
+        self.value = draw.random(k) if draw.integers(2) else np.ones(k)
+        self.use = draw.random((k, m)) * (draw.random((k, m)) < 0.6)
+        capacities = self.use.sum(axis=0) * draw.uniform(0.02, 0.6, m)
+        if not optional:
+            first = np.unique(self.block, return_index=True)[1]
+            capacities = np.maximum(capacities, self.use[first].sum(axis=0))
+        one = np.ones((n, 1))
+        rate = np.ones((1, m))
+        mode = Mode(np.arange(n), np.arange(n), -one, one, 0 * one, rate, rate, np.zeros((n, m)), np.zeros(m))
+        self.blocks, self.draw = Blocks([mode], capacities, optional), draw
+        self.parts = self.block, self.value, self.use
+
+
+@settings(deadline=None, max_examples=60)
+@given(seeds, st.integers(1, 20), st.booleans())
+def test_sifting_solves_the_whole_linear_program(seed: int, few: int, near: bool) -> None:
+    options = Options(seed)
+    blocks, k = options.blocks, len(options.block)
+    if k == 0:
+        return
+    whole = linear(blocks.n, blocks.optional, *options.parts, blocks.capacities)
+    assert whole is not None
+    start = options.draw.random(len(blocks.capacities)) * 5 if near else None
+    found = sift(blocks, *options.parts, start, few)
+    best = whole.shares @ options.value
+    assert found.shares @ options.value == pytest.approx(best, abs=1e-6 * blocks.n)
+    assert found.prices @ blocks.capacities + found.earned.sum() == pytest.approx(best, abs=1e-6 * blocks.n)
+    assert (options.use.T @ found.shares <= blocks.capacities + 1e-6).all()
+    taken = np.bincount(options.block, found.shares, blocks.n)
+    assert (taken <= 1 + 1e-7).all() if blocks.optional else np.allclose(taken, 1)
+    earns = options.value - options.use @ found.prices - found.earned[options.block]
+    assert (earns <= 1e-6).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(seeds)
+def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
+    options = Options(seed)
+    if len(options.block) == 0:
+        return
+    prices = options.draw.random(len(options.blocks.capacities))
+    best, top, lead = Leaders(options.blocks, *options.parts).at(prices)
+    profit = options.value - options.use @ prices
+    for i in range(options.blocks.n):
+        mine = np.flatnonzero(options.block == i)
+        worth = sorted([*profit[mine], *([0.0] if options.blocks.optional else [])], reverse=True)
+        assert top[i] == worth[0]
+        assert best[i] == (-1 if options.blocks.optional and worth[0] <= 0 else mine[profit[mine].argmax()])
+        assert lead[i] == pytest.approx(worth[0] - worth[1] if len(worth) > 1 else np.inf)
+
+
+@settings(deadline=None, max_examples=60)
+@given(seeds)
+def test_rounding_in_strides_is_rounding_one_by_one(seed: int) -> None:
+    options = Options(seed)
+    pool = Pool(options.blocks)
+    pool.at, pool.value, pool.use = options.block, options.value, options.use
+    shares = np.round(options.draw.random(len(options.block)), 1)
+    weight = pool.use @ (1.0 / np.maximum(np.abs(pool.blocks.capacities), 1e-9))
+    order = np.lexsort((weight / np.maximum(pool.value, 1e-9), -shares))
+    left, taken = pool.blocks.capacities.copy(), {}
+    for o in order:
+        if pool.block[o] not in taken and (pool.use[o] <= left + 1e-12).all():
+            taken[pool.block[o]] = o
+            left = left - pool.use[o]
+    found = pool.rounded(shares)
+    if found is None:
+        assert not pool.blocks.optional
+        assert len(taken) < pool.blocks.n
+    else:
+        assert sorted(found.tolist()) == sorted(taken.values())
+
+
+def test_keys_tell_a_million_points_apart_and_twins_not() -> None:
+    one = np.ones((1, 2))
+    mode = Mode(np.zeros(1, int), np.zeros(1, int), -one, one, 0 * one, one.T, one.T, np.zeros((1, 1)), np.zeros(1))
+    pool = Pool(Blocks([mode], [1.0]))
+    grid = np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, 1000)]), axis=-1).reshape(-1, 2)
+    key = pool._key(np.zeros(len(grid), int), grid)
+    assert len(np.unique(key)) == len(grid)
+    np.testing.assert_array_equal(key, pool._key(np.zeros(len(grid), int), grid + 1e-12))
