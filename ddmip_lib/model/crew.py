@@ -39,7 +39,7 @@ class Crew:
     def each(self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]) -> list[Any]:
         """``work(piece, ask)`` for all of them, in their order; what the work itself raises is raised here."""
         pairs = list(zip(pieces, asks, strict=True))
-        if self.client is not None:
+        if self.client is not None and len(pairs) > 1:  # one piece is done sooner than sent
             given = [self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES) for kept, ask in pairs]
             try:
                 return list(self.client.gather(given))

@@ -41,13 +41,13 @@ class Shard(NamedTuple):
 
 class Ask(NamedTuple):
     """What one shard is asked in one round: costs of a unit up and down, (modes, p), what a unit of output is worth,
-    (modes,), the best option known of each row, and a seed."""
+    (modes,), the best option known of each row, and a seed or what draws."""
 
     up: np.ndarray
     down: np.ndarray
     gain: np.ndarray
     known: np.ndarray
-    seed: tuple[int, int]
+    seed: tuple[int, int] | np.random.Generator
 
 
 class Search(NamedTuple):
@@ -78,14 +78,16 @@ class Search(NamedTuple):
 
     def _asks(self, market: Market) -> list[Ask]:
         """The same prices for all shards; nothing is free, since capacities are finite."""
-        blocks, salt, asks = market.blocks, int(market.draw.integers(2**32)), []
+        blocks, asks, rows = market.blocks, [], rows_of_shards(market.blocks)
+        salt = int(market.draw.integers(2**32)) if len(rows) > 1 else 0
         up, down = blocks.mode_rates(market.seen)
         gain = np.array([mode.worth for mode in blocks.modes]) * blocks.mode_gains(market.seen, market.counts)
         points = _best_known(market)
-        for k, at in enumerate(rows_of_shards(blocks)):
+        for k, at in enumerate(rows):
             modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
             floor = 1e-3 * max(float(up[modes].max()), float(down[modes].max()), 1e-9)
-            asks.append(Ask(np.maximum(up, floor), np.maximum(down, floor), gain, points[at], (salt, k)))
+            seed = (salt, k) if len(rows) > 1 else market.draw  # one shard alone is asked in this process
+            asks.append(Ask(np.maximum(up, floor), np.maximum(down, floor), gain, points[at], seed))
         return asks
 
     def of_shard(self, shard: Shard, ask: Ask) -> Found:

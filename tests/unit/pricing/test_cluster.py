@@ -108,7 +108,7 @@ def failing(piece: int, ask: int) -> int:
 def test_what_the_work_raises_is_raised_here(client):
     crew = Crew(client)
     with pytest.raises(ValueError, match="piece 7"):
-        crew.each(failing, crew.keep([7]), [0])
+        crew.each(failing, crew.keep([7, 7]), [0, 0])
 
 
 def test_what_is_no_client_is_refused_and_a_missing_dask_is_named(monkeypatch):
