@@ -135,6 +135,7 @@ class Run:
         self.stopped = self.stopped or self.begun.told()
         improved = self.incumbent.objective is not None and self._improves(before)
         self.idle = 0 if improved else self.idle + 1
+        self.closed = 0.0 if improved else self.closed  # which was of another point
 
     def _improves(self, before: float | None) -> bool:
         if before is None:

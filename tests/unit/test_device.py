@@ -183,7 +183,7 @@ def test_the_cpu_is_left_as_it_is() -> None:
     net, like = frozen(NETS["mlp"]), torch.zeros(5, 9)
     assert type(place(net, "cpu", torch.float32, like)) is Elsewhere
     problem = water_potability(n=3, net=mlp(2, 8, 9, seed=1), seed=42)
-    run = DualDecomposition().start(problem)
+    run = DualDecomposition(restarts=0).start(problem)
     assert run.split.nets == [p.net for p in run.split.instance.predictors]
 
 

@@ -43,7 +43,7 @@ class Press:
 
 SOLVERS = {
     "dual decomposition": DualDecomposition,
-    "graph split": lambda: DualDecomposition(split="graph"),
+    "graph split": lambda: DualDecomposition(split="graph", restarts=0),
     "paper, barrier": lambda: DualDecomposition.paper("barrier"),
     "single step gradient": SingleStepGradient,
     "enumeration": Enumeration,

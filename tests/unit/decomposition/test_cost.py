@@ -42,9 +42,9 @@ def test_memory_does_not_grow_with_the_iterations(benchmark: str) -> None:
 
 def test_weights_never_get_gradients() -> None:
     net = mlp(2, 8, 9, seed=0)
-    run = DualDecomposition().start(water_potability(n=3, net=net, seed=42))
+    run = DualDecomposition(restarts=0).start(water_potability(n=3, net=net, seed=42))
     inside = run.split.instance.predictors[0].net
-    DualDecomposition().step(run)
+    DualDecomposition(restarts=0).step(run)
     for weight in [*net.parameters(), *inside.parameters()]:
         assert weight.grad is None
     assert not any(weight.requires_grad for weight in inside.parameters())

@@ -89,7 +89,7 @@ class TestSplit:
     def test_paper_split_on_request_says_that_it_does_not_exist(self) -> None:
         problem = tree_planting(grid=2, nets=survival_nets())
         with pytest.raises(ProblemError, match=r"the paper split does not exist.*graph"):
-            DualDecomposition(split="paper").solve(problem)
+            DualDecomposition(split="paper", restarts=0).solve(problem)
         assert DualDecomposition(max_iterations=1).solve(problem).details["split"] == "graph"
 
 
@@ -187,7 +187,7 @@ class TestRuns:
     @pytest.mark.parametrize("seed", [0, 3, 8, 11])
     def test_verified_and_never_better_than_enumeration(self, seed: int) -> None:
         instance = tiny(seed)
-        solution = DualDecomposition(split="graph").solve(instance.problem, time_limit=20, seed=seed)
+        solution = DualDecomposition(split="graph", restarts=0).solve(instance.problem, time_limit=20, seed=seed)
         best = instance.optimum()
         if best is None:
             assert not solution.found
@@ -206,7 +206,7 @@ class TestRuns:
         points = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
         f = forward(net, points).ravel()
         values = 2.0 * np.maximum(0.0, 1.0 - f) + f + 0.1 * points.sum(axis=1)
-        solution = DualDecomposition().solve(built.problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=20)
         assert solution.details["split"] == "graph"
         assert built.problem.verify(solution).feasible
         assert solution.objective == pytest.approx(values.min(), abs=1e-6)
@@ -227,7 +227,7 @@ class TestRuns:
         split = graph_of(problem)
         assert split.inputs.size == 3
         assert split.n_groups == 1
-        solution = DualDecomposition().solve(problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(problem, time_limit=20)
         assert problem.verify(solution).feasible
         assert solution.objective >= best - 1e-6
 
@@ -236,7 +236,7 @@ class TestRuns:
         z = built.model.addVar("z", ub=1.0)
         built.model.addConsIndicator(z <= 0.5, binvar=built.y[0, 0])
         built.model.setObjective(z + 0.2 * built.y[0, 0], "maximize")
-        solution = DualDecomposition().solve(built.problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=20)
         assert solution.details["split"] == "graph"
         assert built.problem.verify(solution).feasible
         assert solution.objective == pytest.approx(1.0)
@@ -245,10 +245,10 @@ class TestRuns:
         built = build(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2)  # of which only samples are known
         z = built.model.addVar("z", ub=1.0)
         built.model.addCons(built.y[0, 0] >= 1000 - z)
-        solution = DualDecomposition().solve(built.problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=20)
         assert solution.status == "no_solution_found"
         built.model.addCons(z >= 2)
-        assert DualDecomposition().solve(built.problem, time_limit=20).status == "infeasible"
+        assert DualDecomposition(restarts=0).solve(built.problem, time_limit=20).status == "infeasible"
 
     def test_units_of_the_objective_do_not_matter(self) -> None:
         def solve(factor):

@@ -56,7 +56,7 @@ class TestAgainstEnumeration:
         assert high.objective is not None
         side = 0.5 * (low.objective + high.objective)
         built.model.addCons(built.y[0, 0] >= side if sense == "minimize" else built.y[0, 0] <= side)
-        solution = DualDecomposition().solve(built.problem, time_limit=10)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=10)
         assert solution.objective is not None
         assert solution.objective == pytest.approx(side, abs=0.05 * (high.objective - low.objective))
 
@@ -64,7 +64,7 @@ class TestAgainstEnumeration:
         net = relu_net(3, seed=6)
         built = build(net, 3, vtype="I", low=-2, high=2, output="classification", cost=np.ones(3))
         built.model.addCons(built.y[0, 0] >= 1)
-        solution = DualDecomposition().solve(built.problem, time_limit=10)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=10)
         assert solution.found
         assert solution.outputs[0].item() == 1.0
 

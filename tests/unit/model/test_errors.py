@@ -79,7 +79,7 @@ def test_bound_removed_later() -> None:
     built = build(relu_net(3), 3)
     built.model.chgVarUb(built.x[0, 0], None)
     with pytest.raises(ProblemError, match="unbounded: give it finite lb and ub"):
-        DualDecomposition().solve(built.problem)
+        DualDecomposition(restarts=0).solve(built.problem)
 
 
 def test_unknown_output_kind() -> None:
@@ -178,17 +178,17 @@ class TestModels:
         built.model.setObjective(0)
         built.model.optimize()
         with pytest.raises(ProblemError, match="freeTransform"):
-            DualDecomposition().solve(built.problem)
+            DualDecomposition(restarts=0).solve(built.problem)
         built.model.freeTransform()
         assert DualDecomposition(max_iterations=2).solve(built.problem).found
 
     def test_no_predictor(self) -> None:
         with pytest.raises(ProblemError, match="add_predictor"):
-            DualDecomposition().solve(NeuralMIP(Model()))
+            DualDecomposition(restarts=0).solve(NeuralMIP(Model()))
 
     def test_everything_fixed(self) -> None:
         with pytest.raises(ProblemError, match="every network input is fixed"):
-            DualDecomposition().solve(build(relu_net(2), 2, low=1.0, high=1.0).problem)
+            DualDecomposition(restarts=0).solve(build(relu_net(2), 2, low=1.0, high=1.0).problem)
 
     def test_start_of_the_wrong_shape(self) -> None:
         problem = build(relu_net(2), 2).problem
@@ -211,14 +211,14 @@ class TestPaperSplitDoesNotExist:
         z = built.model.addVar("stray", ub=1.0)
         built.model.addCons(built.y[0, 0] + z <= 1)
         with pytest.raises(ProblemError, match="variable stray shares a constraint with a network output"):
-            DualDecomposition(split="paper").solve(built.problem)
+            DualDecomposition(split="paper", restarts=0).solve(built.problem)
 
     def test_indicator_of_a_class(self) -> None:
         built = build(relu_net(2), 2, output="classification")
         z = built.model.addVar("z", ub=1.0)
         built.model.addConsIndicator(z <= 0.5, binvar=built.y[0, 0])
         with pytest.raises(ProblemError, match="indicator"):
-            DualDecomposition(split="paper").solve(built.problem)
+            DualDecomposition(split="paper", restarts=0).solve(built.problem)
 
     def test_fixed_variable_beside_an_output_is_a_constant(self) -> None:
         built = build(relu_net(2), 2, vtype="B")
@@ -267,7 +267,7 @@ def test_values_out_of_range(make: Callable[[], Any]) -> None:
     [
         lambda: DualDecomposition(rho=10.0),  # type: ignore[call-arg]
         lambda: DualDecomposition(max_iteration=5),  # type: ignore[call-arg]
-        lambda: DualDecomposition().solve(build(relu_net(2), 2).problem, timelimit=1.0),  # type: ignore[call-arg]
+        lambda: DualDecomposition(restarts=0).solve(build(relu_net(2), 2).problem, timelimit=1.0),  # type: ignore[call-arg]
         lambda: PGD(step=3),  # type: ignore[call-arg]
         lambda: water_potability(n=2, net=relu_net(9), budgets=1.0),  # type: ignore[call-arg]
         lambda: build(relu_net(2), 2).problem.add_predictor(relu_net(2), [0, 0], 0, kind="regression"),  # type: ignore[call-arg]

@@ -277,7 +277,7 @@ class TestGraphSplitRuns:
     def test_planting_is_solved_or_nearly(self, seed: int) -> None:
         problem, _ = planting(seed)
         best = Enumeration().solve(problem)
-        solution = DualDecomposition().solve(problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(problem, time_limit=20)
         assert solution.details["split"] == "graph"
         assert problem.verify(solution).feasible
         assert solution.objective <= best.objective + 1e-6
@@ -297,7 +297,7 @@ class TestGraphSplitRuns:
 
     def test_the_paper_split_is_refused_where_it_does_not_exist(self) -> None:
         with pytest.raises(ValueError, match='split="graph"'):
-            DualDecomposition(split="paper").solve(planting()[0])
+            DualDecomposition(split="paper", restarts=0).solve(planting()[0])
 
     def test_ranges_are_no_proof_of_infeasibility(self) -> None:
         """y >= side holds nowhere that the network goes, but a range that was only sampled cannot prove that."""
@@ -417,10 +417,10 @@ class TestCalls:
     @pytest.mark.parametrize(
         ("call", "error", "message"),
         [
-            (lambda p: DualDecomposition().solve(p.model), TypeError, r"NeuralMIP\(model\)"),
-            (lambda p: DualDecomposition().solve(p, time_limit=np.nan), ValueError, "number of seconds"),
-            (lambda p: DualDecomposition().solve(p, seed=-1), ValueError, "nonnegative"),
-            (lambda p: p.verify(DualDecomposition().solve(p, time_limit=0)), ValueError, "status says why"),
+            (lambda p: DualDecomposition(restarts=0).solve(p.model), TypeError, r"NeuralMIP\(model\)"),
+            (lambda p: DualDecomposition(restarts=0).solve(p, time_limit=np.nan), ValueError, "number of seconds"),
+            (lambda p: DualDecomposition(restarts=0).solve(p, seed=-1), ValueError, "nonnegative"),
+            (lambda p: p.verify(DualDecomposition(restarts=0).solve(p, time_limit=0)), ValueError, "status says why"),
             (
                 lambda p: p.add_predictor(relu_net(2), [[0, 0]], []),
                 ValueError,

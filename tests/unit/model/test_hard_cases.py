@@ -116,7 +116,7 @@ def test_negated_binaries_in_indicators_are_understood():
     m.setObjective(y[0, 0] - 0.1 * b, "maximize")
     problem = NeuralMIP(m)
     problem.add_predictor(linear(1.0).float(), x, y)
-    split, exact = (solver.solve(problem, time_limit=10) for solver in (DualDecomposition(), BigM()))
+    split, exact = (solver.solve(problem, time_limit=10) for solver in (DualDecomposition(restarts=0), BigM()))
     assert exact.objective == pytest.approx(0.9, abs=1e-5)
     assert 0.3 - 1e-3 <= split.objective <= exact.objective + 1e-5
     assert problem.verify(split).feasible
@@ -130,13 +130,13 @@ def test_a_classifier_that_returns_probabilities_is_refused():
 def test_gradients_are_taken_inside_no_grad_and_through_in_place_layers():
     net = nn.Sequential(nn.ReLU(inplace=True), linear(-1.0).float())
     with torch.no_grad():
-        solution = DualDecomposition().solve(one_input(net, y_upper=0.5), time_limit=10)
+        solution = DualDecomposition(restarts=0).solve(one_input(net, y_upper=0.5), time_limit=10)
     assert solution.objective == pytest.approx(-1.0, abs=1e-3)
 
 
 def test_a_network_without_gradient_is_named():
     with pytest.raises(ProblemError, match="no gradient flows"):
-        DualDecomposition().solve(one_input(Function(lambda x: x.detach() * 2)))
+        DualDecomposition(restarts=0).solve(one_input(Function(lambda x: x.detach() * 2)))
 
 
 def test_the_callback_sees_each_iteration_once_and_keeps_the_status():
@@ -160,7 +160,7 @@ def test_a_row_on_two_outputs_of_one_sample_belongs_to_that_sample():
     m.setObjective(y.sum())
     problem = NeuralMIP(m)
     problem.add_predictor(nn.Linear(3, 2).eval(), x, y)
-    split = DualDecomposition().start(problem).split
+    split = DualDecomposition(restarts=0).start(problem).split
     assert split.n_groups == 2
     u = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     sub = NNSubproblem(split, np.zeros(6), np.zeros(6), Penalty.both(1.0))
@@ -171,7 +171,7 @@ def test_a_row_on_two_outputs_of_one_sample_belongs_to_that_sample():
 
 
 def test_two_runs_of_one_solver_do_not_share_state():
-    solver = DualDecomposition()
+    solver = DualDecomposition(restarts=0)
     problem = one_input(Function(lambda x: (x - 0.7) ** 2))
     first, second = solver.start(problem), solver.start(problem)
     for _ in range(5):

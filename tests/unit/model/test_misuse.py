@@ -49,7 +49,7 @@ def test_a_constraint_handler_of_the_users_is_refused_before_and_after(needscons
         problem.model.addPyCons(problem.model.createCons(handler, "rule"))
     for refused in (
         lambda: problem.verify(np.zeros(2)),
-        lambda: DualDecomposition().solve(problem),
+        lambda: DualDecomposition(restarts=0).solve(problem),
         lambda: NeuralMIP(problem.model),
     ):
         with pytest.raises(ProblemError, match=r"constraint handler 'lazy'.*copies lose.*as constraints"):

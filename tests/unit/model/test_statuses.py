@@ -30,18 +30,18 @@ def test_infeasible_mip(vtype: str, started: bool) -> None:
     built.model.addCons(built.x.sum() >= 3)
     if started:
         built.problem.set_start([[1.0, 1.0]])
-    without_point(DualDecomposition().solve(built.problem, time_limit=5), "infeasible")
+    without_point(DualDecomposition(restarts=0).solve(built.problem, time_limit=5), "infeasible")
 
 
 def test_infeasible_only_over_the_integers() -> None:
     built = build(relu_net(2), 2, vtype="B")
     built.model.addCons(2 * built.x.sum() == 1)
-    without_point(DualDecomposition().solve(built.problem, time_limit=5), "infeasible")
+    without_point(DualDecomposition(restarts=0).solve(built.problem, time_limit=5), "infeasible")
 
 
 def test_no_integer_between_the_bounds() -> None:
     without_point(
-        DualDecomposition().solve(build(relu_net(2), 2, vtype="I", low=0.2, high=0.8).problem, time_limit=5),
+        DualDecomposition(restarts=0).solve(build(relu_net(2), 2, vtype="I", low=0.2, high=0.8).problem, time_limit=5),
         "infeasible",
     )
 
@@ -65,7 +65,7 @@ def test_output_row_that_no_input_meets() -> None:
 def test_no_time(limit: float, vtype: str) -> None:
     problem = build(relu_net(2), 2, vtype=vtype).problem
     problem.set_start([[0.0, 1.0]])
-    without_point(DualDecomposition().solve(problem, time_limit=limit), "time_limit")
+    without_point(DualDecomposition(restarts=0).solve(problem, time_limit=limit), "time_limit")
 
 
 def test_unlimited_time() -> None:
@@ -73,8 +73,8 @@ def test_unlimited_time() -> None:
     built = build(relu_net(2), 2, vtype="B")
     built.model.addVar(ub=1.0)
     built.problem.set_start([[0.0, 1.0]])
-    assert DualDecomposition().solve(built.problem, time_limit=np.inf).found
-    assert DualDecomposition().start(built.problem).incumbent.check is not None
+    assert DualDecomposition(restarts=0).solve(built.problem, time_limit=np.inf).found
+    assert DualDecomposition(restarts=0).start(built.problem).incumbent.check is not None
 
 
 def test_iteration_limit_returns_what_was_found() -> None:

@@ -127,7 +127,7 @@ def test_without_blocks_recovery_is_refused_before_any_work(monkeypatch):
         raise AssertionError("work began")
 
     monkeypatch.setattr("ddmip_lib.decomposition.solver.DualDecomposition.solve", works)
-    for call in (Recovering(DualDecomposition()).solve, lambda p: recover(p, [])):
+    for call in (Recovering(DualDecomposition(restarts=0)).solve, lambda p: recover(p, [])):
         with pytest.raises(ProblemError, match="set_blocks"):
             call(problem)
 

@@ -208,7 +208,7 @@ def test_dual_decomposition_improves_on_the_untreated_plot():
     assert untreated(problem) + 0.1 * (solution.objective - untreated(problem)) < found.objective
     assert found.objective <= solution.bound + 1e-6
     with pytest.raises(ProblemError):
-        DualDecomposition(split="paper").solve(problem)
+        DualDecomposition(split="paper", restarts=0).solve(problem)
 
 
 def test_without_any_budget_the_plot_stays_untreated():

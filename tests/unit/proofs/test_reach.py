@@ -58,8 +58,8 @@ def test_what_verify_forgives_is_not_out_of_reach(seed, beyond):
 
 
 SOLVERS = {
-    "dual decomposition": DualDecomposition(),
-    "graph split": DualDecomposition(split="graph"),
+    "dual decomposition": DualDecomposition(restarts=0),
+    "graph split": DualDecomposition(split="graph", restarts=0),
     "paper": DualDecomposition.paper(),
     "single step gradient": SingleStepGradient(),
     "sequential MIP": SequentialMIP(),
@@ -98,7 +98,7 @@ def test_crown_sees_what_intervals_do_not():
 def test_bounds_of_outputs_count_too():
     problem = hand_sized()
     problem.model.chgVarLb(problem.predictors[0].outputs[0, 0], 10.0)
-    assert DualDecomposition().solve(problem, time_limit=600).status == "infeasible"
+    assert DualDecomposition(restarts=0).solve(problem, time_limit=600).status == "infeasible"
 
 
 def test_what_cannot_be_read_is_left_to_the_solver():
@@ -111,4 +111,4 @@ def test_what_cannot_be_read_is_left_to_the_solver():
 
 
 def test_without_time_there_is_no_proof():
-    assert DualDecomposition().solve(asking(mlp(2, 6, 2), 1e3), time_limit=0).status == "time_limit"
+    assert DualDecomposition(restarts=0).solve(asking(mlp(2, 6, 2), 1e3), time_limit=0).status == "time_limit"
