@@ -154,7 +154,7 @@ def test_a_failed_phase_one_is_told() -> None:
     m.addCons(y[0, 0] <= -1)
     m.setObjective(x.sum())
     problem = NeuralMIP(m)
-    problem.add_predictor(torch.nn.Sequential(adder(2), torch.nn.Softplus()), x, y)  # of which no range is known
+    problem.add_predictor(torch.nn.Sequential(adder(2), torch.nn.Softplus()).eval(), x, y)  # of which no range is known
     solution = DualDecomposition(nn_block=LogBarrier(), penalty=1.0, max_iterations=5).solve(problem)
     assert not solution.found
     assert solution.details["phase_one"] == "failed"
