@@ -39,7 +39,7 @@ def sentence(address: str, commit: str) -> str:
 def set_footer(app: Any, config: Any) -> None:
     options = config.html_theme_options
     sources = sentence(options.get("repository_url") or "", commit())
-    footer = f"<p>{EDITION}, version {version('ddmip-lib')} of the book and its library ddmip_lib. {source_line()}{sources}</p>"
+    footer = f"<p>{EDITION}, version {version('ddmip-lib')} of book and ddmip_lib. {source_line()}{sources}</p>"
     config.html_theme_options = {**options, "extra_footer": footer}
 
 
