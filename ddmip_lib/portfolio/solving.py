@@ -11,7 +11,7 @@ from ..bounds import Graph, network_graph
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..certificates import certify
-from ..errors import UnsupportedNetworkError
+from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
@@ -194,6 +194,8 @@ class Portfolio:
         found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed)
         if found.values is not None:
             self.incumbent.consider(found.values)
+        if found.status == "infeasible" and self.incumbent.values is not None:
+            raise ProofError("no point exists by a certificate, and one was verified: please report this problem.")
         if found.status == "infeasible":
             self.status = found.status
         elif found.bound is not None and found.proof is not None and found.proof.checked:
