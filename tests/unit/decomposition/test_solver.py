@@ -289,7 +289,8 @@ class TestPrecision:
         )
         assert problem.verify(single).feasible
         first = [s.history["primal_residual"][0] for s in (double, single)]
-        assert first[0] == pytest.approx(first[1], rel=1e-4)
+        # A difference of inputs of size one, each after dozens of steps that round to float32.
+        assert first[0] == pytest.approx(first[1], abs=100 * torch.finfo(torch.float32).eps)
         assert first[0] != first[1]  # it did compute in another precision
 
     def test_bad_device_or_type(self) -> None:
