@@ -40,10 +40,10 @@ class Account:
 
     def __init__(
         self, incumbent: Incumbent, solution: Solution, blocks: Blocks, pi: np.ndarray, graphs: dict[int, Graph],
-        device: torch.device,
+        device: torch.device, steps: int | None = None,
     ) -> None:  # fmt: skip
         self.incumbent, self.solution, self.blocks, self.pi, self.graphs = incumbent, solution, blocks, pi, graphs
-        self.device, self.began = device, incumbent.began
+        self.device, self.steps, self.began = device, steps, incumbent.began
         self.bar: Any = None
         self.milp, self.predictors = incumbent.instance.milp, incumbent.instance.predictors
         size = len(blocks.block)
@@ -125,7 +125,7 @@ class Account:
                 at = torch.from_numpy(np.searchsorted(self._of(number), mine))
                 goal = torch.from_numpy(target[mine]).to(self.device)
                 losses = self.losses[number][at].to(self.device)
-                group.searches.append((self.graphs[number].to(self.device), losses, goal, self.tolerance))
+                group.searches.append((self.graphs[number].to(self.device), losses, goal, self.tolerance, self.steps))
                 group.rows.append(mine)
         return group
 

@@ -14,6 +14,7 @@ $-q^\top u - \kappa \ge h - r/g$; what the children of a node find out about the
 Forms come with their rounding (`bounds.rounding`); what is added here is pushed in the same way.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -21,16 +22,19 @@ from torch import Tensor
 
 from ..bounds import Ball
 from ..bounds.graph import Graph
+from ..bounds.lines import Lines
 from ..bounds.optimise import optimised_crown
-from ..bounds.result import Range
+from ..bounds.result import Range, pick
 from ..bounds.rounding import gamma
 from ..bounds.sweep import Sweep
 from .cut_ball import CutBall
 from .losses import Losses
 from .nodes import Nodes, switches
 
-STEPS = 30
+STEPS = 30  # gradient steps of a node, unless other numbers are asked for
 RATE, FADE = 0.1, 0.97
+ROOM = 1e-9  # relative distance beyond the radius at which steps end: the bound that counts is rounded, theirs is not
+DROP = 0.9  # share of the nodes in a step that must still need it; else the others are taken out
 HINT = 1e-3  # weight of a unit's range in its score, against what its line costs
 INNER = 15  # gradient steps on the slopes of each unit's own range
 
@@ -109,17 +113,25 @@ def sweep_of(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tupl
 
 
 @torch.no_grad()
-def evaluate(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: int = STEPS) -> Evaluated:
-    """Bound the loss on nodes within a radius; `losses` holds one row for each node."""
+def evaluate(
+    graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: int | Tensor | None = None
+) -> Evaluated:
+    """Bound the loss on nodes within a radius; `losses` holds one row for each node.
+
+    `steps` is how many gradient steps a node may take (one number for all, or one each; by default `STEPS`). A node
+    takes none where its first bound already reaches the radius, or where it holds no point at all.
+    """
     sweep, region, way = sweep_of(graph, losses, nodes, radius)
     lines = [sweep.lines[index] for index in graph.activations]
-    for line in lines:
-        line.above_shift.requires_grad_()
-        line.below_shift.requires_grad_()
     slopes = [torch.where(start.isnan(), line.below, start) for start, line in zip(nodes.slopes, lines, strict=True)]
     now = [*slopes, *(dual.clone() for dual in nodes.duals)]
     climb = Climb(sweep, losses, region)
-    best = climb.run(now, steps)
+    done = sweep.empty | (torch.maximum(way, nodes.least) >= radius)
+    goal = torch.where(done, -torch.inf, (radius - way) * (1 + ROOM))
+    best = climb.run(now, torch.as_tensor(STEPS if steps is None else steps).to(radius.device), goal)
+    for line in lines:
+        line.above_shift.requires_grad_()
+        line.below_shift.requires_grad_()
     with torch.enable_grad():
         least, coef, const = climb.bound(best)
         shifts = [shift for line in lines for shift in (line.above_shift, line.below_shift)]
@@ -161,30 +173,43 @@ class Climb:
         coef, const = self.sweep.follow_back(last, minus, parts[:count], parts[count : 2 * count], rounded)
         return least_loss(self.losses, self.region, coef[:, 0], const[:, 0], multiplier), coef[:, 0], const[:, 0]
 
-    def run(self, start: list[Tensor], steps: int) -> list[Tensor]:
-        """The best slopes and multipliers of so many steps."""
-        if not any(bool(mask.any()) for mask in (*self.free, *self.split)):
-            return start
-        first = self.bound(start)[0]
-        best, record = start, first.value
-        moving = [part.clone().requires_grad_() for part in (*start, first.multiplier.clamp(1e-9, 1e9).log())]
+    def run(self, start: list[Tensor], steps: Tensor, goal: Tensor) -> list[Tensor]:
+        """The best slopes and multipliers of so many steps of Adam; nodes whose bound is at their goal take no more."""
+        best, first = start, self.bound(start)[0]
+        able = torch.zeros_like(goal, dtype=torch.bool)
+        for mask in (*self.free, *self.split):
+            able |= mask.any(1)
+        record, steps = first.value, torch.where(able, steps, 0)
+        now = [*start, first.multiplier.clamp(1e-9, 1e9).log()]
+        means, squares = ([torch.zeros_like(part) for part in now] for _ in range(2))
         ends = [(0.0, 1.0)] * len(self.free) + [(0.0, None)] * len(self.free) + [(-20.0, 20.0)]
-        adam = torch.optim.Adam(moving, lr=RATE, eps=1e-12, maximize=True)
-        fade = torch.optim.lr_scheduler.ExponentialLR(adam, FADE)
-        for step in range(steps + 1):
+        at, climb, taken = torch.arange(len(goal), device=goal.device), self, 0
+        while True:
+            going = (record[at] < goal[at]) & (taken < steps[at])
+            if not going.any():
+                return best
+            if taken == 0 or int(going.sum()) < DROP * len(at):  # those that go on are put together
+                at, climb = at[going], climb.part(going)
+                now, means, squares = (pick(parts, going) for parts in (now, means, squares))
             with torch.enable_grad():
-                value = self.bound(moving[:-1], moving[-1].exp())[0].value
+                moving = [part.requires_grad_() for part in now]
+                value = climb.bound(moving[:-1], moving[-1].exp())[0].value
                 total = value.sum()
-            better = value.detach() > record
-            best = [torch.where(better[:, None], new.detach(), old) for new, old in zip(moving, best, strict=False)]
-            record = torch.maximum(record, value.detach())
-            if step == steps:
-                break
+            better = value.detach() > record[at]
+            rows = at[better]
+            record[rows] = value.detach()[better]
+            for old, new in zip(best, now, strict=False):
+                old[rows] = new.detach()[better]
             gradients = torch.autograd.grad(total, moving, allow_unused=True, materialize_grads=True)
-            for part, gradient in zip(moving, gradients, strict=True):
-                part.grad = gradient
-            adam.step()
-            fade.step()
-            for part, (low, high) in zip(moving, ends, strict=True):
-                part.clamp_(low, high)
-        return best
+            taken += 1
+            for i, gradient in enumerate(gradients):
+                means[i] = 0.9 * means[i] + 0.1 * gradient
+                squares[i] = 0.999 * squares[i] + 0.001 * gradient**2
+                move = means[i] / (1 - 0.9**taken) / ((squares[i] / (1 - 0.999**taken)).sqrt() + 1e-12)
+                now[i] = (now[i].detach() + RATE * FADE ** (taken - 1) * move).clamp(*ends[i])
+
+    def part(self, rows: Tensor) -> "Climb":
+        """The same for some nodes; only bounds that are not rounded can be asked of it."""
+        lines = {index: Lines(*(part[rows] for part in line)) for index, line in self.sweep.lines.items()}
+        sweep = replace(self.sweep, region=self.region[rows], splits=pick(self.sweep.splits, rows), lines=lines)
+        return Climb(sweep, self.losses[rows], sweep.region)

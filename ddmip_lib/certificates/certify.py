@@ -27,6 +27,7 @@ from ..bounds import network_graph
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
+from ..model.crew import Crew, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
@@ -35,7 +36,9 @@ from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from .account import Account
+from .bounding import STEPS
 from .certificate import with_bound
+from .cluster import search_on_cluster
 from .lagrangian import lagrangian_bound
 from .process import work, work_in_processes
 from .unit_search import UnitSearch
@@ -47,7 +50,7 @@ STARTS = 4
 
 def certify(
     problem: NeuralMIP, solution: Solution, prices: Any = None, time_limit: float = 60.0, workers: int | None = None,
-    device: torch.device | str = "cpu", seed: int = 0, progress: bool = False,
+    device: torch.device | str = "cpu", seed: int = 0, progress: bool = False, steps: int = STEPS, client: Any = None,
 ) -> Solution:  # fmt: skip
     """The same solution with a proven `bound`, and the `Certificate` in ``details["certificate"]``.
 
@@ -62,6 +65,10 @@ def certify(
     bound that meets the objective makes the status "optimal". Problems without blocks of the form of `Blocks`,
     described or found, get `lagrangian_bound`.
 
+    `steps` of a gradient method improve the bound of each node that needs them. `client`, a `distributed.Client`, lets
+    the workers of a cluster take the place of processes: one or many, they prove the same where time does not end
+    first, and what was proven by a worker that dies is kept.
+
     >>> from ddmip_lib import PriceCoordination
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -75,7 +82,12 @@ def certify(
         raise TypeError(f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned.")
     if workers is not None and (int(workers) != workers or workers < 1):
         raise ValueError(f"workers={workers} must be a positive integer: processes that share the blocks.")
+    if int(steps) != steps or steps < 0:
+        raise ValueError(f"steps={steps} must be a whole number, 0 or more: gradient steps for the bound of a node.")
     place = check_place(device, torch.float64)
+    check_client(client)
+    if client is not None and (workers is not None or place.type != "cpu"):
+        raise ValueError("client= names those who work: leave out workers and device, which are of this machine.")
     incumbent = Incumbent(problem.instance(), began)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
         raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
@@ -92,7 +104,7 @@ def certify(
     if prices is None and time_limit <= 0:
         prices = np.zeros_like(blocks.capacities)
     elif prices is None and "prices" not in solution.details:
-        priced = PriceCoordination().solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), seed)
+        priced = PriceCoordination(client=client).solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), seed)
         if "prices" not in priced.details:
             raise ProblemError(
                 "no prices were found: no choice of options keeps all capacities, or time was short. Pass prices (any "
@@ -102,11 +114,11 @@ def certify(
         if priced.values is not None:
             incumbent.consider(priced.values)
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
-    account = Account(incumbent, solution, blocks, pi, graphs, place)
+    account = Account(incumbent, solution, blocks, pi, graphs, place, int(steps))
     with tqdm(disable=not progress, desc="certify", bar_format="{desc} {elapsed}{postfix}") as bar:
         account.bar = bar
         try:
-            _search(account, began + time_limit, workers)
+            _search(account, began + time_limit, workers, Crew(client))
         except KeyboardInterrupt:
             bar.set_description("certify: stopped")
     return account.signed()
@@ -121,11 +133,15 @@ def _checked(prices: Any, blocks: Blocks) -> np.ndarray:
     return np.maximum(pi, 0.0)
 
 
-def _search(account: Account, deadline: float, workers: int | None) -> None:
-    """First here, then in processes: many problems are done before another process has started."""
+def _search(account: Account, deadline: float, workers: int | None, crew: Crew) -> None:
+    """On a cluster, or first here, then in processes: many problems are done before another process has started."""
     if time.perf_counter() >= deadline:
         return
     account.look(STARTS)
+    if crew.client is not None:
+        search_on_cluster(account, deadline, crew)
+        if crew.client is not None:
+            return
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = workers or allowed  # one for each CPU that this process may use
     alone = count == 1 or account.device.type != "cpu"

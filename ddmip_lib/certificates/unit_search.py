@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from ..bounds.graph import Graph
 from ..bounds.result import join
 from ..pricing.oracle import MARGIN, follow, pull_back
-from .bounding import Evaluated, evaluate, ranges_in_balls
+from .bounding import STEPS, Evaluated, evaluate, ranges_in_balls
 from .leaf import settle
 from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
@@ -23,6 +24,7 @@ WORK = {"cpu": 2**26, "cuda": 2**31}
 AHEAD = 8  # batches that are chosen at a time
 LARGE = 2**30  # bytes of open nodes from which on those come first that are nearly done
 HARD = 16  # nodes of a row in one ball after which the ranges of its units in the whole ball are found with more care
+LONG, MORE = 8192, 2  # nodes of a row in one ball after which its nodes may take so many times the steps
 LOOK, LOOKED = 12, 64  # NN block steps from points where bounds are attained; such points tried in a batch
 NARROW = 1e-6  # width below which the box of a node is not halved any more
 
@@ -40,9 +42,11 @@ class UnitSearch:
 
     `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is nothing to prove. A
     search within a radius $r$ ends when every node is shown to lose at least $r$; its leaves are where the search in
-    the next, larger ball begins. In small balls few units can switch, so the first floors come fast. Where a ball takes
-    more than a few nodes, the ranges of the units in it are found anew, with slopes of their own. Nodes of rows
-    with little work so far come first, so that easy rows are closed before hard ones take the time.
+    the next, larger ball begins. One node asks about the whole ball first, which closes the easiest rows; then balls
+    grow, since in small ones few units can switch and the first floors come fast. Where a ball takes more than a few
+    nodes, the ranges of the units in it are found anew, with slopes of their own; where it takes very many, nodes may
+    take twice the `steps`. Nodes of rows with little work so far come first, so that easy rows are closed before hard
+    ones take the time.
 
     >>> from ddmip_lib.bounds import network_graph
     >>> from ddmip_lib.problems import hand_sized_net
@@ -53,8 +57,11 @@ class UnitSearch:
     (True, 0.0)
     """
 
-    def __init__(self, graph: Graph, losses: Losses, possible: Tensor, tolerance: float) -> None:
+    def __init__(
+        self, graph: Graph, losses: Losses, possible: Tensor, tolerance: float, steps: int | None = None
+    ) -> None:
         self.graph, self.losses, self.tolerance = graph, losses, tolerance
+        self.steps = STEPS if steps is None else steps
         self.here, self.here_losses = graph.to("cpu"), losses.to("cpu")
         device, k = losses.lower.device, len(possible)
         self.possible = possible.clone()
@@ -65,6 +72,7 @@ class UnitSearch:
         self.stage = torch.full((k,), -1, dtype=torch.long, device=device)
         self.radius = torch.zeros(k, dtype=torch.float64, device=device)
         self.entered = torch.zeros_like(self.work)  # the work at which a row came to its ball
+        self.asked = torch.zeros(k, dtype=torch.bool, device=device)  # whether its whole ball had its one node
         self.refined = torch.zeros(k, dtype=torch.bool, device=device)
         sizes = [(k, graph.nodes[index].units) for index in graph.hidden]
         self.ranges = [(self.stuck.new_full(size, -torch.inf), self.stuck.new_full(size, torch.inf)) for size in sizes]
@@ -97,16 +105,21 @@ class UnitSearch:
             least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
         return Progress(*(part.cpu() for part in (torch.maximum(self.floor, least), self.possible, self.work)))
 
-    def run(self, deadline: float) -> bool:
-        """Work until the deadline or the end; whether everything is done."""
-        while not self.finished and time.perf_counter() < deadline:
+    def run(self, deadline: float, nodes: float = inf) -> bool:
+        """Work until the deadline, the end, or until every open row has had so many nodes; whether all is done."""
+        while not self.finished and time.perf_counter() < deadline and self._least_work(nodes) < nodes:
             self.step()
         return self.finished
+
+    def _least_work(self, nodes: float) -> float:
+        """Of a row that is not done; 0 where nobody asks."""
+        return 0 if nodes == inf else min(int(self.work[part.row].min()) for part in self._waiting())
 
     def step(self) -> None:
         """Evaluate one batch of nodes and split those that are not done."""
         nodes = self._refined(self._take())
-        found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row])
+        steps = torch.where((self.work - self.entered)[nodes.row] >= LONG, MORE * self.steps, self.steps)
+        found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row], steps)
         self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
         self._look(found)
         self._sort(found)
@@ -169,6 +182,10 @@ class UnitSearch:
         """Split what is not done: a unit, or an input where no unit can switch but the network still bends."""
         nodes = found.nodes
         fine = nodes.least >= self._reach()[nodes.row]
+        first = ~fine & ~self.asked[nodes.row]
+        self.radius[nodes.row[first]] = nodes.least[first]  # the ball that the one node did prove
+        self.asked[nodes.row] = True
+        fine |= first
         self._keep(nodes, fine)
         best, unit = found.scores.max(1)
         bends, rest = ~fine & (best >= 0), ~fine & (best < 0)
@@ -211,7 +228,8 @@ class UnitSearch:
         beyond = shares * self.target[:, None] > self.floor[:, None]
         stage = beyond.to(torch.int8).argmax(1)
         self.stage = torch.where(going, stage, torch.where(rows, -1, self.stage))
-        self.radius = torch.where(going, shares[stage] * self.target, self.radius)
+        share = torch.where(self.asked, shares[stage], 1.0)
+        self.radius = torch.where(going, share * self.target, self.radius)
         self.entered, self.refined = torch.where(rows, self.work, self.entered), self.refined & ~rows
         for low, high in self.ranges:
             low[rows], high[rows] = -torch.inf, torch.inf

@@ -43,11 +43,20 @@ class Crew:
             given = [self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES) for kept, ask in pairs]
             try:
                 return list(self.client.gather(given))
-            except (CancelledError, OSError, import_module("distributed").KilledWorker) as error:
-                self.client = None
-                said = f"the cluster is lost ({type(error).__name__}: {error})"
-                warnings.warn(f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=2)
+            except lost_by() as error:
+                self.lose(error)
         return [work(kept.piece, ask) for kept, ask in pairs]
+
+    def lose(self, error: BaseException) -> None:
+        """Go on without the cluster, and say so."""
+        self.client = None
+        said = f"the cluster is lost ({type(error).__name__}: {error})"
+        warnings.warn(f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=3)
+
+
+def lost_by() -> tuple[type[BaseException], ...]:
+    """What is raised where a cluster, or every worker that took a piece, has gone."""
+    return CancelledError, OSError, import_module("distributed").KilledWorker
 
 
 def check_client(client: Any) -> None:

@@ -1,6 +1,7 @@
 """Which methods fit a problem, in which order, for which share of the time, and why."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,8 @@ class Step:
     why: str
 
 
-def methods_for(problem: NeuralMIP, instance: Instance) -> list[Step]:
-    """The methods that fit, strongest reasons first."""
+def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> list[Step]:
+    """The methods that fit, strongest reasons first; those that can use a cluster get its client."""
     steps, s, rows = [], instance.milp, sum(len(m.index) for m in instance.maps)
     inputs = instance.free_inputs
     count = combinations(instance)
@@ -45,7 +46,9 @@ def methods_for(problem: NeuralMIP, instance: Instance) -> list[Step]:
         steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
     blocks = find_blocks(problem, instance)
     links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
-    prices = Step(PriceCoordination(), 0.4, f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}")
+    prices = Step(
+        PriceCoordination(client=client), 0.4, f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"
+    )
     if isinstance(blocks, Blocks):
         steps.append(prices)
     whole = int(s.integer[inputs].sum())

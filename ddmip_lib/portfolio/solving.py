@@ -14,6 +14,7 @@ from ..certificates import certify
 from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS
 from ..model.blocks import Blocks
+from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Proof, Solution, shown
@@ -51,7 +52,7 @@ class Log(list[Turn]):
 
 def solve(
     problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None,
-    callback: Callback | None = None,
+    callback: Callback | None = None, client: Any = None,
 ) -> Solution:  # fmt: skip
     """The best verified point that the library finds within the time, and a checked bound where one is proved.
 
@@ -60,7 +61,8 @@ def solve(
     best point of those before it. What time is left goes to a proof; where an exact model of the whole problem finds
     nothing better than the best point, the proof follows at once. A run in which no method comes to the end of its
     share of the time is the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to
-    tell; a true result ends the whole run.
+    tell; a true result ends the whole run. `client`, a `distributed.Client`, goes to what can use a cluster: prices and
+    certificates.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -69,20 +71,21 @@ def solve(
     >>> [turn.method for turn in solution.details["log"]]
     ['enumeration']
     """
+    check_client(client)
     begun = begin(problem, time_limit, seed, visit, callback)
     try:
-        return _solve(begun, progress)
+        return _solve(begun, progress, client)
     except KeyboardInterrupt:
         return begun.interrupted("solve")
 
 
-def _solve(begun: Begun, progress: bool) -> Solution:
-    run = Portfolio(begun, begun.incumbent())
+def _solve(begun: Begun, progress: bool, client: Any) -> Solution:
+    run = Portfolio(begun, begun.incumbent(), client)
     if (proved := unreachable(begun, "ranges")) is not None:
         run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
-        for step in methods_for(run.problem, begun.instance):
+        for step in methods_for(run.problem, begun.instance, client):
             if run.over or run.closed:
                 break
             bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]
@@ -104,8 +107,8 @@ def _exact(graph: Graph) -> bool:
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
-    def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
-        self.begun, self.incumbent, self.log = begun, incumbent, Log()
+    def __init__(self, begun: Begun, incumbent: Incumbent, client: Any = None) -> None:
+        self.begun, self.incumbent, self.log, self.client = begun, incumbent, Log(), client
         self.problem = begun.problem.twin()  # whose start is the best point
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
@@ -191,7 +194,7 @@ class Portfolio:
         """What `certify` proves of the best point, in the time that is left."""
         details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
         given = Solution("converged", "solve", **self.incumbent.point(), details=details)
-        found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed)
+        found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed, client=self.client)
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.status == "infeasible" and self.incumbent.values is not None:

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -23,7 +22,7 @@ from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, crown, embed, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
-from ddmip_lib.certificates.bounding import evaluate, least_loss, ranges_in_balls
+from ddmip_lib.certificates.bounding import Climb, evaluate, least_loss, ranges_in_balls
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import settle
 from ddmip_lib.certificates.losses import Losses, losses_at
@@ -43,7 +42,8 @@ Draw = np.random.Generator
 @contextmanager
 def few_steps() -> Iterator[None]:
     """Fewer gradient steps: bounds that are less tight, so that tiny networks branch too, and sooner done."""
-    with patch.multiple(unit_search, evaluate=partial(evaluate, steps=2), LOOK=3, HARD=2):
+    few = lambda *parts: evaluate(*parts[:4], steps=2)  # noqa: E731
+    with patch.multiple(unit_search, evaluate=few, LOOK=3, HARD=2):
         yield
 
 
@@ -427,3 +427,69 @@ def test_crown_contains_what_the_exact_model_of_pyscipopt_ml_attains(seed: int) 
             low, high = bounds.lower[0, output].item(), bounds.upper[0, output].item()
             assert low - 1e-9 <= solution.objective <= high + 1e-9
             assert low > solution.objective - 20 or high < solution.objective + 20
+
+
+def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many nodes take part in each gradient step from now on."""
+    taken, bound = [], Climb.bound
+
+    def counting(climb: Climb, parts: list[Tensor], multiplier: Tensor | None = None) -> object:
+        if multiplier is not None:
+            taken.append(len(climb.region))
+        return bound(climb, parts, multiplier)
+
+    monkeypatch.setattr(Climb, "bound", counting)
+    return taken
+
+
+def test_a_node_that_is_proven_or_empty_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four nodes of one row: the whole ball, which is hard; one whose first bound reaches the radius; one of which
+    that was known before; and one on no side of its first unit."""
+    rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
+    losses, zero = rows.losses[torch.zeros(4, dtype=torch.long)], torch.zeros(1, dtype=torch.long)
+    root = roots(rows.graph, losses)
+    first = evaluate(rows.graph, losses, root, rows.possible[zero].expand(4), steps=0).nodes.least[0]
+    radius = torch.stack([rows.possible[0], 0.9 * first, rows.possible[0], rows.possible[0]])
+    assert 0 < first < rows.possible[0]
+    root.least[2] = rows.possible[0]
+    on = evaluate(rows.graph, losses, root, radius, steps=0).nodes.ranges[0]
+    unit = int((on[0][3] > 0).to(torch.int8).argmax())
+    assert on[0][3, unit] > 0, "a unit that is always on, which this node wants off"
+    root.splits[0][3, unit] = -1
+    taken = counted_steps(monkeypatch)
+    found = evaluate(rows.graph, losses, root, radius, steps=7)
+    assert taken == [1] * 7
+    assert (found.nodes.least[1:] >= radius[1:]).all()
+    assert found.nodes.least[3] == torch.inf
+    alone = evaluate(rows.graph, losses[zero], root[zero], radius[zero], steps=7)
+    assert found.nodes.least[0] == pytest.approx(alone.nodes.least[0].item(), rel=1e-9)
+
+
+def test_each_node_takes_its_own_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
+    taken = counted_steps(monkeypatch)
+    evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), 100 * rows.possible, torch.tensor([3, 5]))
+    assert taken == [2, 2, 2, 1, 1]
+
+
+def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() -> None:
+    rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
+    search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=4)
+    assert (search.radius == search.target).all()
+    whole = evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=4).nodes.least
+    search.step()
+    assert search.asked.all()
+    assert torch.allclose(search.floor, whole.minimum(search.target), atol=1e-12)
+    assert (search.radius[~search.closed] > search.floor[~search.closed]).all()
+
+
+def test_a_turn_of_a_search_ends_after_a_number_of_nodes_and_can_go_on() -> None:
+    rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
+    whole, turns = (UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2))
+    assert whole.run(np.inf)
+    for nodes in itertools.count(1):
+        if turns.run(np.inf, nodes):
+            break
+    assert nodes > 1
+    assert (turns.progress().least == whole.progress().least).all()
+    assert (turns.work == whole.work).all()

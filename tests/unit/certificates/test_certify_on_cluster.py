@@ -1,0 +1,157 @@
+"""`certify` and `solve` on a small cluster: the same proofs from one worker and from two, whoever dies or joins."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ddmip_lib import NeuralMIP, PriceCoordination, Solution, solve
+from ddmip_lib.certificates import Certificate, account, certify, cluster
+from ddmip_lib.model.crew import Crew
+from ddmip_lib.predictors import mlp
+from ddmip_lib.problems import water_potability
+from tests.builders.blocks import own
+from tests.builders.networks import shifted
+
+distributed = pytest.importorskip("distributed")
+torch.set_num_threads(1)
+certifying = sys.modules["ddmip_lib.certificates.certify"]  # the function hides its module
+PRICES = np.full(18, 0.2)
+NOTHING = Solution("no_solution_found", "none")
+
+
+@pytest.fixture(scope="module")
+def cluster_of_two() -> Iterator[Any]:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as found:
+        yield found
+
+
+@pytest.fixture
+def client(cluster_of_two: Any) -> Iterator[Any]:
+    with distributed.Client(cluster_of_two) as found:
+        found.wait_for_workers(2)
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SHARD", 2), ("FIRST", 2), ("TURN", 4)):
+        monkeypatch.setattr(cluster, name, value)
+
+
+def problem_of_three() -> NeuralMIP:
+    """Samples that are all a little short of the class, so that every proof branches."""
+    net = mlp(2, 8, 9, seed=0).double().requires_grad_(False)
+    for part in net.parameters():
+        part *= 3.0
+    outputs = net(torch.as_tensor(water_potability(n=3, net=net).start[0]))
+    return water_potability(n=3, net=shifted(net, -outputs.max().item() - 0.6 * outputs.std().item()))
+
+
+def proved(client: Any = None, **keywords: Any) -> Certificate:
+    solution = certify(problem_of_three(), NOTHING, PRICES, 300.0, steps=4, client=client, **keywords)
+    found: Certificate = solution.details["certificate"]
+    return found
+
+
+def same(one: Certificate, two: Certificate) -> None:
+    assert one.bound == two.bound
+    assert one.nodes == two.nodes
+    np.testing.assert_array_equal(one.profit_bound, two.profit_bound)
+    np.testing.assert_array_equal(one.closed, two.closed)
+
+
+def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(client: Any) -> None:
+    small = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**small) as one, distributed.Client(one) as alone:
+        first = proved(alone)
+    second, here = proved(client), proved(workers=1)
+    same(first, second)
+    assert second.closed.all()
+    assert second.nodes > 3 * cluster.FIRST  # so that rows had turns of their own
+    np.testing.assert_allclose(second.profit_bound, here.profit_bound, atol=2 * account.CLOSED)
+    assert second.closed.tolist() == here.closed.tolist()
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
+    client: Any, cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, heard, least = proved(client), [], []
+    take = account.Account.take
+
+    def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
+        heard.append(len(rows))
+        if len(heard) == 3:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+            cluster_of_two.scale(3)
+        take(book, rows, found)
+        least.append(book.least.sum())
+
+    monkeypatch.setattr(account.Account, "take", taking)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the cluster is not to be given up
+        found = proved(client)
+    same(found, expected)
+    assert (np.diff(least) >= 0).all()
+    client.wait_for_workers(3, timeout=30)
+
+
+def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(client: Any) -> None:
+    began = time.perf_counter()
+    found = certify(problem_of_three(), NOTHING, PRICES, 1.0, steps=5000, client=client).details["certificate"]
+    assert time.perf_counter() - began < 30.0
+    assert not found.closed.all()
+    assert found.bound <= 3.0 + 1e-9
+
+
+def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise CancelledError("scheduler closed")
+
+    monkeypatch.setattr(cluster, "_take_turns", gone)
+    monkeypatch.setattr(certifying, "ALONE", 300.0)  # no processes either, which take longer to start
+    with pytest.warns(UserWarning, match="cluster is lost"):
+        found = proved(client)
+    assert found.closed.all()
+
+
+def test_solve_hands_the_client_on(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, search, start = [], cluster.search_on_cluster, PriceCoordination.solve
+
+    def searching(book: account.Account, deadline: float, crew: Crew) -> None:
+        given.append(crew.client)
+        search(book, deadline, crew)
+
+    def pricing(solver: PriceCoordination, *parts: Any, **keywords: Any) -> Solution:
+        given.append(solver.client)
+        return start(solver, *parts, **keywords)
+
+    monkeypatch.setattr(certifying, "search_on_cluster", searching)
+    monkeypatch.setattr(PriceCoordination, "solve", pricing)
+    instance = own(1, "classification")
+    found = solve(instance.problem(), time_limit=20.0, client=client)
+    assert given
+    assert all(each is client for each in given)
+    assert abs(found.objective - instance.optimum()) <= 1e-6 or found.bound is not None
+
+
+def test_what_is_no_client_is_refused_before_any_work(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = problem_of_three()
+    monkeypatch.setattr(PriceCoordination, "solve", lambda *_, **__: pytest.fail("that was work"))
+    for call in (lambda **k: certify(problem, NOTHING, **k), lambda **k: solve(problem, **k)):
+        with pytest.raises(TypeError, match=r"distributed\.Client"):
+            call(client="tcp://127.0.0.1:8786")
+    with pytest.raises(ValueError, match="leave out workers"):
+        certify(problem, NOTHING, client=client, workers=2)
+    with pytest.raises(ValueError, match="steps=-1"):
+        certify(problem, NOTHING, steps=-1)
