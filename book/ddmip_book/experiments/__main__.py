@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from .cluster import cluster_client
 from .equivalence import account, read_known
 from .grids import EXPERIMENTS, PROFILES, grid
 from .proofs import prove_rows
@@ -27,6 +28,11 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     one.add_argument("--device", default="cpu")
     one.add_argument("--memory", type=float, default=8192.0, help="MiB that one run may hold")
     one.add_argument("--only", default="", help="only cases whose key contains this")
+    where = one.add_mutually_exclusive_group()
+    where.add_argument("--scheduler", default="", metavar="ADDRESS", help="of a Dask cluster that runs the cases")
+    where.add_argument("--dask", choices=["local"], help="a Dask cluster of --workers processes on this machine")
+    for name, what in (("ca", "authority"), ("cert", "certificate"), ("key", "key")):
+        one.add_argument(f"--tls-{name}", default="", metavar="FILE", help=f"{what}, for a scheduler at tls://...")
     status = commands.add_parser("status", help="what is done, what is missing, which code made it")
     status.add_argument("--missing", action="store_true", help="name every missing case")
     table = commands.add_parser("table", help="means over the seeds, one line for each setting")
@@ -93,8 +99,10 @@ def main(argv: list[str] | None = None) -> int:
 def _carry_out(options: argparse.Namespace) -> int:
     folder = options.folder or results_folder(writing=options.command in ("run", "prove", "add"))
     if options.command == "run":
-        found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
-                    options.memory, only=options.only)  # fmt: skip
+        local = max(1, options.workers) if options.dask else 0
+        with cluster_client(options.scheduler, local, options.tls_ca, options.tls_cert, options.tls_key) as client:
+            found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
+                        options.memory, only=options.only, client=client)  # fmt: skip
         print(f"{len(found)} rows in {Store(options.experiment, folder).path}")
     elif options.command == "status":
         _status(folder, options.missing)

@@ -5,11 +5,13 @@ import statistics
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from ddmip_lib.data import source
 from .case import SUITE, Case
+from .cluster import work_on_cluster
 from .execute import run_case
 from .grids import grid
 from .methods import METHODS, solver_of
@@ -45,6 +47,7 @@ def run(
     memory_limit: float = 8192.0,
     progress: bool = True,
     only: str = "",
+    client: Any = None,
 ) -> Results:
     """Run what is missing of an experiment's grid on `device`, and return all of its rows.
 
@@ -65,7 +68,8 @@ def run(
             raise ValueError(
                 "published results come from the real data: set DDMIP_DATA_DIR, or name another folder for these rows."
             )
-    return run_cases(cases, results_folder(writing=True) if folder is None else folder, workers, memory_limit, progress)
+    where = results_folder(writing=True) if folder is None else folder
+    return run_cases(cases, where, workers, memory_limit, progress, client)
 
 
 def _installed(method: str) -> bool:
@@ -75,14 +79,16 @@ def _installed(method: str) -> bool:
 
 
 def run_cases(
-    cases: Sequence[Case], folder: Path | str, workers: int = 1, memory_limit: float = 8192.0, progress: bool = True
-) -> Results:
+    cases: Sequence[Case], folder: Path | str, workers: int = 1, memory_limit: float = 8192.0, progress: bool = True,
+    client: Any = None,
+) -> Results:  # fmt: skip
     """Run the cases of one experiment that have no row in `folder` yet, and return the rows of all.
 
     Each row is on the disk before the next case begins: a run that was stopped, or killed, goes on where it was.
     Each of the `workers` is a process that is ended at `memory_limit` (MiB) or, should a solver not keep its time
     limit, soon after that. With ``workers=0`` everything but exact models runs in this process, which saves the
-    start of another one. A case that raises is reported at the end, after all others have run.
+    start of another one. A case that raises is reported at the end, after all others have run. With a `client`, a
+    `distributed.Client`, the workers of its cluster take the place of processes here.
     """
     if workers < 0 or not memory_limit > 0:
         raise ValueError(f"workers={workers} must not be negative and memory_limit={memory_limit} must be positive.")
@@ -92,7 +98,11 @@ def run_cases(
     store = Store(experiments.pop(), Path(folder))
     with store.writing():
         todo = missing(cases, store.rows())
-        failures = _work(todo, store, Path(folder) / "networks", workers, memory_limit, progress)
+        weights = Path(folder) / "networks"
+        if client is None:
+            failures = _work(todo, store, weights, workers, memory_limit, progress)
+        else:
+            failures = work_on_cluster(todo, store, weights, client, memory_limit, progress)
     if failures:
         raise CaseFailed("\n\n".join(failures))
     keys = {case.key for case in cases}
