@@ -18,6 +18,7 @@ PARTS = (
     "part5",
     "part5_lines",
     "part5_own",
+    "part5_scaling",
 )
 _verdicts: dict[str, Verdict] = {}
 

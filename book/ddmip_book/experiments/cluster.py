@@ -1,5 +1,6 @@
 """Cases as tasks of a Dask cluster: each worker runs them in children of its own, the rows are written here."""
 
+import logging
 import multiprocessing
 import threading
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,9 @@ def cluster_client(
     security = distributed.Security(require_encryption=True, **given) if given else None
     if not scheduler:
         with (
-            distributed.LocalCluster(n_workers=local, threads_per_worker=1, dashboard_address=None) as here,
+            distributed.LocalCluster(
+                n_workers=local, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+            ) as here,
             distributed.Client(here) as client,
         ):
             yield client

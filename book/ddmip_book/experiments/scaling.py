@@ -1,0 +1,157 @@
+"""What more processes bring: ``python -m ddmip_book.experiments.scaling`` measures and stores it for one machine.
+
+One row for each number of processes, in ``scaling.jsonl`` of the results folder: seconds of a round of price
+coordination, in the networks and in the rest, and nodes of certificates in a second.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+
+from ddmip_lib import NeuralMIP, PriceCoordination, Solution, __version__, certify
+from ddmip_lib.data import load_water, source
+from ddmip_lib.predictors import mlp, train
+from ddmip_lib.pricing import search
+from ddmip_lib.problems import water_potability
+from .cluster import cluster_client
+from .store import results_folder
+
+FILE = "scaling.jsonl"
+SHARDS = 16  # of a timed round: enough for so many workers
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of a round: for each `shard` and for each block `shared` among the workers, and `alone` at the centre.
+
+    >>> cost = Cost(shard=0.0, shared=3e-3, alone=1e-3)
+    >>> round(cost.seconds(1000, 3, shards=6), 6), round(cost.efficiency(1000, 3, shards=6), 3)
+    (2.0, 0.667)
+    """
+
+    shard: float
+    shared: float
+    alone: float
+
+    def seconds(self, n: float, workers: float, shards: int | None = None) -> float:
+        """Of one round with n blocks, in so many shards or in those of the library."""
+        shards = shards_of(n) if shards is None else shards
+        return (shards * self.shard + n * self.shared) / min(workers, shards) + n * self.alone
+
+    def efficiency(self, n: float, workers: float, shards: int | None = None) -> float:
+        """The speed-up over one worker, for each worker."""
+        return self.seconds(n, 1, shards) / (workers * self.seconds(n, workers, shards))
+
+
+def shards_of(n: float) -> int:
+    """How many shards the library makes of n blocks with one network.
+
+    >>> shards_of(8_192), shards_of(10**6)
+    (1, 123)
+    """
+    return int(-(-n // search.SHARD))
+
+
+def fitted(sizes: Any, networks: Any, rest: Any, shards: int = SHARDS) -> Cost:
+    """The cost whose sums are nearest to measured seconds, relatively, and not negative.
+
+    >>> fitted([100, 200], [0.3, 0.5], [0.1, 0.2]).alone
+    0.001
+    """
+    n, networks, rest = (np.asarray(part, dtype=float) for part in (sizes, networks, rest))
+    each, shared = nnls(np.column_stack([np.full_like(n, shards), n]) / networks[:, None], np.ones_like(n))[0]
+    return Cost(float(each), float(shared), round(float((rest / n).mean()), 12))
+
+
+def water(n: int, depth: int = 2, width: int = 16, seed: int = 42) -> NeuralMIP:
+    """Water Potability with n samples, drawn with replacement, and budgets that grow with them."""
+    net = train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
+    return water_potability(n=n, net=net, seed=seed, budget=2.0 * n / 50, repeat=True)
+
+
+class Timed(NamedTuple):
+    """Mean seconds of a round in the networks and in the rest, and the bytes of the pool after the last one."""
+
+    networks: float
+    rest: float
+    bytes: int
+
+
+def rounds(problem: NeuralMIP, client: Any = None, count: int = 2, shards: int = SHARDS) -> Timed:
+    """So many rounds with the blocks in so many shards, after a first round that nobody times."""
+    solver = PriceCoordination(client=client)
+    with patch.object(search, "SHARD", -(-len(problem.instance().maps[0].index) // shards)):
+        market = solver.start(problem, seed=0)
+        for _ in range(count + 1):
+            solver.round(market)
+    timed, pool = market.rounds[1:], market.pool
+    held = sum(part.nbytes for part in (pool.at, pool.u, pool.value, pool.use))
+    rest = float(np.mean([r.seconds_lp + r.seconds_mip for r in timed]))
+    return Timed(float(np.mean([r.seconds_nn for r in timed])), rest, held)
+
+
+def nodes(problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 30.0) -> Solution:
+    """A certificate by this process alone, or by the workers of a cluster."""
+    nothing = Solution("no_solution_found", "none")
+    return certify(problem, nothing, prices, seconds, workers=None if client is not None else 1, client=client)
+
+
+def measured(processes: int, n: int, depth: int, width: int, seconds: float) -> dict[str, Any]:
+    """One row: what so many processes of this machine do."""
+    torch.set_num_threads(1)
+    many, few = water(n, depth, width), water(50, depth, width)
+    prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
+    with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
+        networks, rest, held = rounds(many, client)
+        proof = nodes(few, prices, client, seconds).details["certificate"]
+    return {
+        "processes": processes, "n": n, "network": f"{depth}x{width}", "seconds_networks": networks,
+        "seconds_rest": rest, "bytes": held, "nodes": proof.nodes,
+        "seconds_certificate": proof.seconds, "bound": proof.bound,
+        "closed": int(proof.closed.sum()), "data": source("water"), "version": __version__,
+        "machine": platform.machine(), "cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+
+
+def stored(folder: Path | None = None) -> list[dict[str, Any]]:
+    """The rows that were stored, if any.
+
+    >>> isinstance(stored(), list)
+    True
+    """
+    path = (folder or results_folder()) / FILE
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure and append rows."""
+    parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments.scaling", description=__doc__)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--n", type=int, default=16_000, help="blocks of a round")
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate")
+    parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
+    options = parser.parse_args(argv)
+    folder = options.folder or results_folder(writing=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for count in options.processes:
+        row = measured(count, options.n, options.depth, options.width, options.seconds)
+        with (folder / FILE).open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

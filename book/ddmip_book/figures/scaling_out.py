@@ -1,0 +1,50 @@
+"""Figures of scaling out: what a serial share allows, and what a model and a machine say of more workers."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from ddmip_lib.plots import BLUE, GREEN, INK, RED
+from ..experiments.scaling import Cost
+from .kit import legend_outside
+
+STYLES = ((BLUE, "-"), (GREEN, "--"), (RED, "-."), (INK, ":"))
+
+
+def plot_ceiling(shares: Sequence[float] = (0.1, 0.01, 0.001), most: int = 10_000) -> Figure:
+    """Speed-up against workers where a share of the work is done by one alone.
+
+    >>> plot_ceiling().axes[0].get_ylabel()
+    'times faster'
+    """
+    figure, ax = plt.subplots(figsize=(6.4, 3.4))
+    workers = np.geomspace(1, most, 100)
+    ax.loglog(workers, workers, color=INK, linewidth=0.8, label="all of it shared")
+    for share, (colour, line) in zip(shares, STYLES, strict=False):
+        ax.loglog(workers, 1 / (share + (1 - share) / workers), line, color=colour, label=f"{100 * share:g} % alone")
+    ax.axvline(1000, color=INK, linewidth=0.8, linestyle=":")
+    ax.set(xlabel="workers", ylabel="times faster")
+    legend_outside(figure, 4)
+    return figure
+
+
+def plot_efficiency(cost: Cost, sizes: Mapping[int, int], seen: Mapping[int, float], most: int = 1024) -> Figure:
+    """Efficiency by the model, one line for each number of blocks (and shards), and as `seen` with some workers.
+
+    >>> figure = plot_efficiency(Cost(0.0, 1e-3, 1e-5), {1000: 16, 10**6: 123}, {2: 0.8})
+    >>> figure.axes[0].get_ylim()
+    (0.0, 1.05)
+    """
+    figure, ax = plt.subplots(figsize=(6.4, 3.4))
+    workers = np.geomspace(1, most, 200)
+    for (n, shards), (colour, line) in zip(sizes.items(), STYLES, strict=False):
+        values = [cost.efficiency(n, w, shards) for w in workers]
+        ax.semilogx(workers, values, line, color=colour, label=f"{n:,} blocks, {shards} shards, predicted")
+    for k, (count, value) in enumerate(seen.items()):
+        label = f"{next(iter(sizes)):,} blocks, measured" if not k else None
+        ax.plot(count, min(value, 1.05), "o", color=INK, label=label)
+    ax.set(xlabel="workers", ylabel="efficiency", ylim=(0.0, 1.05))
+    legend_outside(figure, 2)
+    return figure
