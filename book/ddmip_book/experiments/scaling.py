@@ -28,12 +28,14 @@ from .cluster import cluster_client
 from .store import results_folder
 
 FILE = "scaling.jsonl"
-SHARDS = 16  # of a timed round: enough for so many workers
+SHARDS = 4  # of a timed round, unless there are more workers
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a round: for each `shard` and for each block `shared` among the workers, and `alone` at the centre.
+    """Seconds of a round: for each `shard` and for each block, `shared` among the workers, and in one place.
+
+    The last part is `alone` times a `power` of the number of blocks.
 
     >>> cost = Cost(shard=0.0, shared=3e-3, alone=1e-3)
     >>> round(cost.seconds(1000, 3, shards=6), 6), round(cost.efficiency(1000, 3, shards=6), 3)
@@ -43,11 +45,16 @@ class Cost:
     shard: float
     shared: float
     alone: float
+    power: float = 1.0
 
     def seconds(self, n: float, workers: float, shards: int | None = None) -> float:
         """Of one round with n blocks, in so many shards or in those of the library."""
         shards = shards_of(n) if shards is None else shards
-        return (shards * self.shard + n * self.shared) / min(workers, shards) + n * self.alone
+        return (shards * self.shard + n * self.shared) / min(workers, shards) + self.centre(n)
+
+    def centre(self, n: float) -> float:
+        """Of these, what is done in one place."""
+        return self.alone * n**self.power
 
     def efficiency(self, n: float, workers: float, shards: int | None = None) -> float:
         """The speed-up over one worker, for each worker."""
@@ -66,22 +73,23 @@ def shards_of(n: float) -> int:
 def fitted(sizes: Any, networks: Any, rest: Any, shards: int = SHARDS) -> Cost:
     """The cost whose sums are nearest to measured seconds, relatively, and not negative.
 
-    >>> fitted([100, 200], [0.3, 0.5], [0.1, 0.2]).alone
-    0.001
+    >>> round(fitted([100, 200], [0.3, 0.5], [0.1, 0.4]).power, 9)
+    2.0
     """
     n, networks, rest = (np.asarray(part, dtype=float) for part in (sizes, networks, rest))
     each, shared = nnls(np.column_stack([np.full_like(n, shards), n]) / networks[:, None], np.ones_like(n))[0]
-    return Cost(float(each), float(shared), round(float((rest / n).mean()), 12))
+    power, level = np.polyfit(np.log(n), np.log(rest), 1)
+    return Cost(float(each), float(shared), float(np.exp(level)), float(power))
 
 
-def water(n: int, depth: int = 2, width: int = 16, seed: int = 42) -> NeuralMIP:
-    """Water Potability with n samples, drawn with replacement, and budgets that grow with them."""
+def water(n: int, depth: int = 2, width: int = 16, seed: int = 42, budget: float = 2.0) -> NeuralMIP:
+    """Water Potability with n samples, drawn with replacement, that share the same budgets, however many they are."""
     net = train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
-    return water_potability(n=n, net=net, seed=seed, budget=2.0 * n / 50, repeat=True)
+    return water_potability(n=n, net=net, seed=seed, budget=budget, repeat=True, arrays=True)
 
 
 class Timed(NamedTuple):
-    """Mean seconds of a round in the networks and in the rest, and the bytes of the pool after the last one."""
+    """Least seconds of a round in the networks and in the rest, and the bytes of the pool after the last one."""
 
     networks: float
     rest: float
@@ -97,8 +105,7 @@ def rounds(problem: NeuralMIP, client: Any = None, count: int = 2, shards: int =
             solver.round(market)
     timed, pool = market.rounds[1:], market.pool
     held = sum(part.nbytes for part in (pool.at, pool.u, pool.value, pool.use))
-    rest = float(np.mean([r.seconds_lp + r.seconds_mip for r in timed]))
-    return Timed(float(np.mean([r.seconds_nn for r in timed])), rest, held)
+    return Timed(min(r.seconds_nn for r in timed), min(r.seconds_lp + r.seconds_mip for r in timed), held)
 
 
 def nodes(problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 30.0) -> Solution:
@@ -113,7 +120,7 @@ def measured(processes: int, n: int, depth: int, width: int, seconds: float) -> 
     many, few = water(n, depth, width), water(50, depth, width)
     prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
-        networks, rest, held = rounds(many, client)
+        networks, rest, held = rounds(many, client, shards=max(SHARDS, processes))
         proof = nodes(few, prices, client, seconds).details["certificate"]
     return {
         "processes": processes, "n": n, "network": f"{depth}x{width}", "seconds_networks": networks,

@@ -21,7 +21,7 @@ def plot_ceiling(shares: Sequence[float] = (0.1, 0.01, 0.001), most: int = 10_00
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.4))
     workers = np.geomspace(1, most, 100)
-    ax.loglog(workers, workers, color=INK, linewidth=0.8, label="all of it shared")
+    ax.loglog(workers, workers, "-", marker="", color=INK, linewidth=0.8, label="all of it shared")
     for share, (colour, line) in zip(shares, STYLES, strict=False):
         ax.loglog(workers, 1 / (share + (1 - share) / workers), line, color=colour, label=f"{100 * share:g} % alone")
     ax.axvline(1000, color=INK, linewidth=0.8, linestyle=":")

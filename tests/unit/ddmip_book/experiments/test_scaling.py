@@ -33,7 +33,7 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
 ) -> None:
     assert scaling.stored(tmp_path) == []
     few = scaling.water
-    monkeypatch.setattr(scaling, "water", lambda n, *_: few(min(n, 6), 1, 4))
+    monkeypatch.setattr(scaling, "water", lambda n, *_: few(6, 1, 4))
     scaling.main(["--processes", "1", "--n", "6", "--seconds", "1", "--folder", str(tmp_path)])
     (row,) = scaling.stored(tmp_path)
     assert row["processes"] == 1
