@@ -7,7 +7,8 @@ import numpy as np
 
 from .elastic import Elastic, Point
 
-MOST = 300  # moves whose outputs are looked at together
+MOST = 300  # moves of one input, and as many of two, whose outputs are looked at together
+ENTRIES = 4_000_000  # of all these points, at most
 FORCED = 40  # moves that the rows allow only together with others
 TRIED = 8  # of the best, completed by the true model
 
@@ -42,24 +43,25 @@ class Moves:
         return None
 
     def _neighbours(self, values: np.ndarray, seconds: float) -> np.ndarray:
-        s, count = self.elastic.milp, len(self.at)
-        steps = [(k, d) for k in range(count) for d in (-1.0, 1.0)
-                 if s.lower[self.at[k]] <= values[self.at[k]] + d <= s.upper[self.at[k]]]  # fmt: skip
-        if count <= 2 * MOST:
-            pairs = [(a, b) for a, b in itertools.combinations(range(len(steps)), 2) if steps[a][0] != steps[b][0]]
+        s, now = self.elastic.milp, values[self.at]
+        steps = [(int(k), d) for d in (-1.0, 1.0)
+                 for k in np.flatnonzero((s.lower[self.at] <= now + d) & (now + d <= s.upper[self.at]))]  # fmt: skip
+        most = max(10, min(MOST, ENTRIES // len(values)))
+        if len(steps) ** 2 <= 20 * most:
+            pairs = list(itertools.combinations(range(len(steps)), 2))
         else:
-            pairs = []
-        chosen: list[tuple[int, ...]] = [(k,) for k in self._some(len(steps), MOST)]
-        chosen += [pairs[k] for k in self._some(len(pairs), MOST)]
+            pairs = [tuple(pair) for pair in self.rng.integers(len(steps), size=(most, 2))]
+        chosen = [(k,) for k in self._some(len(steps), most)] + [pairs[k] for k in self._some(len(pairs), most)]
         found = np.repeat(values[None], len(chosen), axis=0)
         for row, parts in zip(found, chosen, strict=True):
             for part in parts:
-                row[self.at[steps[part][0]]] += steps[part][1]
+                which, step = steps[part]
+                row[self.at[which]] = now[which] + step
         found = found[self._allowed(found)]
         if len(found) or not self.tied.any():
             return found
-        forced = (self._forced(values, *steps[k], seconds) for k in self._some(len(steps), FORCED))
-        return np.array([values for values in forced if values is not None])
+        forced = (self._forced(values, steps[k], seconds) for k in self._some(len(steps), FORCED))
+        return np.array([point for point in forced if point is not None])
 
     def _some(self, count: int, most: int) -> np.ndarray:
         return np.arange(count) if count <= most else self.rng.choice(count, most, replace=False)
@@ -69,14 +71,15 @@ class Moves:
         s = self.elastic.milp
         value = points @ s.rows.tocsr()[self.tied].T
         slack = 1e-9 * self.norm[self.tied]
-        return np.asarray((value >= s.row_lower[self.tied] - slack) & (value <= s.row_upper[self.tied] + slack)).all(1)
+        inside = (value >= s.row_lower[self.tied] - slack) & (value <= s.row_upper[self.tied] + slack)
+        return np.all(inside, axis=1)
 
-    def _forced(self, values: np.ndarray, which: int, step: float, seconds: float) -> np.ndarray | None:
+    def _forced(self, values: np.ndarray, move: tuple[int, float], seconds: float) -> np.ndarray | None:
         """The point of the user's rows nearest to one in which a whole input has moved."""
         other = copy(self.elastic)
         other.lower, other.upper = self.elastic.lower.copy(), self.elastic.upper.copy()
-        at = self.at[which]
-        other.lower[at] = other.upper[at] = values[at] + step
+        at = self.at[move[0]]
+        other.lower[at] = other.upper[at] = values[at] + move[1]
         found = other.nearest(values, seconds)
         self.elastic.work = other.work
         return found

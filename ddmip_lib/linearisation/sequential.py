@@ -37,7 +37,8 @@ class SequentialMIP:
 
     At a point the networks become lines (`Elastic`); the MIP's best point within a radius is completed by the true
     networks, and taken if the merit, objective plus price times what does not fit, falls by at least 5 % of what was
-    predicted. The radius doubles after good predictions and shrinks after bad ones. Starts: the problem's own, the
+    predicted. The radius doubles after good predictions and shrinks after bad ones. Where a descent ends, whole inputs
+    are moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts: the problem's own, the
     middle of the box, random points, and then also points near the best one. For networks of ReLUs *exact
     neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
     Of several network rows, parts of the points seen so far are put together anew by a MILP (`Options`).
