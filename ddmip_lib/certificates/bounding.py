@@ -211,5 +211,6 @@ class Climb:
     def part(self, rows: Tensor) -> "Climb":
         """The same for some nodes; only bounds that are not rounded can be asked of it."""
         lines = {index: Lines(*(part[rows] for part in line)) for index, line in self.sweep.lines.items()}
-        sweep = replace(self.sweep, region=self.region[rows], splits=pick(self.sweep.splits, rows), lines=lines)
-        return Climb(sweep, self.losses[rows], sweep.region)
+        region: Ball = self.region[rows]
+        sweep = replace(self.sweep, region=region, splits=pick(self.sweep.splits, rows), lines=lines)
+        return Climb(sweep, self.losses[rows], region)

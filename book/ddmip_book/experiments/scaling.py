@@ -103,7 +103,7 @@ def rounds(problem: NeuralMIP, client: Any = None, count: int = 2, shards: int =
         market = solver.start(problem, seed=0)
         for _ in range(count + 1):
             solver.round(market)
-    timed, pool = market.rounds[1:], market.pool
+    timed, pool = [*market.rounds][1:], market.pool
     held = sum(part.nbytes for part in (pool.at, pool.u, pool.value, pool.use))
     return Timed(min(r.seconds_nn for r in timed), min(r.seconds_lp + r.seconds_mip for r in timed), held)
 
