@@ -47,7 +47,7 @@ def cluster_client(
     if not scheduler:
         with (
             distributed.LocalCluster(
-                n_workers=local, threads_per_worker=1, dashboard_address=None, silence_logs=logging.ERROR
+                n_workers=local, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
             ) as here,
             distributed.Client(here) as client,
         ):

@@ -32,7 +32,7 @@ NOTHING = Solution("no_solution_found", "none")
 
 @pytest.fixture(scope="module")
 def cluster_of_two() -> Iterator[Any]:
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as found:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as found:
         yield found
 
 
@@ -72,7 +72,7 @@ def same(one: Certificate, two: Certificate) -> None:
 
 
 def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(client: Any) -> None:
-    small = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    small = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**small) as one, distributed.Client(one) as alone:
         first = proved(alone)
     second, here = proved(client), proved(workers=1)
