@@ -21,6 +21,7 @@ HOMES = {
     r"\\kappa": {"projected_gradient", "convergence", "constraints"},  # error of an unfinished block
     r"\\sigma": {"penalties_stopping", "convergence", "constraints"},  # of the descent test
     r"\\beta": {"neural_mips", "exact_embeddings", "projected_gradient", "penalties_stopping"},
+    r"\\mu": {"log_barrier", "prices", "certificates", "linearise"},
     r"\\xi": {"exact_embeddings"},  # whether a unit is on
     r"\\Lambda": {"augmented_lagrangian", "penalties_stopping"},  # bound of multipliers
     r"\\Omega": {"projected_gradient", "log_barrier"},  # diagonal matrix

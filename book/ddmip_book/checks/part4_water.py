@@ -98,7 +98,7 @@ CHECKS = {
             "a function of (share of the larger class, $\\Delta$) that returns the number of test rows, a whole number",
             lambda: lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap**2),
             lambda s: [
-                (lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap), "Solving for the number of rows means squaring both sides."),
+                (lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap), "To solve for the rows, square both sides."),
                 (lambda p, gap: ceil(p * (1 - p) / gap**2), "The band is wider than one standard deviation."),
                 (lambda p, gap: int(1.96**2 * p * (1 - p) / gap**2),
                  "Round up: with one row fewer the band is too wide."),
