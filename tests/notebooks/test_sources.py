@@ -20,7 +20,7 @@ FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 READY = {
     "quickstart", "neural_mips", "exact_embeddings", "augmented_lagrangian", "split", "mip_block",
     "projected_gradient", "log_barrier", "penalties_stopping", "constraints", "scalability",
-    "e1", "e2", "e4", "e5", "recovery",
+    "e1", "e2", "e4", "e5", "recovery", "prices", "certificates", "linearise", "own_problem",
 }  # fmt: skip
 """Chapters of the second edition; another one joins when it is rewritten."""
 POINTING = re.compile(
