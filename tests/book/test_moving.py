@@ -105,7 +105,7 @@ def test_balance_and_phases_by_keyboard(browser: Browser, address: str) -> None:
             page = seen.open(PAGES[name])
             ready(page, name)
             figure = page.locator(f"figure.moving-{name}")
-            figure.get_by_label(last).focus()
+            figure.get_by_role("slider", name=last).focus()
             page.keyboard.press("End")
             assert words in figure.locator(".moving-says").inner_text()
 
