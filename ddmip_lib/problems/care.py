@@ -51,7 +51,7 @@ def site_care(
 
     `seed` draws what `tree_planting` draws, then a light for each site, uniform in its category, then $\kappa$
     (8 to 12). `beta`, `kappa` and `light` set $\beta$, $\kappa$ and $\Lambda$ (default: a fortieth of the range of
-    light for each site). The start is the untreated plot. `grid_search` finds good points from tables of the networks.
+    light for each site). The start is the untreated plot.
 
     >>> from ddmip_lib.predictors import mlp
     >>> site_care(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
