@@ -11,9 +11,7 @@ from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
-from ..bounds.activations import ACTIVATIONS
 from ..bounds.chain import flat_layers
-from ..bounds.graph import Activation
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
@@ -234,11 +232,10 @@ class BigM:
 def relu_graph(net: nn.Module, n_in: int) -> Graph:
     """The graph of a network of ReLUs, residual sums included; an error that names what has no exact model."""
     graph = network_graph(net, n_in)
-    for node in graph.nodes:
-        if isinstance(node, Activation) and ACTIVATIONS[node.kind].rows is None:
-            raise UnsupportedNetworkError(
-                f'{node.kind} has no exact linear model: ranges="crown" takes networks of ReLUs; leave ranges out.'
-            )
+    if graph.curved:
+        raise UnsupportedNetworkError(
+            f'{graph.curved[0]} has no exact linear model: ranges="crown" takes networks of ReLUs; leave ranges out.'
+        )
     return graph
 
 

@@ -95,6 +95,12 @@ class Graph:
         """The nodes that enter the activations, in the same order."""
         return [self.nodes[index].parents[0] for index in self.activations]
 
+    @property
+    def curved(self) -> list[str]:
+        """The kinds of activations that no mixed-integer linear model says exactly."""
+        kinds = (node.kind for node in self.nodes if isinstance(node, Activation))
+        return [kind for kind in kinds if not ACTIVATIONS[kind].switches]
+
     def values(self, points: Tensor) -> list[Tensor]:
         """The values of all nodes at points (..., n_in)."""
         found: list[Tensor] = []
