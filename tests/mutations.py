@@ -253,9 +253,9 @@ MUTATIONS = [
     ),
     Mutation(
         "table-swapped",
-        "ddmip_lib/baselines/enumeration.py",
-        "[values[1, 0] - inputs[0], inputs[0] - values[0, 0]]",
-        "[inputs[0] - values[0, 0], values[1, 0] - inputs[0]]",
+        "ddmip_lib/proofs/tables.py",
+        "[1.0, one - two]",
+        "[1.0, two - one]",
         ("tests/unit/baselines/test_enumeration.py::test_one_binary_input_needs_no_further_variable",),
     ),
     Mutation(

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent, Visit
@@ -18,11 +17,13 @@ from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..model.verification import TOLERANCE
 from ..proofs.checking import check
+from ..proofs.embedding import Embedding
 from ..proofs.exact import tabulated
+from ..proofs.program import Program, Rows
 from ..proofs.proposals import power_of_two
 from ..proofs.reach import guarded
-from ..proofs.tables import Key, Table, count_of, every_assignment, tables_of, unfixed
-from .scaled_model import ScaledModel, scaled_model, units_of_variables
+from ..proofs.tables import count_of, every_assignment, tables_of, unfixed, write_tables
+from .scaled_model import add_program, scaled_model, units_of_variables
 from .scip_run import Numerics, exact_solution, optimise, time_to_check
 
 FEASTOL = 1e-9
@@ -42,7 +43,7 @@ class Enumeration:
     $$x = \sum_j v_j \delta_j, \quad y = \sum_j f(v_j)\,\delta_j, \quad \sum_j \delta_j = 1, \quad
     \delta \in \{0, 1\}^m;$$
 
-    for a single input of two values $\delta$ is that input: $y = f(0) + (f(1) - f(0))\,x$ for a binary one. Nothing
+    for a single input of two neighbouring values, $y = f(v) + (f(v + 1) - f(v))\,(x - v)$ says the same. Nothing
     about the network's structure is used, so any module will do. `max_values` limits $m$. Where inputs and outputs are
     all that is free and there are few assignments, these are compared without a solver; otherwise what SCIP calls
     optimal or infeasible is a claim, and with `check` it is proved, or not, as in `BigM`. `callback` hears a `Moment`
@@ -100,7 +101,10 @@ class Enumeration:
             unit[table.targets] = size
         written = scaled_model(instance, unit, Numerics(FEASTOL), seed)
         model = written.model
-        _write(written, tables)
+        s = instance.milp  # its own bounds: tighter ones slow SCIP down
+        exact = Embedding(Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer))
+        write_tables(exact, tables)
+        add_program(written, exact.program(), s.n_rows)
         details["build_seconds"] = time.perf_counter() - began
         optimise(written, incumbent, begun, self.method, progress)
         details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
@@ -146,32 +150,3 @@ class Enumeration:
             f"network row take {m} values together, more than max_values={self.max_values}: allow them "
             f"with Enumeration(max_values={m}), tighten bounds, or use BigM or DualDecomposition."
         )
-
-
-def _write(written: ScaledModel, tables: list[Table]) -> None:
-    """Write y = f(x) for every row of every network."""
-    model, variables = written.model, written.variables
-    choices: dict[Key, dict[tuple[float, ...], Any]] = {}
-    for table in tables:
-        if table.key not in choices:
-            chosen = _choice(model, [variables[at] for at in table.key], table.values)
-            choices[table.key] = dict(zip(map(tuple, table.values.tolist()), chosen, strict=True))
-        offered = choices[table.key]
-        mine = [offered.get(tuple(value)) for value in table.values.tolist()]
-        for value in offered.keys() - set(map(tuple, table.values.tolist())):
-            model.addCons(offered[value] <= 0)  # where a network has no value, no point is feasible
-        for at, column in zip(table.targets, table.outputs.T, strict=True):
-            worth = (column / written.unit[at]).tolist()
-            terms = (f * choice for f, choice in zip(worth, mine, strict=True) if choice is not None)
-            model.addCons(variables[at] == quicksum(terms))
-
-
-def _choice(model: Model, inputs: list[Any], values: np.ndarray) -> list[Any]:
-    """For each row of `values` an expression that is 1 where `inputs` take these values, else 0."""
-    if len(inputs) == 1 and len(values) == 2:
-        return [values[1, 0] - inputs[0], inputs[0] - values[0, 0]]
-    delta = [model.addVar(vtype="B") for _ in values]
-    model.addCons(quicksum(delta) == 1)
-    for x, column in zip(inputs, values.T.tolist(), strict=True):
-        model.addCons(x == quicksum(v * d for v, d in zip(column, delta, strict=True)))
-    return delta
