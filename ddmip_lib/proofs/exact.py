@@ -49,9 +49,8 @@ def embedded(
         found.append(bounds)
         if bounds is None:
             continue
-        low, high, at = bounds.lower.numpy(), bounds.upper.numpy(), m.output[rows]
-        if predictor.gives_class:
-            low, high = (low > 0).astype(float), (high > 0).astype(float)
+        low, high = (predictor.outputs_of(end.numpy()) for end in (bounds.lower, bounds.upper))
+        at = m.output[rows]
         lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
     building = Embedding(relaxed(instance, units, lower, upper, tolerance))
     write_tables(building, tables)
