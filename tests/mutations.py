@@ -173,15 +173,15 @@ MUTATIONS = [
     ),
     Mutation(
         "margin-ignored",
-        "ddmip_lib/model/labels.py",
+        "ddmip_lib/model/predictor.py",
         "below + (margin - below) * y",
         "below + (0.0 - below) * y",
         (GUARDS + "TestGraphSplitBlock::test_a_class_needs_a_logit_with_margin",),
     ),
     Mutation(
         "class-zero-not-tied",
-        "ddmip_lib/model/labels.py",
-        "if not larger_helps(milp, at):",
+        "ddmip_lib/model/predictor.py",
+        "if not milp.larger_helps(at):",
         "if False:",
         ("tests/unit/baselines/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
     ),

@@ -16,7 +16,6 @@ from ..model.scip import excess
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..model.verification import TOLERANCE
-from ..proofs.checking import check
 from ..proofs.embedding import Embedding
 from ..proofs.exact import tabulated
 from ..proofs.program import Program, Rows
@@ -24,7 +23,7 @@ from ..proofs.proposals import power_of_two
 from ..proofs.reach import guarded
 from ..proofs.tables import count_of, every_assignment, tables_of, unfixed, write_tables
 from .scaled_model import add_program, scaled_model, units_of_variables
-from .scip_run import Numerics, exact_solution, optimise, time_to_check
+from .scip_run import Numerics, exact_run, exact_solution
 
 FEASTOL = 1e-9
 """So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
@@ -77,14 +76,13 @@ class Enumeration:
         return guarded(begun, self.method, partial(self._solve, progress=progress), look=False)  # it sees all
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
-        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
-        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        instance = begun.instance
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
         tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values)
         if tables is None:
             self._refuse(instance)
-        if time_limit <= 0:
+        if begun.time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
         exactly = bool(instance.milp.integer[instance.free_inputs].all())  # an equation holds within a tolerance only
         details["evaluations"] = sum(len(table.values) for table in tables)
@@ -94,25 +92,19 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, begun, details)
-        incumbent.consider_start(problem.start, time_limit)
+        incumbent.consider_start(begun.problem.start, begun.time_limit)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
             unit[table.targets] = size
-        written = scaled_model(instance, unit, Numerics(FEASTOL), seed)
-        model = written.model
+        written = scaled_model(instance, unit, Numerics(FEASTOL), begun.seed)
         s = instance.milp  # its own bounds: tighter ones slow SCIP down
         exact = Embedding(Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer))
         write_tables(exact, tables)
         add_program(written, exact.program(), s.n_rows)
-        details["build_seconds"] = time.perf_counter() - began
-        optimise(written, incumbent, begun, self.method, progress)
-        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
-        checked = None
-        if self.check and exactly and model.getStatus() in ("optimal", "infeasible"):
-            proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
-            details["check_nodes"], checked = proved.nodes, proved.bound
-        return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, checked=checked)
+        details["build_seconds"] = time.perf_counter() - begun.began
+        program = partial(tabulated, instance, incumbent.units, tables) if self.check and exactly else None
+        return exact_run(written, incumbent, begun, self.method, progress, details, program)
 
     def _compared(
         self, incumbent: Incumbent, everything: np.ndarray, begun: Begun, details: dict[str, Any]

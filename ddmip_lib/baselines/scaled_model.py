@@ -43,18 +43,14 @@ class ScaledModel:
         return float(self.model.getDualbound()) * self.cost_unit + self.offset
 
 
-def copied_model(instance: Instance, _: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
-    """The user's model as SCIP copies it."""
-    copied = copy_model(instance.model, seed)
-    set_numerics(copied, numerics)
-    return ScaledModel(copied, copied.getVars(), np.ones(instance.milp.n_variables))
-
-
-def scaled_model(instance: Instance, unit: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
-    """The user's model with each variable in its unit; one with constraints that are no rows is copied as it is."""
+def scaled_model(instance: Instance, unit: np.ndarray | None, numerics: Numerics, seed: int) -> ScaledModel:
+    """The user's model with each variable in its unit; without units, or where constraints are no rows, as SCIP copies
+    it."""
     s = instance.milp
-    if s.others:
-        return copied_model(instance, unit, numerics, seed)
+    if unit is None or s.others:
+        copied = copy_model(instance.model, seed)
+        set_numerics(copied, numerics)
+        return ScaledModel(copied, copied.getVars(), np.ones(s.n_variables))
     model = Model()
     model.hideOutput()
     model.setParam("misc/catchctrlc", False)

@@ -57,6 +57,14 @@ class MILP:
         """Objective at a full assignment, in the sense of the user's model."""
         return float(self.cost @ values + self.offset)
 
+    def larger_helps(self, at: int) -> bool:
+        """Whether variable `at` occurs only where a larger value helps: in the objective and in every row."""
+        if self.upper[at] < 1 or self.sign * self.cost[at] > 0 or any(at in c.variables for c in self.others):
+            return False
+        column = self.rows[:, [at]].tocoo()
+        rises, falls = column.row[column.data > 0], column.row[column.data < 0]
+        return bool(np.isinf(self.row_upper[rises]).all() and np.isinf(self.row_lower[falls]).all())
+
     @property
     def n_variables(self) -> int:
         return len(self.cost)

@@ -62,8 +62,6 @@ def site_care(
       predictor 2  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
       predictor 3  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
     """
-    if grid < 1:
-        raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")
     for name, given in (("beta", beta), ("kappa", kappa), ("light", light)):
         if given is not None and not 0 <= given < np.inf:
             raise ProblemError(f"{name}={given} must be a number from 0 on: it is a budget for all sites together.")

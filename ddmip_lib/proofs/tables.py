@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bounds.lines import EPSILON
+from ..bounds.activations import EPSILON
 from ..model.instance import Instance
 from ..model.listing import Listing, whole_numbers
 from ..model.scip import MILP
