@@ -95,7 +95,7 @@ def add_program(written: ScaledModel, program: Program, rows: int) -> None:
             model.chgVarLb(variable, low)
         if np.isfinite(high):
             model.chgVarUb(variable, high)
-    variables = [*written.variables, *add_variables(model, *ends[:, n:], program.integer[n:])]
+    variables = [*written.variables, *add_variables(model, ends[0, n:], ends[1, n:], program.integer[n:])]
     sides = program.row_lower[rows:], program.row_upper[rows:]
     add_rows(model, variables, *_scaled_rows(program.rows.matrix(len(unit))[rows:], unit, *sides))
 

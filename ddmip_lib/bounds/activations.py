@@ -114,6 +114,11 @@ class Unit:
     error: float = 32 * EPSILON
     switches: bool = False
 
+    @property
+    def rows(self) -> bool:
+        """Whether rows of a mixed-integer program say exactly what it does."""
+        return self.switches
+
 
 ACTIVATIONS = {
     "relu": Unit(torch.relu, relu_lines, nn.ReLU, offset=0.0, error=0.0, switches=True),

@@ -99,7 +99,7 @@ class Graph:
     def curved(self) -> list[str]:
         """The kinds of activations that no mixed-integer linear model says exactly."""
         kinds = (node.kind for node in self.nodes if isinstance(node, Activation))
-        return [kind for kind in kinds if not ACTIVATIONS[kind].switches]
+        return [kind for kind in kinds if not ACTIVATIONS[kind].rows]
 
     def values(self, points: Tensor) -> list[Tensor]:
         """The values of all nodes at points (..., n_in)."""
