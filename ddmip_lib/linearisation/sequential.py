@@ -16,6 +16,7 @@ from ..proofs import prove
 from ..proofs.embedding import let_out, relaxed
 from ..proofs.reach import guarded
 from .elastic import Elastic, Point
+from .moves import Moves
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Options
 from .slopes import lines_at
@@ -36,7 +37,8 @@ class SequentialMIP:
 
     At a point the networks become lines (`Elastic`); the MIP's best point within a radius is completed by the true
     networks, and taken if the merit, objective plus price times what does not fit, falls by at least 5 % of what was
-    predicted. The radius doubles after good predictions and shrinks after bad ones. Starts: the problem's own, the
+    predicted. The radius doubles after good predictions and shrinks after bad ones. Where a descent ends, whole inputs
+    are moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts: the problem's own, the
     middle of the box, random points, and then also points near the best one. For networks of ReLUs *exact
     neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
     Of several network rows, parts of the points seen so far are put together anew by a MILP (`Options`).
@@ -99,7 +101,7 @@ class Run:
         self.settings, self.begun, self.incumbent = settings, begun, incumbent
         self.elastic = Elastic(begun.instance, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
-        self.options = Options(self.elastic)
+        self.options, self.moves = Options(self.elastic), Moves(self.elastic, self.rng)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around, self.closed, self.work = 0.1, 0.0, 0.0
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
@@ -161,9 +163,12 @@ class Run:
         """A point with these network inputs; one that fits competes to be the best."""
         point = self.elastic.complete(values, price, self.begun.seconds_left)
         if point is not None and point.off <= FITS:
-            self.incumbent.consider(point.values)
-            self.options.add(point.values)
+            self._remember(point)
         return point
+
+    def _remember(self, point: Point) -> None:
+        self.incumbent.consider(point.values)
+        self.options.add(point.values)
 
     def descend_from(self, start: np.ndarray | None) -> None:
         """Steps from a start until the radius is small; where outputs still do not fit, at a higher price again."""
@@ -174,6 +179,8 @@ class Run:
             if point is None or self.stopped or self.begun.seconds_left <= 0:
                 return
             point = self.descend(point, price)
+            while (better := self.move(point, price)) is not None:
+                point = self.descend(better, price)
             if point.off <= FITS:
                 return
             if self.incumbent.objective is None:
@@ -201,6 +208,15 @@ class Run:
             else:
                 radius *= 0.35
         return point
+
+    def move(self, point: Point, price: float) -> Point | None:
+        """A point of lower merit whose whole inputs are a unit or two away."""
+        if self.stopped or self.begun.seconds_left <= 0 or self._hopeless(point.merit(price)):
+            return None
+        better = self.moves.better(point, price, self.begun.seconds_left)
+        if better is not None and better.off <= FITS:
+            self._remember(better)
+        return better
 
     def _hopeless(self, merit: float) -> bool:
         best, s = self.incumbent.objective, self.elastic.milp

@@ -73,7 +73,7 @@ def assert_encloses(bounds: Bounds, values: list[Tensor], points: Tensor) -> Non
         assert (sign * form <= sign * values[-1]).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS)
 def test_no_value_of_any_graph_leaves_its_bounds(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -127,9 +127,11 @@ def test_two_networks_with_inputs_of_their_own_and_a_target(minimise, target):
     assert 2 * solution.values[[v.name.startswith("v1") for v in problem.model.getVars()]].sum() >= target - 1e-6
 
 
-def test_a_target_out_of_reach_gives_a_status():
-    solution = PriceCoordination(max_rounds=8).solve(two_ways(target=1e4), time_limit=20)
-    assert solution.status == "no_solution_found"
+@pytest.mark.parametrize(("target", "status"), [(30.0, "no_solution_found"), (1e4, "infeasible")])
+def test_a_target_out_of_reach_gives_a_status(target: float, status: str):
+    """Beyond the ranges of the rows it is proved; within them no round finds a point."""
+    solution = PriceCoordination(max_rounds=8).solve(two_ways(target=target), time_limit=20)
+    assert solution.status == status
     assert not solution.found
     assert "lp_value" not in solution.details
 
