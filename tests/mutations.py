@@ -146,7 +146,7 @@ MUTATIONS = [
     Mutation(
         "no-projection-on-the-box",
         "ddmip_lib/decomposition/nn_block.py",
-        "return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])",
+        "return np.minimum(np.maximum(u, self.lower.numpy()), self.upper.numpy())",
         "return u",
         (GUARDS + "TestNNSubproblem::test_every_iterate_stays_in_the_box",),
     ),
@@ -216,8 +216,8 @@ MUTATIONS = [
     Mutation(
         "whole-inputs-leap",
         "ddmip_lib/linearisation/elastic.py",
-        "max(2.0, 2.0 * radius * self.whole.sum())",
-        "max(2.0, 20.0 * radius * self.whole.sum())",
+        "max(2.0, 2.0 * float((radius * self.whole).sum()))",
+        "max(2.0, 20.0 * float((radius * self.whole).sum()))",
         ("tests/unit/linearisation/test_elastic.py::test_whole_inputs_move_at_most_as_far_as_they_may",),
     ),
     Mutation(
