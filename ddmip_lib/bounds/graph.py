@@ -167,10 +167,6 @@ class Builder:
         above = self.nodes[parent]
         return self.add(_composed(above, node) if isinstance(above, Affine) else node)
 
-    def scaled(self, parent: int, scale: Tensor, shift: Tensor, shift_size: Tensor | None = None) -> int:
-        """The node `scale * parent + shift`, unit by unit."""
-        return self.affine(parent, torch.diag(scale), shift, shift_size)
-
     def activation(self, parent: int, kind: str) -> int:
         """A new node, or the one that does the same already."""
         for index, node in enumerate(self.nodes):
