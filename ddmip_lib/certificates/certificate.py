@@ -22,14 +22,15 @@ class Certificate:
     profit_known: np.ndarray  #: What an option that was found earns.
     closed: np.ndarray  #: Whether the two are equal, up to 1e-4 of the largest worth.
     method: tuple[str, ...]
-    """How the block was bounded: "evaluated", "CROWN" (on one ball), "branching", or "open" (search unfinished)."""
+    """How the block was bounded: "evaluated", "CROWN" (on one ball), "branching", "exact model" (of a general
+    block), or "open" (search unfinished)."""
     nodes: int
     seconds: float
     history: tuple[tuple[float, float], ...] = field(repr=False, default=())
     """Seconds and bound, whenever it improved."""
 
     def __repr__(self) -> str:
-        counts = [(name, self.method.count(name)) for name in ("evaluated", "CROWN", "branching", "open")]
+        counts = [(name, self.method.count(name)) for name in sorted(set(self.method))]
         said = ", ".join(f"{count} {name}" for name, count in counts if count)
         return (
             f"Certificate: {int(self.closed.sum())} of {len(self.closed)} blocks closed\n"

@@ -34,13 +34,16 @@ from ..model.solver import begin
 from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
+from ..proofs.checking import meets
 from .account import Account
+from .apart import blocks_bound
 from .certificate import with_bound
 from .lagrangian import lagrangian_bound
 from .process import work, work_in_processes
 from .unit_search import UnitSearch
 
 PRICING = 0.25  # share of the time for finding prices, where none are given
+PIECES = 0.7  # share of the rest for exact models of general blocks
 ALONE = 2.0  # seconds before other processes are started: many certificates are complete by then
 STARTS = 4
 
@@ -59,8 +62,9 @@ def certify(
     where it has none, those that `PriceCoordination` finds in a quarter of the time. `workers` processes share the
     blocks (default: one for each CPU); on a GPU (`device`) there is one. Stop it whenever you like (Ctrl-C): the bound
     reached by then is returned. Where all values are whole numbers, `Solution.bound` is rounded to the next one; a
-    bound that meets the objective makes the status "optimal". Problems without blocks of the form of `Blocks`,
-    described or found, get `lagrangian_bound`.
+    bound that meets the objective makes the status "optimal". Blocks that are found and have not the form of `Blocks`
+    are bounded by exact models, one for each (`apart`; prices are then multipliers of the linking rows of the problem
+    as a minimisation); problems without blocks get `lagrangian_bound`.
 
     >>> from ddmip_lib import PriceCoordination
     >>> from ddmip_lib.predictors import mlp
@@ -81,12 +85,7 @@ def certify(
         raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
     blocks = find_blocks(problem, incumbent.instance)
     if isinstance(blocks, Structure):
-        if prices is not None:
-            raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
-        found = lagrangian_bound(problem, solution, time_limit, seed, progress)
-        if found.point is not None:
-            incumbent.consider(found.point)
-        return with_bound(solution, incumbent, found.bound, found)
+        return _without_description(problem, solution, incumbent, blocks, prices, began + time_limit, seed, progress)
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
     graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
     if prices is None and time_limit <= 0:
@@ -110,6 +109,36 @@ def certify(
         except KeyboardInterrupt:
             bar.set_description("certify: stopped")
     return account.signed()
+
+
+def _without_description(
+    problem: NeuralMIP, solution: Solution, incumbent: Incumbent, structure: Structure, prices: Any, deadline: float,
+    seed: int, progress: bool,
+) -> Solution:  # fmt: skip
+    """General blocks by the exact models of their pieces; then, or where there are none, by branching on inputs."""
+    if prices is not None and structure.obstacle:
+        raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
+    first: tuple[float, Any] = (-np.inf, None)
+    if not structure.obstacle and time.perf_counter() < deadline:
+        if prices is None and "prices" not in solution.details:
+            share = PRICING * min(deadline - time.perf_counter(), 1e6)
+            priced = PriceCoordination().solve(problem, max(1.0, share), seed)
+            prices = priced.details.get("prices")
+            if priced.values is not None:
+                incumbent.consider(priced.values)
+        given = solution.details.get("prices") if prices is None else prices
+        until = time.perf_counter() + PIECES * (deadline - time.perf_counter())
+        first = blocks_bound(incumbent, structure, given, until)
+        if first[0] == np.inf or meets(incumbent, first[0]):
+            return with_bound(solution, incumbent, incumbent.instance.milp.sign * first[0], first[1])
+    known = replace(solution, **incumbent.point())
+    found = lagrangian_bound(problem, known, max(0.0, deadline - time.perf_counter()), seed, progress)
+    if found.point is not None:
+        incumbent.consider(found.point)
+    sign = incumbent.instance.milp.sign
+    if found.bound is None or sign * found.bound < first[0]:
+        return with_bound(solution, incumbent, None if first[1] is None else sign * first[0], first[1] or found)
+    return with_bound(solution, incumbent, found.bound, found)
 
 
 def _checked(prices: Any, blocks: Blocks) -> np.ndarray:

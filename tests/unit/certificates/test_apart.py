@@ -1,0 +1,83 @@
+"""Bounds of general blocks by the exact models of their pieces: any prices give a bound, and good ones close it."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from pyscipopt import Model
+
+from ddmip_lib import NeuralMIP, PriceCoordination
+from ddmip_lib.certificates import Certificate, certify
+from ddmip_lib.certificates.apart import blocks_bound
+from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model.solution import Solution
+from ddmip_lib.model.structure import find_structure
+from ddmip_lib.predictors import mlp
+from tests.unit.pricing.test_general import Family
+
+torch.set_num_threads(1)
+NOTHING = Solution("no_solution_found", "none")
+
+
+def bound_at(problem: NeuralMIP, prices: np.ndarray | None) -> float:
+    instance = problem.instance()
+    incumbent = Incumbent(instance, time.perf_counter())
+    return blocks_bound(incumbent, find_structure(instance), prices, time.perf_counter() + 60.0)[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_prices_give_a_bound(seed: int) -> None:
+    case, draw = Family(seed, minimise=seed % 2 == 1), np.random.default_rng(seed)
+    problem, least = case.problem(), -case.sign * case.brute()  # the model as a minimisation
+    for prices in (None, np.zeros(2), *draw.normal(scale=(0.1, 1.0, 10.0), size=(2, 3)).T):
+        assert bound_at(problem, prices) <= least + 1e-9
+
+
+@pytest.mark.parametrize("minimise", [False, True])
+def test_prices_of_the_coordination_nearly_close_it(minimise: bool) -> None:
+    case = Family(2, minimise=minimise)
+    problem = case.problem()
+    solution = PriceCoordination(max_rounds=12).solve(problem, 300)
+    proved = certify(problem, solution, time_limit=60, workers=1)
+    certificate = proved.details["certificate"]
+    assert case.sign * proved.bound >= case.sign * case.brute() - 1e-6
+    assert case.sign * proved.objective == pytest.approx(case.sign * case.brute(), abs=1e-6)
+    lp = solution.details["lp_value"]  # of options that were found: the best bound that prices can give is no better
+    assert case.sign * proved.bound <= case.sign * lp + 1e-4 * max(1.0, abs(lp))
+    if isinstance(certificate, Certificate):
+        assert certificate.closed.all()
+        assert set(certificate.method) == {"exact model"}
+        assert (certificate.profit_bound >= certificate.profit_known - 1e-6).all()
+
+
+def shared_inputs(n: int = 4) -> NeuralMIP:
+    """max sum of f(x_i) - x_i3 over boxes with a row of their own, with a budget that all share."""
+    m = Model()
+    x, y = m.addMatrixVar((n, 3), lb=-1, ub=1), m.addMatrixVar((n, 1), lb=None)
+    for i in range(n):
+        m.addCons(x[i, 0] + x[i, 1] + x[i, 2] >= -0.5 + 0.1 * i)
+    m.addCons(x[:, 0].sum() <= 1.0, name="shared")
+    m.setObjective(y.sum() - x[:, 2].sum(), "maximize")
+    problem = NeuralMIP(m)
+    problem.add_predictor(mlp(1, 8, 3, seed=5).double().eval(), x, y)
+    return problem
+
+
+def test_continuous_blocks_are_bounded_up_to_the_gap_of_duality() -> None:
+    problem = shared_inputs()
+    solution = PriceCoordination().solve(problem, 60)
+    low = bound_at(problem, solution.details["prices"])
+    assert -low >= solution.objective - 1e-9
+    assert -low <= max(solution.objective, solution.details["lp_value"]) * (1 + 1e-2)
+
+
+def test_prices_of_another_length_or_no_numbers_are_refused() -> None:
+    problem = Family(0).problem()
+    with pytest.raises(ProblemError, match="3 prices for 2 linking rows"):
+        certify(problem, NOTHING, [0.0, 1.0, 2.0], time_limit=20)
+    with pytest.raises(ProblemError, match="finite"):
+        certify(problem, NOTHING, [np.nan, 1.0], time_limit=20)
