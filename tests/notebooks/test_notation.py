@@ -17,10 +17,11 @@ PAGE = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\$.+?) \| .+ \| \[\d+\]\((\S+)\) \|$", re.MULTILINE)
 ROWS = [(symbol, file) for symbols, file in ROW.findall(PAGE) for symbol in re.findall(r"\$([^$]+)\$", symbols)]
 HOMES = {
-    r"\\delta": {"penalties_stopping", "convergence", "constraints"},  # decrease of the merit
+    r"\\delta": {"split", "penalties_stopping", "convergence", "constraints"},  # decrease of the merit
     r"\\kappa": {"projected_gradient", "convergence", "constraints"},  # error of an unfinished block
     r"\\sigma": {"penalties_stopping", "convergence", "constraints"},  # of the descent test
     r"\\beta": {"neural_mips", "exact_embeddings", "projected_gradient", "penalties_stopping"},
+    r"\\mu": {"log_barrier", "prices", "certificates", "linearise"},
     r"\\xi": {"exact_embeddings"},  # whether a unit is on
     r"\\Lambda": {"augmented_lagrangian", "penalties_stopping"},  # bound of multipliers
     r"\\Omega": {"projected_gradient", "log_barrier"},  # diagonal matrix

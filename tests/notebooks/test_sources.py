@@ -20,7 +20,7 @@ FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 READY = {
     "quickstart", "neural_mips", "exact_embeddings", "augmented_lagrangian", "split", "mip_block",
     "projected_gradient", "log_barrier", "penalties_stopping", "constraints", "scalability",
-    "e1", "e2", "e4", "e5", "recovery",
+    "convergence", "setting", "e1", "e2", "e3", "e4", "e5", "claims", "recovery",
 }  # fmt: skip
 """Chapters of the second edition; another one joins when it is rewritten."""
 POINTING = re.compile(
