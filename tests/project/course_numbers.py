@@ -252,7 +252,7 @@ def certificate() -> list[str]:
     assert (network(SQUARE) >= SQUARE @ slope - 1e-12).all()
     points = np.array(CORNERS, float)
     best, zero = (points @ (COST + slope)).min(), (points @ COST).min() + (SQUARE @ slope).min()
-    return [f"so $q = {t(best)}$", f"so $q = {t(zero)}$", f"$A = {pair(slope)}$"]
+    return [f"so $D = {t(best)}$", f"so $D = {t(zero)}$", f"$A = {pair(slope)}$"]
 
 
 EXAM: dict[int, Callable[[], list[str]]] = dict(

@@ -268,7 +268,7 @@ CHECKS = {
         ),
         Check(
             "ex-cert-cut", "How good is the cut's formula?",
-            "a function of $(k, a, b, \\tau, \\pi)$ that returns the least $k^\\top u$ with $a^\\top u + b \\ge 0$, "
+            "a function of $(e, a, b, \\tau, \\pi)$ that returns the least $e^\\top u$ with $a^\\top u + b \\ge 0$, "
             "$\\sum_j \\pi_j \\lvert u_j \\rvert \\le \\tau$ and all $\\lvert u_j \\rvert \\le 2$",
             lambda: _least_form,
             lambda s: [

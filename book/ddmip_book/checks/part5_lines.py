@@ -40,7 +40,7 @@ CHECKS = {
         ),
         Check(
             "ex-lin-price", "The threshold of a price",
-            "a function of $b$ that returns $\\mu_0$",
+            "a function of $b$ that returns $\\pi_0$",
             lambda: _threshold,
             lambda s: [
                 (lambda b: 6 * (1 - b**2), "That is the slope of the network: what is a unit of output worth in units "
@@ -53,12 +53,12 @@ CHECKS = {
         ),
         Check(
             "ex-lin-noprice", "No price is enough",
-            "a function of $\\mu$ that returns the pair (minimiser of the merit, its misfit)",
-            lambda: lambda mu: (1 / (2 * mu), 1 / (4 * mu**2)),
+            "a function of $\\pi$ that returns the pair (minimiser of the merit, its misfit)",
+            lambda: lambda price: (1 / (2 * price), 1 / (4 * price**2)),
             lambda s: [
-                (lambda mu: (0.0, 0.0), "That is the solution of the problem, which no price makes the minimiser."),
-                (lambda mu: (1 / (2 * mu), 1 / (2 * mu)), "The misfit is that of $y$, not of $x$."),
-                (lambda mu: (1 / mu, 1 / mu**2), "Where is the derivative of the merit zero?"),
+                (lambda price: (0.0, 0.0), "That is the solution of the problem, which no price makes the minimiser."),
+                (lambda price: (1 / (2 * price), 1 / (2 * price)), "The misfit is that of $y$, not of $x$."),
+                (lambda price: (1 / price, 1 / price**2), "Where is the derivative of the merit zero?"),
             ],
             "The merit is a parabola in $x$.",
             judge=calls((1.0,), (10.0,), (400.0,)),

@@ -84,7 +84,7 @@ def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
 
 
 def plot_prices(problem: NeuralMIP, prices: Sequence[float], least: float) -> Figure:
-    r"""The merit $x + \mu\,(\mathit{least} - f(x))_+$ of a row on an output, with its lowest point, for some prices.
+    r"""The merit $x + \pi\,(\mathit{least} - f(x))_+$ of a row on an output, with its lowest point, for some prices.
 
     >>> from ddmip_book.examples.linearise import flat_row
     >>> len(plot_prices(flat_row(), [1.0, 10.0], 0.999).axes[0].lines)
@@ -94,7 +94,7 @@ def plot_prices(problem: NeuralMIP, prices: Sequence[float], least: float) -> Fi
     x, y = curve(problem, 4001)
     for number, price in enumerate(prices):
         merit = x + price * np.maximum(0.0, least - y)
-        ax.plot(x, merit, **look(number, marker="", label=rf"$\mu = {price:g}$"))
+        ax.plot(x, merit, **look(number, marker="", label=rf"$\pi = {price:g}$"))
         low = int(merit.argmin())
         ax.plot(x[low], merit[low], **look(number, linestyle="", markersize=9))
     edge = x[np.argmax(y >= least)]

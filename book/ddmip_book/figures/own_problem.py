@@ -1,14 +1,14 @@
 """Figures of one's own problems: a recipe among random ones, loads of a kiln, a shared supply, and what runs say."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from statistics import median
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED
-from ..experiments.rows import Row
+from ..experiments.suite.analysis import KINDS, Choice
 from .kit import GREY, legend_outside
 
 
@@ -104,91 +104,61 @@ def plot_gap(points: Mapping[str, float], bound: float, start: float) -> Figure:
     return figure
 
 
-class Cell(NamedTuple):
-    """What runs of one method on one kind of problem say: runs, those with a point, distance, seconds."""
-
-    runs: int
-    found: int
-    distance: float  #: Median, from the best known objective, relative; infinite where nothing is found.
-    seconds: float  #: Median.
-
-
-KINDS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
-    "few combinations": lambda f: f["points"] is not None,
-    "blocks": lambda f: f["blocks"] > 1,
-    "whole inputs": lambda f: f["whole"] > 0,
-    "continuous inputs alone": lambda f: f["whole"] == 0,
-    "rows on outputs": lambda f: f["output_rows"] > 0,
-    "ReLU alone": lambda f: list(f["activations"]) == ["ReLU"],
-    "other layers": lambda f: list(f["activations"]) != ["ReLU"],
+METHODS = ("solve", "sequential", "dd", "prices", "bigm", "enumeration", "random-points")
+"""Across the chart: what a user of the library may call, and what one gets without any of it."""
+HEADS = {
+    "solve": "solve",
+    "sequential": "Sequen-\ntialMIP",
+    "dd": "Dual-\nDecom-\nposition",
+    "prices": "Price-\nCoordi-\nnation",
+    "bigm": "BigM",
+    "enumeration": "Enumer-\nation",
+    "random-points": "random\npoints",
 }
-"""What can be seen of a problem, told from the features that a row of the suite stores."""
 
 
-def choice_cells(rows: Iterable[Row]) -> dict[str, dict[str, Cell]]:
-    """By kind of problem and method: how far from the best known objective of each model, after how many seconds.
+def plot_choice(choices: Sequence[Choice], methods: Sequence[str] = METHODS) -> Figure:
+    """The decision chart: what one sees of a problem down, methods across, the shade is the share of models solved.
 
-    The best known objective is the best that any of these rows holds, so it is found, not proved. Runs that a method
-    refused are left out; a model counts under every kind that it has.
+    In each cell: on how many of these models the method came within 1 % of the best value known, its median distance
+    from that value, and the median seconds until it was that near.
+
+    >>> features = {"points": 9, "blocks": 1, "whole": 1, "output_rows": 0, "networks": 1, "activations": ["ReLU"],
+    ...             "rows": 2}
+    >>> choice = Choice("small", features, {"solve": 0.3}, {"solve": 0.0, "dd": 0.021, "bigm": np.inf})
+    >>> [text.get_text() for text in plot_choice([choice], ["solve", "dd", "bigm", "prices"]).axes[0].texts]
+    ['1 of 1\\n0 %\\n0.3 s', '0 of 1\\n2.1 %', '0 of 1\\nno point', '–']
     """
-    rows = [row for row in rows if row.status != "refused"]
-    best: dict[tuple[Any, ...], float] = {}
-    for row in rows:
-        if row.objective is not None:
-            best[_model(row)] = max(best.get(_model(row), -np.inf), row.sign * row.objective)
-    cells: dict[str, dict[str, Cell]] = {}
-    for kind, fits in KINDS.items():
-        own = [row for row in rows if _model(row) in best and fits(row.details["features"])]
-        for method in dict.fromkeys(row.method for row in own):
-            runs = [row for row in own if row.method == method]
-            off = [_distance(row, best[_model(row)]) for row in runs]
-            seconds = [np.nan if row.seconds is None else row.seconds for row in runs]
-            found = sum(row.objective is not None for row in runs)
-            cell = Cell(len(runs), found, float(np.median(off)), float(np.median(seconds)))
-            cells.setdefault(kind, {})[method] = cell
-    return cells
-
-
-def _model(row: Row) -> tuple[Any, ...]:
-    return row.problem, row.network, row.size
-
-
-def _distance(row: Row, best: float) -> float:
-    if row.objective is None:
-        return np.inf
-    return (best - row.sign * row.objective) / max(1.0, abs(best))
-
-
-def plot_choice(cells: Mapping[str, Mapping[str, Cell]], labels: Mapping[str, str] | None = None) -> Figure:
-    """The decision chart: features down, methods across; in each cell the median distance and the median seconds.
-
-    >>> cells = {"tanh": {"dd": Cell(3, 3, 0.021, 4.0), "bigm": Cell(3, 0, np.inf, 60.0)}}
-    >>> [text.get_text() for text in plot_choice(cells).axes[0].texts]
-    ['2.1 %\\n4.0 s', 'nothing\\n60 s']
-    """
-    if not cells:
+    if not choices:
         figure, ax = plt.subplots(figsize=(6.6, 1.2))
         ax.text(0.5, 0.5, "no rows of the suite are stored yet", ha="center", va="center")
         ax.set_axis_off()
         return figure
-    methods = list(dict.fromkeys(method for line in cells.values() for method in line))
-    names = [(labels or {}).get(method, method) for method in methods]
-    values = np.array([[line[m].distance if m in line else np.nan for m in methods] for line in cells.values()])
-    figure, ax = plt.subplots(figsize=(6.6, 1.4 + 0.52 * len(cells)))
-    shade = np.log10(np.clip(np.nan_to_num(values, nan=0.0, posinf=1.0), 1e-4, 1.0))
-    ax.imshow(shade, vmin=-4, vmax=0, cmap="Blues", aspect="auto")
-    for i, j in np.ndindex(values.shape):
-        line = list(cells.values())[i]
-        dark = shade[i, j] > -1.6
-        ax.text(j, i, _said(line.get(methods[j])), ha="center", va="center", fontsize=9, color="white" if dark else INK)
-    ax.set_xticks(range(len(methods)), names, rotation=20, ha="right")
-    ax.set_yticks(range(len(cells)), list(cells))
+    kinds = {kind: fitting for kind, fits in KINDS.items() if (fitting := [c for c in choices if fits(c.features)])}
+    figure, ax = plt.subplots(figsize=(6.6, 1.0 + 0.62 * len(kinds)))
+    shares = [[sum(method in c.seconds for c in own) / len(own) for method in methods] for own in kinds.values()]
+    ax.imshow(np.array(shares), vmin=0.0, vmax=1.6, cmap="Blues", aspect="auto")
+    for i, own in enumerate(kinds.values()):
+        for j, method in enumerate(methods):
+            ax.text(j, i, _said(own, method), ha="center", va="center", fontsize=8, color=INK, linespacing=1.05)
+    ax.set_xticks(range(len(methods)), [HEADS.get(method, method) for method in methods], fontsize=8)
+    ax.xaxis.tick_top()
+    ax.set_yticks(range(len(kinds)), [f"{kind} ({len(own)})" for kind, own in kinds.items()])
+    ax.tick_params(length=0)
     ax.grid(visible=False)
     return figure
 
 
-def _said(cell: Cell | None) -> str:
-    if cell is None:
+def _said(choices: Sequence[Choice], method: str) -> str:
+    ran = [choice.distance[method] for choice in choices if method in choice.distance]
+    if not ran:
         return "–"
-    seconds = f"{cell.seconds:.1f} s" if cell.seconds < 10 else f"{cell.seconds:.0f} s"
-    return f"nothing\n{seconds}" if np.isinf(cell.distance) else f"{100 * cell.distance:.2g} %\n{seconds}"
+    times = [choice.seconds[method] for choice in choices if method in choice.seconds]
+    lines = [f"{len(times)} of {len(choices)}", _per_cent(median(ran))]
+    return "\n".join([*lines, f"{median(times):.2g} s"] if times else lines)
+
+
+def _per_cent(distance: float) -> str:
+    if np.isinf(distance):
+        return "no point"
+    return "0 %" if distance < 5e-5 else f"{100 * distance:.2g} %" if distance < 1 else "> 100 %"

@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 
-from ddmip_book.experiments import Row
+from ddmip_book.experiments import Row, load
+from ddmip_book.experiments.suite.analysis import chart
 from ddmip_book.figures import own_problem as figures
 from tests.builders.rows import finished
 
-SMOOTH = {"points": None, "blocks": 0, "whole": 2, "output_rows": 2, "activations": ["Tanh"]}
-BLOCKS = {"points": None, "blocks": 12, "whole": 0, "output_rows": 0, "activations": ["ReLU"]}
+SMOOTH = {"points": None, "blocks": 0, "whole": 2, "output_rows": 2, "networks": 1, "rows": 3, "activations": ["Tanh"]}
+BLOCKS = {"points": None, "blocks": 12, "whole": 0, "output_rows": 0, "networks": 1, "rows": 3, "activations": ["ReLU"]}
 
 
 def row(model: str, method: str, objective: float | None, seconds: float, shape: dict[str, Any], **more: Any) -> Row:
-    made = {"status": "converged", "objective": objective, "seconds": seconds, "details": {"features": shape}}
+    made = {
+        "status": "converged",
+        "objective": objective,
+        "seconds": seconds,
+        "incumbents": [[seconds, objective]] * (objective is not None),
+        "details": {"features": shape},
+    }
     return finished("e7", method, problem="water", network=model, **made | more)
 
 
@@ -30,18 +37,18 @@ def rows() -> list[Row]:
     ]
 
 
-def test_distances_are_taken_from_the_best_of_all_rows_of_a_model(rows: list[Row]) -> None:
-    cells = figures.choice_cells(rows)
-    assert cells["rows on outputs"]["dd"] == figures.Cell(1, 1, pytest.approx(0.1), 1.0)
-    assert cells["other layers"]["solve"].distance == 0
-    assert cells["blocks"]["dd"].found == 0
-    assert "bigm" not in cells["rows on outputs"], "what a method refuses is no run of it"
-    assert "few combinations" not in cells
-
-
 def test_the_chart_has_a_word_for_every_cell(rows: list[Row]) -> None:
-    (ax,) = figures.plot_choice(figures.choice_cells(rows), {"dd": "Algorithm 1"}).axes
-    words = [text.get_text() for text in ax.texts]
-    assert {"0 %\n2.0 s", "10 %\n1.0 s", "nothing\n20 s"} <= set(words)
-    assert [label.get_text() for label in ax.get_xticklabels()] == ["solve", "Algorithm 1"]
-    assert len(words) == 2 * len(ax.get_yticklabels())
+    methods = ["solve", "dd", "bigm"]
+    (ax,) = figures.plot_choice(chart(rows), methods).axes
+    kinds = [label.get_text() for label in ax.get_yticklabels()]
+    said = [text.get_text() for text in ax.texts]
+    words = {kind: tuple(said[3 * at : 3 * at + 3]) for at, kind in enumerate(kinds)}
+    assert words["rows on outputs (1)"] == ("1 of 1\n0 %\n2 s", "0 of 1\n10 %", "–"), "what is refused is no run"
+    assert words["blocks (1)"] == ("1 of 1\n0 %\n4 s", "0 of 1\nno point", "–")
+    assert not [kind for kind in kinds if kind.startswith("few points")], "a kind without a model has no line"
+
+
+def test_stored_rows_fill_the_chart() -> None:
+    stored = list(load("e7"))
+    (ax,) = figures.plot_choice(chart(stored)).axes
+    assert not stored or len(ax.texts) == len(figures.METHODS) * len(ax.get_yticklabels()) > 40
