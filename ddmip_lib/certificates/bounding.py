@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from ..bounds import Ball
+from ..bounds.activations import Lines
 from ..bounds.graph import Graph
-from ..bounds.lines import Lines
 from ..bounds.optimise import optimised_crown
 from ..bounds.result import Range, pick
 from ..bounds.rounding import gamma
