@@ -146,7 +146,7 @@ MUTATIONS = [
     Mutation(
         "no-projection-on-the-box",
         "ddmip_lib/decomposition/nn_block.py",
-        "return np.minimum(np.maximum(u, self.split.box[0]), self.split.box[1])",
+        "return np.minimum(np.maximum(u, self.lower.numpy()), self.upper.numpy())",
         "return u",
         (GUARDS + "TestNNSubproblem::test_every_iterate_stays_in_the_box",),
     ),
@@ -173,15 +173,15 @@ MUTATIONS = [
     ),
     Mutation(
         "margin-ignored",
-        "ddmip_lib/model/labels.py",
+        "ddmip_lib/model/predictor.py",
         "below + (margin - below) * y",
         "below + (0.0 - below) * y",
         (GUARDS + "TestGraphSplitBlock::test_a_class_needs_a_logit_with_margin",),
     ),
     Mutation(
         "class-zero-not-tied",
-        "ddmip_lib/model/labels.py",
-        "if not larger_helps(milp, at):",
+        "ddmip_lib/model/predictor.py",
+        "if not milp.larger_helps(at):",
         "if False:",
         ("tests/unit/baselines/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
     ),
@@ -216,8 +216,8 @@ MUTATIONS = [
     Mutation(
         "whole-inputs-leap",
         "ddmip_lib/linearisation/elastic.py",
-        "max(2.0, 2.0 * radius * self.whole.sum())",
-        "max(2.0, 20.0 * radius * self.whole.sum())",
+        "max(2.0, 2.0 * float((radius * self.whole).sum()))",
+        "max(2.0, 20.0 * float((radius * self.whole).sum()))",
         ("tests/unit/linearisation/test_elastic.py::test_whole_inputs_move_at_most_as_far_as_they_may",),
     ),
     Mutation(
@@ -253,9 +253,9 @@ MUTATIONS = [
     ),
     Mutation(
         "table-swapped",
-        "ddmip_lib/baselines/enumeration.py",
-        "[values[1, 0] - inputs[0], inputs[0] - values[0, 0]]",
-        "[inputs[0] - values[0, 0], values[1, 0] - inputs[0]]",
+        "ddmip_lib/proofs/tables.py",
+        "[1.0, one - two]",
+        "[1.0, two - one]",
         ("tests/unit/baselines/test_enumeration.py::test_one_binary_input_needs_no_further_variable",),
     ),
     Mutation(

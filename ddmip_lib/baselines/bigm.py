@@ -11,24 +11,21 @@ from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
-from ..bounds.activations import ACTIVATIONS
 from ..bounds.chain import flat_layers
-from ..bounds.graph import Activation
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
-from ..model.labels import MARGIN
+from ..model.predictor import MARGIN, Predictor
 from ..model.problem import NeuralMIP
-from ..model.scip import copy_model, fix, matrix_of, solution_values
+from ..model.scip import MILP, copy_model, fix, matrix_of, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
-from ..proofs.checking import check
 from ..proofs.exact import embedded
 from ..proofs.proposals import power_of_two
 from ..proofs.reach import guarded
-from .scaled_model import ScaledModel, add_program, copied_model, scaled_layers, scaled_model, units_of_variables
-from .scip_run import EPSILON, Numerics, exact_solution, optimise, set_numerics, time_to_check
+from .scaled_model import ScaledModel, add_program, scaled_layers, scaled_model, units_of_variables
+from .scip_run import EPSILON, Numerics, exact_run, exact_solution, set_numerics
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
 UNITS_PER_CHUNK = 2000
@@ -113,7 +110,7 @@ class BigM:
         return guarded(begun, self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
-        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        instance = begun.instance
         read = flat_layers if self.ranges is None else relu_graph
         flat: list[Any] = [read(p.net, p.inputs.shape[1]) for p in instance.predictors]
         incumbent = begun.incumbent()
@@ -122,7 +119,7 @@ class BigM:
         graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         write = self._by_layers if self.ranges is None else self._by_ranges
         written = write(begun, incumbent, graphs, flat)
-        details: dict[str, Any] = {"build_seconds": time.perf_counter() - began, "aggregate": self.aggregate}
+        details: dict[str, Any] = {"build_seconds": time.perf_counter() - begun.began, "aggregate": self.aggregate}
         classes = any(p.gives_class for p in instance.predictors)
         if classes:
             details["margin"] = self.margin
@@ -131,26 +128,20 @@ class BigM:
         model = written.model
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         details["model_binaries"] = model.getNBinVars()
-        self._give_start(written, incumbent, deadline)
+        self._give_start(written, incumbent, begun.deadline)
+        program = partial(embedded, instance, incumbent.units, graphs) if self.check else None
         margin = self.margin if classes else 0.0
-        details["asked_again"] = optimise(written, incumbent, begun, self.method, progress, margin > 0)
-        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
-        details["nodes"] = model.getNTotalNodes()
-        checked = None
-        if self.check and model.getStatus() in ("optimal", "infeasible"):
-            proved = check(incumbent, embedded(instance, incumbent.units, graphs), time_to_check(began, deadline))
-            details["check_nodes"], checked = proved.nodes, proved.bound
-        return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, margin, checked)
+        return exact_run(written, incumbent, begun, self.method, progress, details, program, margin)
 
     def _by_layers(
         self, begun: Begun, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
     ) -> ScaledModel | None:
         """The model that PySCIPOpt-ML writes; None where the time ran out."""
         instance = begun.instance
-        unit = units_of_variables(instance) if self.scale else np.ones(instance.milp.n_variables)
-        parts = zip(graphs, layers, instance.maps, strict=True)
-        networks = [scaled_network(*part, instance, unit, self.scale) for part in parts]
-        written = (scaled_model if self.scale else copied_model)(instance, unit, self.numerics, begun.seed)
+        unit = units_of_variables(instance) if self.scale else None
+        parts = zip(instance.predictors, graphs, layers, instance.maps, strict=True)
+        networks = [scaled_network(*part, instance.milp, unit) for part in parts]
+        written = scaled_model(instance, unit, self.numerics, begun.seed)
         return written if self._embed(written, instance, networks, begun.deadline) else None
 
     def _by_ranges(self, begun: Begun, incumbent: Incumbent, graphs: list[Graph], _: Any) -> ScaledModel | None:
@@ -160,8 +151,7 @@ class BigM:
         unit, out = units_of_variables(instance), instance.outputs
         size = np.maximum(np.abs(program.lower), np.abs(program.upper))[out]
         unit[out] = np.where(s.integer[out], 1.0, power_of_two(size))
-        unit = unit if self.scale else np.ones(s.n_variables)
-        written = (scaled_model if self.scale else copied_model)(instance, unit, self.numerics, begun.seed)
+        written = scaled_model(instance, unit if self.scale else None, self.numerics, begun.seed)
         add_program(written, program, s.n_rows)
         return None if begun.seconds_left <= 0 else written
 
@@ -234,11 +224,10 @@ class BigM:
 def relu_graph(net: nn.Module, n_in: int) -> Graph:
     """The graph of a network of ReLUs, residual sums included; an error that names what has no exact model."""
     graph = network_graph(net, n_in)
-    for node in graph.nodes:
-        if isinstance(node, Activation) and ACTIVATIONS[node.kind].rows is None:
-            raise UnsupportedNetworkError(
-                f'{node.kind} has no exact linear model: ranges="crown" takes networks of ReLUs; leave ranges out.'
-            )
+    if graph.curved:
+        raise UnsupportedNetworkError(
+            f'{graph.curved[0]} has no exact linear model: ranges="crown" takes networks of ReLUs; leave ranges out.'
+        )
     return graph
 
 
@@ -253,15 +242,13 @@ class ScaledNetwork(NamedTuple):
 
 
 def scaled_network(
-    graph: Graph, layers: list[nn.Module], where: InputMap, instance: Instance, unit: np.ndarray, scale: bool
+    predictor: Predictor, graph: Graph, layers: list[nn.Module], where: InputMap, s: MILP, unit: np.ndarray | None
 ) -> ScaledNetwork:
     """A network for variables in these units; those of its predictions, which it decides, are written into `unit`."""
-    s = instance.milp
     found = intervals(graph, Box(*(torch.tensor(where.at(end)) for end in (s.lower, s.upper))))
-    if not scale:
-        return ScaledNetwork(
-            layers, np.ones(graph.n_in), np.ones(graph.n_out), found.lower.numpy(), found.upper.numpy()
-        )
+    low, high = found.lower.numpy(), found.upper.numpy()
+    if unit is None:
+        return ScaledNetwork(layers, np.ones(graph.n_in), np.ones(graph.n_out), low, high)
     sizes = [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in found.nodes[1:]]
     into = np.ones(graph.n_in)
     for column, index in enumerate(where.index.T):
@@ -269,8 +256,7 @@ def scaled_network(
             unit[index[index >= 0]][0] if (index >= 0).any() else power_of_two(np.abs(where.constant[:, column]).max())
         )
     whole = s.integer[where.output].any(axis=0)
-    predictor = next(p for p, m in zip(instance.predictors, instance.maps, strict=True) if m is where)
     scaled, out = scaled_layers(layers, into, sizes, whole & ~predictor.gives_class)
     if not predictor.gives_class:
         unit[where.output] = out
-    return ScaledNetwork(scaled, into, out, found.lower.numpy(), found.upper.numpy())
+    return ScaledNetwork(scaled, into, out, low, high)

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
-from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent, Visit
@@ -17,13 +16,14 @@ from ..model.scip import excess
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..model.verification import TOLERANCE
-from ..proofs.checking import check
+from ..proofs.embedding import Embedding
 from ..proofs.exact import tabulated
+from ..proofs.program import Program, Rows
 from ..proofs.proposals import power_of_two
 from ..proofs.reach import guarded
-from ..proofs.tables import Key, Table, count_of, every_assignment, tables_of, unfixed
-from .scaled_model import ScaledModel, scaled_model, units_of_variables
-from .scip_run import Numerics, exact_solution, optimise, time_to_check
+from ..proofs.tables import count_of, every_assignment, tables_of, unfixed, write_tables
+from .scaled_model import add_program, scaled_model, units_of_variables
+from .scip_run import Numerics, exact_run, exact_solution
 
 FEASTOL = 1e-9
 """So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
@@ -42,7 +42,7 @@ class Enumeration:
     $$x = \sum_j v_j \delta_j, \quad y = \sum_j f(v_j)\,\delta_j, \quad \sum_j \delta_j = 1, \quad
     \delta \in \{0, 1\}^m;$$
 
-    for a single input of two values $\delta$ is that input: $y = f(0) + (f(1) - f(0))\,x$ for a binary one. Nothing
+    for a single input of two neighbouring values, $y = f(v) + (f(v + 1) - f(v))\,(x - v)$ says the same. Nothing
     about the network's structure is used, so any module will do. `max_values` limits $m$. Where inputs and outputs are
     all that is free and there are few assignments, these are compared without a solver; otherwise what SCIP calls
     optimal or infeasible is a claim, and with `check` it is proved, or not, as in `BigM`. `callback` hears a `Moment`
@@ -76,14 +76,13 @@ class Enumeration:
         return guarded(begun, self.method, partial(self._solve, progress=progress), look=False)  # it sees all
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
-        problem, time_limit, seed = begun.problem, begun.time_limit, begun.seed
-        instance, began, deadline = begun.instance, begun.began, begun.deadline
+        instance = begun.instance
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
         tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values)
         if tables is None:
             self._refuse(instance)
-        if time_limit <= 0:
+        if begun.time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
         exactly = bool(instance.milp.integer[instance.free_inputs].all())  # an equation holds within a tolerance only
         details["evaluations"] = sum(len(table.values) for table in tables)
@@ -93,22 +92,19 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, begun, details)
-        incumbent.consider_start(problem.start, time_limit)
+        incumbent.consider_start(begun.problem.start, begun.time_limit)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
             unit[table.targets] = size
-        written = scaled_model(instance, unit, Numerics(FEASTOL), seed)
-        model = written.model
-        _write(written, tables)
-        details["build_seconds"] = time.perf_counter() - began
-        optimise(written, incumbent, begun, self.method, progress)
-        details["solve_seconds"] = time.perf_counter() - began - details["build_seconds"]
-        checked = None
-        if self.check and exactly and model.getStatus() in ("optimal", "infeasible"):
-            proved = check(incumbent, tabulated(instance, incumbent.units, tables), time_to_check(began, deadline))
-            details["check_nodes"], checked = proved.nodes, proved.bound
-        return exact_solution(self.method, incumbent, model.getStatus(), written.bound, details, checked=checked)
+        written = scaled_model(instance, unit, Numerics(FEASTOL), begun.seed)
+        s = instance.milp  # its own bounds: tighter ones slow SCIP down
+        exact = Embedding(Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer))
+        write_tables(exact, tables)
+        add_program(written, exact.program(), s.n_rows)
+        details["build_seconds"] = time.perf_counter() - begun.began
+        program = partial(tabulated, instance, incumbent.units, tables) if self.check and exactly else None
+        return exact_run(written, incumbent, begun, self.method, progress, details, program)
 
     def _compared(
         self, incumbent: Incumbent, everything: np.ndarray, begun: Begun, details: dict[str, Any]
@@ -146,32 +142,3 @@ class Enumeration:
             f"network row take {m} values together, more than max_values={self.max_values}: allow them "
             f"with Enumeration(max_values={m}), tighten bounds, or use BigM or DualDecomposition."
         )
-
-
-def _write(written: ScaledModel, tables: list[Table]) -> None:
-    """Write y = f(x) for every row of every network."""
-    model, variables = written.model, written.variables
-    choices: dict[Key, dict[tuple[float, ...], Any]] = {}
-    for table in tables:
-        if table.key not in choices:
-            chosen = _choice(model, [variables[at] for at in table.key], table.values)
-            choices[table.key] = dict(zip(map(tuple, table.values.tolist()), chosen, strict=True))
-        offered = choices[table.key]
-        mine = [offered.get(tuple(value)) for value in table.values.tolist()]
-        for value in offered.keys() - set(map(tuple, table.values.tolist())):
-            model.addCons(offered[value] <= 0)  # where a network has no value, no point is feasible
-        for at, column in zip(table.targets, table.outputs.T, strict=True):
-            worth = (column / written.unit[at]).tolist()
-            terms = (f * choice for f, choice in zip(worth, mine, strict=True) if choice is not None)
-            model.addCons(variables[at] == quicksum(terms))
-
-
-def _choice(model: Model, inputs: list[Any], values: np.ndarray) -> list[Any]:
-    """For each row of `values` an expression that is 1 where `inputs` take these values, else 0."""
-    if len(inputs) == 1 and len(values) == 2:
-        return [values[1, 0] - inputs[0], inputs[0] - values[0, 0]]
-    delta = [model.addVar(vtype="B") for _ in values]
-    model.addCons(quicksum(delta) == 1)
-    for x, column in zip(inputs, values.T.tolist(), strict=True):
-        model.addCons(x == quicksum(v * d for v, d in zip(column, delta, strict=True)))
-    return delta

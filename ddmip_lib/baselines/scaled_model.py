@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from pyscipopt import Model, quicksum
 from torch import nn
 from torch.nn.utils import skip_init
 
 from ..model.instance import Instance
-from ..model.scip import copy_model, matrix_of, solution_values
+from ..model.scip import add_rows, add_variables, copy_model, matrix_of, solution_values
 from ..proofs import Program
 from ..proofs.proposals import power_of_two
 from .scip_run import Numerics, set_numerics
@@ -42,75 +43,61 @@ class ScaledModel:
         return float(self.model.getDualbound()) * self.cost_unit + self.offset
 
 
-def copied_model(instance: Instance, _: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
-    """The user's model as SCIP copies it."""
-    copied = copy_model(instance.model, seed)
-    set_numerics(copied, numerics)
-    return ScaledModel(copied, copied.getVars(), np.ones(instance.milp.n_variables))
-
-
-def scaled_model(instance: Instance, unit: np.ndarray, numerics: Numerics, seed: int) -> ScaledModel:
-    """The user's model with each variable in its unit; one with constraints that are no rows is copied as it is."""
+def scaled_model(instance: Instance, unit: np.ndarray | None, numerics: Numerics, seed: int) -> ScaledModel:
+    """The user's model with each variable in its unit; without units, or where constraints are no rows, as SCIP copies
+    it."""
     s = instance.milp
-    if s.others:
-        return copied_model(instance, unit, numerics, seed)
+    if unit is None or s.others:
+        copied = copy_model(instance.model, seed)
+        set_numerics(copied, numerics)
+        return ScaledModel(copied, copied.getVars(), np.ones(s.n_variables))
     model = Model()
     model.hideOutput()
     model.setParam("misc/catchctrlc", False)
     model.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
     set_numerics(model, numerics)
-    ends = [[end if np.isfinite(end) else None for end in side.tolist()] for side in (s.lower / unit, s.upper / unit)]
-    kinds = np.where(s.integer & (s.lower >= 0) & (s.upper <= 1), "B", np.where(s.integer, "I", "C")).tolist()
-    parts = zip(s.names, kinds, *ends, strict=True)
-    variables = [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
+    variables = add_variables(model, s.lower / unit, s.upper / unit, s.integer, s.names)
     cost = s.cost * unit
     cost_unit = float(power_of_two(np.abs(cost).max(initial=0.0)))
     objective = quicksum(c * variables[j] for j, c in enumerate((cost / cost_unit).tolist()) if c)
     model.setObjective(objective, "minimize" if s.sign > 0 else "maximize")
-    for r in range(s.n_rows):
-        span = slice(s.rows.indptr[r], s.rows.indptr[r + 1])
-        columns, weights = s.rows.indices[span], s.rows.data[span] * unit[s.rows.indices[span]]
-        _write_row(model, [variables[j] for j in columns], weights, (s.row_lower[r], s.row_upper[r]), s.row_names[r])
+    add_rows(model, variables, *_scaled_rows(s.rows, unit, *s.sides), s.row_names)
     return ScaledModel(model, variables, unit, cost_unit, s.offset)
 
 
-def _write_row(
-    model: Model, variables: Sequence[Any], weights: np.ndarray, ends: tuple[float, float], name: str = ""
-) -> None:
-    """A row whose largest coefficient is about 1; ends that only rounding holds apart are one."""
-    size = float(power_of_two(np.abs(weights).max(initial=0.0)))
-    terms = quicksum(w * v for w, v in zip((weights / size).tolist(), variables, strict=True))
-    low, high = (float(end) / size for end in ends)
-    if np.isfinite(low) and 0 <= high - low <= 1e-12 * max(1.0, abs(low)):
-        model.addCons(terms == 0.5 * (low + high), name=name)
-        return
-    if np.isfinite(low):
-        model.addCons(terms >= low, name=name)
-    if np.isfinite(high):
-        model.addCons(terms <= high, name=name)
+def _scaled_rows(
+    rows: sp.csr_matrix, unit: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
+    """Rows on variables in these units, the largest coefficient of each about 1; sides that only rounding holds apart
+    are one."""
+    rows = (rows @ sp.diags(unit)).tocsr()
+    largest = np.zeros(rows.shape[0])
+    np.maximum.at(largest, np.repeat(np.arange(len(largest)), np.diff(rows.indptr)), np.abs(rows.data))
+    size = power_of_two(largest)
+    low, high = low / size, high / size
+    with np.errstate(invalid="ignore"):  # a side that is missing
+        same = np.isfinite(low) & (low <= high) & (high - low <= 1e-12 * np.maximum(1.0, np.abs(low)))
+        middle = 0.5 * (low + high)
+    return (sp.diags(1 / size) @ rows).tocsr(), np.where(same, middle, low), np.where(same, middle, high)
 
 
 def add_program(written: ScaledModel, program: Program, rows: int) -> None:
     """Add what a program has beyond the model's variables and its first `rows`, each variable in its unit, and the
     bounds that it knows of the model's own variables."""
-    n, e, size = len(written.unit), program.rows, np.maximum(np.abs(program.lower), np.abs(program.upper))
+    n, size = len(written.unit), np.maximum(np.abs(program.lower), np.abs(program.upper))
     unit = np.concatenate([written.unit, np.where(program.integer, 1.0, power_of_two(size))[n:]])
     model, ends = written.model, np.array([program.lower, program.upper]) / unit
     for variable, low, high in zip(written.variables, *ends[:, :n].tolist(), strict=True):
         if low > high:  # there is no point, and SCIP is to find that out
-            _write_row(model, [variable], np.ones(1), (low, high))
+            add_rows(model, [variable], sp.csr_matrix([[1.0]]), np.array([low]), np.array([high]))
             continue
         if np.isfinite(low):
             model.chgVarLb(variable, low)
         if np.isfinite(high):
             model.chgVarUb(variable, high)
-    kinds = np.where(program.integer[n:], "B", "C").tolist()
-    parts = zip(kinds, *ends[:, n:].tolist(), strict=True)
-    variables = [*written.variables, *(model.addVar(vtype=kind, lb=low, ub=high) for kind, low, high in parts)]
-    for r in range(rows, len(program.row_lower)):
-        at = e.column[e.first[r] : e.first[r + 1]]
-        weights = e.weight[e.first[r] : e.first[r + 1]] * unit[at]
-        _write_row(model, [variables[j] for j in at], weights, (program.row_lower[r], program.row_upper[r]))
+    variables = [*written.variables, *add_variables(model, ends[0, n:], ends[1, n:], program.integer[n:])]
+    sides = program.row_lower[rows:], program.row_upper[rows:]
+    add_rows(model, variables, *_scaled_rows(program.rows.matrix(len(unit))[rows:], unit, *sides))
 
 
 def units_of_variables(instance: Instance) -> np.ndarray:

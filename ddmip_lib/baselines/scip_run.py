@@ -1,6 +1,7 @@
 """What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -13,7 +14,8 @@ from ..model.scip import hear_incumbents
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..model.solver import Begun
-from ..proofs.checking import CLOSED, best_cost, meets, proof_of
+from ..proofs import Program
+from ..proofs.checking import CLOSED, best_cost, check, meets, proof_of
 
 EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
@@ -110,10 +112,20 @@ def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
     return 0.0 if bound is None else best - sign * bound, CLOSED * incumbent.units.objective(best)
 
 
-def time_to_check(began: float, deadline: float) -> float:
-    """When a check must end: within the time limit it may take as long as what it checks, and ten seconds."""
-    now = time.perf_counter()
-    return min(deadline, now + (now - began) + 10.0)
+def exact_run(
+    written: Written, incumbent: Incumbent, begun: Begun, method: str, progress: bool, details: dict[str, Any],
+    program: Callable[[], Program] | None, margin: float = 0.0,
+) -> Solution:  # fmt: skip
+    """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim), within the time
+    limit for at most as long as what is proved took, and ten seconds."""
+    details["asked_again"] = optimise(written, incumbent, begun, method, progress, margin > 0)
+    details["solve_seconds"] = time.perf_counter() - begun.began - details["build_seconds"]
+    details["nodes"], checked = written.model.getNTotalNodes(), None
+    if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
+        now = time.perf_counter()
+        proved = check(incumbent, program(), min(begun.deadline, now + (now - begun.began) + 10.0))
+        details["check_nodes"], checked = proved.nodes, proved.bound
+    return exact_solution(method, incumbent, written.model.getStatus(), written.bound, details, margin, checked)
 
 
 def exact_solution(

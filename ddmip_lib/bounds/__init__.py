@@ -10,12 +10,11 @@
 """
 
 from .crown import crown, intervals
-from .embed import embed
 from .graph import Graph
 from .optimise import optimised_crown
 from .reader import network_graph
 from .regions import Ball, Box
 from .result import Bounds, constant_bounds
 
-__all__ = ["Ball", "Bounds", "Box", "Graph", "constant_bounds", "crown", "embed", "intervals", "network_graph",
+__all__ = ["Ball", "Bounds", "Box", "Graph", "constant_bounds", "crown", "intervals", "network_graph",
            "optimised_crown"]  # fmt: skip

@@ -1,29 +1,23 @@
 """CROWN and interval arithmetic: bounds of every node, and linear forms below and above the outputs."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from .graph import Graph
 from .regions import Box
-from .result import Bounds, Range, constant_bounds, in_chunks
+from .result import Bounds, constant_bounds, in_chunks
 from .sweep import PerUnit, Sweep
 
 CHUNK = 2**22  # numbers in a tensor of coefficients
 
 
 @torch.no_grad()
-def crown(
-    graph: Graph, region: Box, slopes: PerUnit | None = None, splits: PerUnit | None = None,
-    known: Sequence[Range] | None = None, tighten: bool = True,
-) -> Bounds:  # fmt: skip
+def crown(graph: Graph, region: Box, slopes: PerUnit | None = None, splits: PerUnit | None = None) -> Bounds:
     r"""Bounds of the nodes that enter activations, each the better of one interval step and CROWN, and of the outputs.
 
     `slopes`: lower slopes in [0, 1] for every pass, (n, units) for each activation; by default of the smaller area.
     `splits`: -1 (off), 0 or 1 (on), (n, units) for each activation: the bounds hold where these units are so.
-    `known`: sound bounds of all nodes (`Bounds.nodes` of the parent in a search), to be improved; with `tighten=False`
-    the nodes before the output get no pass of their own.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
@@ -34,10 +28,10 @@ def crown(
 
     require_slopes(slopes)
 
-    def solve(region: Box, slopes: Any, splits: Any, known: Any) -> Bounds:
-        return Sweep(graph, region, slopes, splits).run(known, tighten).result(slopes)
+    def solve(region: Box, slopes: Any, splits: Any) -> Bounds:
+        return Sweep(graph, region, slopes, splits).run().result(slopes)
 
-    return in_chunks(rows_at_once(graph), region, solve, slopes, splits, known)
+    return in_chunks(rows_at_once(graph), region, solve, slopes, splits)
 
 
 @torch.no_grad()

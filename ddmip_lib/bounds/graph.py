@@ -95,6 +95,12 @@ class Graph:
         """The nodes that enter the activations, in the same order."""
         return [self.nodes[index].parents[0] for index in self.activations]
 
+    @property
+    def curved(self) -> list[str]:
+        """The kinds of activations that no mixed-integer linear model says exactly."""
+        kinds = (node.kind for node in self.nodes if isinstance(node, Activation))
+        return [kind for kind in kinds if not ACTIVATIONS[kind].rows]
+
     def values(self, points: Tensor) -> list[Tensor]:
         """The values of all nodes at points (..., n_in)."""
         found: list[Tensor] = []
@@ -160,10 +166,6 @@ class Builder:
         node = Affine(parent, weight, bias, weight.abs(), size, terms=weight.shape[1] + 8)
         above = self.nodes[parent]
         return self.add(_composed(above, node) if isinstance(above, Affine) else node)
-
-    def scaled(self, parent: int, scale: Tensor, shift: Tensor, shift_size: Tensor | None = None) -> int:
-        """The node `scale * parent + shift`, unit by unit."""
-        return self.affine(parent, torch.diag(scale), shift, shift_size)
 
     def activation(self, parent: int, kind: str) -> int:
         """A new node, or the one that does the same already."""

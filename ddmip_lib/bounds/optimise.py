@@ -26,7 +26,8 @@ def optimised_crown(
     Every slope in [0, 1] is sound, so each unit, side and row has slopes of its own and keeps its best bound.
     A unit with a split $s = \pm 1$ satisfies $s a \ge 0$, so $f \ge f - \beta s a$ for every $\beta \ge 0$: these
     multipliers are optimised in the same steps. `start`: slopes of a similar region to begin with, its `Bounds.slopes`.
-    The rest is as in `crown`.
+    `known`: sound bounds of all nodes (`Bounds.nodes` of the parent in a search), to be improved; with `tighten=False`
+    the nodes before the output get no pass of their own. The rest is as in `crown`.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph

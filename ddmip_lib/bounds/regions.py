@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .lines import EPSILON
+from .activations import EPSILON
 
 MOST = 1e120
 

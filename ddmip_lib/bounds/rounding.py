@@ -24,9 +24,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupportedNetworkError
-from .activations import ACTIVATIONS
+from .activations import ACTIVATIONS, EPSILON
 from .graph import Activation, Affine, Graph, Input, Sum
-from .lines import EPSILON
 
 TINY = 1e-180
 

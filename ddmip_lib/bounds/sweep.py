@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from .activations import ACTIVATIONS
+from .activations import ACTIVATIONS, Lines
 from .graph import Activation, Affine, Graph, Input, Sum
-from .lines import Lines
 from .regions import Box
 from .result import Bounds, Range
 from .rounding import TINY, require_finite, step_error

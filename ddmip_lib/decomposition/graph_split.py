@@ -18,9 +18,8 @@ from ..bounds.chain import output_range
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
-from ..model.labels import MARGIN
 from ..model.onoff import find_onoff
-from ..model.predictor import Predictor
+from ..model.predictor import MARGIN, Predictor
 from ..model.scip import MILP, copy_model, has_point, read_model
 from ..model.verification import Verification
 from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps

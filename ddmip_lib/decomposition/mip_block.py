@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..errors import ProblemError
+from ..model.incumbent import Incumbent
 from ..model.scip import has_point, matrix_of, optimise, relative_violation
 from ..model.verification import TOLERANCE
 from .milp import BlockResult, MILPBlock
@@ -120,6 +121,25 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     qp = QPBlock(split, continuous)
     rest = split.owned & ~continuous
     return JointBlock(qp, MILPBlock(split, rest, seed)) if rest.any() else qp
+
+
+def gain_in_sight(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: float) -> float:
+    """What the MIP block, free to choose any output in range, would gain over the best point known: the size of the
+    first penalty follows from it (`Split.scale`).
+
+    Where no start was given, the split's own start competes first.
+    """
+    largest = float(np.abs(split.cost).max(initial=0.0))
+    tiny = np.full(split.coupled.size, 1e-9 * largest or 1e-9)
+    dream = mip.solve(np.zeros(split.coupled.size), split.copies(split.start), tiny, deadline)
+    best = 0.0 if dream.values is None else float(split.cost @ dream.values)
+    if incumbent.objective is None and time.perf_counter() < deadline:
+        values = np.clip(0.0, split.instance.milp.lower, split.instance.milp.upper)
+        values[split.inputs] = split.start
+        incumbent.consider_inputs(values, min(10.0, deadline - time.perf_counter()))
+    now, s = incumbent.objective, split.milp
+    gain = 0.0 if now is None else s.sign * (now - s.offset) - best
+    return gain if gain > 1e-9 * max(1.0, abs(best)) else max(0.1 * abs(best), largest, 1e-12)
 
 
 def require_bounded(split: Split, seconds: float = 10.0) -> None:

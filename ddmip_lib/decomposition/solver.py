@@ -20,12 +20,11 @@ from ..model.solver import Begun, begin
 from ..proofs.reach import unreachable
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
-from .mip_block import mip_block
+from .mip_block import gain_in_sight, mip_block
 from .nn_block import NNBlock, NNSubproblem
 from .paper_split import NotSeparable, PaperSplit
 from .penalty import Fixed, PenaltyRule, Progress, as_rule, positive
 from .pgd import PGD
-from .scale import penalty_scale
 from .split import Split
 from .starts import Starts
 from .state import Again, Run
@@ -140,6 +139,7 @@ class DualDecomposition:
         else:
             incumbent = again.before.incumbent
         copies = split.copies(split.start)
+        gain = gain_in_sight(split, mip, incumbent, begun.deadline) if split.couples_outputs else 0.0
         return Run(
             split=split,
             mip=mip,
@@ -149,7 +149,7 @@ class DualDecomposition:
             u=split.start,
             copies=copies,
             lam=np.zeros_like(copies),
-            rho=penalty.first(penalty_scale(split, mip, incumbent, seed, begun.deadline)),
+            rho=penalty.first(split.scale(gain, seed)),
             deadline=begun.deadline,
             began=begun.began,
             history=History() if again is None else again.before.history,

@@ -8,7 +8,6 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from ..model.gradients import flat
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Iteration
 from ..model.verification import Verification
@@ -118,13 +117,8 @@ class Run:
 
     def objective_at(self, u: np.ndarray) -> float:
         """c'x + g(u): at u = x the function that the split minimises."""
-        split, point = self.split, torch.from_numpy(u)
         with torch.no_grad():
-            y = split.surrogate_and_slope(flat(split.raws(point)))[0]
-            g = 0.0 if split.cost_of_outputs is None else float(split.cost_of_outputs @ y)
-            if len(split.rows_b):
-                g += float(split.hinge_terms(split.rows(point, torch.from_numpy(y))).sum())
-        return float(split.cost @ self.x) + g
+            return float(self.split.cost @ self.x) + float(self.split.g(torch.from_numpy(u)))
 
     def descends_from(self, before: Self, sigma: float) -> bool:
         """The two inequalities of `DescentTest`, up to rounding; true before there is anything to compare."""

@@ -6,7 +6,7 @@ import highspy
 import numpy as np
 from pyscipopt import Model, quicksum
 
-from ..model.scip import copy_model, matrix_of, optimise, solution_values
+from ..model.scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
 from ..proofs import Program
 
 GAP, NODES = 5e-3, 50
@@ -72,23 +72,14 @@ def solve_program(
 
 def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) -> Answer:
     """The same by SCIP in a copy of `model`: its variables come first, and all its constraints hold too."""
-    copy, e = copy_model(model, seed), program.rows
+    copy = copy_model(model, seed)
     infinity, own = copy.infinity(), copy.getVars()
-    lower, upper = np.maximum(program.lower, -infinity), np.minimum(program.upper, infinity)
-    for at, variable in enumerate(own):
-        copy.chgVarLb(variable, lower[at])
-        copy.chgVarUb(variable, upper[at])
-    variables = own + [copy.addVar(lb=lower[at], ub=upper[at]) for at in range(len(own), len(lower))]
-    for r, (low, high) in enumerate(zip(program.row_lower, program.row_upper, strict=True)):
-        span = slice(e.first[r], e.first[r + 1])
-        row = quicksum(c * variables[j] for j, c in zip(e.column[span].tolist(), e.weight[span].tolist(), strict=True))
-        if low == high:
-            copy.addCons(row == low)
-            continue
-        if low > -np.inf:
-            copy.addCons(row >= low)
-        if high < np.inf:
-            copy.addCons(row <= high)
+    for variable, low, high in zip(own, program.lower, program.upper, strict=False):
+        copy.chgVarLb(variable, max(low, -infinity))
+        copy.chgVarUb(variable, min(high, infinity))
+    more = slice(len(own), None)
+    variables = own + add_variables(copy, program.lower[more], program.upper[more], program.integer[more])
+    add_rows(copy, variables, program.rows.matrix(len(variables)), program.row_lower, program.row_upper)
     copy.setObjective(quicksum(c * v for c, v in zip(program.cost.tolist(), variables, strict=True) if c), "minimize")
     copy.setParams({"limits/gap": GAP, "limits/nodes": NODES})
     optimise(copy, seconds)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..bounds import Graph, network_graph
-from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.incumbent import Incumbent
@@ -38,7 +37,7 @@ def exact_graphs(instance: Instance) -> list[Graph] | None:
             graph = network_graph(predictor.net, predictor.inputs.shape[1])
         except UnsupportedNetworkError:
             return None
-        if any(isinstance(node, Activation) and ACTIVATIONS[node.kind].rows is None for node in graph.nodes):
+        if graph.curved:
             return None
         graphs.append(graph)
         units += len(predictor.inputs) * sum(node.units for node in graph.nodes if isinstance(node, Activation))

@@ -1,6 +1,7 @@
 """Parts of points seen so far, put together anew: each network row keeps one of the inputs that it was seen with."""
 
 import numpy as np
+import scipy.sparse as sp
 
 from .elastic import Elastic, Part
 
@@ -51,8 +52,8 @@ class Options:
         owner = np.repeat(np.arange(len(counts)), counts)
         one = np.ones(len(counts))
         parts = [Part(owner, n + np.arange(first[-1]), np.ones(first[-1]), one, one)]
-        for which, variables in enumerate((self.inputs, [self.elastic.outputs[out] for out in self.outputs])):
-            parts.append(self._tie(variables, which, first))
+        for which, variables in enumerate((np.concatenate(self.inputs), self.elastic.outputs)):
+            parts.append(self._tie(variables, which))
         start = np.concatenate([incumbent, np.zeros(first[-1])])
         start[n + first[1:] - 1] = 1.0
         found = self.elastic.choose(parts, first[-1], start, seconds)
@@ -63,18 +64,9 @@ class Options:
             values[self.inputs[row]] = list(seen.values())[int(z[first[row] : first[row + 1]].argmax())][0]
         return values
 
-    def _tie(self, variables: list[np.ndarray], which: int, first: np.ndarray) -> Part:
-        """Rows v = sum of z_k v^k, for the inputs or the outputs of every network row."""
-        row, column, weight, count, n = [], [], [], 0, self.elastic.milp.n_variables
-        for r, (at, seen) in enumerate(zip(variables, self.seen, strict=True)):
-            mine = count + np.arange(len(at))
-            row.append(mine)
-            column.append(at)
-            weight.append(np.ones(len(at)))
-            for k, option in enumerate(seen.values()):
-                row.append(mine)
-                column.append(np.full(len(at), n + first[r] + k))
-                weight.append(-option[which])
-            count += len(at)
-        zero = np.zeros(count)
-        return Part(np.concatenate(row), np.concatenate(column), np.concatenate(weight), zero, zero)
+    def _tie(self, variables: np.ndarray, which: int) -> Part:
+        """Rows v = sum of z_k v^k, for the inputs or the outputs of all network rows, one after the other."""
+        each = [np.stack([option[which] for option in seen.values()], axis=1) for seen in self.seen]
+        seen, zero, row = sp.block_diag(each).tocoo(), np.zeros(len(variables)), np.arange(len(variables))
+        entries = seen.row, self.elastic.milp.n_variables + seen.col, -seen.data
+        return Part.terms(zero, zero, (row, variables, 1.0), entries)

@@ -12,7 +12,7 @@ from .conduct import check_conduct
 from .instance import Instance
 from .predictor import KINDS, Predictor, frozen_double, output_width
 from .problem import NeuralMIP
-from .scip import MILP
+from .scip import MILP, add_rows, add_variables
 
 
 class ArrayMIP(NeuralMIP):
@@ -81,24 +81,8 @@ class ArrayMIP(NeuralMIP):
 def model_of(milp: MILP) -> Model:
     """A model of SCIP with the variables, rows and objective of a `MILP`, in its order."""
     model = Model()
-    ends = zip(milp.names, milp.lower.tolist(), milp.upper.tolist(), milp.integer.tolist(), strict=True)
-    variables = [
-        model.addVar(
-            name, vtype="C" if not whole else "B" if (low, high) == (0, 1) else "I",
-            lb=None if low == -np.inf else low, ub=None if high == np.inf else high,
-        )
-        for name, low, high, whole in ends
-    ]  # fmt: skip
-    for r, (name, low, high) in enumerate(zip(milp.row_names, *milp.sides, strict=True)):
-        span = slice(milp.rows.indptr[r], milp.rows.indptr[r + 1])
-        entries = zip(milp.rows.indices[span].tolist(), milp.rows.data[span].tolist(), strict=True)
-        row = quicksum(a * variables[j] for j, a in entries)
-        if low == high:
-            model.addCons(row == low, name=name)
-        elif np.isfinite(low) and np.isfinite(high):
-            model.addCons((row <= high) >= low, name=name)
-        elif np.isfinite(low) or np.isfinite(high):
-            model.addCons(row <= high if np.isfinite(high) else row >= low, name=name)
+    variables = add_variables(model, milp.lower, milp.upper, milp.integer, milp.names)
+    add_rows(model, variables, milp.rows, *milp.sides, milp.row_names)
     cost = quicksum(c * v for c, v in zip(milp.cost.tolist(), variables, strict=True) if c) + milp.offset
     model.setObjective(cost, "minimize" if milp.sign > 0 else "maximize")
     return model

@@ -14,13 +14,6 @@ def whole_numbers(low: float, high: float) -> np.ndarray:
     return np.arange(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1, dtype=float)
 
 
-class Near(NamedTuple):
-    """Combinations at most so many unit moves away from some values."""
-
-    values: np.ndarray
-    moves: float
-
-
 class Deciders(NamedTuple):
     """Whole variables `at` that decide some network inputs: as one of them, or by an equation.
 
@@ -74,7 +67,7 @@ class Listing:
         spans = [self.columns.indices[self.columns.indptr[j] : self.columns.indptr[j + 1]] for j in at]
         return np.unique(np.concatenate([[], *spans]).astype(int), return_counts=True)
 
-    def combinations(self, at: np.ndarray, most: float, near: Near | None = None) -> np.ndarray | None:
+    def combinations(self, at: np.ndarray, most: float) -> np.ndarray | None:
         """The combinations (m, k) of whole variables, or None where more than `most` are left at some point.
 
         One is ruled out where a row on these variables alone cannot hold.
@@ -88,7 +81,7 @@ class Listing:
         later = [end.sum(axis=1, keepdims=True) - np.cumsum(end, axis=1) for end in ends]
         slack = 1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1)) + self.room[rows]
         low, high = s.row_lower[rows] - self.fixed[rows] - slack, s.row_upper[rows] - self.fixed[rows] + slack
-        found, sums, moved = np.zeros((1, 0)), np.zeros((1, len(rows))), np.zeros(1)
+        found, sums = np.zeros((1, 0)), np.zeros((1, len(rows)))
         for j, variable in enumerate(at.tolist()):
             values = whole_numbers(s.lower[variable], s.upper[variable])
             if len(found) * len(values) > 16 * most:  # before rows rule any of them out
@@ -96,10 +89,6 @@ class Listing:
             found = np.hstack([np.repeat(found, len(values), axis=0), np.tile(values, len(found))[:, None]])
             sums = np.repeat(sums, len(values), axis=0) + found[:, -1:] * weights[:, j]
             keep = ((sums + later[0][:, j] <= high) & (sums + later[1][:, j] >= low)).all(axis=1)
-            if near is not None:
-                moved = np.repeat(moved, len(values)) + np.abs(found[:, -1] - near.values[j])
-                keep &= moved <= near.moves
-                moved = moved[keep]
             found, sums = found[keep], sums[keep]
             if len(found) > most:
                 return None

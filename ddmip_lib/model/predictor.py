@@ -17,8 +17,10 @@ from ..errors import ProblemError
 from .conduct import last_line, not_finite
 from .gradients import vjp
 from .grid import box
-from .labels import tie_class
 from .scip import MILP
+
+MARGIN = 1e-3
+"""Smallest logit that a model may call class 1: without one, solver tolerances call samples potable that are not."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,14 @@ class Classification(Predictor):
         return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
 
     def carrier(self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float) -> Any:
-        return tie_class(model, y, milp, at, *ends, margin)
+        r"""A logit $o \in [l, u]$ with $y = 1 \Rightarrow o \ge$ margin and, unless a larger y only helps,
+        $y = 0 \Rightarrow o \le 0$."""
+        below, above = min(ends[0], 0.0), max(ends[1], margin)
+        logit = model.addVar(lb=below, ub=above)
+        model.addCons(logit >= below + (margin - below) * y)
+        if not milp.larger_helps(at):
+            model.addCons(logit <= above * y)
+        return logit
 
 
 KINDS: dict[str, type[Predictor]] = {kind.kind: kind for kind in (Regression, Classification)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model
+from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
 
 from ..errors import ProblemError
 
@@ -56,6 +56,14 @@ class MILP:
     def objective(self, values: np.ndarray) -> float:
         """Objective at a full assignment, in the sense of the user's model."""
         return float(self.cost @ values + self.offset)
+
+    def larger_helps(self, at: int) -> bool:
+        """Whether variable `at` occurs only where a larger value helps: in the objective and in every row."""
+        if self.upper[at] < 1 or self.sign * self.cost[at] > 0 or any(at in c.variables for c in self.others):
+            return False
+        column = self.rows[:, [at]].tocoo()
+        rises, falls = column.row[column.data > 0], column.row[column.data < 0]
+        return bool(np.isinf(self.row_upper[rises]).all() and np.isinf(self.row_lower[falls]).all())
 
     @property
     def n_variables(self) -> int:
@@ -165,6 +173,37 @@ def copy_model(model: Model, seed: int = 0) -> Model:
     copy.setParam("misc/catchctrlc", False)  # an interrupt ends the whole run, not one block: see `optimise`
     copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
     return copy
+
+
+def add_variables(
+    model: Model, lower: np.ndarray, upper: np.ndarray, integer: np.ndarray, names: Sequence[str] = ()
+) -> list[Any]:
+    """New variables, binary where they are whole numbers from 0 to 1; infinite ends are none."""
+    kinds = np.where(~integer, "C", np.where((lower == 0) & (upper == 1), "B", "I")).tolist()
+    ends = ([end if np.isfinite(end) else None for end in side.tolist()] for side in (lower, upper))
+    parts = zip(names or [""] * len(kinds), kinds, *ends, strict=True)
+    return [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
+
+
+def add_rows(
+    model: Model, variables: Sequence[Any], rows: sp.csr_matrix, lower: np.ndarray, upper: np.ndarray,
+    names: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """The rows lower <= rows @ variables <= upper; one without a finite side is left out."""
+    sides = zip(names or [""] * rows.shape[0], lower.tolist(), upper.tolist(), strict=True)
+    for r, (name, low, high) in enumerate(sides):
+        span = slice(rows.indptr[r], rows.indptr[r + 1])
+        entries = zip(rows.indices[span].tolist(), rows.data[span].tolist(), strict=True)
+        row = quicksum(a * variables[j] for j, a in entries)
+        if low == high:
+            model.addCons(row == low, name=name)
+        elif -np.inf < low < high < np.inf:
+            model.addCons((row <= high) >= low, name=name)
+        else:  # sides that cross are two rows, which SCIP finds to be infeasible
+            if low > -np.inf:
+                model.addCons(row >= low, name=name)
+            if high < np.inf:
+                model.addCons(row <= high, name=name)
 
 
 def set_time_limit(model: Model, seconds: float) -> None:

@@ -65,16 +65,16 @@ def find_structure(instance: Instance) -> Structure:
     s = instance.milp
     free = s.lower < s.upper
     networks = _network_rows(instance, free)
-    nothing = Structure(np.full(s.n_variables, -1), np.zeros(s.n_rows, dtype=bool), 0, 0, ())
+    nothing = np.full(s.n_variables, -1), np.zeros(s.n_rows, dtype=bool), 0, 0, ()
     if s.others:
         first = s.others[0]
-        return _without(nothing, f"{first.kind} {first.name} is no linear row, and its pieces are not seen apart")
+        return Structure(*nothing, f"{first.kind} {first.name} is no linear row, and its pieces are not seen apart")
     cell = _cells(networks)
     count = int(cell.max(initial=-1)) + 1
     if count < 2:
         entering = np.bincount(networks.tocoo().col, minlength=s.n_variables)
         shared = f"variable {s.names[int(entering.argmax())]} joins its network rows"
-        return _without(nothing, shared if entering.max(initial=0) > 1 else "one row of a network is all there is")
+        return Structure(*nothing, shared if entering.max(initial=0) > 1 else "one row of a network is all there is")
     met = sp.csr_matrix((np.ones(s.rows.nnz), s.rows.indices, s.rows.indptr), shape=s.rows.shape)
     met = (met @ sp.diags(free.astype(float))).tocsr()
     met.eliminate_zeros()
@@ -93,10 +93,6 @@ def find_structure(instance: Instance) -> Structure:
             best = worth, block, linking, blocks, int(master.sum())
     assert best is not None  # rows that span one cell leave all cells apart
     return Structure(*best[1:], tuple(s.row_names[r] for r in np.flatnonzero(best[2])))
-
-
-def _without(nothing: Structure, obstacle: str) -> Structure:
-    return Structure(nothing.block, nothing.linking, 0, 0, (), obstacle)
 
 
 def _network_rows(instance: Instance, free: np.ndarray) -> sp.csr_matrix:

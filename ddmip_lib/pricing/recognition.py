@@ -6,17 +6,17 @@ a row $x_j = w_j + a - b$ holds two, and an input in linking rows is a step from
 *Counts*: $t \le \alpha f(x)$, $t \le h$, of which one is worth something. Other blocks are left to `general`.
 """
 
-from itertools import product
+from contextlib import suppress
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import torch
 
-from ..bounds import Box, intervals, network_graph
+from ..bounds.chain import output_range
 from ..errors import UnsupportedNetworkError
 from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
+from ..model.listing import Listing
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure, find_structure
 
@@ -100,29 +100,29 @@ class Reader:
         self.use = np.vstack([s.rows[above].toarray(), -s.rows[below].toarray()]).T
         self.capacities = np.concatenate([self.sides[1][above], -self.sides[0][below]])
         self.names = [s.row_names[r] for r in (*above, *below)]
-        self.maps, self.columns, self.linking = instance.maps, s.rows.tocsc(), structure.linking
+        self.maps, self.listing, self.linking = instance.maps, Listing(s), structure.linking
         self.owner = {int(at): (k, i) for k, m in enumerate(self.maps) for i, at in enumerate(m.output[:, 0])}
         self.is_input, self.is_output = np.zeros(s.n_variables, dtype=bool), instance.is_output
         self.low, self.high = np.full(s.n_variables, -np.inf), np.full(s.n_variables, np.inf)
         for predictor, m in zip(instance.predictors, self.maps, strict=True):
             self.is_input[m.index[m.index >= 0]] = True
             _demand(predictor.gives_class or not s.integer[m.output].any())
-            at, box = m.output[:, 0], Box(*(torch.from_numpy(m.at(end)) for end in (s.lower, s.upper)))
-            self.low[at], self.high[at] = (0.0, 1.0) if predictor.gives_class else _range(predictor.net, box)
+            if predictor.gives_class:
+                self.low[m.output], self.high[m.output] = 0.0, 1.0
+                continue
+            with suppress(UnsupportedNetworkError):  # what is not understood may say anything
+                ends = output_range(predictor.net, m.at(s.lower), m.at(s.upper))
+                self.low[m.output], self.high[m.output] = ends
 
     def ways(self, own: np.ndarray) -> list[Way]:
         """The rows of the table of the block with these variables."""
-        rows = np.unique(self.columns[:, own].indices)
+        rows = np.unique(self.listing.columns[:, own].indices)
         rows = rows[~self.linking[rows]]
         matrix, sides = self.s.rows[rows][:, own].toarray(), [side[rows] for side in self.sides]
         whole = self.s.integer[own] & ~self.is_output[own]
-        ranges = [np.arange(np.ceil(self.s.lower[v]), self.s.upper[v] + 0.5) for v in own[whole].tolist()]
-        _demand(np.prod([float(len(r)) for r in ranges]) <= MOST)
-        settings = np.array(list(product(*ranges))).reshape(-1, len(ranges)) if ranges else np.zeros((1, 0))
-        alone = ~matrix[:, ~whole].any(axis=1)
-        reached = settings @ matrix[alone][:, whole].T
-        met = (reached >= sides[0][alone] - SLACK) & (reached <= sides[1][alone] + SLACK)
-        found = [Setting(self, own, whole, row).way(matrix, *sides) for row in settings[met.all(axis=1)]]
+        settings = self.listing.combinations(own[whole], MOST)
+        _demand(settings is not None)
+        found = [Setting(self, own, whole, row).way(matrix, *sides) for row in settings]  # type: ignore[union-attr]
         return [way for way in found if way is not None]
 
     def blocks(self, table: list[list[Way]]) -> Blocks:
@@ -245,12 +245,3 @@ class Setting:
         parts |= {"up": rates[0], "down": rates[1]}
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
         return Way(key, parts, row, [lower, upper, base], fixed)
-
-
-def _range(net: torch.nn.Module, box: Box) -> tuple[np.ndarray, np.ndarray]:
-    """What a network with one output says at least and at most; everything where its layers are not understood."""
-    try:
-        found = intervals(network_graph(net, box.lower.shape[1]), box)
-    except UnsupportedNetworkError:
-        return np.full(len(box.lower), -np.inf), np.full(len(box.lower), np.inf)
-    return found.lower[:, 0].numpy(), found.upper[:, 0].numpy()

@@ -1,9 +1,8 @@
 """The benchmark problems and the hand-sized example, each built as a `NeuralMIP`."""
 
 from .care import SiteCare, site_care
-from .care_grid import grid_search
 from .hand_sized import hand_sized, hand_sized_net
 from .trees import tree_planting
 from .water import water_potability
 
-__all__ = ["SiteCare", "grid_search", "hand_sized", "hand_sized_net", "site_care", "tree_planting", "water_potability"]
+__all__ = ["SiteCare", "hand_sized", "hand_sized_net", "site_care", "tree_planting", "water_potability"]

@@ -51,7 +51,7 @@ def site_care(
 
     `seed` draws what `tree_planting` draws, then a light for each site, uniform in its category, then $\kappa$
     (8 to 12). `beta`, `kappa` and `light` set $\beta$, $\kappa$ and $\Lambda$ (default: a fortieth of the range of
-    light for each site). The start is the untreated plot. `grid_search` finds good points from tables of the networks.
+    light for each site). The start is the untreated plot.
 
     >>> from ddmip_lib.predictors import mlp
     >>> site_care(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
@@ -62,8 +62,6 @@ def site_care(
       predictor 2  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
       predictor 3  Sequential, regression, 4 x 7 (24 free) -> 4 x 1 in [0, inf)
     """
-    if grid < 1:
-        raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")
     for name, given in (("beta", beta), ("kappa", kappa), ("light", light)):
         if given is not None and not 0 <= given < np.inf:
             raise ProblemError(f"{name}={given} must be a number from 0 on: it is a budget for all sites together.")

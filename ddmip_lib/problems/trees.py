@@ -38,8 +38,6 @@ def tree_planting(
       predictor 2  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
       predictor 3  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
     """
-    if grid < 1:
-        raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")
     if beta is not None and beta < 0:
         raise ProblemError(f"beta={beta} must not be negative: it is how many sites may be sterilised.")
     data = load_trees() if data is None else data
@@ -115,6 +113,8 @@ def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomStat
     >>> plot.beta, plot.sites[0, 1:].tolist()
     (11, [0.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     """
+    if grid < 1:
+        raise ProblemError(f"grid={grid} must be at least 1: it is the number of sites along each side.")
     n, kinds = grid * grid, len(data)
     beta = int(draw.randint(8, 13))
     cost, gamma = draw.uniform(25, 45, kinds), draw.uniform(n / 80, n / 60, kinds)

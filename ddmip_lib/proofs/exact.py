@@ -43,21 +43,20 @@ def embedded(
     small = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
     tables = tables_of(instance, [np.flatnonzero(rows) for rows in small]) or []
     keep_tables(tables, lower, upper)
-    many, found = [np.flatnonzero(~np.array(rows)) for rows in small], []
-    for predictor, m, graph, rows in zip(instance.predictors, instance.maps, graphs, many, strict=True):
-        bounds = crown(graph, Box(*(torch.tensor(m.at(end)[rows]) for end in (lower, upper)))) if len(rows) else None
-        found.append(bounds)
-        if bounds is None:
+    networks = []
+    for predictor, m, graph, tabled in zip(instance.predictors, instance.maps, graphs, small, strict=True):
+        rows = np.flatnonzero(~np.array(tabled))
+        if not len(rows):
             continue
-        low, high, at = bounds.lower.numpy(), bounds.upper.numpy(), m.output[rows]
-        if predictor.gives_class:
-            low, high = (low > 0).astype(float), (high > 0).astype(float)
+        bounds = crown(graph, Box(*(torch.tensor(m.at(end)[rows]) for end in (lower, upper))))
+        networks.append((predictor, m, graph, rows, bounds))
+        low, high = (predictor.outputs_of(end.numpy()) for end in (bounds.lower, bounds.upper))
+        at = m.output[rows]
         lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
     building = Embedding(relaxed(instance, units, lower, upper, tolerance))
     write_tables(building, tables)
-    for predictor, m, graph, rows, bounds in zip(instance.predictors, instance.maps, graphs, many, found, strict=True):
-        for place, row in enumerate(rows if bounds is not None else ()):
-            assert bounds is not None
+    for predictor, m, graph, rows, bounds in networks:
+        for place, row in enumerate(rows):
             index, constant = m.index[row], m.constant[row]
             fixed = (index >= 0) & (lower[index] == upper[index])
             inputs = Placed(np.where(fixed, -1, index), np.where(fixed, lower[index], constant))

@@ -88,9 +88,7 @@ def lifted(program: Program, deadline: float) -> Program:
     written $a^\top v + (b - U)(1 - \delta) \le b$. A binary whose one value leaves no point has the other one.
     """
     lower, upper = program.lower.copy(), program.upper.copy()
-    count, single = len(program.row_lower), np.isinf(program.row_lower) != np.isinf(program.row_upper)
-    sign = np.where(single & np.isinf(program.row_upper), -1.0, 1.0)
-    right = np.where(sign < 0, -program.row_lower, program.row_upper)
+    count, (single, sign, right) = len(program.row_lower), _one_sided(program)
     e, best, chosen = program.rows, np.zeros(count), np.full((2, count), -1)
     turned = e._replace(weight=e.weight * sign[e.row])
     inside = set(zip(e.row.tolist(), e.column.tolist(), strict=True))
@@ -120,9 +118,21 @@ def lifted(program: Program, deadline: float) -> Program:
         (np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])), (count, len(lower))
     )
     right[rows] -= np.where(off, best[rows], 0.0)
-    low, high = np.where(sign < 0, -right, program.row_lower), np.where(sign < 0, program.row_upper, right)
     joined = Rows.of(program.rows.matrix(len(lower)) + extra)
-    return replace(program, rows=joined, row_lower=low, row_upper=high, lower=lower, upper=upper)
+    return _with_sides(program, sign, right, joined).within(lower, upper)
+
+
+def _one_sided(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which rows have one side; the sign with which they read a'v <= b; and all b."""
+    single = np.isinf(program.row_lower) != np.isinf(program.row_upper)
+    sign = np.where(single & np.isinf(program.row_upper), -1.0, 1.0)
+    return single, sign, np.where(sign < 0, -program.row_lower, program.row_upper)
+
+
+def _with_sides(program: Program, sign: np.ndarray, right: np.ndarray, rows: Rows) -> Program:
+    """The program with other rows, and other b of rows that read a'v <= b with these signs."""
+    low, high = np.where(sign < 0, -right, program.row_lower), np.where(sign < 0, program.row_upper, right)
+    return replace(program, rows=rows, row_lower=low, row_upper=high)
 
 
 def covered(program: Program) -> Program:
@@ -197,12 +207,8 @@ def tighter_rows(program: Program, lower: np.ndarray, upper: np.ndarray, rounds:
     >>> tighter_rows(loose, loose.lower, loose.upper).rows.weight.round(6)
     array([ 1. , -0.5])
     """
-    e, count, right = program.rows, len(program.row_lower), program.row_upper
+    e, count, (single, sign, right) = program.rows, len(program.row_lower), _one_sided(program)
     weight = e.weight.copy()
-    single = np.isinf(program.row_lower) != np.isinf(program.row_upper)
-    turned = single & np.isinf(program.row_upper)  # rows >= b, read as <=
-    sign = np.where(turned, -1.0, 1.0)
-    right = np.where(turned, -program.row_lower, right)
     switch = (program.integer & (lower == 0) & (upper == 1))[e.column] & single[e.row]
     if not switch.any():
         return program
@@ -226,5 +232,4 @@ def tighter_rows(program: Program, lower: np.ndarray, upper: np.ndarray, rounds:
         weight[chosen] = new * sign[rows]
     if not changed:
         return program
-    low, high = np.where(turned, -right, program.row_lower), np.where(turned, program.row_upper, right)
-    return replace(program, rows=e._replace(weight=weight), row_lower=low, row_upper=high)
+    return _with_sides(program, sign, right, e._replace(weight=weight))

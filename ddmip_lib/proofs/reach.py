@@ -84,10 +84,9 @@ def out_of_reach(instance: Instance) -> bool:
 
 def _keep(found: Bounds, instance: Instance, k: int, units: Units, lower: np.ndarray, upper: np.ndarray) -> None:
     """Move the ends of a network's outputs, in place, to its ranges and what `verify` forgives."""
-    at, low, high = instance.maps[k].output, found.lower.numpy(), found.upper.numpy()
-    if instance.predictors[k].gives_class:
-        low, high = (low > 0).astype(float), (high > 0).astype(float)
-    else:
+    predictor, at = instance.predictors[k], instance.maps[k].output
+    low, high = (predictor.outputs_of(end.numpy()) for end in (found.lower, found.upper))
+    if not predictor.gives_class:
         room = TOLERANCE * np.maximum(units.sizes[at], np.maximum(np.abs(low), np.abs(high)))
         low, high = low - room, high + room
     lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..bounds.activations import EPSILON
 from ..model.instance import Instance
 from ..model.listing import Listing, whole_numbers
 from ..model.scip import MILP
@@ -69,9 +70,18 @@ def keep_tables(tables: Sequence[Table], lower: np.ndarray, upper: np.ndarray) -
 
 
 def write_tables(building: Embedding, tables: Sequence[Table]) -> None:
-    r"""$x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one $\delta_j = 1$ for each key."""
+    r"""$x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one $\delta_j = 1$ for each key; for an input of
+    two neighbouring values the line through both."""
     choices: dict[Key, dict[tuple[float, ...], int]] = {}
     for table in tables:
+        if len(table.key) == 1 and np.array_equal(np.diff(table.values[:, 0]), [1.0]):
+            (x,), (v, _) = table.key, table.values[:, 0].tolist()
+            building.between(x, v, v + 1)
+            for at, (one, two) in zip(table.targets.tolist(), table.outputs.T.tolist(), strict=True):
+                room = 8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))  # of the slope and of the line
+                middle = one - (two - one) * v
+                building.row([at, x], [1.0, one - two], middle - room, middle + room)
+            continue
         values = list(map(tuple, table.values.tolist()))
         if table.key not in choices:
             chosen = [building.variable(0.0, 1.0, integer=True) for _ in values]

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from tests.book.visits import patient_context, visit_in
-from tests.notebooks.test_sources import READY
 from tools import notebooks
+from tools.contents import name_of
 
 PICTURE = ".bd-article :is(figure img, .cell_output img, .moving svg)"
 CUT = """() => [...document.querySelectorAll('.bd-article div.cell_input div.highlight pre')]
@@ -24,7 +24,7 @@ def desk(browser: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
-@pytest.mark.parametrize("name", ["preface", *sorted(READY)])
+@pytest.mark.parametrize("name", ["preface", *(name_of(path) for path in notebooks.chapters())])
 def test_the_first_screen_shows_a_picture_and_no_line_is_cut(desk: BrowserContext, address: str, name: str) -> None:
     with visit_in(desk, address, formulas=False) as found:
         page = found.open(notebooks.contents()[name].address)

@@ -16,7 +16,7 @@ CHAPTERS = {
     "penalty-multiplier": "augmented_lagrangian",
     "algorithm-steps": "split",
     "relu-envelope": "exact_embeddings",
-    "penalty-balance": "convergence",
+    "penalty-balance": "split",
     "hand-phases": "convergence",
 }
 PAGES = {figure: contents()[chapter].address for figure, chapter in CHAPTERS.items()}
@@ -27,7 +27,8 @@ def ready(page: Page, name: str) -> None:
 
 
 def says(page: Page) -> str:
-    return page.locator(".moving-says").inner_text()
+    """What the first moving figure of a page says."""
+    return page.locator(".moving-says").first.inner_text()
 
 
 def numbers(text: str) -> list[float]:
@@ -36,7 +37,8 @@ def numbers(text: str) -> list[float]:
 
 def tab_to(page: Page, label: str) -> None:
     """Move the keyboard's focus from the drawing to a control by the tab key alone."""
-    page.locator(".moving svg").evaluate("svg => { svg.tabIndex = -1; svg.focus(); svg.removeAttribute('tabindex') }")
+    drawing = page.locator(".moving svg").first
+    drawing.evaluate("svg => { svg.tabIndex = -1; svg.focus(); svg.removeAttribute('tabindex') }")
     for _ in range(8):
         page.keyboard.press("Tab")
         focused = page.evaluate("(document.activeElement.closest('label') ?? document.activeElement).innerText")
@@ -96,14 +98,14 @@ def test_looser_bounds_by_keyboard(browser: Browser, address: str) -> None:
 
 def test_balance_and_phases_by_keyboard(browser: Browser, address: str) -> None:
     with visit(browser, address, formulas=False) as seen:
-        page = seen.open(PAGES["penalty-balance"])
         for name, last, words in (
             ("penalty-balance", "downward bending", "threshold 2.00"),
             ("hand-phases", "penalty", "never leaves (0, 0)"),
         ):
+            page = seen.open(PAGES[name])
             ready(page, name)
             figure = page.locator(f"figure.moving-{name}")
-            figure.get_by_label(last).focus()
+            figure.get_by_role("slider", name=last).focus()
             page.keyboard.press("End")
             assert words in figure.locator(".moving-says").inner_text()
 

@@ -12,17 +12,10 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from tools import install_cell
-from tools.contents import name_of
 from tools.notebooks import ROOT, chapters
 
 LONGEST_CELL, USUAL_CELL, LONGEST_LINE = 30, 15, 88
 FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
-READY = {
-    "quickstart", "neural_mips", "exact_embeddings", "augmented_lagrangian", "split", "mip_block",
-    "projected_gradient", "log_barrier", "penalties_stopping", "constraints", "scalability",
-    "e1", "e2", "e4", "e5", "recovery", "prices", "certificates", "linearise", "own_problem",
-}  # fmt: skip
-"""Chapters of the second edition; another one joins when it is rewritten."""
 POINTING = re.compile(
     r"printed (?:above|below|here|by the (?:cell|code))|as printed\b(?! in)|(?:is|are|was|were) printed"
     r"|(?:the|its) (?:last|first|second|third|next) (?:two |three )?(?:line|column|row)s? "
@@ -34,9 +27,6 @@ POINTING = re.compile(
 )
 """Phrases that point at a number instead of saying it."""
 chapter = pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
-ready = pytest.mark.parametrize(
-    "path", [path for path in chapters() if name_of(path) in READY], ids=lambda path: path.stem
-)
 
 
 def cells(path: Path, kind: str) -> list[nbformat.NotebookNode]:
@@ -138,7 +128,7 @@ def test_cells_are_short(path: Path) -> None:
     assert sum(usual) >= 0.8 * len(usual), f"most cells should have at most {USUAL_CELL} lines: {lengths}"
 
 
-@ready
+@chapter
 def test_visible_lines_fit_the_column(path: Path) -> None:
     """A page at 1280 pixels shows about 90 characters of code."""
     shown = [cell for cell in cells(path, "code") if not FOLDED & set(cell.metadata.get("tags", []))]
@@ -146,7 +136,7 @@ def test_visible_lines_fit_the_column(path: Path) -> None:
     assert not long
 
 
-@ready
+@chapter
 def test_the_first_screen_is_a_question_and_a_picture(path: Path) -> None:
     """No code is seen before the first figure, and no second heading."""
     for cell in nbformat.read(path, 4).cells:
@@ -158,7 +148,7 @@ def test_the_first_screen_is_a_question_and_a_picture(path: Path) -> None:
     assert all(FOLDED & set(cell.metadata.tags) for cell in imports)
 
 
-@ready
+@chapter
 def test_sentences_say_their_numbers(path: Path) -> None:
     captions = [cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "") for cell in cells(path, "code")]
     texts = [*(cell.source for cell in cells(path, "markdown")), *captions]
@@ -166,13 +156,13 @@ def test_sentences_say_their_numbers(path: Path) -> None:
     assert not found, "say the number, by `say` in a cell tagged remove-input"
 
 
-@ready
+@chapter
 def test_a_chapter_can_be_read_in_one_sitting(path: Path) -> None:
     """Solutions are folded, but count."""
     assert sum(len(cell.source.split()) for cell in cells(path, "markdown")) <= 6500
 
 
-@ready
+@chapter
 def test_the_summary_has_numbers(path: Path) -> None:
     """After "What we now know", a cell that says the most important ones."""
     ids = [cell.id for cell in nbformat.read(path, 4).cells]

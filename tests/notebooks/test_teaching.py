@@ -29,6 +29,7 @@ CLAIM = re.compile(
     r"```\{admonition\} Claim ([\w-]+)\. ([^\n]+)\n:class: claim\n:name: claim-([\w-]+)\n(.*?)```", re.DOTALL
 )
 STATEMENT = re.compile(r"\{prf:(theorem|lemma|proposition|corollary)\}[^\n]*\n:label: (\S+)")
+SAID_AGAIN = re.compile(r'\[([\w-]+)\]\(#claim-[\w-]+\)(?:, "([^"]+)": (.+)\.\*$| .+ \| (.+) \|$)', re.MULTILINE)
 TESTED = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 
 
@@ -91,6 +92,20 @@ def test_claims_have_a_verdict_and_a_checked_number(path: Path) -> None:
         keys = re.findall(r"`(\w+)`", said["Checked by"])
         assert keys, f"claim {number}"
         assert set(keys) <= set(RULES[name_of(path)]), f"claim {number}: not among the headline numbers"
+
+
+@chapter
+def test_claims_are_told_twice_in_the_same_words(path: Path) -> None:
+    """A line in the text or the table at the end has the title and the verdict of its box."""
+    boxes = {
+        number: (title, re.findall(r"\*\*Verdict\*\*: ([^.\n]+)", box)[0])
+        for number, title, _, box in CLAIM.findall(text(path))
+    }
+    for number, title, verdict, of_table in SAID_AGAIN.findall(text(path)):
+        assert (verdict or of_table) == boxes[number][1], f"claim {number}"
+        assert title in ("", boxes[number][0]), f"claim {number}"
+    table = re.findall(r"^\| \[([\w-]+)\]\(#claim-", text(path), re.MULTILINE)
+    assert sorted(table) == sorted(boxes) or (len(boxes) <= 1 and not table)
 
 
 @chapter

@@ -55,7 +55,7 @@ CHECKS = {
         ),
         Check(
             "ex-conv-quadratic", "Prove the lemma for quadratics",
-            "a function of ($h_1, \\dots, h_p$ as a list, $\\rho$) that returns the largest $\\delta$",
+            "a function of ($\\tau_1, \\dots, \\tau_p$ as a list, $\\rho$) that returns the largest $\\delta$",
             lambda: _balance,
             lambda s: [
                 (lambda h, rho: (rho + min(h)) / 2, "That is what the u-step earns; the multiplier step has its cost."),

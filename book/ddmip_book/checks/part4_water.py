@@ -98,7 +98,7 @@ CHECKS = {
             "a function of (share of the larger class, $\\Delta$) that returns the number of test rows, a whole number",
             lambda: lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap**2),
             lambda s: [
-                (lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap), "Solving for $m$ means squaring both sides."),
+                (lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap), "To solve for the rows, square both sides."),
                 (lambda p, gap: ceil(p * (1 - p) / gap**2), "The band is wider than one standard deviation."),
                 (lambda p, gap: int(1.96**2 * p * (1 - p) / gap**2),
                  "Round up: with one row fewer the band is too wide."),
@@ -226,14 +226,14 @@ CHECKS = {
     ],
     "e3": [
         Check(
-            "ex-e3-step", "A step that fits", "the two thresholds of $\\mu$, for 3 and for 40 variables",
+            "ex-e3-step", "A step that fits", "the two thresholds of $\\alpha$, for 3 and for 40 variables",
             lambda: (100 / 3, 2.5),
             lambda s: [
                 ((200 / 3, 5), "The gradient of a square has a factor 2."),
-                ((100, 100), "A row of $m$ ones has the norm $\\sqrt m$: the threshold falls with its length."),
+                ((100, 100), "A row of $N$ ones has the norm $\\sqrt N$: the threshold falls with its length."),
                 ((100 / sqrt(3), 100 / sqrt(40)), "The curvature holds the *square* of the norm of the row."),
             ],
-            "The curvature along the row is $2\\mu\\sigma^2$ with $\\sigma^2$ the squared norm.",
+            "The curvature along the row is $2\\alpha\\theta^2$ with $\\theta^2$ the squared norm.",
         ),
         Check(
             "ex-e3-adam", "What keeps the residual up?",

@@ -13,9 +13,9 @@ from pyscipopt import SCIP_PARAMSETTING, Model
 from torch import nn
 
 from ddmip_lib.bounds import Box, Graph, constant_bounds, crown, intervals
-from ddmip_lib.bounds import embed as embed_graph
+from ddmip_lib.bounds.activations import relu_lines as lines_of_relu
 from ddmip_lib.bounds.graph import Builder
-from ddmip_lib.bounds.lines import relu_lines as lines_of_relu
+from .embed import embed as embed_graph
 
 Bounds = list[tuple[np.ndarray, np.ndarray]]
 

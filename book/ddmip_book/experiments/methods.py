@@ -16,7 +16,8 @@ from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import Solver
 from ddmip_lib.portfolio import solve
 from ddmip_lib.pricing import PriceCoordination, Recovering
-from ddmip_lib.problems import SiteCare, grid_search
+from ddmip_lib.problems import SiteCare
+from ..examples.care_grid import grid_search
 from .certified import Certified
 from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs

@@ -68,11 +68,12 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
     left.plot([0.5, 0.5], [low, 1.8], "-", [low, 1.8], [0.5, 0.5], "-", color=INK, linewidth=1.2)
     left.plot(*corners.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
     for a, b in corners:
-        beside(left, f"({a}, {b})", (a, b), (0, 15), ha="center", fontsize=9.5, fontweight="bold", zorder=6)
+        off = 15 if b else -19  # clear of the line between the cells
+        beside(left, f"({a}, {b})", (a, b), (0, off), ha="center", fontsize=9.5, fontweight="bold", zorder=6)
     left.plot(*steps.T, "s-", color=RED, linewidth=0.9, markersize=3.5, zorder=7)
     for k, (start, end) in enumerate(pairwise(steps[:3])):
         left.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.4}, zorder=8)
-        beside(left, f"$t^{k}$", start, (6, -10), color=RED, zorder=9)
+        beside(left, f"$t^{k}$", start, (7, -4), color=RED, zorder=9)
     left.set(xlabel="$t_1$", ylabel="$t_2$", xlim=(low, 1.8), ylim=(low, 1.8), aspect="equal", title="over the cells")
     left.grid(visible=False)
     when, first = np.arange(len(steps))[:shown], steps[:shown, 0]

@@ -13,7 +13,6 @@ from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.baselines.scip_run import at_odds
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.labels import larger_helps
 from ddmip_lib.model.solver import begin
 from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.problems import water_potability
@@ -79,10 +78,10 @@ def test_optimum_bound_and_brute_force_agree(seed, kind, formulation):
 def test_without_a_free_class_the_reverse_implication_is_built():
     problem, _ = tiny(1, "classification")
     instance = problem.instance()
-    assert not larger_helps(instance.milp, int(instance.maps[0].output[0, 0]))
+    assert not instance.milp.larger_helps(int(instance.maps[0].output[0, 0]))
     problem, _ = tiny(0, "classification")
     instance = problem.instance()
-    assert larger_helps(instance.milp, int(instance.maps[0].output[0, 0]))
+    assert instance.milp.larger_helps(int(instance.maps[0].output[0, 0]))
 
 
 def test_a_minimised_class_must_follow_the_network():

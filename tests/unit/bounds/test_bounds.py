@@ -12,7 +12,8 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ddmip_lib.bounds import Ball, Box, crown, embed, intervals, network_graph, optimised_crown
+from ddmip_book.examples.embed import embed
+from ddmip_lib.bounds import Ball, Box, crown, intervals, network_graph, optimised_crown
 from ddmip_lib.bounds.activations import ACTIVATIONS
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet

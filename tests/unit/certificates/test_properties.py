@@ -19,8 +19,9 @@ from pyscipopt import Model, quicksum
 from scipy.optimize import linprog
 from torch import Tensor
 
+from ddmip_book.examples.embed import embed
 from ddmip_lib import BigM
-from ddmip_lib.bounds import Ball, Box, crown, embed, network_graph, optimised_crown
+from ddmip_lib.bounds import Ball, Box, crown, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
 from ddmip_lib.certificates.bounding import evaluate, least_loss, ranges_in_balls

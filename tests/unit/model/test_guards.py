@@ -31,8 +31,8 @@ from ddmip_lib.decomposition.penalty import (
 from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.instance import Instance
-from ddmip_lib.model.labels import MARGIN
 from ddmip_lib.model.onoff import find_onoff
+from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability

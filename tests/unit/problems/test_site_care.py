@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from ddmip_book.examples.care_grid import grid_search
 from ddmip_lib import BigM, DualDecomposition
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.data import light_range, load_trees, source
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import grid_search, site_care, tree_planting
+from ddmip_lib.problems import site_care, tree_planting
 from ddmip_lib.problems.care import light_edges
 from tests.builders.networks import tree_networks
 

@@ -18,7 +18,7 @@ from ddmip_lib.bounds.chain import flat_layers, output_range
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.instance import Instance
-from ddmip_lib.model.labels import MARGIN, larger_helps
+from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import begin
@@ -77,7 +77,7 @@ class Job:
         low, high = output_range(nn.Sequential(*self.flat[number]), *self.box(number))
         for cell, at in np.ndenumerate(self.instance.maps[number].output):
             ends = min(float(low[cell]), 0.0), max(float(high[cell]), self.margin)
-            yield Tie(cell, int(at), *ends, larger_helps(self.instance.milp, int(at)))
+            yield Tie(cell, int(at), *ends, self.instance.milp.larger_helps(int(at)))
 
     def activations(self, number: int) -> list[np.ndarray]:
         """What each layer of one network says at the start; empty where there is none."""

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, milp
 
-from ..errors import ProblemError
-from ..model.solution import Solution
-from ..model.solver import begin
-from .care import SiteCare
+from ddmip_lib import Solution
+from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.solver import begin
+from ddmip_lib.problems import SiteCare
 
 
 def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) -> Solution:
