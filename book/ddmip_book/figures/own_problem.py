@@ -137,7 +137,7 @@ def plot_choice(choices: Sequence[Choice], methods: Sequence[str] = METHODS) -> 
     kinds = {kind: fitting for kind, fits in KINDS.items() if (fitting := [c for c in choices if fits(c.features)])}
     figure, ax = plt.subplots(figsize=(6.6, 1.0 + 0.62 * len(kinds)))
     shares = [[sum(method in c.seconds for c in own) / len(own) for method in methods] for own in kinds.values()]
-    ax.imshow(np.array(shares), vmin=0.0, vmax=1.6, cmap="Blues", aspect="auto")
+    ax.imshow(np.array(shares), vmin=0.0, vmax=2.0, cmap="Blues", aspect="auto")
     for i, own in enumerate(kinds.values()):
         for j, method in enumerate(methods):
             ax.text(j, i, _said(own, method), ha="center", va="center", fontsize=8, color=INK, linespacing=1.05)
