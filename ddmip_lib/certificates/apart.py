@@ -12,7 +12,7 @@ rounding can have changed in $c - L^\top\mu$ is taken off, times the range of ea
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -138,9 +138,19 @@ class Priced:
         )  # fmt: skip
 
 
-def blocks_bound(
-    incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
-) -> tuple[float, Certificate | None]:
+class Pieces(NamedTuple):
+    """What is proved of all pieces together, as a minimisation; and whether Ctrl-C ended it."""
+
+    bound: float = -np.inf
+    certificate: Certificate | None = None
+    interrupted: bool = False
+
+    def said(self, sign: float) -> float | None:
+        """The bound in the sense of the user's model; None where there is none."""
+        return None if self.bound == -np.inf else sign * self.bound
+
+
+def blocks_bound(incumbent: Incumbent, structure: Structure, prices: Any, deadline: float) -> Pieces:
     """A bound, as a minimisation, of a problem of general blocks at prices of its linking rows.
 
     Without prices, those of the linear relaxation are taken, which are far from the best. Where the exact model would
@@ -153,16 +163,20 @@ def blocks_bound(
         for p, graph in zip(predictors, graphs, strict=True)
     )
     if units > UNITS:
-        return -np.inf, None
+        return Pieces()
     apart = Apart(incumbent, structure, graphs)
     proposed = apart.proposed(deadline - time.perf_counter()) if prices is None else prices
     best = Priced(apart, _checked(proposed, len(apart.linking)))
     history: list[tuple[float, float]] = []
-    for nodes in NODES:
-        best.prove(deadline, nodes)
-        if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
-            history.append((time.perf_counter() - apart.began, best.bound))
-    return best.bound, best.certificate(history)
+    interrupted = False
+    try:
+        for nodes in NODES:
+            best.prove(deadline, nodes)
+            if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
+                history.append((time.perf_counter() - apart.began, best.bound))
+    except KeyboardInterrupt:
+        interrupted = True
+    return Pieces(best.bound, best.certificate(history), interrupted)
 
 
 def _checked(prices: Any, count: int) -> np.ndarray:

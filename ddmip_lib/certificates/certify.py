@@ -37,7 +37,7 @@ from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import meets
 from .account import Account
-from .apart import blocks_bound
+from .apart import Pieces, blocks_bound
 from .bounding import STEPS
 from .certificate import with_bound
 from .cluster import search_on_cluster
@@ -130,26 +130,26 @@ def _without_description(
     """General blocks by the exact models of their pieces; then, or where there are none, by branching on inputs."""
     if prices is not None and structure.obstacle:
         raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
-    first: tuple[float, Any] = (-np.inf, None)
+    sign, first = incumbent.instance.milp.sign, Pieces()
     if not structure.obstacle and time.perf_counter() < deadline:
-        if prices is None and "prices" not in solution.details:
+        links, interrupted = int(structure.linking.sum()), False
+        given = solution.details.get("prices") if prices is None else prices
+        if prices is None and (given is None or np.size(given) != links):  # none, or those of another problem
             share = PRICING * min(deadline - time.perf_counter(), 1e6)
             priced = PriceCoordination().solve(problem, max(1.0, share), seed)
-            prices = priced.details.get("prices")
+            given, interrupted = priced.details.get("prices"), "interrupted" in priced.details
             if priced.values is not None:
                 incumbent.consider(priced.values)
-        given = solution.details.get("prices") if prices is None else prices
-        until = time.perf_counter() + PIECES * (deadline - time.perf_counter())
+        until = time.perf_counter() + (0.0 if interrupted else PIECES * (deadline - time.perf_counter()))
         first = blocks_bound(incumbent, structure, given, until)
-        if first[0] == np.inf or meets(incumbent, first[0]):
-            return with_bound(solution, incumbent, incumbent.instance.milp.sign * first[0], first[1])
+        if interrupted or first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
+            return with_bound(solution, incumbent, first.said(sign), first.certificate)
     known = replace(solution, **incumbent.point())
     found = lagrangian_bound(problem, known, max(0.0, deadline - time.perf_counter()), seed, progress)
     if found.point is not None:
         incumbent.consider(found.point)
-    sign = incumbent.instance.milp.sign
-    if found.bound is None or sign * found.bound < first[0]:
-        return with_bound(solution, incumbent, None if first[1] is None else sign * first[0], first[1] or found)
+    if found.bound is None or sign * found.bound < first.bound:
+        return with_bound(solution, incumbent, first.said(sign), first.certificate or found)
     return with_bound(solution, incumbent, found.bound, found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ import torch
 from pyscipopt import Model
 
 from ddmip_lib import NeuralMIP, PriceCoordination
-from ddmip_lib.certificates import Certificate, certify
+from ddmip_lib.certificates import Certificate, apart, certify
 from ddmip_lib.certificates.apart import blocks_bound
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.structure import find_structure
 from ddmip_lib.predictors import mlp
+from ddmip_lib.proofs import prove
 from tests.unit.pricing.test_general import Family
 
 torch.set_num_threads(1)
@@ -26,7 +28,7 @@ NOTHING = Solution("no_solution_found", "none")
 def bound_at(problem: NeuralMIP, prices: np.ndarray | None) -> float:
     instance = problem.instance()
     incumbent = Incumbent(instance, time.perf_counter())
-    return blocks_bound(incumbent, find_structure(instance), prices, time.perf_counter() + 60.0)[0]
+    return blocks_bound(incumbent, find_structure(instance), prices, time.perf_counter() + 60.0).bound
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -81,3 +83,21 @@ def test_prices_of_another_length_or_no_numbers_are_refused() -> None:
         certify(problem, NOTHING, [0.0, 1.0, 2.0], time_limit=20)
     with pytest.raises(ProblemError, match="finite"):
         certify(problem, NOTHING, [np.nan, 1.0], time_limit=20)
+
+
+def test_what_is_proved_when_it_is_interrupted_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = Family(0).problem()
+    solution = PriceCoordination(max_rounds=12).solve(problem, 300)
+    calls = []
+
+    def interrupted(*arguments: Any, **settings: Any) -> Any:
+        calls.append(1)
+        if len(calls) > 3:  # the first stage asks the three blocks
+            raise KeyboardInterrupt
+        return prove(*arguments, **settings)
+
+    monkeypatch.setattr(apart, "prove", interrupted)
+    proved = certify(problem, solution, time_limit=60)
+    assert proved.bound is not None
+    assert proved.bound >= Family(0).brute() - 1e-6
+    assert len(calls) == 4
