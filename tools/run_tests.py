@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import IO
 
+GRACE = 20.0  # seconds for an orderly end
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = ["-m", "pytest", "-q", "-m", "not long", "-n", "2", "--durations", "10"]
 STEALING = [*PYTEST, "--dist", "worksteal"]
@@ -57,7 +58,11 @@ class Stage:
         self.left.clear()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        self.process.wait()
+        try:
+            self.process.wait(timeout=GRACE)
+        except subprocess.TimeoutExpired:  # whoever started us in the background told all to ignore the keyboard
+            self.process.terminate()
+            self.process.wait()
 
 
 def run_together(names: tuple[str, ...]) -> tuple[list[Stage], Stage | None]:
