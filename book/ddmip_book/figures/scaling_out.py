@@ -34,8 +34,8 @@ def plot_efficiency(cost: Cost, sizes: Mapping[int, int], seen: Mapping[int, flo
     """Efficiency by the model, one line for each number of blocks (and shards), and as `seen` with some workers.
 
     >>> figure = plot_efficiency(Cost(0.0, 1e-3, 1e-5), {1000: 16, 10**6: 123}, {2: 0.8})
-    >>> figure.axes[0].get_ylim()
-    (0.0, 1.05)
+    >>> [float(end) for end in figure.axes[0].get_ylim()]
+    [0.0, 1.05]
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.4))
     workers = np.geomspace(1, most, 200)

@@ -106,7 +106,7 @@ def test_start_point_is_held_from_the_first_moment():
     assert solution.objective >= untreated
     assert solution.details["incumbents"][0][1] == untreated
     assert solution.details["build_seconds"] + solution.details["solve_seconds"] <= solution.seconds + 0.05
-    assert solution.bound >= solution.objective
+    assert solution.bound is None or solution.bound >= solution.objective  # a slow machine has no bound by then
 
 
 def test_time_limit_covers_the_build():
