@@ -92,7 +92,8 @@ def _html(
         for row in zip(*columns.values(), strict=True)
     )
     return (
-        f'<div class="result-table"><table><caption>{escape(caption)}</caption>'
+        f'<div class="result-table" tabindex="0" role="group" aria-label="{escape(caption)}">'
+        f"<table><caption>{escape(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page
 from tests.book.visits import visit
 from tools import slides
 from tools.build_book import HTML
-from tools.contents import contents
 from tools.material import Material, Statement
+from tools.notebooks import contents
 
 DECKS = sorted(slides.SOURCES.glob("part_*.md"))
 DESK, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
