@@ -26,7 +26,7 @@ class Elsewhere:
     """
 
     def __init__(self, net: nn.Module, device: torch.device | str, dtype: torch.dtype) -> None:
-        self.net, self.device, self.dtype = copy.deepcopy(net).to(device, dtype), device, dtype
+        self.net, self.device, self.dtype = _copied(net, device, dtype), device, dtype
         self._recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -41,6 +41,13 @@ class Elsewhere:
             return self.net(x)
         with torch.backends.cudnn.flags(enabled=False):  # cuDNN's have no gradient in evaluation mode
             return self.net(x)
+
+
+def _copied(net: nn.Module, device: torch.device | str, dtype: torch.dtype) -> nn.Module:
+    """The network there; its weights, which may be most of the memory, go there without a copy here."""
+    there: dict[int, Any] = {id(weight): nn.Parameter(weight.detach().to(device, dtype, copy=True), False)
+                             for weight in net.parameters()}  # fmt: skip
+    return copy.deepcopy(net, there).to(device, dtype)
 
 
 class Product(torch.autograd.Function):

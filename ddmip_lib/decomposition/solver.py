@@ -61,9 +61,9 @@ class DualDecomposition:
     `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: a quarter, an eighth and half of the
     median size of the logits at the start, sweep by sweep), `multiplier_bound` (a safeguard: multipliers are clipped to
     this size), `callback(run)` after each iteration (a true result stops the run), `device` and `dtype` of the networks
-    inside the NN block (points are verified on the CPU in double precision all the same), `restarts` (None: 40, and 0
-    where the problem has a start, or a penalty or another number of iterations is given). Settings do not change;
-    `dataclasses.replace` makes others.
+    inside the NN block (points are judged there too, in double precision, and the answer on the CPU in the end),
+    `restarts` (None: 40, and 0 where the problem has a start, or a penalty or another number of iterations is given).
+    Settings do not change; `dataclasses.replace` makes others.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
@@ -278,6 +278,7 @@ class DualDecomposition:
 
     def _solution(self, runs: list[Run], interrupted: bool = False) -> Solution:
         run = next((run for run in reversed(runs) if run.improved), runs[-1])
+        run.incumbent.settle()
         ended = runs[-1].stopped in ("time_limit", "stopped")
         stopped = "stopped" if interrupted else runs[-1].stopped if ended else run.stopped
         assert stopped is not None

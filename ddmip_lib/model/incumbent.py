@@ -30,15 +30,16 @@ class Incumbent:
         screen_on: torch.device | None = None,
         visit: Visit | None = None,
     ) -> None:
-        """`onoff` makes completions faster. With `screen_on`, a device, a point that is no better by networks there, in
-        double precision too, is not verified on the CPU."""
+        """`onoff` makes completions faster. With `screen_on`, a device, networks judge there, in double precision too,
+        as long as the run lasts; `settle` asks those on the CPU, once, about what is left."""
         self.instance, self.began, self.visit = instance, began, visit
         self.completer = Completer(instance, onoff)
-        instances = [instance] if screen_on is None else [instance.elsewhere(screen_on), instance]
-        self._judges = [Verifier(each) for each in instances]
+        self._last = Verifier(instance)
+        self._judge = self._last if screen_on is None else Verifier(instance.elsewhere(screen_on))
+        self._waiting: list[tuple[np.ndarray, Verification]] = []
         self.check: Verification | None = None
         self.values: np.ndarray | None = None
-        self.nearest = Nearest(self._judges[-1])
+        self.nearest = Nearest(self._last)
         """What the best of all points that failed violates, kept as long as none is feasible."""
         self.found: list[tuple[float, float]] = []
         """Seconds since the run began, and the verified objective, of every improvement."""
@@ -52,30 +53,49 @@ class Incumbent:
     @property
     def units(self) -> Units:
         """What tolerances are multiplied by."""
-        return self._judges[-1].units
+        return self._last.units
 
     def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By how much rows and bounds are violated, in their units."""
-        return self._judges[-1].missed(values)
+        return self._last.missed(values)
 
     def better(self, objective: float) -> bool:
         """Whether an objective would be an improvement."""
-        return self._judges[-1].better(objective, self.objective)
+        return self._last.better(objective, self.objective)
 
     def consider(self, values: np.ndarray) -> Verification:
         """Replace outputs by the true network's and verify; a feasible point that is better takes the place."""
         if self.visit is not None:
             self.visit(self.instance.inputs(values))
-        for judge in self._judges:
-            replaced = judge.instance.with_outputs(values)
-            check = judge.check(replaced)
-            if not check.feasible and self.check is None:
-                self.nearest.consider(replaced, check)
-            if not (check.feasible and self.better(check.objective)):
-                return check
-        self.check, self.values = check, replaced
-        self.found.append((time.perf_counter() - self.began, check.objective))
+        replaced = self._judge.instance.with_outputs(values)
+        check = self._judge.check(replaced)
+        if not check.feasible and self.check is None:
+            self.nearest.consider(replaced, check)
+        if check.feasible and self.better(check.objective):
+            self.check, self.values = check, replaced
+            self.found.append((time.perf_counter() - self.began, check.objective))
+            if self._judge is not self._last:
+                self._waiting.append((replaced, check))
         return check
+
+    def settle(self) -> None:
+        """Verify on the CPU what another device called best, the last one first; what fails is no longer known."""
+        if not self._waiting:
+            return
+        self.check = self.values = None
+        for values, said in reversed(self._waiting):
+            if not self.better(said.objective):  # nor is any before it
+                break
+            replaced = self.instance.with_outputs(values)
+            check = self._last.check(replaced)
+            if check.feasible and self.better(check.objective):
+                self.check, self.values = check, replaced
+            elif self.check is None:
+                self.nearest.consider(replaced, check)
+        self._waiting.clear()
+        self.found = [(t, value) for t, value in self.found if self.check and not self.better(value)]
+        if self.check and not (self.found and not self._last.better(self.check.objective, self.found[-1][1])):
+            self.found.append((time.perf_counter() - self.began, self.check.objective))
 
     def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
         """Let the best point with the network inputs of `values` compete; inputs seen before are not solved again."""
@@ -99,6 +119,7 @@ class Incumbent:
 
     def point(self) -> dict[str, Any]:
         """The fields of a `Solution` that describe the point, or the nearest one where none is feasible."""
+        self.settle()
         if self.values is None:
             return {"variables": self.instance.variables, "nearest": self.nearest.report()}
         return {

@@ -22,7 +22,7 @@ VALIDATION_SHARE = 0.1  # share of the training rows that decides an early stop;
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Sums over several threads are not reproducible, and nets this small gain nothing from them."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -150,7 +150,7 @@ def _train(net: nn.Module, data: Dataset, mean: np.ndarray, std: np.ndarray, rec
     train_rows, test_rows = rows[:training], rows[training:]
     loss = nn.BCEWithLogitsLoss() if data.task == "classification" else nn.MSELoss()
     start = time.perf_counter()
-    with _one_thread(), seeded(seed), tqdm(range(1, epochs + 1), "training", disable=not progress) as bar:
+    with one_thread(), seeded(seed), tqdm(range(1, epochs + 1), "training", disable=not progress) as bar:
         _check_shape(net, x)
         epochs_run = _fit(net, x[train_rows], y[train_rows], loss, order, bar, **recipe)
         net.eval()

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from ddmip_lib import DualDecomposition, LogBarrier
+from ddmip_lib.decomposition.state import Run
 from ddmip_lib.device import BothWays, Elsewhere, Recorded, place
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import water_potability
 
@@ -227,23 +229,50 @@ class TestCuda:
         )
 
 
+def screened(problem: NeuralMIP, place_on: str) -> Run:
+    """A run whose points are judged by networks elsewhere."""
+    run = DualDecomposition(max_iterations=15).start(problem, seed=1)
+    run.incumbent = Incumbent(run.split.instance, run.began, screen_on=torch.device(place_on))
+    run.incumbent.consider_start(problem.start, 60.0)
+    return run
+
+
 @pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
-def test_points_screened_elsewhere_are_judged_alike(place_on: str) -> None:
-    """The screen decides which points the CPU sees, not what they are worth."""
-    found = []
-    for screened in (False, True):
-        solver = DualDecomposition(max_iterations=15)
-        problem, seen = water_potability(n=8, net=mlp(2, 16, 9, seed=3)), list[int]()
-        run = solver.start(problem, seed=1)
-        if screened:
-            run.incumbent = Incumbent(run.split.instance, run.began, screen_on=torch.device(place_on))
-            judge = run.incumbent._judges[-1]
-            check = judge.check
-            judge.check = lambda values, check=check, seen=seen: seen.append(1) or check(values)  # type: ignore
-            run.incumbent.consider_start(problem.start, 60.0)
+def test_points_judged_elsewhere_are_verified_here_once(place_on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    solver, problem = DualDecomposition(max_iterations=15), water_potability(n=8, net=mlp(2, 16, 9, seed=3))
+    runs, seen = (solver.start(problem, seed=1), screened(problem, place_on)), list[int]()
+    last = runs[1].incumbent._last
+    check = last.check
+    monkeypatch.setattr(last, "check", lambda values: seen.append(1) or check(values))
+    for run in runs:
         for _ in range(15):
             solver.step(run)
-        found.append((run.incumbent.objective, run.history["objective"].tolist()))
-        if screened:
-            assert len(seen) == len(run.incumbent.found) < 16, "only improvements reach the CPU"
-    assert found[0] == found[1]
+    assert not seen
+    assert len(runs[1].incumbent.found) > 1
+    here, there = (solver._solution([run], interrupted=True) for run in runs)
+    assert len(seen) == 1, "the CPU is asked about the last one alone"
+    assert here.objective == there.objective == problem.verify(there).objective
+    assert [value for _, value in here.details["incumbents"]] == [value for _, value in there.details["incumbents"]]
+    assert runs[0].history["objective"].tolist() == runs[1].history["objective"].tolist()
+
+
+@pytest.mark.parametrize("shift", [0.2, 1e3])
+def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
+    """Networks there that call more samples potable than there are: the answer is what the CPU says of the points."""
+    problem = water_potability(n=8, net=mlp(2, 16, 9, seed=3))
+    run = screened(problem, "cpu")
+    for predictor in run.incumbent._judge.instance.predictors:
+        predictor.net.net[-1].bias += shift
+    run.incumbent.check = run.incumbent.values = None
+    run.incumbent.found.clear()
+    run.incumbent._waiting.clear()
+    solver = DualDecomposition(max_iterations=15)
+    for _ in range(15):
+        solver.step(run)
+    claimed, solution = run.incumbent.objective, solver._solution([run], interrupted=True)
+    assert claimed is not None
+    assert solution.objective is not None
+    assert solution.objective < claimed
+    assert problem.verify(solution).feasible
+    assert problem.verify(solution).objective == solution.objective
+    assert solution.details["incumbents"][-1][1] == solution.objective

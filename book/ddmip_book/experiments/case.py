@@ -6,6 +6,10 @@ from typing import Any
 SEEDS = (42, 123, 456, 789, 1024)
 WATER_BUDGET = 2.0
 r"""The paper's $\gamma$: what may be added to each feature, and taken away, over all samples."""
+RAW = "water_raw"
+"""Water with the budgets of SurrogateLIB's own test, given in the units of the data."""
+RAW_BUDGETS = ((2.2, 22, 220, 1.1, 22, 22, 1.7, 5.5, 1.1), (2, 20, 200, 1, 20, 20, 1.5, 5, 1))
+"""What may be added and taken away there, in the order of the features."""
 SENSES = ("maximise", "minimise")
 SUITE = "suite"
 """The problem of E7's cases, whose `network` names one of its models."""
@@ -23,9 +27,11 @@ class Case:
 
     experiment: str
     problem: str
-    """``"water"``, ``"water_repeated"`` (drawn with replacement), ``"trees"``, ``"site_care"`` or ``"suite"``."""
+    """``"water"``, ``"water_repeated"`` (drawn with replacement), ``"water_raw"`` (other budgets), ``"trees"``,
+    ``"site_care"`` or ``"suite"``."""
     network: str
-    """``"4x32"`` (hidden layers x units), or an architecture such as ``"lstm"``; of the suite the model's name."""
+    """``"4x32"`` (hidden layers x units; with ``"-he"`` trained to react, see `reacting`), or an architecture such as
+    ``"lstm"``; of the suite the model's name."""
     size: int
     """Samples (water), sites along each side, or free inputs of the networks (suite)."""
     seed: int
@@ -40,7 +46,7 @@ class Case:
     """Whether the larger objective is the better one (``"maximise"``) or the smaller one (``"minimise"``)."""
 
     def __post_init__(self) -> None:
-        water = self.problem.startswith("water")
+        water = self.problem.startswith("water") and self.problem != RAW
         if self.budget is not None and not water:
             raise ValueError(f"budget={self.budget}: {self.problem} has none, only water problems do.")
         if self.sense not in SENSES:

@@ -19,7 +19,7 @@ from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import Solver
 from ddmip_lib.pricing.market import Rounds
 from ddmip_lib.problems import hand_sized, site_care, tree_planting, water_potability
-from .case import SUITE, Case
+from .case import RAW, RAW_BUDGETS, SUITE, Case
 from .certified import summary
 from .code_hash import method_hash
 from .methods import solver_of
@@ -34,13 +34,19 @@ TRACE = 100
 WARM_UP_SECONDS = 0.5
 """Enough to load code and kernels: every method finishes what it begins with, an iteration or a model."""
 CONVERGED = 1e-4
-WATER = {"water": False, "water_repeated": True}
+WATER = {"water": False, "water_repeated": True, RAW: False}
 """Problems on the water data, and whether their samples are drawn with replacement."""
 
 
+def water_budget(problem: str, budget: float | None, net: nn.Module) -> np.ndarray:
+    """What a water problem allows in standard units: for each feature what may be added, and taken away."""
+    spread = np.asarray(net.__dict__["std"])
+    return np.asarray(RAW_BUDGETS) / spread if problem == RAW else np.full((2, len(spread)), budget)
+
+
 def _water(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
-    assert case.budget is not None  # of a water case: see `Case`
-    return water_potability(n=size, net=nets[0], seed=case.seed, budget=case.budget, repeat=case.problem != "water")
+    budget = water_budget(case.problem, case.budget, nets[0])
+    return water_potability(n=size, net=nets[0], seed=case.seed, budget=budget, repeat=WATER[case.problem])
 
 
 def _suite(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
@@ -50,6 +56,7 @@ def _suite(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
 BUILDERS: dict[str, Callable[[Case, int, list[nn.Module]], NeuralMIP]] = {
     "water": _water,
     "water_repeated": _water,
+    "water_raw": _water,
     "trees": lambda case, size, nets: tree_planting(grid=size, nets=nets, seed=case.seed),
     "site_care": lambda case, size, nets: site_care(grid=size, nets=nets, seed=case.seed),
     "suite": _suite,

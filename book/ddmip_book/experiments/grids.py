@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable
 from itertools import product
 
-from .case import SEEDS, SUITE, Case
+from .case import RAW, SEEDS, SUITE, Case
+from .networks import REACTING
 from .suite.members import SUITE as MODELS
 
 FIRST = SEEDS[0]
@@ -17,6 +18,10 @@ HARD_CELLS = {"4x32": (50,), "6x64": (100,), "6x128": (50, 100, 200, 400)}
 """Some cells of E1 where two cores leave many blocks of a certificate open: a GPU is tried as well."""
 E4_NETWORKS, E4_SIZES = ("fc", "conv1d", "resnet", "lstm", "attention"), (60, 100, 200)
 E5_NETWORKS = ("8x32", "16x64", "24x128")
+LARGEST = "64x4096"
+"""1.06e9 parameters."""
+ABLATION = ("prices", "prices-one-round", "prices-no-smoothing", "prices-no-scarcity", "prices-random")
+BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
 E7_SEEDS = SEEDS[:3]
 E7_RANDOM = ("solve", "sequential", "dd", "dd-graph", "random-points")
 """Methods of E7 that a seed changes: three seeds each."""
@@ -27,10 +32,10 @@ E7_WALKS, E7_PEERS = ("relax-walk", "gradient-walk"), ("omlt-highs", "gurobi-ml"
 
 def _water(
     experiment: str, networks: Iterable[str], sizes: Iterable[int], seeds: Iterable[int], methods: Iterable[str],
-    time_limit: float = 300.0, device: str = "cpu",
+    time_limit: float = 300.0, device: str = "cpu", budget: float | None = None,
 ) -> list[Case]:  # fmt: skip
     return [
-        Case(experiment, "water", network, size, seed, method, time_limit, device)
+        Case(experiment, "water", network, size, seed, method, time_limit, device, budget)
         for network, size, seed, method in product(networks, sizes, seeds, methods)
     ]
 
@@ -161,6 +166,56 @@ def e7(profile: str) -> list[Case]:
     return found + [case(name, FIRST, method) for name, method in product(MODELS, E7_PEERS)]
 
 
+def reacting(profile: str) -> list[Case]:
+    """The grids of E2 and E5 again, with networks trained to react; and one of a billion parameters."""
+    if profile == "quick":
+        return _water("reacting", ["8x64" + REACTING], [20], [FIRST], ["dd-paper"], 120.0)
+    networks, found = [network + REACTING for network in E2_NETWORKS], []
+    fast = ("enumeration", "random", "dd-paper", "dd-barrier", "dd")
+    for seed in SEEDS[:3]:
+        found += _water("reacting", networks, [100], [seed], ["dd-paper"])
+        found += _water("reacting", networks[:-1], [100], [seed], ["prices"], 60.0)
+        for net, method in product(E5_NETWORKS, fast):
+            found.append(Case("reacting", "trees", net + REACTING, 6, seed, method, 300.0))
+    found += _water("reacting", networks[2:4], [100], [FIRST], ["bigm"])
+    found.append(Case("reacting", "trees", E5_NETWORKS[0] + REACTING, 6, FIRST, "bigm", 300.0))
+    gpu = [c for s in SEEDS for c in _water("reacting", networks, [100], [s], ["dd-paper-float32"], device="cuda")]
+    return found + gpu + _water("reacting", [LARGEST + REACTING], [100], [FIRST], ["dd-paper-float32"], device="cuda")
+
+
+def rivals(profile: str) -> list[Case]:
+    """The exact model at its best on the cells of E1 with the two small networks: as it is, with ranges by CROWN, and
+    started from the point of price coordination."""
+    methods = ("bigm", "bigm-crown", "bigm-started")
+    if profile == "quick":
+        return _water("rivals", ["2x16"], [5], [FIRST], methods, 5.0)
+    return _water("rivals", ["2x16", "4x32"], E1_SIZES, [FIRST], methods)
+
+
+def ablation(profile: str) -> list[Case]:
+    """Price coordination without one of its parts."""
+    if profile == "quick":
+        return _water("ablation", ["2x16"], [10], [FIRST], ABLATION, 10.0)
+    return [c for seed in SEEDS[:3] for c in _water("ablation", E1_NETWORKS[:3], E1_SIZES[1:], [seed], ABLATION, 60.0)]
+
+
+def budgets(profile: str) -> list[Case]:
+    """E3's sizes under other budgets, and once under those of SurrogateLIB's own test."""
+    methods = ("ssg", "dd-paper", "dd", "prices")
+    if profile == "quick":
+        return [
+            c
+            for budget in BUDGETS[::4]
+            for c in _water("budgets", ["2x16"], [8], [FIRST], methods, 10.0, budget=budget)
+        ]
+    found = []
+    for seed in SEEDS[:3]:
+        for budget in BUDGETS:
+            found += _water("budgets", ["2x16"], sorted(E3_SIZES), [seed], methods, 60.0, budget=budget)
+        found += [Case("budgets", RAW, "2x16", n, seed, m, 60.0) for n, m in product((20, 50, 100), methods)]
+    return found
+
+
 EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {
     "e1": e1,
     "e2": e2,
@@ -170,6 +225,10 @@ EXPERIMENTS: dict[str, Callable[[str], list[Case]]] = {
     "e6": e6,
     "e7": e7,
     "peers": peers,
+    "reacting": reacting,
+    "rivals": rivals,
+    "ablation": ablation,
+    "budgets": budgets,
 }
 PROFILES = ("quick", "full")
 

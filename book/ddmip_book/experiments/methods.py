@@ -18,9 +18,11 @@ from ddmip_lib.portfolio import solve
 from ddmip_lib.pricing import PriceCoordination, Recovering
 from ddmip_lib.problems import SiteCare
 from ..examples.care_grid import grid_search
+from .ablation import RandomOptions
 from .certified import Certified
 from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs
+from .started import Started
 from .suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
 
 NO_MULTIPLIER = 1e-12
@@ -82,6 +84,10 @@ METHODS: dict[str, Method] = {
         lambda device: Recovering(DualDecomposition(device=device)), False, "Algorithm 1, our defaults, recovered"
     ),
     "prices": Method(lambda device: PriceCoordination(device=device), False, "price coordination"),
+    "prices-one-round": Method(lambda device: PriceCoordination(max_rounds=1, choices=1), False, "one round of prices"),
+    "prices-no-smoothing": Method(lambda device: PriceCoordination(smoothing=0.0), False, "prices without smoothing"),
+    "prices-no-scarcity": Method(lambda device: PriceCoordination(choices=1), False, "prices, one choice"),
+    "prices-random": Method(lambda device: RandomOptions(), False, "prices, random options"),
     "certificate": Method(lambda device: Certified(device), False, "price coordination with certificate"),
     "ssg-printed": Method(lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"),
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
@@ -93,6 +99,8 @@ METHODS: dict[str, Method] = {
     "grid-search": Method(lambda device: GridSearch(), True, "grid search, 9 levels"),
     "bigm": Method(lambda device: BigM(check=False), True, "Big-M"),
     "bigm-tight": Method(lambda device: BigM(feastol=1e-9, check=False), True, "Big-M, tolerance 1e-9"),
+    "bigm-crown": Method(lambda device: BigM(ranges="crown", check=False), True, "Big-M, CROWN ranges"),
+    "bigm-started": Method(lambda device: Started(BigM(check=False)), True, "Big-M from our best point"),
     "sos1": Method(lambda device: BigM("sos", check=False), True, "SOS1"),
     "gurobi-ml": Method(lambda device: GurobiML(), True, "gurobi-machinelearning"),
     "omlt-highs": Method(lambda device: OmltHighs(), True, "OMLT with HiGHS"),

@@ -13,11 +13,16 @@ from torch import nn
 from ddmip_lib.data import Dataset, load_trees, load_water
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
 from .case import SUITE, Case
+from .reacting import train_reacting
 from .suite.looks import Generated
 from .suite.members import member
 
 LARGEST_STORED = 260_000
 """Networks with more parameters are not stored with the results; they are trained again, and compared by digest."""
+REACTING = "-he"
+"""Ends the name of a network that `train_reacting` trains."""
+LARGEST_CACHED = 10**8
+"""Networks with more parameters are trained each time."""
 ARCHITECTURES: dict[str, tuple[Callable[..., nn.Module], int, int]] = {
     "fc": (mlp, 2, 64),
     "conv1d": (conv1d, 3, 16),
@@ -38,7 +43,7 @@ def untrained(network: str, n_in: int, seed: int) -> nn.Module:
     if network in ARCHITECTURES:
         make, depth, width = ARCHITECTURES[network]
         return make(depth, width, n_in, seed=seed)
-    depth_text, _, width_text = network.partition("x")
+    depth_text, _, width_text = network.removesuffix(REACTING).partition("x")
     if not (depth_text.isdigit() and width_text.isdigit()):
         raise ValueError(f"network {network!r}: write LxH, such as 4x32, or one of {', '.join(ARCHITECTURES)}.")
     return mlp(int(depth_text), int(width_text), n_in, seed=seed)
@@ -90,11 +95,20 @@ def networks_of(case: Case, folder: Path | None = None) -> list[nn.Module]:
             if stored.__dict__["data_sha256"] == data.sha256:
                 nets.append(stored)
                 continue
-        net = train(untrained(case.network, data.features.shape[1], case.seed), data, seed=case.seed)
+        net = _trained(case, net, data)
         if path is not None:
             save_weights(net, path, data.sha256)
         nets.append(net)
     return nets
+
+
+def _trained(case: Case, net: nn.Module, data: Dataset) -> nn.Module:
+    """By the usual recipe, or to react; of the latter the large ones on a GPU, where there is one."""
+    if not case.network.endswith(REACTING):
+        return train(net, data, seed=case.seed)
+    size = parameters(net)
+    device = "cuda" if size > LARGEST_STORED and torch.cuda.is_available() else "cpu"
+    return train_reacting(net, data, case.seed, device, keep=size <= LARGEST_CACHED)
 
 
 def save_weights(net: nn.Module, path: Path, data_sha256: str) -> None:

@@ -8,7 +8,7 @@ from torch import nn
 
 from ddmip_lib.data import draw_nonpotable, load_water
 from .case import SUITE
-from .execute import WATER, build, potable, samples
+from .execute import WATER, build, potable, samples, water_budget
 from .networks import data_sets, digest, networks_of
 from .rows import Row, decode
 from .suite.looks import own_check
@@ -57,10 +57,11 @@ def _water(row: Row, nets: list[nn.Module]) -> float | str:
     if (at != draw_nonpotable(data, row.size, row.seed, WATER[row.problem])).any():
         return "its samples are not those that its seed draws"
     moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
-    spent = max(np.maximum(moved, 0).sum(axis=0).max(), np.maximum(-moved, 0).sum(axis=0).max())
-    assert row.budget is not None  # of a water case: see `Case`
-    if spent > row.budget + TOLERANCE:
-        return f"it spends {spent} of a budget of {row.budget}"
+    spent = np.stack([np.maximum(moved, 0).sum(axis=0), np.maximum(-moved, 0).sum(axis=0)])
+    budget = water_budget(row.problem, row.budget, nets[0])
+    if (spent > budget + TOLERANCE).any():
+        way, feature = np.unravel_index(np.argmax(spent - budget), spent.shape)
+        return f"it spends {spent[way, feature]} of a budget of {budget[way, feature]}"
     return float(potable(nets[0], samples(data, at, nets[0]) + moved))
 
 

@@ -38,12 +38,13 @@ def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
 
     from .execute import run_case
 
-    torch.set_num_threads(1)
+    threads = torch.get_num_threads()
     while True:
         try:
             case = pipe.recv()
         except EOFError:
             return
+        torch.set_num_threads(1 if case.device == "cpu" else threads)
         try:
             pipe.send(("row", run_case(case, weights, workers, ready=lambda: pipe.send(("ready", None)))))
         except Exception:

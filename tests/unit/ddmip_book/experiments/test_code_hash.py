@@ -126,7 +126,7 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(copy: Path, edit: Calla
         ("ddmip_book/experiments/methods.py", "NO_MULTIPLIER = 1e-12", "NO_MULTIPLIER = 1e-9", {"dd-no-multipliers"}),
         ("ddmip_book/experiments/certified.py", "FINDING = 60.0", "FINDING = 61.0", {"certificate"}),
         ("ddmip_book/experiments/random_inputs.py", "points: int = 50", "points: int = 51", {"random"}),
-        ("ddmip_lib/problems/water.py", "budget: float = 2.0", "budget: float = 2.5", set(METHODS)),
+        ("ddmip_lib/problems/water.py", "= 2.0, data: Dataset", "= 2.5, data: Dataset", set(METHODS)),
     ],
 )  # fmt: skip
 def test_a_change_reaches_the_methods_that_use_it(copy: Path, file: str, old: str, new: str, changed: set[str]) -> None:

@@ -1,0 +1,44 @@
+"""An exact model that starts from the best point that price coordination finds."""
+
+import time
+from dataclasses import dataclass, replace
+
+from ddmip_lib.baselines.bigm import BigM
+from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.model.solution import Solution
+from ddmip_lib.pricing import PriceCoordination
+
+SHARE = 0.2
+"""Of the time, what the search for the start may take."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The `exact` model, started; ``details["start_objective"]`` and ``["start_seconds"]`` say from where.
+
+    >>> from ddmip_lib.predictors import mlp
+    >>> from ddmip_lib.problems import water_potability
+    >>> solution = Started(BigM()).solve(water_potability(n=2, net=mlp(1, 4, 9, seed=1)), time_limit=10.0)
+    >>> solution.objective >= solution.details["start_objective"]
+    True
+    """
+
+    exact: BigM
+
+    @property
+    def method(self) -> str:
+        return f"{self.exact.method}, started"
+
+    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+        """Price coordination first, then the exact model in the time that is left."""
+        began = time.perf_counter()
+        start = PriceCoordination().solve(problem, SHARE * time_limit, seed, progress)
+        taken = time.perf_counter() - began
+        exact = self.exact if start.values is None else replace(self.exact, start=tuple(start.inputs))
+        solution = exact.solve(problem, time_limit - taken, seed, progress)
+        for moment in range(len(solution.details.get("incumbents", []))):
+            seconds, value = solution.details["incumbents"][moment]
+            solution.details["incumbents"][moment] = (seconds + taken, value)
+        more = {"start_objective": start.objective, "start_seconds": taken}
+        return replace(solution, method=self.method, seconds=solution.seconds + taken,
+                       details=solution.details | more)  # fmt: skip
