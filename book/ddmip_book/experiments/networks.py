@@ -21,8 +21,6 @@ LARGEST_STORED = 260_000
 """Networks with more parameters are not stored with the results; they are trained again, and compared by digest."""
 REACTING = "-he"
 """Ends the name of a network that `train_reacting` trains."""
-LARGEST_CACHED = 10**8
-"""Networks with more parameters are trained each time."""
 ARCHITECTURES: dict[str, tuple[Callable[..., nn.Module], int, int]] = {
     "fc": (mlp, 2, 64),
     "conv1d": (conv1d, 3, 16),
@@ -106,9 +104,8 @@ def _trained(case: Case, net: nn.Module, data: Dataset) -> nn.Module:
     """By the usual recipe, or to react; of the latter the large ones on a GPU, where there is one."""
     if not case.network.endswith(REACTING):
         return train(net, data, seed=case.seed)
-    size = parameters(net)
-    device = "cuda" if size > LARGEST_STORED and torch.cuda.is_available() else "cpu"
-    return train_reacting(net, data, case.seed, device, keep=size <= LARGEST_CACHED)
+    large = parameters(net) > LARGEST_STORED and torch.cuda.is_available()
+    return train_reacting(net, data, case.seed, "cuda" if large else "cpu")
 
 
 def save_weights(net: nn.Module, path: Path, data_sha256: str) -> None:
