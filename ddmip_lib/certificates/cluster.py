@@ -1,9 +1,10 @@
-"""Searches on the workers of a Dask cluster: rows in shards at first, then one by one, in turns of so many nodes.
+"""Searches on the workers of a Dask cluster: rows in shards at first, then a few together, in turns of so many nodes.
 
 Who does a turn, and when, changes nothing about what it finds: shards are fixed by the problem, a turn ends after a
-number of nodes, and the search of a row depends on that row alone. So one worker and eight prove the same, unless the
-time ends first. A search stays on the worker that has it. What it has proven comes here after each turn and is kept;
-a search whose worker dies is made again by Dask, from its first turn on.
+number of nodes, and what is found of a row depends on that row alone. So one worker and eight prove the same, unless
+the time ends first. Sixteen rows together fill the batches of a search about five times as fast as one alone: only hard
+rows have many open nodes of their own. A search stays on the worker that has it. What it has proven comes here after
+each turn and is kept; a search whose worker dies is made again by Dask, from its first turn on.
 """
 
 import time
@@ -21,7 +22,7 @@ from .process import GRACE
 from .unit_search import Progress, UnitSearch
 
 SHARD, FIRST = 64, 16  # rows that share the first turn, and how many nodes each of them gets
-TURN = 512  # nodes of a row after its second turn; after each later one it has had twice as many
+FEW, TURN = 16, 128  # open rows that stay together from then on, and their nodes by the next turn; then twice as many
 
 
 def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
@@ -34,8 +35,9 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
     except lost_by() as error:
         crew.lose(error)
     finally:
-        with suppress(Exception):  # a lost cluster has nothing left to cancel
-            crew.client.cancel([*going, *(turn for _, turn, _ in going.values())])
+        if crew.client is not None:  # a lost cluster has nothing left to cancel
+            with suppress(TimeoutError, *lost_by()):
+                crew.client.cancel([*going, *(turn for _, turn, _ in going.values())])
 
 
 def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, tuple[Group, Any, int]]) -> None:
@@ -59,13 +61,16 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
     for tells in told:
         found, finished = tells.result()
         group, turn, nodes = going.pop(tells)
-        if not group.report([found]) or time.perf_counter() >= deadline:
+        if not group.report([found]):
             return
+        if time.perf_counter() >= deadline:
+            continue  # all turns end now, and what each has proven counts
         if nodes > FIRST and not finished:
             submit(group, turn, 2 * nodes)
         elif not finished:
-            for row in np.intersect1d(group.rows[0], account.rows()):
-                submit(account.group(np.array([row])), None, TURN)
+            left = np.intersect1d(group.rows[0], account.rows())
+            for part in np.array_split(left, -(-len(left) // FEW)) if len(left) else ():
+                submit(account.group(part), None, TURN)
 
 
 def _turn(graph: Graph, before: Any, arguments: Any, nodes: int, until: float) -> Any:

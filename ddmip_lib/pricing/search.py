@@ -17,7 +17,7 @@ from ..model.predictor import Predictor
 from .market import Market
 from .oracle import MARGIN, Network, Task, follow, pull_back
 
-SHARD = 8192  # rows of the table in one shard, at most
+SHARD = 1024  # rows of the table in one shard, at most: their batches stay near the processor
 NONE = 1e-8  # share of an option that is none
 SINGLE_MARGIN = 1e-4  # logit kept from zero by points of class 1 where networks compute in less than double precision
 

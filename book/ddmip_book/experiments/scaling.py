@@ -64,8 +64,8 @@ class Cost:
 def shards_of(n: float) -> int:
     """How many shards the library makes of n blocks with one network.
 
-    >>> shards_of(8_192), shards_of(10**6)
-    (1, 123)
+    >>> shards_of(1_024), shards_of(10**6)
+    (1, 977)
     """
     return int(-(-n // search.SHARD))
 
