@@ -15,8 +15,9 @@ def finished(
     size: int = 50,
     seed: int = 42,
     time_limit: float = 300.0,
+    budget: float | None = None,
     **results: Any,
 ) -> Row:
     """The row that a run of this case would have left with these results."""
-    case = Case(experiment, problem, network, size, seed, method, time_limit)
+    case = Case(experiment, problem, network, size, seed, method, time_limit, budget=budget)
     return Row(key=case.key, **case.setting(), **{"status": "iteration_limit", **results})

@@ -19,7 +19,8 @@ from ..experiments.claims.printed import (
 )
 from ..experiments.results import Results
 from ..experiments.rows import Row
-from .kit import GREY, HOLLOW, METHODS, legend_outside, method_look, names_below, ranges
+from ..experiments.tables import budgets
+from .kit import GREY, HOLLOW, METHODS, legend_outside, look, method_look, names_below, ranges, ticks_at
 
 WITH, WITHOUT = "dd-paper", "dd-no-multipliers"
 CAP = 50
@@ -132,4 +133,31 @@ def plot_twins(pairs: Sequence[tuple[Row, Row]]) -> Figure:
     residuals.set(yscale="log", ylim=(5e-5, 1), xlabel="iteration k", ylabel="median residual |u - x|")
     if residuals.get_legend_handles_labels()[0]:
         residuals.legend()
+    return figure
+
+
+def plot_budgets(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figure:
+    """Potable share over the size, a line for each budget: Algorithm 1 with the paper's settings, and price
+    coordination; below, the rounds of the latter beside the iterations that the paper prints for the former."""
+    titles = {WITH: "Algorithm 1, paper's settings", "prices": "price coordination"}
+    figure, panels = plt.subplot_mosaic([list(titles), ["rounds", "rounds"]], figsize=(6.6, 6.4))
+    for number, budget in enumerate(budgets.levels(rows)):
+        style = look(number, label=f"γ = {budget:g}", markersize=5)
+        for method, title in titles.items():
+            cells = budgets.standard(rows).where(method=method, budget=budget)
+            shown = sorted(cells.distinct("size"))
+            shares = [np.mean([budgets.potable_share(row) for row in cells.where(size=n)]) for n in shown]
+            panels[method].plot(shown, shares, **style)
+            panels[method].set(title=title, xlabel="samples n", ylim=(0, 1.05))
+        shown = [n for n in sizes if len(budgets.standard(rows).where(method="prices", budget=budget, size=n))]
+        panels["rounds"].plot(shown, budgets.rounds(rows, budget, shown), **style)
+    panels["prices"].sharey(panels[WITH])
+    panels[WITH].set_ylabel("potable share")
+    printed = {"color": GREY, "label": "in the paper", "markeredgewidth": 1.6, **HOLLOW, "linestyle": ":"}
+    panels["rounds"].plot(E3_SIZES_PRINTED, DD_ITERATIONS, METHODS[WITH].marker, **printed)
+    panels["rounds"].axhline(CAP, color=INK, linewidth=0.8, linestyle=":")
+    panels["rounds"].set(xlabel="samples n", ylabel="rounds or iterations", ylim=(0, CAP + 10))
+    for name, axes in panels.items():
+        ticks_at(axes, E3_SIZES_PRINTED if name == "rounds" else (20, 40, 60, 80, 128))
+    legend_outside(figure, 3)
     return figure

@@ -8,9 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ddmip_book.experiments import Results, load
+from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.grids import E1_NETWORKS, E1_SIZES, E2_NETWORKS
-from ddmip_book.experiments.tables import Columns, e1, e2, e3, e4, e5
+from ddmip_book.experiments.rows import encode
+from ddmip_book.experiments.tables import Columns, budgets, e1, e2, e3, e4, e5, prices
 from ddmip_book.figures import e2 as e2_figures
 from ddmip_book.figures import e3 as e3_figures
 from ddmip_book.figures import e5 as e5_figures
@@ -69,6 +70,8 @@ TABLES: dict[str, Callable[[], Columns]] = {
     "beside the exact model": lambda: e3.beside_exact(rows("e3").where(seed=42)),
     "twins": lambda: e3.twin_seconds(*(Results([p[k] for p in e3_figures.twins(rows("e3"))]) for k in (0, 1))),
     "shares of E3": lambda: e3.shares({"dd": {20: [0.5, 0.7]}}, [20, 40]),
+    "budgets": lambda: budgets.by_budget(rows("budgets"), (20, 128)),
+    "budgets in raw units": lambda: budgets.in_deviations(list("abcdefghi"), [1.0, 20, 200, 1, 20, 20, 1, 5, 1]),
     "accuracies": lambda: e4.accuracies(rows("e4"), 0.597, 0.024),
     "seconds of E4": lambda: e4.seconds(rows("e4").where(method="dd-paper", size=200)),
     "potable": lambda: e4.potable(rows("e4")),
@@ -121,3 +124,53 @@ def test_shares_are_of_the_best_run_of_any_method() -> None:
     assert share == pytest.approx(0.5)
     assert known == (ours.size == 10)
     assert np.isfinite(share)
+
+
+def test_what_a_point_spends_is_counted_for_each_feature_and_direction() -> None:
+    moved = np.array([[0.5, -1.0], [0.5, 0.25]], dtype=np.float32)
+    point = {"adjustments": encode(moved), "dtype": "float32"}
+    row = finished("budgets", "prices", size=2, budget=2.0, objective=2.0, point=point)
+    assert budgets.spent(row).tolist() == [0.5, 0.125, 0.0, 0.5]
+    assert budgets.spent(row, np.array([[1.0, 1.0], [1.0, 4.0]])).tolist() == [1.0, 0.25, 0.0, 0.25]
+    assert budgets.spent_mean(Results([row])) == pytest.approx(0.28)
+    assert budgets.spent_mean(Results([finished("budgets", "ssg", objective=None)])) is None
+
+
+def test_a_budget_binds_from_the_first_size_with_a_sample_left() -> None:
+    def run(budget: float, size: int, objective: float, seed: int = 42) -> Row:
+        return finished("budgets", "prices", size=size, seed=seed, budget=budget, objective=objective, iterations=size)
+
+    stored = Results(
+        [run(4.0, 20, 20), run(4.0, 40, 40), run(4.0, 40, 38, 123), run(8.0, 20, 20), run(8.0, 40, 40),
+         finished("budgets", "prices", problem="water_raw", size=20, objective=3.0, untreated=1.0),
+         finished("budgets", "dd", problem="water_raw", size=20, objective=2.0, untreated=1.0)]
+    )  # fmt: skip
+    assert budgets.levels(stored) == [4.0, 8.0]
+    assert budgets.binds_from(stored) == {4.0: 40, 8.0: None}
+    assert budgets.rounds(stored, 4.0, (20, 40, 60)) == [20.0, 40.0, None]
+    shown = budgets.by_budget(stored, (20, 40))
+    assert shown["n = 40"] == [None, None, None, 0.97, None, None, None, 1.0]
+    counts = budgets.raw_counts(stored)
+    assert (counts["price coordination"], counts["untreated"], counts["SSG repaired"]) == ([3.0], [1.0], [None])
+    assert budgets.held_at(counts, 20)["price coordination"] == 3.0
+    assert budgets.held_at(counts, 50) == {}
+
+
+def test_a_variant_of_prices_is_compared_with_the_full_method_on_its_instance() -> None:
+    def run(method: str, objective: float | None, seed: int = 42, rounds: int = 4) -> Row:
+        return finished("ablation", method, seed=seed, time_limit=60.0, objective=objective, iterations=rounds,
+                        seconds=2.0, trace={"incumbent": [10.0, objective]})  # fmt: skip
+
+    stored = Results(
+        [run("prices", 20.0), run("prices-random", 10.0), run("prices-random", 30.0, 123), run("prices", 20.0, 456),
+         run("prices-random", 20.0, 456, 8), run("prices-one-round", None, 456)]
+    )  # fmt: skip
+    shown = prices.without(stored)
+    place = shown["variant"].index(prices.PARTS["prices-random"])
+    line = {name: column[place] for name, column in shown.items()}
+    assert (line["instances"], line["objective, relative"], line["rounds, mean"]) == (2, 0.75, 6.0)
+    assert (line["more"], line["as many"], line["fewer"]) == (0, 1, 1)
+    assert shown["more"][0] is None
+    assert shown["objective, relative"][1] is None
+    ((count, row),) = prices.first_round(Results([run("prices", 20.0), finished("ablation", "prices")]))
+    assert (count, row.objective) == (10.0, 20.0)

@@ -91,11 +91,37 @@ def test_twins_are_drawn_as_pairs_and_as_residuals(rows: Results) -> None:
     assert drawn(residuals, "without")[:, 1] == pytest.approx([0.1] * 3)
 
 
+def under(budget: float, method: str, size: int, objective: float, iterations: int, seed: int = 42) -> Row:
+    return finished("budgets", method, size=size, seed=seed, budget=budget, objective=objective, iterations=iterations)
+
+
+def test_budgets_are_lines_over_the_sizes_with_the_printed_profile_beside() -> None:
+    rows = Results(
+        [
+            under(4.0, "dd-paper", 20, 10, 50),
+            under(4.0, "prices", 20, 20, 4),
+            under(4.0, "prices", 40, 40, 6),
+            under(4.0, "prices", 40, 20, 8, seed=123),
+            under(0.5, "prices", 20, 5, 30),
+            finished("budgets", "prices", problem="water_raw", size=20, objective=1.0, iterations=99),
+        ]
+    )
+    figure = figures.plot_budgets(rows)
+    paper, prices, rounds = figure.axes
+    assert drawn(paper, "γ = 4").tolist() == [[20, 0.5]]
+    assert drawn(prices, "γ = 4").tolist() == [[20, 1.0], [40, 0.75]]
+    assert drawn(prices, "γ = 0.5").tolist() == [[20, 0.25]]
+    assert drawn(rounds, "γ = 4").tolist() == [[20, 4], [40, 7]]
+    assert drawn(rounds, "in the paper")[:, 1] == pytest.approx(DD_ITERATIONS)
+    assert len(figure.legends[0].get_texts()) == 3
+
+
 def test_figures_can_be_drawn_before_any_run_is_stored() -> None:
     quality, _, speed = figures.plot_panels(Results([])).axes
     assert len(drawn(quality, "our defaults")) == 0
     assert speed.get_yscale() == "log"
     assert len(figures.plot_twins([]).axes) == 2
+    assert len(drawn(figures.plot_budgets(Results([])).axes[2], "in the paper")) == len(E3_SIZES_PRINTED)
 
 
 def test_stored_pairs_agree_in_objective_and_differ_in_residual() -> None:
