@@ -150,7 +150,7 @@ def plot_budgets(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figu
             panels[method].plot(shown, shares, **style)
             panels[method].set(title=title, xlabel="samples n", ylim=(0, 1.05))
         shown = [n for n in sizes if len(budgets.standard(rows).where(method="prices", budget=budget, size=n))]
-        panels["rounds"].plot(shown, budgets.rounds(rows, budget, shown), **style)
+        panels["rounds"].plot(shown, np.array(budgets.rounds(rows, budget, shown), dtype=float), **style)
     panels["prices"].sharey(panels[WITH])
     panels[WITH].set_ylabel("potable share")
     printed = {"color": GREY, "label": "in the paper", "markeredgewidth": 1.6, **HOLLOW, "linestyle": ":"}
