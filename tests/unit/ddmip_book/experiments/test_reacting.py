@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_book.experiments import Case
+from ddmip_book.experiments import Case, reacting
 from ddmip_book.experiments.networks import digest, networks_of, untrained
 from ddmip_book.experiments.reacting import LAST_LAYER, Reaction, he_initialised, train_reacting
 from ddmip_lib.data import load_trees, load_water
@@ -68,3 +68,15 @@ def test_cases_name_their_recipe(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["water_4x16-he_seed42.npz"]
     usual = untrained("4x16", 9, 42)
     assert repr(untrained("4x16-he", 9, 42)) == repr(usual)
+
+
+def test_species_of_one_file_have_networks_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that knew data by their file alone gave the first species' network to all four."""
+    monkeypatch.setenv("DDMIP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(reacting, "EPOCHS", 6)
+    first, second = list(load_trees().values())[:2]
+    nets = [train_reacting(mlp(2, 16, 7, seed=1), data, seed=1) for data in (first, second)]
+    assert len(list(tmp_path.rglob("*.pt"))) == 2, "both are cached"
+    assert not torch.equal(nets[0][0].weight, nets[1][0].weight)
+    again = train_reacting(mlp(2, 16, 7, seed=1), second, seed=1)
+    assert torch.equal(again[0].weight, nets[1][0].weight)
