@@ -17,6 +17,7 @@ from ..experiments.claims.printed import (
     SSG_QUALITY,
     SSG_SPEEDUPS,
 )
+from ..experiments.grids import BUDGET_SIZES
 from ..experiments.results import Results
 from ..experiments.rows import Row
 from ..experiments.tables import budgets
@@ -158,6 +159,6 @@ def plot_budgets(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figu
     panels["rounds"].axhline(CAP, color=INK, linewidth=0.8, linestyle=":")
     panels["rounds"].set(xlabel="samples n", ylabel="rounds or iterations", ylim=(0, CAP + 10))
     for name, axes in panels.items():
-        ticks_at(axes, E3_SIZES_PRINTED if name == "rounds" else (20, 40, 60, 80, 128))
+        ticks_at(axes, E3_SIZES_PRINTED if name == "rounds" else BUDGET_SIZES)
     legend_outside(figure, 3)
     return figure

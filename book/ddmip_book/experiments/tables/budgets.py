@@ -1,10 +1,11 @@
-"""E3's sizes under other budgets: how many samples are potable, how much is spent, from which size on budgets bind."""
+"""Sizes of E3 under other budgets: how many samples are potable, how much is spent, from which size on budgets bind."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..case import RAW, RAW_BUDGETS
+from ..grids import BUDGET_SIZES
 from ..results import Results
 from ..rows import Row, decode
 from . import NAMES, Columns, columns, mean, rounded
@@ -13,8 +14,8 @@ METHODS = ("ssg", "dd-paper", "dd", "prices")
 
 
 def standard(rows: Results) -> Results:
-    """The rows whose budgets are given in standard deviations."""
-    return rows.where(problem="water")
+    """The rows whose budgets are given in standard deviations, at the sizes that every seed has."""
+    return rows.where(problem="water", size=BUDGET_SIZES)
 
 
 def levels(rows: Results) -> list[float]:
@@ -52,7 +53,7 @@ def binds_from(rows: Results, method: str = "prices") -> dict[float, int | None]
     return found
 
 
-def by_budget(rows: Results, sizes: Sequence[int]) -> Columns:
+def by_budget(rows: Results, sizes: Sequence[int] = BUDGET_SIZES) -> Columns:
     """Of each budget and method: mean share of potable samples at each size, and what its points spend at the last."""
     lines = []
     for budget in levels(rows):

@@ -37,7 +37,7 @@ def without(rows: Results) -> Columns:
         counted = [sum(np.sign(lead) == sign for lead in leads) for sign in (1, 0, -1)]
         mine = Results([row for row, _ in pairs])
         work = mean(mine.values("iterations"), 1), mean(mine.values("seconds"), 1)
-        wins = counted if method != FULL else [None] * 3
+        wins = counted if pairs and method != FULL else [None] * 3
         lines.append([name, len(pairs), mean(relative(pairs), 3), *wins, *work])
     names = ["variant", "instances", "objective, relative", "more", "as many", "fewer", "rounds, mean", "seconds, mean"]
     return columns(names, lines)
