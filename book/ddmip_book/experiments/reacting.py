@@ -75,7 +75,8 @@ def train_reacting(net: nn.Module, data: Dataset, seed: int = 0, device: str = "
     """
     mean, std = (data.mean, data.std) if data.standardise else (np.zeros(data.features.shape[1]), 1.0)
     net = he_initialised(net, seed).float()
-    parts = [__doc__, EPOCHS, BATCH, WARM_UP, PATIENCE, CLIP, RATE, seed, device, torch.__version__, data.sha256]
+    parts = [__doc__, EPOCHS, BATCH, WARM_UP, PATIENCE, CLIP, RATE, seed, device, torch.__version__]
+    parts += [data.features, data.labels]  # not the file's sha256: the four species share one file
     key = disk.key_of(net, parts) if keep else None
     entry = disk.load(key) if key else None
     if entry is None:
