@@ -86,10 +86,12 @@ def sift(blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, 
          few: int = FEW) -> Answer:  # fmt: skip
     """The linear program of options that have a feasible mixture, from prices that may be near to its own."""
     leaders, capacities = Leaders(blocks, block, value, use), blocks.capacities
-    prices = _sampled(blocks, block, value, use, few) if near is None else near
     scale = np.abs(value).max() * blocks.n / np.maximum(len(capacities) * np.abs(capacities), 1e-9)
+    known = [_sampled(blocks, block, value, use, few), *([] if near is None else [near])]
+    values = [capacities @ prices + leaders.at(prices)[1].sum() for prices in known]
+    prices, reached = known[int(np.argmin(values))], min(values)  # earlier prices may be far from those of new options
     chosen, top, lead = leaders.at(prices)
-    reached, width, open_ = capacities @ prices + top.sum(), WIDTH, _least(lead, few)
+    width, open_ = WIDTH, _least(lead, few)
     for _ in range(ROUNDS):
         held, among = chosen[~open_ & (chosen >= 0)], np.flatnonzero(open_[block])
         low, high = prices * max(1 - width, 0.0), prices * (1 + width) + 1e-3 * width * scale

@@ -21,7 +21,7 @@ E5_NETWORKS = ("8x32", "16x64", "24x128")
 LARGEST = "64x4096"
 """1.06e9 parameters."""
 ABLATION = ("prices", "prices-one-round", "prices-no-smoothing", "prices-no-scarcity", "prices-random")
-BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
+BUDGETS, BUDGET_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0), (20, 40, 60, 80, 128)
 E7_SEEDS = SEEDS[:3]
 E7_RANDOM = ("solve", "sequential", "dd", "dd-graph", "random-points")
 """Methods of E7 that a seed changes: three seeds each."""
@@ -201,7 +201,7 @@ def ablation(profile: str) -> list[Case]:
 
 
 def budgets(profile: str) -> list[Case]:
-    """E3's sizes under other budgets, and once under those of SurrogateLIB's own test."""
+    """Sizes of E3 under other budgets, and once under those of SurrogateLIB's own test."""
     methods = ("ssg", "dd-paper", "dd", "prices")
     if profile == "quick":
         return [
@@ -212,7 +212,7 @@ def budgets(profile: str) -> list[Case]:
     found = []
     for seed in SEEDS[:3]:
         for budget in BUDGETS:
-            found += _water("budgets", ["2x16"], sorted(E3_SIZES), [seed], methods, 60.0, budget=budget)
+            found += _water("budgets", ["2x16"], BUDGET_SIZES, [seed], methods, 60.0, budget=budget)
         found += [Case("budgets", RAW, "2x16", n, seed, m, 60.0) for n, m in product((20, 50, 100), methods)]
     return found
 

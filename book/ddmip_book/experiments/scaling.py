@@ -1,13 +1,15 @@
 """What more processes bring: ``python -m ddmip_book.experiments.scaling`` measures and stores it for one machine.
 
 One row for each number of processes, in ``scaling.jsonl`` of the results folder: seconds of a round of price
-coordination, in the networks and in the rest, and nodes of certificates in a second.
+coordination, in the networks and in the rest, and nodes of certificates in a second. With ``--whole N`` instead whole
+runs with N blocks and budgets in proportion, in ``large.jsonl``.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -27,7 +29,7 @@ from ddmip_lib.problems import water_potability
 from .cluster import cluster_client
 from .store import results_folder
 
-FILE = "scaling.jsonl"
+FILE, LARGE = "scaling.jsonl", "large.jsonl"
 SHARDS = 4  # of a timed round, unless there are more workers
 
 
@@ -131,13 +133,31 @@ def measured(processes: int, n: int, depth: int, width: int, seconds: float) -> 
     }  # fmt: skip
 
 
-def stored(folder: Path | None = None) -> list[dict[str, Any]]:
+def whole(n: int, processes: int, depth: int, width: int, seconds: float) -> dict[str, Any]:
+    """One row: price coordination on n blocks, budgets 2.0 for every 400 of them, by so many processes."""
+    torch.set_num_threads(1)
+    problem = water(n, depth, width, budget=2.0 * n / 400)
+    with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
+        solution = PriceCoordination(client=client).solve(problem, seconds, seed=42)
+    h = solution.history
+    return {
+        "processes": processes, "n": n, "network": f"{depth}x{width}", "seconds": solution.seconds,
+        "status": solution.status, "objective": solution.objective, "lp_value": solution.details["lp_value"],
+        "rounds": len(h), "seconds_networks": h["seconds_nn"].tolist(), "seconds_program": h["seconds_lp"].tolist(),
+        "seconds_choice": h["seconds_mip"].tolist(), "shard": search.SHARD,
+        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10, "data": source("water"),
+        "version": __version__, "machine": platform.machine(), "cores": os.cpu_count(),
+        "date": time.strftime("%Y-%m-%d"),
+    }  # fmt: skip
+
+
+def stored(folder: Path | None = None, name: str = FILE) -> list[dict[str, Any]]:
     """The rows that were stored, if any.
 
     >>> isinstance(stored(), list)
     True
     """
-    path = (folder or results_folder()) / FILE
+    path = (folder or results_folder()) / name
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
@@ -148,14 +168,16 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--n", type=int, default=16_000, help="blocks of a round")
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate")
+    parser.add_argument("--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate, or of each whole run")
     parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
     options = parser.parse_args(argv)
     folder = options.folder or results_folder(writing=True)
     folder.mkdir(parents=True, exist_ok=True)
     for count in options.processes:
-        row = measured(count, options.n, options.depth, options.width, options.seconds)
-        with (folder / FILE).open("a") as file:
+        network = (options.depth, options.width, options.seconds)
+        row = whole(options.whole, count, *network) if options.whole else measured(count, options.n, *network)
+        with (folder / (LARGE if options.whole else FILE)).open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)
 

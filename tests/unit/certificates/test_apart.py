@@ -11,7 +11,7 @@ import torch
 from pyscipopt import Model
 
 from ddmip_lib import NeuralMIP, PriceCoordination
-from ddmip_lib.certificates import Certificate, apart, certify
+from ddmip_lib.certificates import apart, certify
 from ddmip_lib.certificates.apart import blocks_bound
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
@@ -45,15 +45,17 @@ def test_prices_of_the_coordination_nearly_close_it(minimise: bool) -> None:
     problem = case.problem()
     solution = PriceCoordination(max_rounds=12).solve(problem, 300)
     proved = certify(problem, solution, time_limit=60, workers=1)
-    certificate = proved.details["certificate"]
     assert case.sign * proved.bound >= case.sign * case.brute() - 1e-6
     assert case.sign * proved.objective == pytest.approx(case.sign * case.brute(), abs=1e-6)
     lp = solution.details["lp_value"]  # of options that were found: the best bound that prices can give is no better
     assert case.sign * proved.bound <= case.sign * lp + 1e-4 * max(1.0, abs(lp))
-    if isinstance(certificate, Certificate):
-        assert certificate.closed.all()
-        assert set(certificate.method) == {"exact model"}
-        assert (certificate.profit_bound >= certificate.profit_known - 1e-6).all()
+    incumbent = Incumbent(problem.instance(), 0.0)
+    incumbent.consider(solution.values)
+    found = blocks_bound(incumbent, find_structure(problem.instance()), solution.details["prices"], np.inf)
+    assert found.certificate is not None
+    assert found.certificate.closed.all()
+    assert set(found.certificate.method) == {"exact model"}
+    assert (found.certificate.profit_bound >= found.certificate.profit_known - 1e-6).all()
 
 
 def shared_inputs(n: int = 4) -> NeuralMIP:
