@@ -99,7 +99,7 @@ def recipes(full: Results, reacting: Results) -> Columns:
         parts = [rows.where(network=network, method=PAPER) for rows in (full, reacting)]
         parts.append(reacting.where(network=network, method="prices"))
         met = [f"{int(np.nansum(part.values('converged')))} of {len(part)}" for part in parts[:2]]
-        last = [small(float(np.median(part.values("primal_residual")))) for part in parts[:2]]
+        last = [small(float(np.median(part.values("primal_residual")))) if len(part) else None for part in parts[:2]]
         gained = [mean(part.values("objective") - part.values("untreated"), 1) for part in parts]
         lines.append([network, met[0], last[0], gained[0], met[1], last[1], *gained[1:]])
     own = ("meet the test", "median residual", "gained")

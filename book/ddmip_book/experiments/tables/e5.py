@@ -15,6 +15,8 @@ def reactions(ranges: Mapping[tuple[str, int], np.ndarray], gains: Mapping[tuple
     lines = []
     for network in E5_NETWORKS:
         own = {key: reach for key, reach in ranges.items() if key[0] == network}
+        if not own:
+            continue
         largest = [float(reach.max()) for reach in own.values()]
         constant = sum(reach < 1e-9 for reach in largest)
         gained = [gains[key] for key in own]
@@ -29,6 +31,8 @@ def costs(full: Results, methods: Sequence[str] = ("dd-paper", "dd-barrier", "dd
     for network in E5_NETWORKS:
         for method in methods:
             part = full.where(problem="trees", network=network, method=method)
+            if not len(part):
+                continue
             share = part.values("seconds_mip").sum() / part.values("seconds").sum()
             met = f"{int(np.nansum(part.values('converged')))} of {len(part)}"
             lines.append([f"{network}, {NAMES[method]}", mean(part.values("iterations"), 1),
