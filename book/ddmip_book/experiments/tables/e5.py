@@ -69,13 +69,14 @@ def exact(rows: Sequence[Row], optimum: Mapping[tuple[str, int], Row]) -> Column
     return columns(names, lines)
 
 
-def care(rows: Results, methods: Sequence[str]) -> Columns:
-    """Site care, 6 x 6: objectives by instance and method, and mean seconds in a last line."""
+def care(rows: Results, methods: Sequence[str], taken: str = "seconds") -> Columns:
+    """A plot of 6 x 6: objectives by instance and method, and mean seconds (or ``cpu_seconds``) in a last line."""
     lines = []
     for network, seed in sorted({(row.network, row.seed) for row in rows}):
         part = rows.where(network=network, seed=seed)
         held = {row.method: rounded(row.objective, 3) for row in part}
         start = rounded(float(np.nanmax(part.values("untreated"))), 3)
         lines.append([f"{network}, seed {seed}", start, *(held.get(method) for method in methods)])
-    lines.append(["mean seconds", None, *(mean(rows.where(method=m).values("seconds"), 1) for m in methods)])
+    last = "mean seconds" if taken == "seconds" else "mean processor, s"
+    lines.append([last, None, *(mean(rows.where(method=m).values(taken), 1) for m in methods)])
     return columns(["instance", "untreated", *(NAMES[method] for method in methods)], lines)

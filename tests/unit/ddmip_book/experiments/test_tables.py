@@ -135,6 +135,13 @@ def test_recipes_stand_side_by_side() -> None:
     assert [column[1] for column in found.values()] == ["4x32", "0 of 0", None, None, "0 of 0", None, None, None]
 
 
+def test_the_last_line_of_a_plot_has_seconds_of_the_clock_or_of_the_processor() -> None:
+    runs = Results([finished("e5", "dd", "trees", objective=2.0, untreated=1.0, seconds=9.0, cpu_seconds=3.0)])
+    clock, processor = (e5.care(runs, ["dd"], *taken) for taken in ((), ("cpu_seconds",)))
+    assert [clock["instance"][-1], processor["instance"][-1]] == ["mean seconds", "mean processor, s"]
+    assert [column["Algorithm 1, our defaults"] for column in (clock, processor)] == [[2.0, 9.0], [2.0, 3.0]]
+
+
 def test_tables_of_trees_leave_out_networks_without_runs() -> None:
     run = finished("e5", "dd", "trees", "16x64", seconds=4.0, seconds_mip=1.0, cpu_seconds=4.0, iterations=3)
     assert e5.costs(Results([run]))["in the MIP block"] == ["25%"]
