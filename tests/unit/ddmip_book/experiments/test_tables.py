@@ -16,6 +16,7 @@ from ddmip_book.figures import e2 as e2_figures
 from ddmip_book.figures import e3 as e3_figures
 from ddmip_book.figures import e5 as e5_figures
 from ddmip_book.text import table
+from ddmip_lib.data import source
 from tests.builders.rows import finished
 
 
@@ -57,6 +58,7 @@ TABLES: dict[str, Callable[[], Columns]] = {
     "splits": lambda: e1.splits(rows("e1")),
     "prices": lambda: e1.with_prices(rows("e1"), market()),
     "tools": lambda: e1.tools(rows("peers")),
+    "at best": lambda: e1.at_best(rows("rivals"), rows("e1"), market(), [("2x16", 25), ("4x32", 400)]),
     "live": lambda: e1.live(rows("e1").where(size=25, network="2x16", seed=42)),
     "largest": lambda: e1.largest(rows("e1").where(size=500)),
     "stored": lambda: e1.stored([(row.method, row.key) for row in rows("e1")], rows("e1")),
@@ -101,6 +103,7 @@ def test_pairs_and_ratios_are_counted() -> None:
     both = Results([exact, ours])
     assert e1.signs(both, "dd") == [1]
     assert e1.reached(both, "dd", exact.network) == "1 of 1"
+    assert e1.reached_by_size(both, "dd", exact.network) == f"1 of 1 at $n = {exact.size}$"
     counted = e1.ratios(both, "dd")
     assert counted["median ratio"] == [200, 200]
     assert counted["never"] == [0, 0]
@@ -110,6 +113,26 @@ def test_a_run_without_a_point_counts_as_what_it_was_given() -> None:
     exact = finished("e1", "bigm", objective=None, untreated=None)
     ours = finished("e1", "dd", objective=5.0, untreated=5.0)
     assert e1.signs(Results([exact, ours]), "dd") == [0]
+
+
+def test_an_exact_model_that_was_not_run_is_named_so() -> None:
+    plain, crown = (finished("rivals", m, objective=14.0, bound=b) for m, b in (("bigm", 25.0), ("bigm-crown", 24.0)))
+    ours = finished("e1", "dd", objective=21.0, untreated=7.0)
+    cells = [(plain.network, plain.size)] * 3
+    found = e1.at_best(Results([plain, crown]), Results([ours]), Results([]), cells)
+    assert [column[0] for column in found.values()][1:] == [7, 14, 14, "not run", 24, 21, None]
+    assert all(len(column) == 1 for column in found.values())
+
+
+@pytest.mark.skipif(source("water") != "real", reason="the real data are not here")
+def test_points_on_the_boundary_do_not_count_beyond_a_margin() -> None:
+    (row, *_) = rows("rivals").where(method="bigm-started", network="2x16", size=25)
+    beyond = e1.beyond_margin(row)
+    assert beyond is not None
+    assert beyond <= row.objective
+    none = replace(row, details=row.details | {"margin": 0.0})
+    assert e1.beyond_margin(none) == row.objective
+    assert e1.beyond_margin(replace(row, provenance={"data": [{"sha256": "another"}]})) is None
 
 
 def test_recorded_passes_are_compared_with_single_kernels() -> None:
