@@ -196,7 +196,7 @@ def ablation(profile: str) -> list[Case]:
     """Price coordination without one of its parts."""
     if profile == "quick":
         return _water("ablation", ["2x16"], [10], [FIRST], ABLATION, 10.0)
-    networks, sizes = E1_NETWORKS[1:3], E1_SIZES[1:4]
+    networks, sizes = E1_NETWORKS[1:3], E1_SIZES[1:3]
     return [c for seed in SEEDS[:3] for c in _water("ablation", networks, sizes, [seed], ABLATION, 60.0)]
 
 

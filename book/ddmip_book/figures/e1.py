@@ -1,5 +1,6 @@
 """Figures of the first experiment: the paper's heat maps, incumbents over time, times to the same objective."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -35,6 +36,11 @@ def mean_seconds(cell: Results) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
+def all_cut(cell: Results) -> bool:
+    """Whether the time limit ended every run that has a time, so that a mean of their times is at most the true one."""
+    return all(row.status == "time_limit" for row in cell if row.status != "memory_limit")
+
+
 def by_cell(full: Results, method: str, value: Callable[[Results], float]) -> np.ndarray:
     """One number for each network (down) and size (across) of the grid, NaN where nothing is stored."""
     return full.where(method=method, time_limit=300.0).pivot("network", "size", value, E1_NETWORKS, E1_SIZES)
@@ -54,15 +60,18 @@ def plot_rates(full: Results) -> Figure:
 
 
 def plot_times(full: Results) -> Figure:
-    """Base-ten logarithm of processor seconds, and the ratio of seconds that the paper calls a speed-up."""
+    """Base-ten logarithm of processor seconds, and the ratio of seconds that the paper calls a speed-up; "at least"
+    where the time limit ended all runs of a cell."""
     times = {method: by_cell(full, method, mean_seconds) for method in ("bigm", "dd-paper", "dd")}
-    maps = [HeatMap(METHODS[method].label, np.log10(cells), -0.5, 2.8, ".1f") for method, cells in times.items()]
+    cut = {method: by_cell(full, method, all_cut) == 1 for method in times}
+    maps = [HeatMap(METHODS[m].label, np.log10(cells), -0.5, 2.8, ".1f", cut[m]) for m, cells in times.items()]
     ratio = times["bigm"] / times["dd-paper"]
-    return heat_maps([*maps, HeatMap("Big-M over paper's settings", ratio, 0, 400, ".0f")])
+    return heat_maps([*maps, HeatMap("Big-M over paper's settings", ratio, 0, 400, ".0f", cut["bigm"])])
 
 
 def plot_profiles(full: Results, cells: Sequence[tuple[str, int]], seed: int) -> Figure:
-    """Best verified potable share against wall-clock seconds, a panel for each (network, size)."""
+    """Best verified potable share against wall-clock seconds, a panel for each (network, size); an open triangle where
+    the time limit ended a run."""
     down = (len(cells) + 1) // 2
     size_of = (6.6, 2.3 * down + 0.4)
     figure, grid = plt.subplots(down, 2, figsize=size_of, sharex=True, sharey=True, squeeze=False)
@@ -71,25 +80,34 @@ def plot_profiles(full: Results, cells: Sequence[tuple[str, int]], seed: int) ->
             if row.incumbents:
                 times, values = hold(row.incumbents, row.seconds or 0)
                 axes.step(times, values / size, where="post", **method_look(row.method, markersize=4))
+                if row.status == "time_limit":
+                    ink = {"facecolors": "white", "edgecolors": METHODS[row.method].color, "zorder": 3}
+                    axes.scatter(times[-1], values[-1] / size, 42, marker=">", label="ended by its time limit", **ink)
         axes.set(title=f"{network}, $n$ = {size}", xscale="log", xlim=(0.03, 400), ylim=(0, 1.05))
     for axes in grid.flat[len(cells) :]:
         axes.remove()
-    legend_outside(figure, 4)
+    legend_outside(figure, 3)
     figure.supxlabel("seconds since the call", fontsize=10.5)
     figure.supylabel("potable share", fontsize=10.5)
     return figure
 
 
 def plot_ratios(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) -> Figure:
-    """Time to the same verified objective, Big-M's over the method's, a mark for each qualifying run."""
+    """Time to the same verified objective, Big-M's over the method's, a mark for each qualifying run; open marks, with
+    their number where they are several, for runs that never held it."""
     figure, axes = plt.subplots(figsize=(6.6, 3.8))
     pairs = {method: qualifying_pairs(full, method) for method in methods}
     qualify = {(exact.network, exact.size) for found in pairs.values() for exact, _, _ in found}
     cells = [cell for cell in product(E1_NETWORKS, (*E1_SIZES, 500)) if cell in qualify]
     for shift, (method, found) in zip(np.linspace(-0.17, 0.17, len(methods)), pairs.items(), strict=True):
-        at = [cells.index((exact.network, exact.size)) + shift for exact, _, _ in found]
-        heights = [max(ratio, NEVER) for _, _, ratio in found]
-        axes.plot(at, heights, **method_look(method, linestyle="", markersize=6, alpha=0.8))
+        places = [(cells.index((exact.network, exact.size)) + shift, ratio) for exact, _, ratio in found]
+        reached = [place for place in places if place[1] > 0]
+        axes.plot(*zip(*reached, strict=True) if reached else ([], []),
+                  **method_look(method, linestyle="", markersize=6, alpha=0.8))  # fmt: skip
+        for at, count in Counter(at for at, ratio in places if ratio == 0).items():
+            axes.plot(at, NEVER, **method_look(method, label="", linestyle="", markersize=6, markerfacecolor="white"))
+            if count > 1:
+                axes.annotate(f"{count}", (at, NEVER), (0, 5), textcoords="offset points", ha="center", fontsize=9)
     axes.axhspan(10, 100, color=ORANGE, alpha=0.18, label="the paper's 10 to 100")
     axes.set(yscale="log", ylim=(0.6 * NEVER, 2e4), ylabel="times sooner than Big-M")
     axes.set_yticks([NEVER, 0.1, 1, 10, 100, 1000, 1e4], ["never", "0.1", "1", "10", "100", "1,000", "10,000"])

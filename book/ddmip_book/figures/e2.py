@@ -1,6 +1,7 @@
 """Figures of the second experiment: six networks, each twice as deep and twice as wide as the one before."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -11,8 +12,9 @@ from matplotlib.figure import Figure
 from ddmip_lib.plots import BLUE, GREEN, INK, RED
 from ..examples.costs import PowerLaw, power_law
 from ..experiments.grids import E2_NETWORKS
+from ..experiments.networks import REACTING
 from ..experiments.results import Results
-from .kit import HOLLOW, draw_lines, draw_panels, legend_outside, look, names_below
+from .kit import GREY, HOLLOW, draw_lines, draw_panels, legend_outside, look, method_look, names_below
 
 TOLERANCE = 1e-4
 """Of the paper's stopping test."""
@@ -28,8 +30,13 @@ def sizes_of(network: str, n_in: int = 9) -> tuple[int, int, int]:
     >>> sizes_of("2x16")
     (2, 16, 449)
     """
-    depth, width = map(int, network.split("x"))
+    depth, width = map(int, network.removesuffix(REACTING).split("x"))
     return depth, width, (n_in + 1) * width + (depth - 1) * (width + 1) * width + width + 1
+
+
+def plain_names(rows: Results) -> Results:
+    """The runs on networks that react, each under the name of the network of E2 that has its shape."""
+    return Results([replace(row, network=row.network.removesuffix(REACTING)) for row in rows])
 
 
 def decompositions(full: Results, device: str | tuple[str, ...]) -> Results:
@@ -121,6 +128,30 @@ def plot_what_moves(full: Results) -> Figure:
     left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
     right.set_title("samples gained, of 100")
     left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.08))
+    return figure
+
+
+def plot_recipes(full: Results, reacting: Results) -> Figure:
+    """Residuals and gains again, by how the networks were trained; and what price coordination gains where they react.
+
+    `reacting` has the plain names.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.9))
+    any_device = tuple(DEVICES)
+    drawn = (
+        (decompositions(full, any_device), {"marker": "x", "color": GREY, "label": "E2's recipe"}),
+        (decompositions(reacting, any_device), {"marker": "o", "color": BLUE, "label": "networks that react"}),
+        (reacting.where(method="prices"), method_look("prices", label="… with price coordination")),
+    )
+    for shift, (rows, style) in zip((-0.25, 0.0, 0.25), drawn, strict=True):
+        style = style | {"linestyle": ""}
+        _each(right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style)
+        if shift < 0.25:
+            _each(left, rows, lambda own: own.values("primal_residual"), shift, style | {"label": None})
+    left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
+    left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
+    right.set_title("samples gained, of 100")
+    legend_outside(figure, 2, "lower")
     return figure
 
 

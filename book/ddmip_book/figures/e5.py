@@ -13,7 +13,7 @@ from ..experiments.claims.printed import E5_BARRIER, E5_EXACT, E5_PGD
 from ..experiments.grids import E5_NETWORKS
 from ..experiments.results import Results
 from ..experiments.rows import Row, decode
-from .kit import GREY, HOLLOW, legend_outside, method_look, names_below
+from .kit import GREY, HOLLOW, legend_outside, look, method_look, names_below
 
 MARKS = ("dd-paper", "dd-barrier", "random", "bigm", "dd", "enumeration", "grid-search")
 """The methods, from the paper's to what is known to be best."""
@@ -26,10 +26,23 @@ Instance = tuple[str, str, int]
 """Problem, network, seed."""
 
 
+def same_networks(full: Results) -> Results:
+    """The runs whose networks are, bit by bit, those of enumeration on the same instance, or else of its first run.
+
+    Weights of large networks are not stored. Trained again on another processor they differ in their last digits: no
+    objective of theirs can be compared with one that was found before.
+    """
+    used: dict[Instance, str | None] = {}
+    for row in sorted(full, key=lambda row: row.method != "enumeration"):
+        used.setdefault((row.problem, row.network, row.seed), row.weights.get("sha256"))
+    known = [(row, used[row.problem, row.network, row.seed]) for row in full]
+    return Results([row for row, digest in known if row.weights.get("sha256") in (digest, None)])
+
+
 def best_known(full: Results) -> dict[Instance, float]:
     """The best verified objective of each instance; for Tree Planting only where enumeration has ended."""
     best: dict[Instance, float] = {}
-    for row in full:
+    for row in same_networks(full):
         key = row.problem, row.network, row.seed
         best[key] = max(best.get(key, -np.inf), -np.inf if row.objective is None else row.objective)
     ended = {(r.problem, r.network, r.seed) for r in full.where(method="enumeration") if r.ended}
@@ -48,7 +61,7 @@ def closed(objective: float, start: float, best: float) -> float:
 def closed_runs(full: Results, problem: str, method: str) -> list[tuple[str, float]]:
     """Network and share closed of every run of a method, on instances that leave something to gain."""
     best, found = best_known(full), []
-    for row in full.where(problem=problem, method=method):
+    for row in same_networks(full).where(problem=problem, method=method):
         key = row.problem, row.network, row.seed
         if key in best and row.objective is not None and row.untreated is not None:
             found.append((row.network, closed(row.objective, row.untreated, best[key])))
@@ -128,6 +141,25 @@ def plot_closed(full: Results) -> Figure:
         ax.set_yticks(range(len(methods)), [_look(method)["label"] for method in methods], fontsize=9)
         ax.set(title=title, xlabel="share closed", ylim=(-0.6, len(methods) - 0.4), xlim=(-0.08, 1.08))
     return figure
+
+
+def plot_closed_by_network(react: Results) -> Axes:
+    """Share closed on Tree Planting where all networks react, one mark a run, told apart by the networks' size.
+
+    `react` has the plain names of the networks.
+    """
+    ax = plt.subplots(figsize=(6.2, 3.2))[1]
+    methods = [method for method in MARKS if method != "grid-search" and len(react.where(method=method))]
+    for number, network in enumerate(E5_NETWORKS):
+        shift = 0.22 * (1 - number)
+        drawn = [(share, place) for place, method in enumerate(methods)
+                 for own, share in closed_runs(react, "trees", method) if own == network]  # fmt: skip
+        style = look(number, linestyle="", label=network, markersize=7)
+        ax.plot([share for share, _ in drawn], [place + shift for _, place in drawn], **style)
+    ax.set_yticks(range(len(methods)), [_look(method)["label"] for method in methods])
+    ax.set(xlabel="share closed", xlim=(-0.08, 1.08), ylim=(-0.6, max(len(methods), 1) - 0.4))
+    legend_outside(ax.figure, 3, "lower")
+    return ax
 
 
 def plot_penalties(shares: Mapping[float, float], gain: float) -> Axes:

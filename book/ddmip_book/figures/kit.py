@@ -185,6 +185,8 @@ class HeatMap(NamedTuple):
     low: float = 0.0
     high: float = 1.0
     form: str = ".2f"
+    cut: np.ndarray | None = None
+    """Cells whose number would be larger had a time limit not cut the runs off."""
 
 
 def heat_maps(maps: Sequence[HeatMap]) -> Figure:
@@ -193,13 +195,16 @@ def heat_maps(maps: Sequence[HeatMap]) -> Figure:
     >>> cells = np.full((len(E1_NETWORKS), len(E1_SIZES)), -0.01)
     >>> heat_maps([HeatMap("share", cells, form=".1f")] * 4).axes[0].texts[0].get_text()
     '0.0'
+    >>> heat_maps([HeatMap("share", cells, form=".1f", cut=cells < 0)] * 4).axes[0].texts[0].get_text()
+    '≥0.0'
     """
     figure, grid = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
-    for ax, (title, values, low, high, form) in zip(grid.flat, maps, strict=True):
+    for ax, (title, values, low, high, form, cut) in zip(grid.flat, maps, strict=True):
         ax.imshow(values, vmin=low, vmax=high, cmap="Blues", aspect="auto")
         for (i, j), value in np.ndenumerate(values):
             dark = np.isfinite(value) and value > low + 0.6 * (high - low)
             word = format(value, "z" + form) if np.isfinite(value) else "–"  # z: no "-0.0"
+            word = "≥" + word if cut is not None and cut[i, j] and np.isfinite(value) else word
             ax.text(j, i, word, ha="center", va="center", color="white" if dark else INK, fontsize=10)
         ax.set(title=title, xlabel="samples $n$")
         ax.set_xticks(range(len(E1_SIZES)), [str(size) for size in E1_SIZES])

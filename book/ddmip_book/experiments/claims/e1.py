@@ -51,14 +51,20 @@ def e1_seconds(hardest: Runs) -> tuple[str, str]:
 
 
 def _by_network(pairs: list[tuple[Row, Row]], least: float) -> tuple[dict[str, tuple[int, int]], str]:
-    """For each network: how many runs hold Big-M's last objective at least so many times sooner, and of how many."""
-    found: dict[str, tuple[int, int]] = {}
+    """For each network: how many runs hold Big-M's last objective at least so many times sooner, and of how many; as
+    text size by size too."""
+    runs: dict[str, dict[int, list[bool]]] = {}
     for row, other in pairs:
         ratio = same_objective_ratio(row, other)
         if ratio is not None:
-            reached, every = found.get(row.network, (0, 0))
-            found[row.network] = reached + (ratio >= least), every + 1
-    return found, ", ".join(f"{reached} of {every} on {name}" for name, (reached, every) in found.items())
+            runs.setdefault(row.network, {}).setdefault(row.size, []).append(ratio >= least)
+    found, told = {}, []
+    for network, sizes in runs.items():
+        reached, every = (sum(map(of, sizes.values())) for of in (sum, len))
+        found[network] = reached, every
+        each = ", ".join(f"{sum(own)} of {len(own)} at n = {size}" for size, own in sorted(sizes.items()))
+        told.append(f"{reached} of {every} on {network} ({each})")
+    return found, ", ".join(told)
 
 
 @check(ours=OURS, exact=EXACT)

@@ -3,10 +3,15 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import torch
 
-from ..grids import E1_NETWORKS, E1_SIZES
+from ddmip_lib.data import load_water
+from ..execute import samples
+from ..grids import E1_NETWORKS, E1_SIZES, FIRST
+from ..networks import data_sets, networks_of
 from ..results import Results, qualifying_pairs
-from ..rows import Row
+from ..rows import Row, decode
+from ..store import results_folder
 from . import NAMES, Columns, columns, mean, rounded, whole
 
 
@@ -134,6 +139,14 @@ def reached(full: Results, method: str, network: str, least: float = 100, sizes:
     return f"{sum(r >= least for r in own)} of {len(own)}"
 
 
+def reached_by_size(full: Results, method: str, network: str, least: float = 100) -> str:
+    """The same size by size, as "3 of 5 at $n = 25$, 5 of 5 at $n = 50$", where runs qualify."""
+    own: dict[int, list[bool]] = {size: [] for size in E1_SIZES}
+    for row, _, ratio in qualifying_pairs(full.where(network=network), method):
+        own[row.size].append(ratio >= least)
+    return ", ".join(f"{sum(found)} of {len(found)} at $n = {size}$" for size, found in own.items() if found)
+
+
 def exact_models(rows: Iterable[Row]) -> Columns:
     """Size, build, memory, search and bound of Big-M models."""
     order = {network: place for place, network in enumerate(E1_NETWORKS)}
@@ -210,3 +223,37 @@ def tools(others: Results) -> Columns:
 def _why(row: Row) -> str:
     message = str(row.details.get("message", row.status))
     return "size limit of the licence" if "licence" in message else message.replace("_", " ")
+
+
+RIVALS = {"bigm": "as it is", "bigm-crown": "with CROWN ranges", "bigm-started": "started"}
+"""What the table calls the exact models of the experiment ``rivals``."""
+
+
+def at_best(rivals: Results, full: Results, market: Results, cells: Iterable[tuple[str, int]]) -> Columns:
+    """Three exact models by cell of the grid: what they hold, the lowest of their bounds, and what others hold."""
+    lines = []
+    for network, size in dict.fromkeys(cells):
+        instance = {"network": network, "size": size, "seed": FIRST}
+        own = rivals.where(**instance)
+        holds = [whole(row.objective) if (row := own.one(method=method)) else "not run" for method in RIVALS]
+        bounds = [row.bound for row in own if row.bound is not None]
+        others = [full.one(method="dd", **instance), market.one(method="prices", **instance)]
+        lines.append([f"{network}, n = {size}", whole(others[0].untreated) if others[0] else None, *holds,
+                      whole(min(bounds)) if bounds else None,
+                      *(whole(row.objective) if row else None for row in others)])  # fmt: skip
+    names = ["network and samples", "untreated", *RIVALS.values(), "lowest bound", "our defaults", "prices"]
+    return columns(names, lines)
+
+
+def beyond_margin(row: Row) -> int | None:
+    """How many samples of a stored point an exact model with the row's margin may count; None without its data."""
+    here = [data.provenance["sha256"] for data in data_sets(row.case).values()]
+    if here != [data["sha256"] for data in row.provenance["data"]]:
+        return None
+    data, (net,) = load_water(), networks_of(row.case, results_folder() / "networks")
+    place = {int(number): at for at, number in enumerate(data.row_numbers)}
+    drawn = np.array([place[number] for number in row.point["rows"]])
+    moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
+    with torch.no_grad():
+        logits = net(torch.as_tensor(samples(data, drawn, net) + moved))
+    return int((logits >= row.details["margin"]).sum())

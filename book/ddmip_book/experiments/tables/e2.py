@@ -8,7 +8,7 @@ import numpy as np
 from ..grids import E2_NETWORKS
 from ..results import Results
 from ..rows import Row
-from . import Columns, columns, mean, rounded, whole
+from . import Columns, columns, mean, rounded, small, whole
 
 DEVICES = {"cpu": "one core", "cuda": "GPU"}
 PAPER = ("dd-paper", "dd-paper-float32")
@@ -89,3 +89,32 @@ def reactions(runs: Results, seen: Mapping[tuple[str, int], tuple[float, float]]
         ])  # fmt: skip
     names = ["network", "networks", "mean accuracy", "spread of logits, median", "slope, median", "untreated, mean"]
     return columns([*names, "gained, mean"], lines)
+
+
+def recipes(full: Results, reacting: Results) -> Columns:
+    """The paper's test, the last residual and the samples gained, by how networks were trained, on all devices; and
+    what price coordination gains. `reacting` has the plain names."""
+    lines = []
+    for network in E2_NETWORKS:
+        parts = [rows.where(network=network, method=PAPER) for rows in (full, reacting)]
+        parts.append(reacting.where(network=network, method="prices"))
+        met = [f"{int(np.nansum(part.values('converged')))} of {len(part)}" for part in parts[:2]]
+        last = [small(float(np.median(part.values("primal_residual")))) if len(part) else None for part in parts[:2]]
+        gained = [mean(part.values("objective") - part.values("untreated"), 1) for part in parts]
+        lines.append([network, met[0], last[0], gained[0], met[1], last[1], *gained[1:]])
+    own = ("meet the test", "median residual", "gained")
+    names = [f"{kind}: {name}" for kind in ("recipe of E2", "react") for name in own]
+    return columns(["network", *names, "react: gained by prices"], lines)
+
+
+def sizes(reacting: Results, parameters_of: Mapping[str, int]) -> Columns:
+    """Mean seconds of all iterations on one core and on a GPU, by network with its parameters, and where the GPU's
+    went: the NN block, the MIP block, and the rest (judging points, starting, the last verification)."""
+    lines = []
+    for network, size in parameters_of.items():
+        core, gpu = (reacting.where(network=network, method=PAPER, device=device) for device in DEVICES)
+        seconds = gpu.values("seconds")
+        inner, outer = gpu.values("seconds_nn"), gpu.values("seconds_mip")
+        spent = [mean(part) for part in (seconds, inner, outer, seconds - inner - outer)]
+        lines.append([network, size, mean(core.values("seconds"), 1), *spent])
+    return columns(["network", "parameters", "one core, s", "GPU, s", "NN block, s", "MIP block, s", "rest, s"], lines)

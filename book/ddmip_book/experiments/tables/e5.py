@@ -15,6 +15,8 @@ def reactions(ranges: Mapping[tuple[str, int], np.ndarray], gains: Mapping[tuple
     lines = []
     for network in E5_NETWORKS:
         own = {key: reach for key, reach in ranges.items() if key[0] == network}
+        if not own:
+            continue
         largest = [float(reach.max()) for reach in own.values()]
         constant = sum(reach < 1e-9 for reach in largest)
         gained = [gains[key] for key in own]
@@ -29,6 +31,8 @@ def costs(full: Results, methods: Sequence[str] = ("dd-paper", "dd-barrier", "dd
     for network in E5_NETWORKS:
         for method in methods:
             part = full.where(problem="trees", network=network, method=method)
+            if not len(part):
+                continue
             share = part.values("seconds_mip").sum() / part.values("seconds").sum()
             met = f"{int(np.nansum(part.values('converged')))} of {len(part)}"
             lines.append([f"{network}, {NAMES[method]}", mean(part.values("iterations"), 1),
@@ -65,13 +69,14 @@ def exact(rows: Sequence[Row], optimum: Mapping[tuple[str, int], Row]) -> Column
     return columns(names, lines)
 
 
-def care(rows: Results, methods: Sequence[str]) -> Columns:
-    """Site care, 6 x 6: objectives by instance and method, and mean seconds in a last line."""
+def care(rows: Results, methods: Sequence[str], taken: str = "seconds") -> Columns:
+    """A plot of 6 x 6: objectives by instance and method, and mean seconds (or ``cpu_seconds``) in a last line."""
     lines = []
     for network, seed in sorted({(row.network, row.seed) for row in rows}):
         part = rows.where(network=network, seed=seed)
         held = {row.method: rounded(row.objective, 3) for row in part}
         start = rounded(float(np.nanmax(part.values("untreated"))), 3)
         lines.append([f"{network}, seed {seed}", start, *(held.get(method) for method in methods)])
-    lines.append(["mean seconds", None, *(mean(rows.where(method=m).values("seconds"), 1) for m in methods)])
+    last = "mean seconds" if taken == "seconds" else "mean processor, s"
+    lines.append([last, None, *(mean(rows.where(method=m).values(taken), 1) for m in methods)])
     return columns(["instance", "untreated", *(NAMES[method] for method in methods)], lines)

@@ -24,6 +24,8 @@ from ddmip_book.experiments.rows import Row
 BY_ROWS = sorted(name for name, each in CHECKS.items() if each.wanted)
 ON_PAPER = sorted(name for name, each in CHECKS.items() if not each.wanted)
 PARAMETERS = {"2x16": 449, "4x32": 3.5e3, "8x64": 3e4, "16x128": 2.5e5, "32x256": 2e6, "64x512": 1.6e7}
+PARAMETERS |= {f"{network}-he": size for network, size in PARAMETERS.items()}
+SMALL_TREES = ("8x32", "8x32-he")
 CASES = [case for experiment in EXPERIMENTS for case in grid(experiment)]
 
 
@@ -71,6 +73,12 @@ def ssg_times(case: Case) -> dict[str, Any]:
 
 def at_the_start(case: Case) -> dict[str, Any]:
     return {} if case.method == "enumeration" else {"objective": 1.0, "untreated": 1.0}
+
+
+def constant_by_recipe(change: Callable[[Case], dict[str, Any]]) -> Callable[[Case], dict[str, Any]]:
+    """E5's own networks leave nothing to gain and end at once; the others do as `change` says."""
+    nothing = {"objective": 1.0, "untreated": 1.0, "seconds": 0.01}
+    return lambda case: nothing if case.experiment == "e5" else change(case)
 
 
 class TestChecksOnRows:
@@ -139,6 +147,18 @@ class TestChecksOnRows:
             ("e2_small", lambda c: {"converged": False}, "not reproduced"),
             ("e2_deep", lambda case: {}, "holds"),
             ("e2_deep", lambda c: {"converged": c.seed == 42}, "not reproduced"),
+            ("e2_deep", lambda c: {"converged": c.experiment == "e2"}, "not reproduced"),
+            ("e2_deep", lambda c: {"converged": c.experiment == "reacting"}, "holds"),
+            ("e2_small", lambda c: {"converged": c.experiment == "e2" and c.seed in (42, 123)}, "not reproduced"),
+            ("e2_seconds", lambda c: {"seconds": 200.0} if c.experiment == "reacting" else {}, "not reproduced"),
+            ("e2_sublinear", lambda c: {"seconds": PARAMETERS.get(c.network, 1) ** (0.5 + (c.experiment != "e2"))},
+             "not reproduced"),
+            ("e2_depth", lambda c: {"seconds": PARAMETERS.get(c.network, 1) if c.experiment == "e2" else 1.0},
+             "not reproduced"),
+            ("e2_overhead", lambda c: {"seconds": 1 + (s := PARAMETERS.get(c.network, 1)),
+             "seconds_nn": s if c.experiment == "e2" else 1.0}, "not reproduced"),
+            ("e2_exact_fails", lambda c: {"status": "optimal"} if c.experiment in ("e1", "reacting") else {},
+             "not reproduced"),
             ("e2_seconds", lambda case: {}, "holds"),
             ("e2_seconds", lambda c: {"seconds": 200.0}, "not reproduced"),
             ("e2_deep", lambda c: {"converged": c.seed != 42}, "holds with changes"),
@@ -188,6 +208,17 @@ class TestChecksOnRows:
             ("e2_depth", lambda c: {"seconds": PARAMETERS.get(c.network, 1)}, "holds"),
             ("e2_depth", lambda c: {"seconds": 9.0 if c.network == "8x64" else PARAMETERS.get(c.network, 1)},
              "holds with changes"),
+            ("e5_block_ratio", lambda c: {"seconds": 15.0} if c.method == "dd-barrier" and c.experiment == "e5" else {},
+             "not reproduced"),
+            ("e5_block_ratio", constant_by_recipe(lambda c: {"seconds": 15.0 if c.method == "dd-barrier" else 1.0}),
+             "holds"),
+            ("e5_barrier_seconds", constant_by_recipe(lambda c: {"seconds": 16.0 if c.network in SMALL_TREES else 17}),
+             "holds"),
+            ("e5_barrier_seconds", lambda c: {"seconds": (16.0 if c.network in SMALL_TREES else 17) *
+             (10 if c.experiment == "reacting" else 1)}, "not reproduced"),
+            ("e5_gap_source", lambda c: {"seconds_nn": 0.2 if c.experiment == "reacting" else 0.9}, "not reproduced"),
+            ("e5_same_objective", lambda c: {"objective": 10.0} if c.method == "enumeration" else
+             {"objective": 0.0} if (c.method, c.experiment) == ("dd-barrier", "reacting") else {}, "not reproduced"),
             ("e5_block_ratio", lambda case: {}, "not reproduced"),
             ("e5_block_ratio", of_method("dd-barrier", seconds=15.0), "holds"),
             ("e5_block_ratio", of_method("dd-barrier", seconds=3.0), "holds with changes"),
@@ -213,13 +244,13 @@ class TestChecksOnRows:
              "seconds": {"8x32": 20.0, "16x64": 300.0}.get(c.network, 400.0)}, "holds with changes"),
             ("e5_exact_seconds", lambda c: {"status": "memory_limit" if c.network == "24x128" else "optimal"},
              "not reproduced"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 16.0 if c.network == "8x32" else 17.0}, "holds"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 22.0 if c.network == "8x32" else 23.0},
+            ("e5_barrier_seconds", lambda c: {"seconds": 16.0 if c.network in SMALL_TREES else 17.0}, "holds"),
+            ("e5_barrier_seconds", lambda c: {"seconds": 22.0 if c.network in SMALL_TREES else 23.0},
              "holds with changes"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 86.0 if c.network == "8x32" else 87.0}, "not reproduced"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 8.0 if c.network == "8x32" else 0.5}, "not reproduced"),
-            ("e5_pgd_seconds", lambda c: {"seconds": 0.7 if c.network == "8x32" else 0.8}, "holds"),
-            ("e5_pgd_seconds", lambda c: {"seconds": 4.1 if c.network == "8x32" else 4.2}, "not reproduced"),
+            ("e5_barrier_seconds", lambda c: {"seconds": 86.0 if c.network in SMALL_TREES else 87.0}, "not reproduced"),
+            ("e5_barrier_seconds", lambda c: {"seconds": 8.0 if c.network in SMALL_TREES else 0.5}, "not reproduced"),
+            ("e5_pgd_seconds", lambda c: {"seconds": 0.7 if c.network in SMALL_TREES else 0.8}, "holds"),
+            ("e5_pgd_seconds", lambda c: {"seconds": 4.1 if c.network in SMALL_TREES else 4.2}, "not reproduced"),
             ("e5_pgd_seconds", of_method("dd-paper", seconds=0.4), "not reproduced"),
             ("e5_order_of_magnitude", lambda case: {}, "holds"),
             ("e5_order_of_magnitude", of_method("bigm", status="optimal", seconds=5.0), "not reproduced"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -16,6 +17,7 @@ from ddmip_book.figures import e2 as e2_figures
 from ddmip_book.figures import e3 as e3_figures
 from ddmip_book.figures import e5 as e5_figures
 from ddmip_book.text import table
+from ddmip_lib.data import source
 from tests.builders.rows import finished
 
 
@@ -57,6 +59,7 @@ TABLES: dict[str, Callable[[], Columns]] = {
     "splits": lambda: e1.splits(rows("e1")),
     "prices": lambda: e1.with_prices(rows("e1"), market()),
     "tools": lambda: e1.tools(rows("peers")),
+    "at best": lambda: e1.at_best(rows("rivals"), rows("e1"), market(), [("2x16", 25), ("4x32", 400)]),
     "live": lambda: e1.live(rows("e1").where(size=25, network="2x16", seed=42)),
     "largest": lambda: e1.largest(rows("e1").where(size=500)),
     "stored": lambda: e1.stored([(row.method, row.key) for row in rows("e1")], rows("e1")),
@@ -64,6 +67,11 @@ TABLES: dict[str, Callable[[], Columns]] = {
     "costs of E2": e2_costs,
     "kernels": lambda: e2.kernels(rows("e2"), {name: int(name.split("x")[0]) for name in E2_NETWORKS}),
     "exact models of E2": lambda: e2.exact(list(rows("e2").where(method="bigm"))),
+    "recipes": lambda: e2.recipes(rows("e2"), e2_figures.plain_names(rows("reacting").where(problem="water"))),
+    "sizes": lambda: e2.sizes(
+        e2_figures.plain_names(rows("reacting").where(problem="water")),
+        {"64x512": 16_552_961, "64x4096": 1_057_267_713},
+    ),
     "reactions of E2": lambda: e2.reactions(rows("e2").where(device="cpu"), {("2x16", 42): (8.0, 3.0)}),
     "methods of E3": lambda: e3.stored(rows("e3")),
     "one instance": lambda: e3.one_instance(rows("e3").where(size=20, seed=42)),
@@ -98,6 +106,7 @@ def test_pairs_and_ratios_are_counted() -> None:
     both = Results([exact, ours])
     assert e1.signs(both, "dd") == [1]
     assert e1.reached(both, "dd", exact.network) == "1 of 1"
+    assert e1.reached_by_size(both, "dd", exact.network) == f"1 of 1 at $n = {exact.size}$"
     counted = e1.ratios(both, "dd")
     assert counted["median ratio"] == [200, 200]
     assert counted["never"] == [0, 0]
@@ -109,12 +118,60 @@ def test_a_run_without_a_point_counts_as_what_it_was_given() -> None:
     assert e1.signs(Results([exact, ours]), "dd") == [0]
 
 
+def test_an_exact_model_that_was_not_run_is_named_so() -> None:
+    plain, crown = (finished("rivals", m, objective=14.0, bound=b) for m, b in (("bigm", 25.0), ("bigm-crown", 24.0)))
+    ours = finished("e1", "dd", objective=21.0, untreated=7.0)
+    cells = [(plain.network, plain.size)] * 3
+    found = e1.at_best(Results([plain, crown]), Results([ours]), Results([]), cells)
+    assert [column[0] for column in found.values()][1:] == [7, 14, 14, "not run", 24, 21, None]
+    assert all(len(column) == 1 for column in found.values())
+
+
+@pytest.mark.skipif(source("water") != "real", reason="the real data are not here")
+def test_points_on_the_boundary_do_not_count_beyond_a_margin() -> None:
+    (row, *_) = rows("rivals").where(method="bigm-started", network="2x16", size=25)
+    beyond = e1.beyond_margin(row)
+    assert beyond is not None
+    assert beyond <= row.objective
+    none = replace(row, details=row.details | {"margin": 0.0})
+    assert e1.beyond_margin(none) == row.objective
+    assert e1.beyond_margin(replace(row, provenance={"data": [{"sha256": "another"}]})) is None
+
+
 def test_recorded_passes_are_compared_with_single_kernels() -> None:
     rows_of = [
         {"network": "2x16", "device": device, "recorded": recorded, "nn_seconds": seconds, "dtype": "float32"}
         for device, recorded, seconds in (("cuda", True, 0.01), ("cuda", False, 0.04), ("cpu", False, 0.02))
     ]
     assert e2.recorded(rows_of)["recording gains, times"] == [4.0]
+
+
+def test_seconds_of_a_size_are_split_and_one_core_may_be_missing() -> None:
+    run = finished("reacting", "dd-paper-float32", network="64x4096", seconds=10.0, seconds_nn=6.0, seconds_mip=1.0)
+    found = e2.sizes(Results([replace(run, device="cuda")]), {"64x4096": 5})
+    assert [column[0] for column in found.values()] == ["64x4096", 5, None, 10.0, 6.0, 1.0, 3.0]
+
+
+def test_recipes_stand_side_by_side() -> None:
+    ours = finished("e2", "dd-paper", objective=10.0, untreated=10.0, primal_residual=0.004, converged=False)
+    react = replace(ours, objective=40.0, primal_residual=0.01)
+    found = e2.recipes(Results([ours]), Results([react, replace(react, objective=60.0, method="prices")]))
+    first = [column[0] for column in found.values()]
+    assert first == ["2x16", "0 of 1", "4.0e-03", 0.0, "0 of 1", "1.0e-02", 30.0, 50.0]
+    assert [column[1] for column in found.values()] == ["4x32", "0 of 0", None, None, "0 of 0", None, None, None]
+
+
+def test_the_last_line_of_a_plot_has_seconds_of_the_clock_or_of_the_processor() -> None:
+    runs = Results([finished("e5", "dd", "trees", objective=2.0, untreated=1.0, seconds=9.0, cpu_seconds=3.0)])
+    clock, processor = (e5.care(runs, ["dd"], *taken) for taken in ((), ("cpu_seconds",)))
+    assert [clock["instance"][-1], processor["instance"][-1]] == ["mean seconds", "mean processor, s"]
+    assert [column["Algorithm 1, our defaults"] for column in (clock, processor)] == [[2.0, 9.0], [2.0, 3.0]]
+
+
+def test_tables_of_trees_leave_out_networks_without_runs() -> None:
+    run = finished("e5", "dd", "trees", "16x64", seconds=4.0, seconds_mip=1.0, cpu_seconds=4.0, iterations=3)
+    assert e5.costs(Results([run]))["in the MIP block"] == ["25%"]
+    assert e5.reactions({("16x64", 42): np.array([0.5])}, {("16x64", 42): 2.0})["network"] == ["16x64"]
 
 
 def test_shares_are_of_the_best_run_of_any_method() -> None:

@@ -64,7 +64,17 @@ def test_the_maps_print_every_cell(rows: Results) -> None:
         assert words[E1_SIZES.index(50)] == word
         assert words.count("–") == len(words) - 1
     times = figures.plot_times(rows).axes
-    assert times[3].texts[E1_SIZES.index(50)].get_text() == "125"
+    assert times[3].texts[E1_SIZES.index(50)].get_text() == "≥125"
+
+
+def test_only_a_time_that_the_limit_cut_off_is_at_least_what_it_says(rows: Results) -> None:
+    ended = Results([replace(r, status="converged") if r.method != "bigm" else r for r in rows])
+    exact, paper, *_ = figures.plot_times(ended).axes
+    place = E1_SIZES.index(50)
+    assert exact.texts[place].get_text() == "≥2.4"
+    assert paper.texts[place].get_text() == "0.3"
+    mixed = Results([replace(r, status="optimal") if r.seed == 123 else r for r in rows])
+    assert figures.plot_times(mixed).axes[0].texts[place].get_text() == "2.4"
 
 
 def test_profiles_are_steps_from_the_incumbents(rows: Results) -> None:
@@ -72,12 +82,19 @@ def test_profiles_are_steps_from_the_incumbents(rows: Results) -> None:
     drawn = {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.lines}
     assert set(drawn) == {"Big-M", "paper's settings", "our defaults"}
     np.testing.assert_allclose(drawn["our defaults"], [[0.1, 0.1], [0.5, 0.4], [2.0, 0.6], [4.0, 0.6]])
+    ends = np.concatenate([np.asarray(marks.get_offsets()) for marks in axes.collections])
+    np.testing.assert_allclose(ends[np.argsort(ends[:, 0])], [[3.0, 0.4], [4.0, 0.6], [300.0, 0.2]])
 
 
 def test_a_run_that_never_gets_there_is_marked_so() -> None:
     slow = [row("bigm", 10.0, [[0.1, 5.0], [2.0, 10.0]]), row("dd", 9.0, [[0.1, 9.0]])]
     axes = figures.plot_ratios(Results(slow), ["dd"]).axes[0]
-    assert axes.lines[0].get_ydata() == [figures.NEVER]
+    filled, open_ = axes.lines
+    assert len(np.asarray(filled.get_ydata())) == 0
+    assert (list(np.asarray(open_.get_ydata())), open_.get_markerfacecolor()) == ([figures.NEVER], "white")
+    assert not axes.texts
+    twice = [replace(r, seed=seed) for r in slow for seed in (42, 123)]
+    assert [text.get_text() for text in figures.plot_ratios(Results(twice), ["dd"]).axes[0].texts] == ["2"]
     assert axes.get_yticklabels()[list(axes.get_yticks()).index(figures.NEVER)].get_text() == "never"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -81,6 +83,20 @@ def test_gains_and_residuals_of_every_run() -> None:
     left, right = figures.plot_what_moves(Results(rows)).axes
     assert sorted(marks(right, figures.BLUE, "o")[:, 1]) == [0.0, 20.0]
     assert sorted(y for y in marks(left, figures.BLUE, "o")[:, 1] if np.isfinite(y)) == [2e-5, 0.01]
+
+
+def test_a_network_that_reacts_goes_by_the_name_of_its_shape() -> None:
+    assert figures.sizes_of("2x16-he") == figures.sizes_of("2x16")
+    assert figures.plain_names(Results([made_up("2x16-he"), made_up("4x32")])).distinct("network") == ["2x16", "4x32"]
+
+
+def test_both_recipes_are_drawn_with_the_gains_of_prices() -> None:
+    react = [made_up("16x128", objective=40.0), replace(made_up("16x128", objective=60.0), method="prices")]
+    left, right = figures.plot_recipes(Results([made_up("16x128", objective=10.0)]), Results(react)).axes
+    assert marks(right, figures.GREY, "x")[:, 1].tolist() == [0.0]
+    assert marks(right, figures.BLUE, "o")[:, 1].tolist() == [30.0]
+    assert sorted(y for line in right.lines for y in line.get_ydata()) == [0.0, 30.0, 50.0]
+    assert marks(left, figures.BLUE, "o")[:, 1].tolist() == [0.01]
 
 
 @pytest.mark.parametrize(("normal", "expected"), [(False, lambda depth: 6.0**-depth / 3), (True, lambda depth: 2.0)])

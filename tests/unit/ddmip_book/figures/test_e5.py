@@ -89,3 +89,18 @@ def test_stored_points_agree_with_their_objectives() -> None:
         counted = values[9 * n :].reshape(n, 4)
         assert counted.sum() == pytest.approx(run.objective)
         assert (counted <= figures.survivals(run) + 1e-6).all()
+
+
+def test_a_run_on_networks_of_other_weights_is_not_compared() -> None:
+    ours, other = {"weights": {"sha256": "a"}}, {"weights": {"sha256": "b"}}
+    rows = Results([row("dd", 12.0, **other), row("dd-paper", 9.0, **ours), row("enumeration", 10.0, **ours)])
+    assert figures.best_known(rows) == {("trees", "8x32", 42): 10.0}
+    assert figures.closed_runs(rows, "trees", "dd") == []
+    assert figures.closed_runs(rows, "trees", "dd-paper") == [("8x32", 0.5)]
+
+
+def test_shares_of_each_size_have_marks_of_their_own() -> None:
+    ax = figures.plot_closed_by_network(Results([*RUNS, row("enumeration", 10.0, network="24x128")]))
+    drawn = {line.get_label(): sorted(map(float, line.get_xdata())) for line in ax.lines}
+    assert drawn == {"8x32": [0.0, 0.75, 1.0], "16x64": [], "24x128": [1.0]}
+    assert not figures.plot_closed_by_network(Results([])).get_yticklabels()
