@@ -3,15 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import torch
 
-from ddmip_lib.data import load_water
-from ..execute import samples
 from ..grids import E1_NETWORKS, E1_SIZES, FIRST
-from ..networks import data_sets, networks_of
 from ..results import Results, qualifying_pairs
-from ..rows import Row, decode
-from ..store import results_folder
+from ..rows import Row
 from . import NAMES, Columns, columns, mean, rounded, whole
 
 
@@ -243,17 +238,3 @@ def at_best(rivals: Results, full: Results, market: Results, cells: Iterable[tup
                       *(whole(row.objective) if row else None for row in others)])  # fmt: skip
     names = ["network and samples", "untreated", *RIVALS.values(), "lowest bound", "our defaults", "prices"]
     return columns(names, lines)
-
-
-def beyond_margin(row: Row) -> int | None:
-    """How many samples of a stored point an exact model with the row's margin may count; None without its data."""
-    here = [data.provenance["sha256"] for data in data_sets(row.case).values()]
-    if here != [data["sha256"] for data in row.provenance["data"]]:
-        return None
-    data, (net,) = load_water(), networks_of(row.case, results_folder() / "networks")
-    place = {int(number): at for at, number in enumerate(data.row_numbers)}
-    drawn = np.array([place[number] for number in row.point["rows"]])
-    moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
-    with torch.no_grad():
-        logits = net(torch.as_tensor(samples(data, drawn, net) + moved))
-    return int((logits >= row.details["margin"]).sum())

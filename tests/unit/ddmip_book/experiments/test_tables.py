@@ -17,7 +17,6 @@ from ddmip_book.figures import e2 as e2_figures
 from ddmip_book.figures import e3 as e3_figures
 from ddmip_book.figures import e5 as e5_figures
 from ddmip_book.text import table
-from ddmip_lib.data import source
 from tests.builders.rows import finished
 
 
@@ -125,17 +124,6 @@ def test_an_exact_model_that_was_not_run_is_named_so() -> None:
     found = e1.at_best(Results([plain, crown]), Results([ours]), Results([]), cells)
     assert [column[0] for column in found.values()][1:] == [7, 14, 14, "not run", 24, 21, None]
     assert all(len(column) == 1 for column in found.values())
-
-
-@pytest.mark.skipif(source("water") != "real", reason="the real data are not here")
-def test_points_on_the_boundary_do_not_count_beyond_a_margin() -> None:
-    (row, *_) = rows("rivals").where(method="bigm-started", network="2x16", size=25)
-    beyond = e1.beyond_margin(row)
-    assert beyond is not None
-    assert beyond <= row.objective
-    none = replace(row, details=row.details | {"margin": 0.0})
-    assert e1.beyond_margin(none) == row.objective
-    assert e1.beyond_margin(replace(row, provenance={"data": [{"sha256": "another"}]})) is None
 
 
 def test_recorded_passes_are_compared_with_single_kernels() -> None:
