@@ -1,33 +1,42 @@
-"""Searches on the workers of a Dask cluster: rows in shards at first, then a few together, in turns of so many nodes.
+"""Searches on the workers of a Dask cluster: one for each worker, in turns, parted as soon as a worker has none.
 
-Who does a turn, and when, changes nothing about what it finds: shards are fixed by the problem, a turn ends after a
-number of nodes, and what is found of a row depends on that row alone. So one worker and eight prove the same, unless
-the time ends first. Sixteen rows together fill the batches of a search about five times as fast as one alone: only hard
-rows have many open nodes of their own. A search stays on the worker that has it. What it has proven comes here after
-each turn and is kept; a search whose worker dies is made again by Dask, from its first turn on.
+A turn is a number of batches. What it has proven comes here after it and is kept. Where searches end, another one with
+many open nodes is parted, so that a few hard rows keep all workers busy; no sooner, since a batch of few nodes costs
+nearly as much as one of many. How rows are shared out changes the order of the nodes, not what is proved in the end:
+where time does not end first, one worker and eight close the same rows, to the same tolerance. A search whose worker
+dies is made again by Dask, from the last turn that another worker still has.
 """
 
 import time
 from contextlib import suppress
 from importlib import import_module
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from ..bounds.graph import Graph
 from ..model.crew import RETRIES, Crew, lost_by
-from .account import Account, Group
+from .account import Account
 from .process import GRACE
-from .unit_search import Progress, UnitSearch
+from .unit_search import UnitSearch
 
-SHARD, FIRST = 64, 16  # rows that share the first turn, and how many nodes each of them gets
-FEW, TURN = 16, 128  # open rows that stay together from then on, and their nodes by the next turn; then twice as many
+BATCHES = 4  # of a turn
+ENOUGH = 64  # open nodes of a part, at least
+
+
+class Part(NamedTuple):
+    """A search that some worker has: rows of the table, what is proven of its share in each, and its next turn."""
+
+    rows: np.ndarray
+    least: np.ndarray
+    turn: Any
 
 
 def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
     """Let the workers prove what they can until the deadline, or until the bound meets the objective."""
-    going: dict[Any, tuple[Group, Any, int]] = {}
+    going: dict[Any, Part] = {}
     try:
         _take_turns(account, deadline, crew, going)
     except TimeoutError:  # workers that are late, or gone: what they proved before is kept
@@ -37,45 +46,61 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
     finally:
         if crew.client is not None:  # a lost cluster has nothing left to cancel
             with suppress(TimeoutError, *lost_by()):
-                crew.client.cancel([*going, *(turn for _, turn, _ in going.values())])
+                crew.client.cancel([*going, *(part.turn for part in going.values())])
 
 
-def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, tuple[Group, Any, int]]) -> None:
-    """`going` holds for what each turn tells: its searches, the turn itself, and their nodes by its end."""
+def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, Part]) -> None:
+    """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all its parts lose."""
     client, until = crew.client, time.time() + deadline - time.perf_counter()  # workers have clocks of their own
     graphs = {number: crew.keep([graph])[0].there for number, graph in account.graphs.items()}
     told = import_module("distributed").as_completed(timeout=deadline - time.perf_counter() + GRACE)
+    ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
 
-    def submit(group: Group, before: Any, nodes: int) -> None:
-        graph, place = graphs[account.blocks.predictor[group.rows[0][0]]], {"pure": False, "retries": RETRIES}
-        turn = client.submit(_turn, graph, before, group.searches[0][1:], nodes, until, priority=-nodes, **place)
-        tells = client.submit(itemgetter(0), turn, **place)
-        going[tells] = group, turn, nodes
+    def submit(rows: np.ndarray, least: np.ndarray, start: Any, share: tuple[int, int] = (0, 1)) -> None:
+        graph, place = graphs[account.blocks.predictor[rows[0]]], {"pure": False, "retries": RETRIES}
+        turn = client.submit(_turn, graph, start, share, BATCHES, until, **place)
+        tells = client.submit(itemgetter(0), turn, priority=1, **place)  # before the worker's next turn
+        going[tells] = Part(rows, least, turn)
         told.add(tells)
 
-    rows = account.rows()
     for number in account.graphs:
-        mine = rows[account.blocks.predictor[rows] == number]
-        for part in np.array_split(mine, -(-len(mine) // SHARD)) if len(mine) else ():
-            submit(account.group(part), None, FIRST)
+        rows = account.rows()
+        rows = rows[account.blocks.predictor[rows] == number]
+        hands = _workers(client)
+        for few in (rows[k::hands] for k in range(min(hands, len(rows)))):
+            submit(few, account.least[few], account.group(few).searches[0][1:])
     for tells in told:
-        found, finished = tells.result()
-        group, turn, nodes = going.pop(tells)
-        if not group.report([found]):
+        at, found, waiting = tells.result()
+        mine = going.pop(tells)
+        rows, least = mine.rows[at], found.least.numpy()
+        open_ = (waiting > 0) & (time.perf_counter() < deadline)  # then all turns end, and what each has proven counts
+        ended[rows[~open_]] = np.minimum(ended[rows[~open_]], least[~open_])
+        if open_.any():
+            count = max(1, min(_workers(client) - len(going), waiting.sum() // ENOUGH))
+            for number in range(count):
+                submit(rows, np.where(open_, least, np.inf), mine.turn, (number, count))
+        nodes[rows] += found.nodes.numpy()
+        least = ended.copy()
+        for part in going.values():
+            least[part.rows] = np.minimum(least[part.rows], part.least)
+        new = {"least": torch.from_numpy(least[rows]), "nodes": torch.from_numpy(nodes[rows])}
+        account.take(rows, found._replace(**new))
+        if account.settled:
             return
-        if time.perf_counter() >= deadline:
-            continue  # all turns end now, and what each has proven counts
-        if nodes > FIRST and not finished:
-            submit(group, turn, 2 * nodes)
-        elif not finished:
-            left = np.intersect1d(group.rows[0], account.rows())
-            for part in np.array_split(left, -(-len(left) // FEW)) if len(left) else ():
-                submit(account.group(part), None, TURN)
 
 
-def _turn(graph: Graph, before: Any, arguments: Any, nodes: int, until: float) -> Any:
-    """On a worker: ((what is proven, whether all is done), the search), for its next turn."""
-    search = UnitSearch(graph, *arguments) if before is None else before[1]
-    finished = search.run(time.perf_counter() + until - time.time(), nodes)
-    told: tuple[Progress, bool] = search.progress(), finished
-    return told, search
+def _workers(client: Any) -> int:
+    return max(1, sum(client.nthreads().values()))
+
+
+def _turn(graph: Graph, start: Any, share: tuple[int, int], batches: int, until: float) -> Any:
+    """On a worker: ((which rows this part has, what it has proven, how many nodes are open), where to go on)."""
+    goes_on = isinstance(start[1], dict)  # `start` is what another turn returned, or what a new search is made of
+    search = UnitSearch.resumed(graph, start[1]) if goes_on else UnitSearch(graph, *start)
+    rows, (number, count) = torch.arange(len(search.work)), share
+    if count > 1:
+        rows, search = search.parts(count)[number]
+    before = search.progress().nodes
+    search.run(time.perf_counter() + until - time.time(), batches)
+    found = search.progress()
+    return (rows.numpy(), found._replace(nodes=found.nodes - before), search.waiting().numpy()), search.state()

@@ -41,17 +41,14 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
     lock, children, readers = threading.Lock(), [], []
     stopped, errors = threading.Event(), list[Exception]()
     try:
+        until = time.time() + deadline - time.perf_counter()  # children have clocks of their own
         for number, group in enumerate(groups):
             child = _start()
             children.append(child)
-            arguments = (child, number, reported, lock, stopped, errors)
-            reader = threading.Thread(target=_listen, args=arguments, daemon=True)
+            arguments = (child, (group, until), number, reported, lock, stopped, errors)
+            reader = threading.Thread(target=_listen, args=arguments, daemon=True)  # nobody waits for a slow start
             reader.start()
             readers.append(reader)
-            assert child.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it has ended: its code says so below
-                pickle.dump((group, deadline - time.perf_counter()), child.stdin)
-                child.stdin.close()
         while any(reader.is_alive() for reader in readers) and not stopped.is_set():
             _expect_no_failure(children)
             if time.perf_counter() > deadline + GRACE:
@@ -86,11 +83,14 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _listen(
-    child: subprocess.Popen[bytes], number: int, reported: Reported, lock: threading.Lock,
+    child: subprocess.Popen[bytes], work: Any, number: int, reported: Reported, lock: threading.Lock,
     stopped: threading.Event, errors: list[Exception],
 ) -> None:  # fmt: skip
-    """Hand on the reports of one child until its last."""
+    """Send its work to one child and hand on its reports until the last."""
+    assert child.stdin is not None
     assert child.stdout is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin:  # broken where it has ended: its code says so
+        pickle.dump(work, child.stdin)
     while not stopped.is_set():
         try:
             found = pickle.load(child.stdout)
@@ -110,8 +110,8 @@ def main() -> None:
     """The child: read the searches, work, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     torch.set_num_threads(1)
-    group, seconds = pickle.load(sys.stdin.buffer)
-    deadline = time.perf_counter() + seconds
+    group, until = pickle.load(sys.stdin.buffer)
+    deadline = time.perf_counter() + until - time.time()
 
     def report(found: list[Progress]) -> None:
         pickle.dump(found, sys.stdout.buffer)

@@ -1,15 +1,16 @@
 """Branch and bound on the units of a network, for many rows at once, in balls that grow."""
 
 import time
+from copy import copy, deepcopy
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..bounds.graph import Graph
-from ..bounds.result import join
+from ..bounds.result import join, pick
 from ..pricing.oracle import MARGIN, follow, pull_back
 from .bounding import STEPS, Evaluated, evaluate, ranges_in_balls
 from .leaf import settle
@@ -98,22 +99,58 @@ class UnitSearch:
     def finished(self) -> bool:
         return not self.open and self.next is None
 
+    def waiting(self) -> Tensor:
+        """How many nodes of each row are open."""
+        return sum((part.row.bincount(minlength=len(self.work)) for part in self._waiting()), 0 * self.work)
+
     def progress(self) -> Progress:
         """What is proven, that of unfinished searches included."""
         least = self._reached()
         for nodes in self._waiting():
             least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
-        return Progress(*(part.cpu() for part in (torch.maximum(self.floor, least), self.possible, self.work)))
+        found = torch.maximum(self.floor, least), self.possible, self.work
+        return Progress(*(part.cpu().clone() for part in found))
 
-    def run(self, deadline: float, nodes: float = inf) -> bool:
-        """Work until the deadline, the end, or until every open row has had so many nodes; whether all is done."""
-        while not self.finished and time.perf_counter() < deadline and self._least_work(nodes) < nodes:
+    def run(self, deadline: float, batches: float = inf) -> bool:
+        """Work until the deadline, the end, or for so many batches of nodes; whether all is done."""
+        while not self.finished and time.perf_counter() < deadline and batches > 0:
             self.step()
+            batches -= 1
         return self.finished
 
-    def _least_work(self, nodes: float) -> float:
-        """Of a row that is not done; 0 where nobody asks."""
-        return 0 if nodes == inf else min(int(self.work[part.row].min()) for part in self._waiting())
+    def parts(self, count: int) -> list[tuple[Tensor, "UnitSearch"]]:
+        """So many searches that share the open nodes, and which rows each of them has.
+
+        Nodes of one row stay together as far as that goes. A row loses at least what all who have it prove.
+        """
+        pool, leaves = join(self._waiting()), join(self.done)
+        pool = pool[pool.row.argsort(stable=True)]
+        place = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
+        first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, place, "amin")
+        last = torch.zeros_like(self.work).scatter_reduce(0, pool.row, place, "amax")
+        turns = torch.arange(len(leaves), device=pool.row.device) % (last - first + 1).clamp(min=1)[leaves.row]
+        leaf_place = first[leaves.row] + turns
+        return [self._part(pool[place == k], leaves[leaf_place == k]) for k in range(count)]
+
+    def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "UnitSearch"]:
+        rows, part = nodes.row.unique(), copy(self)
+        part.losses, part.here_losses = self.losses[rows], self.here_losses[rows.cpu()]
+        for name in ("possible", "floor", "stuck", "work", "stage", "radius", "entered", "asked", "refined", "ranges"):
+            setattr(part, name, pick(getattr(self, name), rows))
+        mine = [replace(each, row=torch.searchsorted(rows, each.row)) for each in (nodes, leaves)]
+        part.next, part.open, part.done = None, mine[:1], mine[1:]
+        return rows, part
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the network, which those who go on with the search have already."""
+        return {name: value for name, value in vars(self).items() if name not in ("graph", "here")}
+
+    @classmethod
+    def resumed(cls, graph: Graph, state: dict[str, Any]) -> "UnitSearch":
+        """A search that goes on from a state, and leaves the state as it is."""
+        search = cls.__new__(cls)
+        vars(search).update(deepcopy(state), graph=graph, here=graph.to("cpu"))
+        return search
 
     def step(self) -> None:
         """Evaluate one batch of nodes and split those that are not done."""

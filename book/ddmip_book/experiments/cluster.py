@@ -20,6 +20,8 @@ from .worker import CaseFailed, Worker
 
 REMEDY = "dask.distributed is not installed: pip install 'ddmip_lib[cluster]'."
 WAIT = "10s"  # for a scheduler that does not answer
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**25}
+"""Dask lets its processes give memory back at once (64 KiB), and networks then wait for it half of their time."""
 _mine = threading.local()  # of each thread of a Dask worker: what runs its cases
 
 
@@ -45,7 +47,9 @@ def cluster_client(
         raise ValueError("TLS needs all of --tls-ca, --tls-cert and --tls-key, and a scheduler (tls://...) to talk to.")
     security = distributed.Security(require_encryption=True, **given) if given else None
     if not scheduler:
+        wanted = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
         with (
+            import_module("dask").config.set(wanted),
             distributed.LocalCluster(
                 n_workers=local, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
             ) as here,

@@ -116,17 +116,14 @@ def nodes(problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 
     return certify(problem, nothing, prices, seconds, workers=None if client is not None else 1, client=client)
 
 
-def measured(processes: int, n: int, depth: int, width: int, seconds: float) -> dict[str, Any]:
-    """One row: what so many processes of this machine do."""
-    torch.set_num_threads(1)
-    many, few = water(n, depth, width), water(50, depth, width)
-    prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
+def measured(processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, seconds: float) -> dict[str, Any]:
+    """One row: what so many processes of this machine do, a round with many blocks and a certificate of few."""
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
         networks, rest, held = rounds(many, client, shards=max(SHARDS, processes))
         proof = nodes(few, prices, client, seconds).details["certificate"]
     return {
-        "processes": processes, "n": n, "network": f"{depth}x{width}", "seconds_networks": networks,
-        "seconds_rest": rest, "bytes": held, "nodes": proof.nodes,
+        "processes": processes, "n": len(many.instance().maps[0].index), "seconds_networks": networks,
+        "seconds_rest": rest, "bytes": held, "blocks": len(proof.closed), "nodes": proof.nodes,
         "seconds_certificate": proof.seconds, "bound": proof.bound,
         "closed": int(proof.closed.sum()), "data": source("water"), "version": __version__,
         "machine": platform.machine(), "cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d"),
@@ -135,7 +132,6 @@ def measured(processes: int, n: int, depth: int, width: int, seconds: float) -> 
 
 def whole(n: int, processes: int, depth: int, width: int, seconds: float) -> dict[str, Any]:
     """One row: price coordination on n blocks, budgets 2.0 for every 400 of them, by so many processes."""
-    torch.set_num_threads(1)
     problem = water(n, depth, width, budget=2.0 * n / 400)
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
         solution = PriceCoordination(client=client).solve(problem, seconds, seed=42)
@@ -166,6 +162,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments.scaling", description=__doc__)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--n", type=int, default=16_000, help="blocks of a round")
+    parser.add_argument("--blocks", type=int, default=400, help="of a certificate")
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead")
@@ -174,9 +171,16 @@ def main(argv: list[str] | None = None) -> None:
     options = parser.parse_args(argv)
     folder = options.folder or results_folder(writing=True)
     folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    network = options.depth, options.width
+    if not options.whole:
+        many, few = (water(n, *network) for n in (options.n, options.blocks))
+        prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
     for count in options.processes:
-        network = (options.depth, options.width, options.seconds)
-        row = whole(options.whole, count, *network) if options.whole else measured(count, options.n, *network)
+        if options.whole:
+            row = whole(options.whole, count, *network, options.seconds)
+        else:
+            row = {"network": f"{network[0]}x{network[1]}"} | measured(count, many, few, prices, options.seconds)
         with (folder / (LARGE if options.whole else FILE)).open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)

@@ -45,7 +45,7 @@ def client(cluster_of_two: Any) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("SHARD", 2), ("FIRST", 2), ("TURN", 4)):
+    for name, value in (("BATCHES", 1), ("ENOUGH", 2)):
         monkeypatch.setattr(cluster, name, value)
 
 
@@ -65,10 +65,10 @@ def proved(client: Any = None, **keywords: Any) -> Certificate:
 
 
 def same(one: Certificate, two: Certificate) -> None:
-    assert one.bound == two.bound
-    assert one.nodes == two.nodes
-    np.testing.assert_array_equal(one.profit_bound, two.profit_bound)
-    np.testing.assert_array_equal(one.closed, two.closed)
+    """All blocks closed, and their bounds alike up to what a block may be open by when it counts as closed."""
+    assert one.closed.all()
+    assert two.closed.all()
+    np.testing.assert_allclose(one.profit_bound, two.profit_bound, rtol=0, atol=2 * account.CLOSED)
 
 
 def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(client: Any) -> None:
@@ -77,10 +77,8 @@ def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(clien
         first = proved(alone)
     second, here = proved(client), proved(workers=1)
     same(first, second)
-    assert second.closed.all()
-    assert second.nodes > 3 * cluster.FIRST  # so that rows had turns of their own
-    np.testing.assert_allclose(second.profit_bound, here.profit_bound, atol=2 * account.CLOSED)
-    assert second.closed.tolist() == here.closed.tolist()
+    same(second, here)
+    assert min(first.nodes, second.nodes) > 10 * cluster.ENOUGH
 
 
 def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from pyscipopt import Model, quicksum
 from scipy.optimize import linprog
@@ -484,13 +484,48 @@ def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() 
     assert (search.radius[~search.closed] > search.floor[~search.closed]).all()
 
 
-def test_a_turn_of_a_search_ends_after_a_number_of_nodes_and_can_go_on() -> None:
+def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     whole, turns = (UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2))
     assert whole.run(np.inf)
-    for nodes in itertools.count(1):
-        if turns.run(np.inf, nodes):
-            break
-    assert nodes > 1
+    count = 1
+    while not turns.run(np.inf, batches=1):
+        state = turns.state()
+        before = turns.progress()
+        turns = UnitSearch.resumed(rows.graph, state)
+        turns.step()  # the state that it came from stays as it was
+        assert all(map(torch.equal, before, UnitSearch.resumed(rows.graph, state).progress()))
+        count += 2
+    assert count > 1
     assert (turns.progress().least == whole.progress().least).all()
     assert (turns.work == whole.work).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.sampled_from(["two layers", "three layers"]), st.booleans(), st.integers(2, 4))
+def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
+    seed: int, kind: str, classes: bool, count: int
+) -> None:
+    rows = random_rows(np.random.default_rng(seed), kind, classes=classes, p=3)
+    whole, search = (UnitSearch(rows.graph, rows.losses, rows.possible, 1e-2, steps=2) for _ in range(2))
+    whole.run(np.inf, 40)
+    for _ in range(20):
+        if search.run(np.inf, 1) or search.waiting().sum() >= 2 * count:
+            break
+    ended = search.progress().least  # of rows that are done
+    if search.finished:
+        event("too easy")
+        return
+    parts = search.parts(count)
+    assert sum(part.waiting().sum() for _, part in parts) == search.waiting().sum()
+    assert sum(len(leaves) for _, part in parts for leaves in part.done) == sum(map(len, search.done))
+    ended[search.waiting() > 0] = torch.inf
+    for at, part in parts:
+        assert (part.waiting() > 0).all()
+        assert (part.progress().least >= search.progress().least[at]).all()
+        part.run(np.inf, 40)
+        ended[at] = ended[at].minimum(part.progress().least)
+    assert (ended <= rows.possible + 1e-9).all()
+    if whole.finished and all(part.finished for _, part in parts):
+        event("compared")
+        assert torch.allclose(ended, whole.progress().least, atol=2e-2)
