@@ -70,8 +70,8 @@ def certify(
     as a minimisation); problems without blocks get `lagrangian_bound`.
 
     `steps` of a gradient method improve the bound of each node that needs them. `client`, a `distributed.Client`, lets
-    the workers of a cluster take the place of processes: one or many, they prove the same where time does not end
-    first, and what was proven by a worker that dies is kept.
+    the workers of a cluster take the place of processes: one or many, they close the same blocks where time does not
+    end first, to the same tolerance, and what was proven by a worker that dies is kept.
 
     >>> from ddmip_lib import PriceCoordination
     >>> from ddmip_lib.predictors import mlp

@@ -11,6 +11,7 @@ import os
 import platform
 import resource
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,21 @@ def stored(folder: Path | None = None, name: str = FILE) -> list[dict[str, Any]]
     """
     path = (folder or results_folder()) / name
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def speedups(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """How many times faster than in the first row a round, its networks and a certificate are.
+
+    >>> row = {"seconds_networks": 3.0, "seconds_rest": 1.0, "nodes": 10, "seconds_certificate": 2.0}
+    >>> {name: value.tolist() for name, value in speedups([row, row | {"seconds_rest": 0.2}]).items()}
+    {'round': [1.0, 1.25], 'networks alone': [1.0, 1.0], 'certificate': [1.0, 1.0]}
+    """
+    networks, rest, nodes, seconds = (
+        np.array([row[name] for row in rows], dtype=float)
+        for name in ("seconds_networks", "seconds_rest", "nodes", "seconds_certificate")
+    )
+    taken = {"round": networks + rest, "networks alone": networks, "certificate": seconds / nodes}
+    return {name: values[0] / values for name, values in taken.items()}
 
 
 def main(argv: list[str] | None = None) -> None:

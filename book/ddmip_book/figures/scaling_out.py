@@ -1,6 +1,7 @@
 """Figures of scaling out: what a serial share allows, and what a model and a machine say of more workers."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,4 +48,28 @@ def plot_efficiency(cost: Cost, sizes: Mapping[int, int], seen: Mapping[int, flo
         ax.plot(count, min(value, 1.05), "o", color=INK, label=label)
     ax.set(xlabel="workers", ylabel="efficiency", ylim=(0.0, 1.05))
     legend_outside(figure, 2)
+    return figure
+
+
+def plot_speedups(rows: Sequence[Mapping[str, Any]], times: Mapping[str, Sequence[float]]) -> Figure:
+    """Speed-ups that were measured with some processes, and that of a round by the formula.
+
+    >>> rows = [{"processes": 1, "seconds_networks": 3.0, "seconds_rest": 1.0}]
+    >>> len(plot_speedups(rows, {"round": [1.0]}).axes[0].lines)
+    3
+    """
+    figure, ax = plt.subplots(figsize=(6.4, 3.4))
+    counts = np.array([row["processes"] for row in rows])
+    networks, rest = rows[0]["seconds_networks"], rows[0]["seconds_rest"]
+    ax.plot(counts, counts, "-", marker="", color=INK, linewidth=0.8, label="as many times as processes")
+    ax.plot(counts, (networks + rest) / (networks / counts + rest), ":", marker="", color=BLUE, label="round, formula")
+    for (name, values), (colour, line) in zip(times.items(), STYLES, strict=False):
+        ax.plot(counts, values, line, marker="o", color=colour, label=name)
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log", base=2)
+    ticks = [str(count) for count in counts]
+    ax.set_xticks(counts, ticks)
+    ax.set_yticks(counts, ticks)
+    ax.set(xlabel="processes", ylabel="times faster")
+    legend_outside(figure, 3)
     return figure

@@ -414,6 +414,22 @@ def test_a_process_that_fails_is_an_error_and_one_that_hangs_is_ended(
     assert time.perf_counter() - began < 300
 
 
+def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than a pipe holds is sent to children, one of which never reads it: the other works, and time ends both."""
+    slow = iter(["time.sleep(6000)", "sys.stdin.buffer.read(); sys.stdout.buffer.write(pickle.dumps([4]))"])
+
+    def start() -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", f"import pickle, sys, time\n{next(slow)}"]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr(process, "_start", start)
+    heard: list[Any] = []
+    groups: list[Any] = [[bytes(2**20)], [bytes(2**20)]]
+    deadline = time.perf_counter() + 6.0
+    process.work_in_processes(groups, deadline, lambda number, found: heard.append((number, found)) or True)
+    assert heard == [(1, [4])]
+
+
 def test_processes_end_when_nothing_more_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_start", child("while True: pickle.dump(1, sys.stdout.buffer); sys.stdout.flush()"))
     heard: list[Any] = []

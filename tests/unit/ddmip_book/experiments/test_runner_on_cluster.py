@@ -16,7 +16,7 @@ import pytest
 
 from ddmip_book.experiments import Case, cluster, run_cases
 from ddmip_book.experiments.__main__ import main
-from ddmip_book.experiments.cluster import cluster_client
+from ddmip_book.experiments.cluster import ALLOCATOR, cluster_client
 from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.worker import CaseFailed
 
@@ -36,6 +36,11 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def client() -> Iterator[Any]:
     with cluster_client(local=2) as found:
         yield found
+
+
+def test_local_workers_keep_their_memory(client: Any) -> None:
+    for name, wanted in ALLOCATOR.items():
+        assert set(client.run(os.environ.get, name).values()) == {str(wanted)}
 
 
 def answers(folder: Path) -> dict[str, Any]:
