@@ -2,12 +2,14 @@
 
 import logging
 import multiprocessing
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from tqdm.auto import tqdm
 
@@ -50,6 +52,9 @@ def cluster_client(
         wanted = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
         with (
             import_module("dask").config.set(wanted),
+            patch.dict(
+                os.environ, {name: str(value) for name, value in ALLOCATOR.items()}
+            ),  # which an earlier cluster set
             distributed.LocalCluster(
                 n_workers=local, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
             ) as here,
