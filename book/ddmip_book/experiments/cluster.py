@@ -49,12 +49,11 @@ def cluster_client(
         raise ValueError("TLS needs all of --tls-ca, --tls-cert and --tls-key, and a scheduler (tls://...) to talk to.")
     security = distributed.Security(require_encryption=True, **given) if given else None
     if not scheduler:
+        kept = {name: str(value) for name, value in ALLOCATOR.items()}
         wanted = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
         with (
             import_module("dask").config.set(wanted),
-            patch.dict(
-                os.environ, {name: str(value) for name, value in ALLOCATOR.items()}
-            ),  # which an earlier cluster set
+            patch.dict(os.environ, kept),  # an earlier cluster of this process has set them otherwise
             distributed.LocalCluster(
                 n_workers=local, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
             ) as here,
