@@ -26,7 +26,7 @@ class Elsewhere:
     """
 
     def __init__(self, net: nn.Module, device: torch.device | str, dtype: torch.dtype) -> None:
-        self.net, self.device, self.dtype = _copied(net, device, dtype), device, dtype
+        self.here, self.net, self.device, self.dtype = net, _copied(net, device, dtype), device, dtype
         self._recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Recorded(Elsewhere):
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        return Playback.apply(x, self)
+        return Playback.apply(x, self) if x.shape == self.x.shape else self.pass_by_pass(x)
 
     def play(self, x: Tensor) -> Tensor:
         """The network's values at x."""

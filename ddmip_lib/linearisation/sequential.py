@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from tqdm.auto import tqdm
 
+from ..device import check_place
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
@@ -44,7 +46,8 @@ class SequentialMIP:
     Of several network rows, parts of the points seen so far are put together anew by a MILP (`Options`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
-    that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step.
+    that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step;
+    on `device` the networks and their slopes are computed, in double precision: points are verified on the CPU.
 
     ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better, by
     more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
@@ -59,6 +62,7 @@ class SequentialMIP:
     idle_starts: int = 20
     neighbourhoods: bool = True
     callback: Callback | None = None
+    device: torch.device | str = "cpu"
     method: ClassVar[str] = "sequential MIP"
 
     def __post_init__(self) -> None:
@@ -66,6 +70,7 @@ class SequentialMIP:
             raise ValueError(f"radius={self.radius} must lie in (0, 1]: it is a share of each input's range.")
         if int(self.idle_starts) != self.idle_starts or self.idle_starts < 1:
             raise ValueError(f"idle_starts={self.idle_starts} must be a positive integer.")
+        check_place(self.device, torch.float64)
 
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
@@ -74,7 +79,8 @@ class SequentialMIP:
         return guarded(begun, self.method, partial(self._solve, progress=progress))
 
     def _solve(self, begun: Begun, progress: bool) -> Solution:
-        run = Run(self, begun, begun.incumbent())
+        device = torch.device(self.device)
+        run = Run(self, begun, begun.incumbent(screen_on=None if device.type == "cpu" else device))
         status = "converged"
         with tqdm(disable=not progress, desc=self.method, unit=" starts") as bar:
             while run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST):
@@ -99,7 +105,7 @@ class Run:
 
     def __init__(self, settings: SequentialMIP, begun: Begun, incumbent: Incumbent) -> None:
         self.settings, self.begun, self.incumbent = settings, begun, incumbent
-        self.elastic = Elastic(begun.instance, begun.seed)
+        self.elastic = Elastic(incumbent.there, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
         self.options, self.moves = Options(self.elastic), Moves(self.elastic, self.rng)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None

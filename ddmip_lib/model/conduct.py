@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..bounds.reader import traced_run
+from ..device import Elsewhere
 from ..errors import ProblemError
 
 ROWS = 5
@@ -78,7 +79,7 @@ def not_finite(net: nn.Module, x: np.ndarray) -> str:
     'layer 0 (Linear) is NaN or infinite at the inputs [2.0], row 1'
     """
     found: list[str] = []
-    net = copy.deepcopy(net)
+    net = copy.deepcopy(net.here if isinstance(net, Elsewhere) else net)
 
     def look(path: str, module: nn.Module, out: Tensor) -> None:
         if not found and isinstance(out, Tensor) and not out.isfinite().all():

@@ -51,6 +51,11 @@ class Incumbent:
         return None if self.check is None else self.check.objective
 
     @property
+    def there(self) -> Instance:
+        """The problem with its networks where they judge as long as the run lasts."""
+        return self._judge.instance
+
+    @property
     def units(self) -> Units:
         """What tolerances are multiplied by."""
         return self._last.units

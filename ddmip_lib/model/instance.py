@@ -107,17 +107,8 @@ class Instance:
     def digest(self) -> str:
         """A name for this very problem: rows, bounds, objective, other constraints, networks with their weights."""
         s, parts = self.milp, hashlib.sha256()
-        arrays = [
-            s.cost,
-            s.lower,
-            s.upper,
-            s.integer,
-            s.row_lower,
-            s.row_upper,
-            s.rows.data,
-            s.rows.indices,
-            s.rows.indptr,
-        ]
+        arrays = [s.cost, s.lower, s.upper, s.integer, s.row_lower, s.row_upper]
+        arrays += [s.rows.data, s.rows.indices, s.rows.indptr]
         for m in self.maps:
             arrays += [m.index, m.constant, m.output]
         for predictor, m in zip(self.predictors, self.maps, strict=True):

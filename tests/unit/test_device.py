@@ -8,12 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib import DualDecomposition, LogBarrier
+from ddmip_lib import DualDecomposition, LogBarrier, SequentialMIP
 from ddmip_lib.decomposition.state import Run
 from ddmip_lib.device import BothWays, Elsewhere, Recorded, place
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.linearisation.slopes import lines_at
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.model.solver import Begun
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import water_potability
 
@@ -276,3 +278,40 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
     assert problem.verify(solution).feasible
     assert problem.verify(solution).objective == solution.objective
     assert solution.details["incumbents"][-1][1] == solution.objective
+
+
+def test_other_numbers_of_rows_pass_a_recorded_network_kernel_by_kernel() -> None:
+    net = frozen(NETS["mlp"])
+    recorded, more = RecordedByHand(net, "cpu", DOUBLE, torch.zeros(5, 9, dtype=DOUBLE)), torch.rand(7, 9, dtype=DOUBLE)
+    torch.testing.assert_close(recorded(more), net(more))
+    torch.testing.assert_close(slope(recorded, more), slope(net, more))
+
+
+@pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
+def test_slopes_computed_elsewhere_are_the_same(place_on: str) -> None:
+    instance = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42).instance()
+    values = 0.5 * (instance.milp.lower + instance.milp.upper)
+    here, there = lines_at(instance, values), lines_at(instance.elsewhere(torch.device(place_on)), values)
+    assert there.said == pytest.approx(here.said, rel=1e-9, abs=1e-12)
+    assert there.slopes.toarray() == pytest.approx(here.slopes.toarray(), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
+def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
+    place_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, incumbent = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42), Begun.incumbent
+    here = SequentialMIP(idle_starts=2).solve(problem, time_limit=300, seed=1)
+    monkeypatch.setattr(Begun, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on)))
+    there = SequentialMIP(idle_starts=2, device=place_on).solve(problem, time_limit=300, seed=1)
+    assert problem.verify(there).feasible
+    assert problem.verify(there).objective == there.objective == here.objective
+
+
+def test_a_network_elsewhere_that_is_not_finite_is_named() -> None:
+    instance = water_potability(n=2, net=frozen(NETS["mlp"]), seed=42).instance()
+    there = instance.elsewhere(torch.device("cpu"))
+    for net in (instance.predictors[0].net, there.predictors[0].net.net):
+        net[0].weight.data.fill_(1e308)
+    with pytest.raises(ProblemError, match=r"layer 0 \(Linear\) is NaN or infinite"):
+        lines_at(there, instance.milp.upper.clip(-1e3, 1e3))
