@@ -1,8 +1,9 @@
 """The same runs by two states of the code: `python -m tools.compare_runs run FILE`, then `compare BEFORE AFTER`.
 
 `run` repeats a sample of the stored rows, and every method on small problems with the reference networks, and writes
-what came out. The sample is drawn by a rule, not by hand: of the stored runs that ended by themselves, quickly and on a
-CPU, one for each method, problem, network and state of the code that made them, the one whose key hashes lowest.
+what came out. The sample is drawn by a rule, not by hand: of the stored runs that other code than today's made and that
+ended by themselves, quickly and on a CPU, one for each method, problem, network and state of the code, the one whose
+key hashes lowest.
 `compare` lists every run whose status, iterations, objective or bound differ; a run that reached its time limit on
 either side shows nothing and is only counted. `record` writes both sides and what follows from them for stored rows
 into ``data/results`` (see `ddmip_book.experiments.equivalence`).
@@ -24,7 +25,7 @@ from torch import nn
 
 from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.code_hash import method_hash
-from ddmip_book.experiments.equivalence import FILE, kind_of, made_by, read_known
+from ddmip_book.experiments.equivalence import FILE, is_todays, kind_of, made_by, read_known
 from ddmip_book.experiments.execute import build
 from ddmip_book.experiments.grids import EXPERIMENTS
 from ddmip_book.experiments.methods import METHODS, solver_of
@@ -51,10 +52,11 @@ Outcome = Mapping[str, Any]
 def sample() -> list[Row]:
     """The stored rows that are repeated, quickest first."""
     cells: dict[tuple[str, ...], list[Row]] = {}
+    known = read_known(STORED)
     for row in (row for experiment in EXPERIMENTS for row in load(experiment)):
         quick = row.seconds is not None and row.seconds <= min(QUICK, row.time_limit / 2)
         here = row.device == "cpu" and row.method not in PEERS and row.weights.get("files")
-        if row.status not in AT_A_LIMIT and quick and here:
+        if row.status not in AT_A_LIMIT and quick and here and not is_todays(row, known):
             cell = (row.method, row.problem, row.network, str(made_by(row)))
             cells.setdefault(cell, []).append(row)
     chosen = [min(rows, key=lambda row: hashlib.sha256(row.key.encode()).hexdigest()) for rows in cells.values()]
