@@ -56,12 +56,13 @@ class Stage:
     def end(self) -> None:
         """Stop what runs as the keyboard would, so that pytest and its workers say and leave all in order."""
         self.left.clear()
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
+        if self.process.poll() is None:  # whom a shell started in the background, ignores the keyboard
+            deaf = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            self.process.send_signal(signal.SIGTERM if deaf else signal.SIGINT)
         try:
             self.process.wait(timeout=GRACE)
-        except subprocess.TimeoutExpired:  # whoever started us in the background told all to ignore the keyboard
-            self.process.terminate()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
             self.process.wait()
 
 

@@ -2,7 +2,8 @@
 
 One row for each number of processes, in ``scaling.jsonl`` of the results folder: seconds of a round of price
 coordination, in the networks and in the rest, and nodes of certificates in a second. With ``--whole N`` instead whole
-runs with N blocks and budgets in proportion, in ``large.jsonl``.
+runs with N blocks and budgets in proportion, in ``large.jsonl``; with ``--search`` the certificate alone, which ends
+before a limit that is long enough, in ``searches.jsonl``.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from ddmip_lib.problems import water_potability
 from .cluster import cluster_client
 from .store import results_folder
 
-FILE, LARGE = "scaling.jsonl", "large.jsonl"
+FILE, LARGE, SEARCHES = "scaling.jsonl", "large.jsonl", "searches.jsonl"
 SHARDS = 4  # of a timed round, unless there are more workers
 
 
@@ -121,12 +122,23 @@ def measured(processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, secon
     """One row: what so many processes of this machine do, a round with many blocks and a certificate of few."""
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
         networks, rest, held = rounds(many, client, shards=max(SHARDS, processes))
-        proof = nodes(few, prices, client, seconds).details["certificate"]
+        proof = nodes(few, prices, client, seconds)
+    n = len(many.instance().maps[0].index)
+    return {"n": n, "seconds_networks": networks, "seconds_rest": rest, "bytes": held} | told(proof, processes)
+
+
+def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float) -> dict[str, Any]:
+    """One row: a certificate alone."""
+    with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
+        return told(nodes(few, prices, client, seconds), processes)
+
+
+def told(solution: Solution, processes: int) -> dict[str, Any]:
+    """What is stored of a certificate."""
+    proof = solution.details["certificate"]
     return {
-        "processes": processes, "n": len(many.instance().maps[0].index), "seconds_networks": networks,
-        "seconds_rest": rest, "bytes": held, "blocks": len(proof.closed), "nodes": proof.nodes,
-        "seconds_certificate": proof.seconds, "bound": proof.bound,
-        "closed": int(proof.closed.sum()), "data": source("water"), "version": __version__,
+        "processes": processes, "blocks": len(proof.closed), "nodes": proof.nodes, "seconds_certificate": proof.seconds,
+        "bound": proof.bound, "closed": int(proof.closed.sum()), "data": source("water"), "version": __version__,
         "machine": platform.machine(), "cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d"),
     }  # fmt: skip
 
@@ -182,6 +194,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead")
+    parser.add_argument("--search", action="store_true", help="certificates alone instead")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate, or of each whole run")
     parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
     options = parser.parse_args(argv)
@@ -193,11 +206,14 @@ def main(argv: list[str] | None = None) -> None:
         many, few = (water(n, *network) for n in (options.n, options.blocks))
         prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
     for count in options.processes:
+        row = {"network": f"{network[0]}x{network[1]}"}
         if options.whole:
-            row = whole(options.whole, count, *network, options.seconds)
+            row |= whole(options.whole, count, *network, options.seconds)
+        elif options.search:
+            row |= searched(count, few, prices, options.seconds)
         else:
-            row = {"network": f"{network[0]}x{network[1]}"} | measured(count, many, few, prices, options.seconds)
-        with (folder / (LARGE if options.whole else FILE)).open("a") as file:
+            row |= measured(count, many, few, prices, options.seconds)
+        with (folder / (LARGE if options.whole else SEARCHES if options.search else FILE)).open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)
 

@@ -39,3 +39,7 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
     assert row["processes"] == 1
     assert min(row["seconds_networks"], row["seconds_rest"], row["bytes"]) > 0
     assert '"closed"' in capsys.readouterr().out
+    scaling.main(["--search", "--processes", "1", "--seconds", "60", "--folder", str(tmp_path)])
+    (search,) = scaling.stored(tmp_path, scaling.SEARCHES)
+    assert search["closed"] == search["blocks"] == 6
+    assert scaling.stored(tmp_path) == [row]
