@@ -22,6 +22,7 @@ from .moves import Moves
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Options
 from .slopes import lines_at
+from .walks import Walks
 
 SMALLEST = 1e-5  # radius at which a descent ends
 ACCEPTED, GOOD = 0.05, 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
@@ -41,9 +42,9 @@ class SequentialMIP:
     networks, and taken if the merit, objective plus price times what does not fit, falls by at least 5 % of what was
     predicted. The radius doubles after good predictions and shrinks after bad ones. Where a descent ends, whole inputs
     are moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts: the problem's own, the
-    middle of the box, random points, and then also points near the best one. For networks of ReLUs *exact
-    neighbourhoods* take turns with them: the exact model in a box around the best point, which grows while it closes.
-    Of several network rows, parts of the points seen so far are put together anew by a MILP (`Options`).
+    middle of the box, ends of gradient walks (`Walks`), random points, then points near the best one too. For networks
+    of ReLUs *exact neighbourhoods* take turns with them: the exact model in a box around the best point, which grows
+    while it closes. Of several network rows, parts of points seen so far are put together anew by a MILP (`Options`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
     that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step;
@@ -108,6 +109,7 @@ class Run:
         self.elastic = Elastic(incumbent.there, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
         self.options, self.moves = Options(self.elastic), Moves(self.elastic, self.rng)
+        self.walks = Walks(self.elastic, self.moves.norm, self.rng)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around, self.closed, self.work = 0.1, 0.0, 0.0
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
@@ -159,11 +161,20 @@ class Run:
             return self.begun.instance.assignment(given, rest=0.0)
         low, high = s.lower[at], s.upper[at]
         target = np.zeros(s.n_variables)
-        target[at] = low + (high - low) * (self.rng.random(len(at)) if self.starts > 1 else 0.5)
-        if self.starts > FIRST and self.starts % 3 and self.incumbent.values is not None:
+        near = self.incumbent.values if self.starts > FIRST and self.starts % 3 else None
+        target[at] = low + (high - low) * self._place(walk=near is None and self.starts % 2 == 0)
+        if near is not None:
             kept = self.rng.random(len(at)) >= self.rng.choice([0.1, 0.25, 0.5])
-            target[at] = np.where(kept, self.incumbent.values[at], target[at])
+            target[at] = np.where(kept, near[at], target[at])
         return self.elastic.nearest(target, self.begun.seconds_left)
+
+    def _place(self, walk: bool) -> np.ndarray | float:
+        """Where in the box, as shares of its ranges: the middle first, then ends of walks or random points."""
+        if self.starts == 1:
+            return 0.5
+        base = self.incumbent.values
+        end = self.walks.end(base, PRICE * self.elastic.worth) if walk and base is not None else None
+        return self.rng.random(len(self.elastic.inputs)) if end is None else end
 
     def complete(self, values: np.ndarray, price: float) -> Point | None:
         """A point with these network inputs; one that fits competes to be the best."""
