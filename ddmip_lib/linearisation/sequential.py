@@ -26,6 +26,7 @@ from .walks import Walks
 
 SMALLEST = 1e-5  # radius at which a descent ends
 ACCEPTED, GOOD = 0.05, 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
+CRAWL = 8  # steps in a row that are taken but fall short of good, after which the radius shrinks
 FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
 PRICE, RAISE, RAISES = 10.0, 20.0, 2  # first price of what does not fit, in units of the objective; what follows
 HOPELESS = 0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
@@ -40,11 +41,12 @@ class SequentialMIP:
 
     At a point the networks become lines (`Elastic`); the MIP's best point within a radius is completed by the true
     networks, and taken if the merit, objective plus price times what does not fit, falls by at least 5 % of what was
-    predicted. The radius doubles after good predictions and shrinks after bad ones. Where a descent ends, whole inputs
-    are moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts: the problem's own, the
-    middle of the box, ends of gradient walks (`Walks`), random points, then points near the best one too. For networks
-    of ReLUs *exact neighbourhoods* take turns with them: the exact model in a box around the best point, which grows
-    while it closes. Of several network rows, parts of points seen so far are put together anew by a MILP (`Options`).
+    predicted. The radius doubles after good predictions, shrinks after bad ones and after eight that fell short. Where
+    a descent ends, whole inputs are moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts:
+    the problem's own, the middle of the box, ends of gradient walks (`Walks`), random points, then points near the best
+    one too. For networks of ReLUs *exact neighbourhoods* take turns with them: the exact model in a box around the best
+    point, which grows while it closes. Of several network rows, parts of points seen so far are put together anew by a
+    MILP (`Options`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
     that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step;
@@ -206,7 +208,7 @@ class Run:
 
     def descend(self, point: Point, price: float) -> Point:
         """Steps of falling merit."""
-        radius, elastic = self.settings.radius, self.elastic
+        radius, elastic, short = self.settings.radius, self.elastic, 0
         while radius > SMALLEST and not self.stopped and self.begun.seconds_left > 0:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
@@ -219,11 +221,13 @@ class Run:
             new = self.complete(aim.values, price)  # type: ignore[union-attr]  # without an aim nothing is predicted
             self.stopped = self.begun.told()
             decrease = -np.inf if new is None else point.merit(price) - new.merit(price)
-            if new is not None and decrease >= ACCEPTED * predicted:
-                point = new
-                radius = min(1.0, 2 * radius) if decrease >= GOOD * predicted else radius
-            else:
-                radius *= 0.35
+            taken = new is not None and decrease >= ACCEPTED * predicted
+            point = new if taken else point  # type: ignore[assignment]  # where it is taken there is one
+            short = short + 1 if taken and decrease < GOOD * predicted else 0
+            if not taken or short == CRAWL:
+                radius, short = 0.35 * radius, 0
+            elif short == 0:
+                radius = min(1.0, 2 * radius)
         return point
 
     def move(self, point: Point, price: float) -> Point | None:

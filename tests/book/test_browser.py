@@ -80,7 +80,8 @@ def test_page_reads_well_in_every_state(reader: BrowserContext, address: str, na
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
         assert own_findings(page, WITHOUT_CONTRAST) == []
         page.evaluate(TWO_OF_EACH_KIND)  # thousands of names take axe half a minute
-        for scheme in ("light", "dark"):
+        schemes = ("light", "dark") if name in LOOKED_INSIDE or PAGES.index(name) % 3 == 0 else ("light",)
+        for scheme in schemes:  # a dark page has its colours from the style sheets that all pages share
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
             assert own_findings(page, CONTRAST_ALONE) == [], scheme

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ddmip_book.experiments import Case, Row
+from ddmip_book.experiments import Case, Row, load
 from ddmip_book.experiments.equivalence import made_by
 from tools import compare_runs
 from tools.compare_runs import compare, record, reference_cases, sample
@@ -19,8 +19,11 @@ def ended(objective: float | None = 2.0, iterations: int = 5, status: str = "con
     return {"status": status, "iterations": iterations, "objective": objective, "bound": None, **more}
 
 
-def test_the_sample_covers_every_method_and_network_that_ends_quickly() -> None:
+def test_the_sample_covers_every_method_and_network_that_ends_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare_runs, "is_todays", lambda row, known: row.key == "e4/water/fc/60/42/dd/300s/cpu")
     rows = sample()
+    assert "e4/water/fc/60/42/dd/300s/cpu" in {row.key for row in load("e4")}
+    assert "e4/water/fc/60/42/dd/300s/cpu" not in {row.key for row in rows}, "today's code made it"
     cells = Counter((row.method, row.problem, row.network, made_by(row)) for row in rows)
     assert set(cells.values()) == {1}
     assert len(rows) >= 60

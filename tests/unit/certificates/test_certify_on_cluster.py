@@ -112,6 +112,7 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(client: Any) -
     assert found.bound <= 3.0 + 1e-9
 
 
+@pytest.mark.long
 def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*_: object) -> None:
         raise CancelledError("scheduler closed")
@@ -123,6 +124,7 @@ def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(client: Any, monkeypa
     assert found.closed.all()
 
 
+@pytest.mark.long
 def test_solve_hands_the_client_on(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     given, search, start = [], cluster.search_on_cluster, PriceCoordination.solve
 

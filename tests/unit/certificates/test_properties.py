@@ -501,7 +501,7 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
     assert (turns.work == whole.work).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seeds, st.sampled_from(["two layers", "three layers"]), st.booleans(), st.integers(2, 4))
 def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
     seed: int, kind: str, classes: bool, count: int

@@ -51,6 +51,7 @@ def answers(folder: Path) -> dict[str, Any]:
     return {row.key: (row.objective, row.iterations, row.status) for row in rows}
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle_costs_time_alone(here: Path, client: Any, tmp_path: Path) -> None:
     seen, append = [], Store.append
 
@@ -70,6 +71,7 @@ def test_a_worker_killed_in_the_middle_costs_time_alone(here: Path, client: Any,
     assert answers(tmp_path) == answers(here)
 
 
+@pytest.mark.long
 def test_a_case_that_fails_is_reported_and_the_others_have_rows(client: Any, tmp_path: Path) -> None:
     wrong = Case("tiny", "water", "2x16", 0, 42, "dd-paper", 60.0)
     with pytest.raises(CaseFailed, match="failed"):
@@ -89,6 +91,7 @@ def started(*command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "distributed.cli." + command[0], *command[1:]], **quiet)
 
 
+@pytest.mark.long
 def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
