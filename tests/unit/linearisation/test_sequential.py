@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.experiments.suite.members import member
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound
@@ -108,3 +109,10 @@ def test_settings_that_make_no_sense():
         SequentialMIP(radius=0.0)
     with pytest.raises(ValueError, match="idle_starts"):
         SequentialMIP(idle_starts=0)
+
+
+def test_a_descent_does_not_crawl_along_a_kink():
+    """With the radius kept where steps fall short, one descent here took thousands of tiny steps."""
+    sites = member("sites").build()
+    patient = SequentialMIP(neighbourhoods=False, idle_starts=3, callback=lambda moment: moment.iteration > 1_000)
+    assert patient.solve(sites, time_limit=300, seed=42).status == "converged"
