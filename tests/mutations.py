@@ -221,6 +221,27 @@ MUTATIONS = [
         ("tests/unit/linearisation/test_elastic.py::test_whole_inputs_move_at_most_as_far_as_they_may",),
     ),
     Mutation(
+        "walks-uphill",
+        "ddmip_lib/linearisation/walks.py",
+        "at = np.clip(at - length * slope",
+        "at = np.clip(at + length * slope",
+        ("tests/unit/linearisation/test_walks.py::test_walks_end_far_below_random_points",),
+    ),
+    Mutation(
+        "walks-without-rows",
+        "ddmip_lib/linearisation/walks.py",
+        "slope = elastic.cost + price * (np.sign(off) / self.norm) @ s.rows",
+        "slope = elastic.cost + 0.0 * (np.sign(off) / self.norm) @ s.rows",
+        ("tests/unit/linearisation/test_walks.py::test_slopes_are_those_of_the_merit",),
+    ),
+    Mutation(
+        "descents-that-crawl",
+        "ddmip_lib/linearisation/sequential.py",
+        "if not taken or short == CRAWL:",
+        "if not taken:",
+        ("tests/unit/linearisation/test_sequential.py::test_a_descent_does_not_crawl_along_a_kink",),
+    ),
+    Mutation(
         "completion-ignores-outputs",
         "ddmip_lib/model/completion.py",
         "        fixed |= instance.is_output\n",
