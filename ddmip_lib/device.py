@@ -9,7 +9,6 @@ one 6.1 ms), since transfers are part of the recording and weights lie in memory
 
 import copy
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -32,9 +31,6 @@ class Elsewhere:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.pass_by_pass(x)
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        return self.here.parameters()
 
     def pass_by_pass(self, x: Tensor) -> Tensor:
         """The network's values, kernel by kernel; differentiable as often as the network is."""

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from ..device import Elsewhere
 from ..model.gradients import vjp
 from .elastic import Elastic
 
@@ -24,7 +25,8 @@ class Walks:
         self.elastic, self.norm, self.rng = elastic, norm, rng
         instance, self.count = elastic.instance, min(POINTS, ENTRIES // elastic.milp.n_variables)
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-            weights = sum(weight.numel() for weight in predictor.net.parameters())
+            net = predictor.net.here if isinstance(predictor.net, Elsewhere) else predictor.net
+            weights = sum(weight.numel() for weight in net.parameters())
             self.count = min(self.count, WORK // (weights * len(m.index)) if weights else 0)
         self.ends: list[np.ndarray] = []
         self.taken: list[np.ndarray] = []
