@@ -24,6 +24,7 @@ class Walks:
     def __init__(self, elastic: Elastic, norm: np.ndarray, rng: np.random.Generator) -> None:
         self.elastic, self.norm, self.rng = elastic, norm, rng
         instance, self.count = elastic.instance, min(POINTS, ENTRIES // elastic.milp.n_variables)
+        self.count = self.count if len(elastic.inputs) else 0
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
             net = predictor.net.here if isinstance(predictor.net, Elsewhere) else predictor.net
             weights = sum(weight.numel() for weight in net.parameters())
