@@ -130,7 +130,10 @@ class Portfolio:
             solver = replace(solver, callback=self.heard)
         found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
         if found.values is not None or found.nearest is not None:
+            moments = self.improvements(found, began)
             self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
+            if moments and moments[-1][1] == self.incumbent.objective:  # found then, not when the method ended
+                self.incumbent.found[-1:] = moments
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
         self.prices = found.details.get("prices", self.prices)
@@ -140,6 +143,12 @@ class Portfolio:
         elif found.status == "infeasible":
             self.status = found.status
         self.note(found.method, found.status, began, why)
+
+    def improvements(self, found: Solution, began: float) -> list[tuple[float, float]]:
+        """When, since `solve` began, a method that began then met what is better than the best point before it."""
+        since = began - self.begun.began
+        moments: list[tuple[float, float]] = found.details.get("incumbents", [])
+        return [(since + seconds, value) for seconds, value in moments if self.incumbent.better(value)]
 
     def heard(self, moment: Moment) -> bool:
         """Hand on what a method tells, with the best that is known; remember that the run is to end."""

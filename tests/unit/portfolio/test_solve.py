@@ -56,6 +56,19 @@ def test_the_best_point_is_handed_on():
     assert problem.start is start  # the user's own is what it was
 
 
+def test_improvements_are_dated_when_they_were_found():
+    problem = build(relu_net(4, width=12, seed=2), 4, low=-1.0, high=1.0).problem
+    solution = solve(problem, time_limit=300)
+    moments, objectives = zip(*solution.details["incumbents"], strict=True)
+    first = solution.details["log"][0]
+    assert len(moments) > 1  # all of them by the first method, which goes on when the best is known
+    assert first.method == "sequential MIP"
+    assert first.objective == objectives[-1] == solution.objective
+    assert list(moments) == sorted(moments)
+    assert moments[-1] < solution.seconds
+    assert list(objectives) == sorted(objectives, reverse=True)
+
+
 def test_blocks_are_found_and_priced():
     problem = water_potability(n=4, net=mlp(1, 4, 9, seed=1), seed=42)
     problem.blocks = None
