@@ -41,7 +41,8 @@ def prove(
     >>> prove(program).bound
     2.0
     """
-    tree = Tree(strengthened(program, deadline), deadline)
+    program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
+    tree = Tree(program, deadline)
     root = tree.node(program.lower, program.upper, -np.inf)
     heap = [] if root is None else [(root.bound, 0, root)]
     settled, number = np.inf, itertools.count(1)

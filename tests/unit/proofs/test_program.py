@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ddmip_lib.proofs.branching import prove, strengthened
@@ -102,6 +102,7 @@ def test_no_whole_point_is_lost(seed: int) -> None:
 
 
 @settings(max_examples=60, deadline=None)
+@example(84355, 0.0)  # rows made tighter for a box do not hold a point outside it back
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 6.0]))
 def test_what_is_proved_is_the_optimum(seed: int, spread: float) -> None:
     program = draw_program(seed, spread)
