@@ -49,7 +49,7 @@ def _look(method: str) -> dict[str, Any]:
     """Own methods in the book's colours, rivals thinner."""
     at = list(SHORT).index(method) if method in SHORT else len(SHORT)
     strong = method in FIRST
-    colour = COLOURS[at % len(COLOURS)] if at < 8 else GREY
+    colour = COLOURS[at] if at < len(COLOURS) else GREY
     return {"color": colour, "linestyle": DASHES[at % len(DASHES)], "marker": MARKERS[at % len(MARKERS)],
             "linewidth": 2.2 if strong else 1.2, "markersize": 4, "label": short(method)}  # fmt: skip
 

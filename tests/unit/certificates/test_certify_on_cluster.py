@@ -81,6 +81,7 @@ def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(clien
     assert min(first.nodes, second.nodes) > 10 * cluster.ENOUGH
 
 
+@pytest.mark.long  # that price coordination survives one, is tested every time
 def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     client: Any, cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

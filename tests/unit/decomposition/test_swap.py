@@ -18,7 +18,7 @@ def trees():
     return tree_planting(grid=4, nets=tree_networks(), seed=42)
 
 
-@pytest.mark.parametrize("build", [water, trees])
+@pytest.mark.parametrize("build", [pytest.param(water, marks=pytest.mark.long), trees])
 def test_either_block_solves_either_benchmark(build, record_property) -> None:
     problem = build()
     gradient, barrier = (

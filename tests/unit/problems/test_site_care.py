@@ -111,7 +111,7 @@ def brute_force(seed, nets, steps=100):
     return best
 
 
-@pytest.mark.parametrize("seed", [3, 42])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.long), 42])
 def test_two_by_two_equals_brute_force_over_light_soil_and_species(seed):
     problem, solution = exact(seed)
     best = brute_force(seed, small(), steps=200)
@@ -126,7 +126,7 @@ def test_two_by_two_equals_brute_force_over_light_soil_and_species(seed):
 def test_the_reference_networks_on_two_by_two_equal_brute_force(seed):
     problem = site_care(nets=reference(), seed=seed, **TINY)
     solution = BigM().solve(problem, time_limit=300)
-    assert solution.status == "optimal"
+    assert solution.status in ("optimal", "claimed_optimal")  # SCIP's word, which the next line checks
     assert solution.objective == pytest.approx(brute_force(seed, reference()), abs=1e-4)
 
 

@@ -154,6 +154,30 @@ def summaries(rows: Sequence[Row]) -> list[Summary]:
     return found
 
 
+class Exact(NamedTuple):
+    """An exact model of another library over the suite, and `solve` on the models that it takes."""
+
+    taken: int
+    near: int
+    claimed: int
+    ours: int
+    """Models on which every run of `solve` is within `NEAR`."""
+    proved: int
+    """Models that `solve` proved, with the seed of the other's run."""
+
+
+def exact_peer(rows: Sequence[Row], method: str) -> Exact:
+    """How an exact model did, and `solve` beside it."""
+    best = best_known(rows)
+    taken = {row.network: row for row in rows if row.method == method and row.status != REFUSED}
+    ours = [row for row in rows if row.method == "solve" and row.network in taken]
+    far = {row.network for row in ours if distance(row, best[row.network]) > NEAR}
+    proved = sum(row.status == "optimal" and row.seed == taken[row.network].seed for row in ours)
+    near = sum(distance(row, best[name]) <= NEAR for name, row in taken.items())
+    claimed = sum(row.ended for row in taken.values())
+    return Exact(len(taken), near, claimed, len({row.network for row in ours} - far), proved)
+
+
 def features_of(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
     """By model, what its rows say of its shape."""
     found: dict[str, dict[str, Any]] = {}

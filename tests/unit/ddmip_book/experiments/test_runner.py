@@ -150,28 +150,29 @@ def test_finished_cases_are_not_run_again(folder: Path) -> None:
 SWEEP = """
     import sys
     sys.path.insert(0, {root!r})
-    from ddmip_book.experiments import run_cases
-    from tests.unit.ddmip_book.experiments.test_runner import TINY
+    from ddmip_book.experiments import Case, run_cases
     if __name__ == "__main__":
-        run_cases(TINY, {folder!r}, workers=1, progress=False)
+        cases = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in {sizes}]
+        run_cases(cases, {folder!r}, workers=1, progress=False)
 """
 
 
 def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
     script, store = tmp_path / "sweep.py", Store("tiny", tmp_path)
-    script.write_text(textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path))))
+    sizes = [case.size for case in TINY]
+    script.write_text(textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path), sizes=sizes)))
     wanted = 2  # rows on disk when the blow falls
     sweep = subprocess.Popen([sys.executable, str(script)], cwd=ROOT)
     while len(store.rows()) < wanted:
         assert sweep.poll() is None, "the sweep ended before it could be killed"
-        time.sleep(0.005)
+        time.sleep(0.02)
     children = psutil.Process(sweep.pid).children(recursive=True)
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.wait()
     _, alive = psutil.wait_procs(children, timeout=10)
     assert alive == [], "a killed sweep leaves no process behind"
     assert wanted <= len(store.rows()) < len(TINY)
-    subprocess.run([sys.executable, str(script)], cwd=ROOT, check=True)
+    run_cases(TINY, tmp_path, workers=0, progress=False)
     kept = (
         "key",
         "status",
@@ -209,8 +210,8 @@ def test_a_case_that_raises_is_reported_after_the_others(tmp_path: Path) -> None
 
 def test_a_script_without_a_guard_is_told_so_and_leaves_no_row(tmp_path: Path) -> None:
     script = tmp_path / "careless.py"
-    call = textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path)))
-    script.write_text(call.replace('if __name__ == "__main__":', "if True:").replace("TINY,", "TINY[:1],"))
+    call = textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path), sizes=[2]))
+    script.write_text(call.replace('if __name__ == "__main__":', "if True:"))
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
     assert run.returncode != 0
     assert "if __name__ == '__main__'" in run.stderr
