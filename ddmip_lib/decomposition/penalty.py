@@ -80,8 +80,8 @@ class Fixed:
 
 class IncreaseOnStagnation(Fixed):
     r"""The paper's rule: $\rho \leftarrow \beta\rho$ where the residual $\lVert u - x\rVert_\infty$ has not fallen
-    below `reduction` times its best for `patience` iterations, inputs and outputs together. It always ends in
-    agreement, by freezing.
+    below `reduction` times its best for `patience` iterations, inputs and outputs together. It ends in agreement, by
+    freezing, where nothing constrains the NN block.
 
     >>> rule = IncreaseOnStagnation(1.0, factor=2.0, patience=2)
     >>> rho = rule.first(scale=Penalty.both(1.0))
@@ -135,7 +135,7 @@ class ResidualBalancing(Fixed):
 
 
 class DescentTest(Fixed):
-    r"""The rule under which Theorem A holds without knowing $L$: $\rho \leftarrow \beta\rho$ where one of
+    r"""The rule for which the book's theorem holds without knowing $\ell$: $\rho \leftarrow \tau\rho$ where one of
 
     $$L_\rho(x^+, u^+, \lambda^+) \le L_\rho(x, u, \lambda) - \sigma\rho\lVert u^+ - u\rVert^2, \qquad
     L_\rho(x^+, u^+, \lambda^+) \ge F(x^+)$$

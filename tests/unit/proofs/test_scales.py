@@ -80,3 +80,5 @@ def test_many(first: int, spread: float) -> None:
     found = [attack(draw_scaled(seed, spread)) for seed in range(first, first + 25)]
     counts = Counter(status for said in found for status in said.values())
     assert counts["refused"] <= max(2, 0.05 * counts.total())
+    if spread <= 3.0:  # of what a solver calls optimal nine of ten are checked
+        assert counts["optimal"] >= 0.9 * (counts["optimal"] + counts["claimed_optimal"])
