@@ -135,7 +135,7 @@ def plot_what_moves(full: Results) -> Figure:
     left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
     left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
     right.set_title("samples gained, of 100")
-    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.1))
+    left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.25))
     return figure
 
 

@@ -32,6 +32,10 @@ SHORT = {
 }
 WITHIN = np.logspace(-4, 0, 81)
 """Relative distances of a profile, from 0.01 % to 100 %."""
+PEERS = {
+    "omlt-highs": {"color": INK, "linestyle": "-", "marker": "X", "markersize": 6},
+    "gurobi-ml": {"color": INK, "linestyle": "--", "marker": "*", "markersize": 8},
+}
 FIRST = ("solve", "sequential", "dd")
 """Drawn in strong colours."""
 
@@ -50,8 +54,9 @@ def _look(method: str) -> dict[str, Any]:
     at = list(SHORT).index(method) if method in SHORT else len(SHORT)
     strong = method in FIRST
     colour = COLOURS[at] if at < len(COLOURS) else GREY
-    return {"color": colour, "linestyle": DASHES[at % len(DASHES)], "marker": MARKERS[at % len(MARKERS)],
+    look = {"color": colour, "linestyle": DASHES[at % len(DASHES)], "marker": MARKERS[at % len(MARKERS)],
             "linewidth": 2.2 if strong else 1.2, "markersize": 4, "label": short(method)}  # fmt: skip
+    return look | PEERS.get(method, {})
 
 
 def plot_profile(rows: Sequence[Row], methods: Sequence[str] | None = None) -> Axes:
