@@ -51,7 +51,7 @@ def test_optimum_and_bound_agree_with_enumeration(peer, seed):
     solution = peer.solve(instance.problem, time_limit=60, seed=seed)
     best = instance.optimum()
     assert best is not None
-    assert solution.status == "optimal"
+    assert solution.status == "claimed_optimal"  # nobody checks what a peer says
     assert solution.objective == pytest.approx(best, abs=1e-5)
     assert solution.bound == pytest.approx(best, abs=1e-4)
     assert solution.details["claimed"] == pytest.approx(best, abs=1e-4)
@@ -76,18 +76,18 @@ def test_no_time_gives_a_status(peer, limit):
 
 
 @pytest.mark.parametrize("vtype", ["B", "C"])
-def test_infeasible_rows_give_a_status(peer, vtype):
+def test_of_infeasible_rows_it_is_said_that_nothing_was_found(peer, vtype):
     built = build(relu_net(2), 2, vtype=vtype)
     built.model.addCons(built.x.sum() >= 3)
     solution = peer.solve(built.problem, time_limit=20)
-    assert solution.status == "infeasible"
+    assert solution.status == "no_solution_found"
     assert not solution.found
 
 
 def test_contradictory_rows_on_outputs_give_a_status(peer):
     built = build(relu_net(2), 2, vtype="B")
     built.model.addCons(built.y[0, 0] >= 1e3)
-    assert peer.solve(built.problem, time_limit=20).status == "infeasible"
+    assert peer.solve(built.problem, time_limit=20).status == "no_solution_found"
 
 
 def test_an_unbounded_objective_is_an_error(peer):
@@ -98,19 +98,19 @@ def test_an_unbounded_objective_is_an_error(peer):
         peer.solve(built.problem, time_limit=20)
 
 
-def test_infeasible_with_an_unbounded_objective_is_infeasible(peer):
+def test_infeasible_with_an_unbounded_objective_is_no_error(peer):
     built = build(relu_net(2), 2)
     free = built.model.addVar(lb=None)
     built.model.addCons(built.x.sum() >= 3)
     built.model.setObjective(free)
-    assert peer.solve(built.problem, time_limit=20).status == "infeasible"
+    assert peer.solve(built.problem, time_limit=20).status == "no_solution_found"
 
 
 def test_a_linear_network_without_integers_is_an_lp(peer):
     net = torch.nn.Linear(3, 1).double().eval()
     solution = peer.solve(build(net, 3, sense="maximize").problem, time_limit=20)
     best = net.weight.clamp(min=0).sum().item() + net.bias.item()
-    assert (solution.status, solution.objective) == ("optimal", pytest.approx(best, abs=1e-6))
+    assert (solution.status, solution.objective) == ("claimed_optimal", pytest.approx(best, abs=1e-6))
     assert solution.bound == pytest.approx(best, abs=1e-6)
 
 
@@ -139,7 +139,7 @@ def test_a_minimised_class_must_follow_the_network(peer):
 def test_water_starts_untreated_and_agrees_with_the_exact_model(peer):
     problem = water_potability(n=2, net=relu_net(9, width=3, seed=3), seed=1)
     solution, ours = (solver.solve(problem, time_limit=60, seed=1) for solver in (peer, BigM()))
-    assert (solution.status, ours.status) == ("optimal", "optimal")
+    assert (solution.status, ours.status) == ("claimed_optimal", "optimal")
     assert solution.objective == ours.objective == solution.bound
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
     assert solution.details["incumbents"][0][1] == untreated
