@@ -188,8 +188,8 @@ MUTATIONS = [
     Mutation(
         "incumbent-not-verified",
         "ddmip_lib/model/incumbent.py",
-        "not (check.feasible and ",
-        "not (",
+        "        if check.feasible and self.better(check.objective):\n            self.check",
+        "        if self.better(check.objective):\n            self.check",
         (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
     ),
     Mutation(
