@@ -53,6 +53,9 @@ class TestABoundBelongsToItsProblem:
         certified = certify(high, foreign)
         assert certified.bound == pytest.approx(3.0, rel=1e-5)
         assert certified.objective == pytest.approx(3.0, rel=1e-5)  # and the point that was met on the way
+        at_once = certify(high, foreign, time_limit=0.0)  # no time to find out: nothing is said
+        assert at_once.status != "optimal"
+        assert at_once.bound is None or at_once.bound >= 3.0 - 1e-5
 
     def test_the_objective_is_recomputed(self) -> None:
         problem = problem_of(linear(1.0), 1.0)
