@@ -17,7 +17,8 @@ from ddmip_lib.pricing.recognition import find_blocks
 from .parts import STORED
 from .tiny import MOST
 
-TOLERANCE = 2e-6
+TOLERANCE = 5e-6
+"""Of SCIP, which measures a row by its side; `verify` forgives 1e-6 of the row's terms, which may be larger."""
 CURVED = {"ReLU": "ReLU", "Tanh": "Tanh", "Sigmoid": "Sigmoid", "LSTM": "LSTM", "MultiheadAttention": "attention",
           "Conv1dNet": "ReLU"}  # fmt: skip
 """What makes a network curved, by the names of its modules; some call functions instead of layers."""
