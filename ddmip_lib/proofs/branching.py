@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .narrowing import narrowed
 from .presolve import covered, lifted, tighter_box, tighter_rows
 from .program import Program
 from .proposals import Proposer
 
 ROUNDS = 5  # of bounds that rows imply
+FIRST = 60  # nodes after which ranges by linear programs are worth their time
+SHARE = 0.3  # of the time that is left: for these ranges at most
 RELIABLE, TRIES = 3, 8  # tries of a variable after which its gains are believed; variables that are tried at a node
 WHOLE = 1e-6  # a proposed value so near to a whole number is not branched on, as long as another one is farther away
 
@@ -42,25 +45,17 @@ def prove(
     2.0
     """
     program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
-    tree = Tree(program, deadline)
-    root = tree.node(program.lower, program.upper, -np.inf)
-    heap = [] if root is None else [(root.bound, 0, root)]
-    settled, number = np.inf, itertools.count(1)
-    while heap and heap[0][0] < min(enough, settled):
-        if time.perf_counter() >= deadline or tree.nodes >= most_nodes:
-            return Proved(min(settled, heap[0][0]), tree.nodes, False)
-        node = heapq.heappop(heap)[2]
-        open_ = tree.open(node)
-        if visit is not None and node.point is not None and not open_.any():
-            found = visit(node.point)
-            enough = enough if found is None else min(enough, found)
-        children = tree.children(node, open_, enough)
-        if children is None:  # everything is decided: the bound is what it is
-            settled = min(settled, node.bound)
-            continue
-        for child in children:
-            heapq.heappush(heap, (child.bound, next(number), child))
-    return Proved(min([settled, *(heap[0][:1] if heap else ())]), tree.nodes, True)
+    tree = Tree(program, deadline, enough, visit)
+    first = tree.search(min(FIRST, most_nodes))
+    now = time.perf_counter()
+    if first.complete or now >= deadline or tree.nodes >= most_nodes:
+        return first
+    cheaper = narrowed(program, known := tree.enough, now + SHARE * (deadline - now))  # all others cost `known` or more
+    if cheaper is None:
+        return Proved(max(first.bound, known), tree.nodes, True)
+    again = Tree(cheaper, deadline, known, visit, tree)
+    second = again.search(most_nodes)
+    return Proved(max(first.bound, min(second.bound, known)), again.nodes, second.complete)
 
 
 def strengthened(program: Program, deadline: float) -> Program:
@@ -79,27 +74,53 @@ class Node(NamedTuple):
     upper: np.ndarray
     bound: float
     point: np.ndarray | None
+    basis: Any  # of the linear program, where the next one begins
 
 
 class Tree:
     """Nodes of one program, and what branching on each variable has gained so far."""
 
-    def __init__(self, program: Program, deadline: float) -> None:
-        self.program, self.deadline, self.proposer, self.nodes = program, deadline, Proposer(), 0
-        self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
+    def __init__(
+        self, program: Program, deadline: float, enough: float, visit: Callable[[np.ndarray], Any] | None = None,
+        before: "Tree | None" = None,
+    ) -> None:  # fmt: skip
+        self.program, self.deadline, self.enough, self.visit = program, deadline, enough, visit
+        self.proposer, self.nodes = Proposer(), before.nodes if before else 0
+        self.gained, self.tried = (before.gained, before.tried) if before else np.zeros((2, 2, len(program.cost)))
         """Sum over tries of the gain for each unit of the fraction, down and up; and how many tries."""
 
-    def node(self, lower: np.ndarray, upper: np.ndarray, bound: float) -> Node | None:
+    def search(self, most_nodes: float) -> Proved:
+        """Best first, until the bound is enough or a limit is met."""
+        root = self.node(self.program.lower, self.program.upper, -np.inf)
+        heap = [] if root is None else [(root.bound, 0, root)]
+        settled, number = np.inf, itertools.count(1)
+        while heap and heap[0][0] < min(self.enough, settled):
+            if time.perf_counter() >= self.deadline or self.nodes >= most_nodes:
+                return Proved(min(settled, heap[0][0]), self.nodes, False)
+            node = heapq.heappop(heap)[2]
+            open_ = self.open(node)
+            if self.visit is not None and node.point is not None and not open_.any():
+                found = self.visit(node.point)
+                self.enough = self.enough if found is None else min(self.enough, found)
+            children = self.children(node, open_)
+            if children is None:  # everything is decided: the bound is what it is
+                settled = min(settled, node.bound)
+                continue
+            for child in children:
+                heapq.heappush(heap, (child.bound, next(number), child))
+        return Proved(min([settled, *(heap[0][:1] if heap else ())]), self.nodes, True)
+
+    def node(self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None) -> Node | None:
         """The node of a box in which `bound` holds already; None if it has no point."""
         self.nodes += 1
         box = tighter_box(self.program, lower, upper, rounds=ROUNDS)
         if box is None:
             return None
         tight = tighter_rows(self.program, *box).within(*box)
-        proposal = self.proposer.ask(tight, self.deadline - time.perf_counter())
+        proposal = self.proposer.ask(tight, self.deadline - time.perf_counter(), basis)
         if not proposal.empty:
-            return Node(*box, max(bound, tight.value(proposal.multipliers, *box)), proposal.point)
-        return None if tight.proves_empty(proposal.multipliers, *box) else Node(*box, bound, None)
+            return Node(*box, max(bound, tight.value(proposal.multipliers, *box)), proposal.point, proposal.basis)
+        return None if tight.proves_empty(proposal.multipliers, *box) else Node(*box, bound, None, None)
 
     def open(self, node: Node) -> np.ndarray:
         """The whole numbers that the point leaves between two."""
@@ -108,7 +129,7 @@ class Tree:
         away = np.abs(node.point - np.round(node.point))
         return self.program.integer & (node.lower < node.upper) & (away > WHOLE)
 
-    def children(self, node: Node, open_: np.ndarray, enough: float) -> list[Node] | None:
+    def children(self, node: Node, open_: np.ndarray) -> list[Node] | None:
         """The two halves of a node for the variable that promises most; None where nothing is left to split.
 
         What is not known yet of a few variables that look best is tried out.
@@ -123,7 +144,7 @@ class Tree:
             if tries and (known or tries >= TRIES or time.perf_counter() >= self.deadline):
                 break
             found, gains = self._split(node, at)
-            score = float(np.prod(np.clip(np.minimum(gains, enough - node.bound), 1e-12, 1e100)))
+            score = float(np.prod(np.clip(np.minimum(gains, self.enough - node.bound), 1e-12, 1e100)))
             if score > record:
                 best, record = found, score
             if len(found) < 2 or known:
@@ -145,7 +166,7 @@ class Tree:
         value = 0.5 * (node.lower[at] + node.upper[at]) if node.point is None else node.point[at]
         gains, found = np.full(2, np.inf), []
         for side, (lower, upper) in enumerate(halves(node.lower, node.upper, at, np.floor(value))):
-            child = self.node(lower, upper, node.bound)
+            child = self.node(lower, upper, node.bound, node.basis)
             if child is None:
                 continue
             found.append(child)

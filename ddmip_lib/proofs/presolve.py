@@ -91,9 +91,9 @@ def lifted(program: Program, deadline: float) -> Program:
     count, (single, sign, right) = len(program.row_lower), _one_sided(program)
     e, best, chosen = program.rows, np.zeros(count), np.full((2, count), -1)
     turned = e._replace(weight=e.weight * sign[e.row])
-    inside = set(zip(e.row.tolist(), e.column.tolist(), strict=True))
     binaries = np.flatnonzero(program.integer & (lower == 0) & (upper == 1))
     for at in binaries[: LIFTING // (len(e.weight) + 1)]:
+        boxes = []
         for value in (0.0, 1.0):
             if time.perf_counter() >= deadline:
                 break
@@ -103,12 +103,16 @@ def lifted(program: Program, deadline: float) -> Program:
             if box is None:
                 (lower if value == 0 else upper)[at] = 1.0 - value
                 break
+            boxes.append(box)
             most, size = _largest(turned, *box, count)
             with np.errstate(invalid="ignore"):  # a side that is missing
                 spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
             slack = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
-            better = [row for row in slack.tolist() if (row, at) not in inside]
+            better = slack.tolist()
             best[better], chosen[0, better], chosen[1, better] = spare[better], at, value
+        if len(boxes) == 2:
+            lower = np.maximum(lower, np.minimum(boxes[0][0], boxes[1][0]))
+            upper = np.minimum(upper, np.maximum(boxes[0][1], boxes[1][1]))
     rows = np.flatnonzero(chosen[0] >= 0)
     if not len(rows):
         return program.within(lower, upper)

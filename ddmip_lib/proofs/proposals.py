@@ -16,6 +16,7 @@ class Proposal(NamedTuple):
     multipliers: np.ndarray
     point: np.ndarray | None
     empty: bool
+    basis: highspy.HighsBasis | None = None
 
 
 class Proposer:
@@ -38,8 +39,8 @@ class Proposer:
         self.highs.setOptionValue("small_matrix_value", 1e-12)
         self.highs.setOptionValue("threads", 1)
 
-    def ask(self, program: Program, seconds: float = np.inf) -> Proposal:
-        """What HiGHS proposes for a program within so many seconds."""
+    def ask(self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None) -> Proposal:
+        """What HiGHS proposes for a program within so many seconds, from the `basis` of one like it."""
         highs, e, lower, upper = self.highs, program.rows, program.lower, program.upper
         size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
         column, weight = power_of_two(size), e.weight
@@ -54,26 +55,29 @@ class Proposer:
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = e.first, e.column, weight / row[e.row]
         highs.passModel(lp)
+        highs.setOptionValue("presolve", "choose" if basis is None else "off")
+        if basis is not None:
+            highs.setBasis(basis)
         highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
         highs.run()
         empty = highs.getModelStatus() in (highspy.HighsModelStatus.kInfeasible,
                                            highspy.HighsModelStatus.kUnboundedOrInfeasible)  # fmt: skip
         if empty:
-            return Proposal(self._ray(len(row)) / row, None, True)
+            return Proposal(self._ray(len(row), again=basis is None) / row, None, True)
         found = highs.getSolution()
         multipliers = np.asarray(found.row_dual, dtype=float)
         if len(multipliers) != len(row) or not np.isfinite(multipliers).all():
             return Proposal(np.zeros(len(row)), None, False)
         point = np.clip(np.asarray(found.col_value) * column, lower, upper)
         usable = found.value_valid and np.isfinite(point).all()
-        return Proposal(multipliers * scale / row, point if usable else None, False)
+        return Proposal(multipliers * scale / row, point if usable else None, False, highs.getBasis())
 
-    def _ray(self, count: int) -> np.ndarray:
+    def _ray(self, count: int, again: bool) -> np.ndarray:
         """Multipliers whose value is to be positive without a cost; presolving finds none."""
-        self.highs.setOptionValue("presolve", "off")
-        self.highs.run()
+        if again:
+            self.highs.setOptionValue("presolve", "off")
+            self.highs.run()
         _, known, ray = self.highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
-        self.highs.setOptionValue("presolve", "choose")
         return np.asarray(ray, dtype=float) if known and ray is not None else np.zeros(count)
 
 
