@@ -183,7 +183,7 @@ class Portfolio:
         units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
         blocks = find_blocks(self.problem, instance)
         if isinstance(blocks, Blocks) and self.incumbent.values is not None:
-            self.by_certificate(began, "prices and exact models of single blocks")
+            self.by_certificate(began, "prices, and a search of every block")
         elif units > UNITS:
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
         elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):

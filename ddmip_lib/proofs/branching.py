@@ -50,12 +50,13 @@ def prove(
     now = time.perf_counter()
     if first.complete or now >= deadline or tree.nodes >= most_nodes:
         return first
-    cheaper = narrowed(program, known := tree.enough, now + SHARE * (deadline - now))  # all others cost `known` or more
+    known = tree.enough  # what the program loses from here on costs at least so much
+    cheaper = narrowed(program, known, now + SHARE * (deadline - now))
     if cheaper is None:
         return Proved(max(first.bound, known), tree.nodes, True)
-    again = Tree(cheaper, deadline, known, visit, tree)
-    second = again.search(most_nodes)
-    return Proved(max(first.bound, min(second.bound, known)), again.nodes, second.complete)
+    tree.program = cheaper
+    second = tree.search(most_nodes)
+    return second._replace(bound=max(first.bound, min(second.bound, known)))
 
 
 def strengthened(program: Program, deadline: float) -> Program:
@@ -81,12 +82,11 @@ class Tree:
     """Nodes of one program, and what branching on each variable has gained so far."""
 
     def __init__(
-        self, program: Program, deadline: float, enough: float, visit: Callable[[np.ndarray], Any] | None = None,
-        before: "Tree | None" = None,
-    ) -> None:  # fmt: skip
+        self, program: Program, deadline: float, enough: float, visit: Callable[[np.ndarray], Any] | None
+    ) -> None:
         self.program, self.deadline, self.enough, self.visit = program, deadline, enough, visit
-        self.proposer, self.nodes = Proposer(), before.nodes if before else 0
-        self.gained, self.tried = (before.gained, before.tried) if before else np.zeros((2, 2, len(program.cost)))
+        self.proposer, self.nodes = Proposer(), 0
+        self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
         """Sum over tries of the gain for each unit of the fraction, down and up; and how many tries."""
 
     def search(self, most_nodes: float) -> Proved:

@@ -82,10 +82,11 @@ def tighter_box(
 
 
 def lifted(program: Program, deadline: float) -> Program:
-    r"""The program with one binary more in rows that say nothing where that binary is 0 (or 1), and other bounds fixed.
+    r"""The program with rows that fit one binary each, and a box that holds what is left for both of its values.
 
     Where a binary at 0 leaves a row at most $U < b$, by the bounds that follow from it in all rows, the row may be
-    written $a^\top v + (b - U)(1 - \delta) \le b$. A binary whose one value leaves no point has the other one.
+    written $a^\top v + (b - U)(1 - \delta) \le b$, whether the binary stands in it already or not. A binary whose one
+    value leaves no point has the other one.
     """
     lower, upper = program.lower.copy(), program.upper.copy()
     count, (single, sign, right) = len(program.row_lower), _one_sided(program)
@@ -93,7 +94,7 @@ def lifted(program: Program, deadline: float) -> Program:
     turned = e._replace(weight=e.weight * sign[e.row])
     binaries = np.flatnonzero(program.integer & (lower == 0) & (upper == 1))
     for at in binaries[: LIFTING // (len(e.weight) + 1)]:
-        boxes = []
+        boxes = list[tuple[np.ndarray, np.ndarray]]()
         for value in (0.0, 1.0):
             if time.perf_counter() >= deadline:
                 break
@@ -107,10 +108,9 @@ def lifted(program: Program, deadline: float) -> Program:
             most, size = _largest(turned, *box, count)
             with np.errstate(invalid="ignore"):  # a side that is missing
                 spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
-            slack = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
-            better = slack.tolist()
+            better = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
             best[better], chosen[0, better], chosen[1, better] = spare[better], at, value
-        if len(boxes) == 2:
+        if len(boxes) == 2:  # every point lies in one of them
             lower = np.maximum(lower, np.minimum(boxes[0][0], boxes[1][0]))
             upper = np.minimum(upper, np.maximum(boxes[0][1], boxes[1][1]))
     rows = np.flatnonzero(chosen[0] >= 0)
