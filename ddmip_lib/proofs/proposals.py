@@ -60,10 +60,12 @@ class Proposer:
             highs.setBasis(basis)
         highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
         highs.run()
-        empty = highs.getModelStatus() in (highspy.HighsModelStatus.kInfeasible,
-                                           highspy.HighsModelStatus.kUnboundedOrInfeasible)  # fmt: skip
-        if empty:
-            return Proposal(self._ray(len(row), again=basis is None) / row, None, True)
+        if basis is None and self._empty():  # presolving knows no ray, and has been wrong
+            highs.setOptionValue("presolve", "off")
+            highs.run()
+        if self._empty():
+            _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
+            return Proposal(np.asarray(ray, dtype=float) / row if known and ray is not None else 0 * row, None, True)
         found = highs.getSolution()
         multipliers = np.asarray(found.row_dual, dtype=float)
         if len(multipliers) != len(row) or not np.isfinite(multipliers).all():
@@ -72,13 +74,9 @@ class Proposer:
         usable = found.value_valid and np.isfinite(point).all()
         return Proposal(multipliers * scale / row, point if usable else None, False, highs.getBasis())
 
-    def _ray(self, count: int, again: bool) -> np.ndarray:
-        """Multipliers whose value is to be positive without a cost; presolving finds none."""
-        if again:
-            self.highs.setOptionValue("presolve", "off")
-            self.highs.run()
-        _, known, ray = self.highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
-        return np.asarray(ray, dtype=float) if known and ray is not None else np.zeros(count)
+    def _empty(self) -> bool:
+        status = highspy.HighsModelStatus
+        return self.highs.getModelStatus() in (status.kInfeasible, status.kUnboundedOrInfeasible)
 
 
 def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
