@@ -1,11 +1,13 @@
 """Which methods fit a problem, in which order, for which share of the time, and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..baselines.enumeration import Enumeration
+from ..bounds import Graph
 from ..decomposition import DualDecomposition
 from ..linearisation import SequentialMIP
 from ..linearisation.neighbourhood import exact_graphs
@@ -22,6 +24,7 @@ from ..proofs.tables import unfixed
 COMBINATIONS = 50_000  # of all inputs together that are compared one by one
 VALUES = 64  # of each network row's inputs where a MIP chooses among them
 NUMBERS = 2**21  # that a table of all assignments may hold
+UNITS = 500  # of all networks and rows together, up to which much of the time is kept for a proof by an exact model
 
 
 @dataclass(frozen=True)
@@ -44,21 +47,31 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
         )
     elif (most := most_values(instance)) <= VALUES:
         steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
-    blocks = find_blocks(problem, instance)
+    blocks, graphs = find_blocks(problem, instance), exact_graphs(instance)
+    provable = graphs is not None and units_of(instance, graphs) <= UNITS and not isinstance(blocks, Blocks)
     links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
     prices = Step(
-        PriceCoordination(client=client), 0.4, f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"
+        PriceCoordination(client=client),
+        0.2 if provable else 0.4,
+        f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}",
     )
     if isinstance(blocks, Blocks):
         steps.append(prices)
     whole = int(s.integer[inputs].sum())
-    kind = "ReLU networks, exact near a point" if exact_graphs(instance) else "networks with slopes"
+    kind = "ReLU networks, exact near a point" if graphs else "networks with slopes"
     why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
-    steps.append(Step(SequentialMIP(), 0.7, why))
+    steps.append(Step(SequentialMIP(), 0.4 if provable else 0.7, why))
     if isinstance(blocks, Structure) and not blocks.obstacle:
         steps.append(prices)
-    steps.append(Step(DualDecomposition(), 0.5, "starts from the best point, moves all inputs at once"))
+    why = "starts from the best point, moves all inputs at once"
+    steps.append(Step(DualDecomposition(), 0.2 if provable else 0.5, why))
     return steps
+
+
+def units_of(instance: Instance, graphs: Sequence[Graph]) -> int:
+    """How many units the networks have on all their rows together."""
+    counts = [sum(graph.nodes[k].units for k in graph.activations) for graph in graphs]
+    return sum(count * len(m.index) for count, m in zip(counts, instance.maps, strict=True))
 
 
 def combinations(instance: Instance) -> int | None:

@@ -23,7 +23,7 @@ from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
 from ..proofs.reach import unreachable
-from .choosing import methods_for
+from .choosing import methods_for, units_of
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,6 @@ def _solve(begun: Begun, progress: bool, client: Any) -> Solution:
         if not run.over:
             run.prove()
     return run.solution()
-
-
-def _units(graph: Graph) -> int:
-    return sum(node.units for node in graph.nodes if isinstance(node, Activation))
 
 
 def _exact(graph: Graph) -> bool:
@@ -180,7 +176,7 @@ class Portfolio:
         except UnsupportedNetworkError as error:
             self.note("proof", "not possible", began, str(error))
             return
-        units = sum(_units(g) * len(m.index) for g, m in zip(graphs, instance.maps, strict=True))
+        units = units_of(instance, graphs)
         blocks = find_blocks(self.problem, instance)
         if isinstance(blocks, Blocks) and self.incumbent.values is not None:
             self.by_certificate(began, "prices, and a search of every block")
