@@ -32,6 +32,8 @@ FOUND_BEFORE = {
 """The best values that earlier and longer runs of several methods found on nine of the models, to five decimals."""
 NEAR = 0.01
 """The relative distance up to which a method counts as good in the chart."""
+MET = 1e-4
+"""The relative gap at which most solvers of mixed-integer programs end unless they are told otherwise."""
 
 
 class Best(NamedTuple):
@@ -164,6 +166,8 @@ class Exact(NamedTuple):
     """Models on which every run of `solve` is within `NEAR`."""
     proved: int
     """Models that `solve` proved, with the seed of the other's run."""
+    met: int
+    """Models on which its checked bound lies within `MET` of its objective, with that seed."""
 
 
 def exact_peer(rows: Sequence[Row], method: str) -> Exact:
@@ -172,10 +176,12 @@ def exact_peer(rows: Sequence[Row], method: str) -> Exact:
     taken = {row.network: row for row in rows if row.method == method and row.status != REFUSED}
     ours = [row for row in rows if row.method == "solve" and row.network in taken]
     far = {row.network for row in ours if distance(row, best[row.network]) > NEAR}
-    proved = sum(row.status == "optimal" and row.seed == taken[row.network].seed for row in ours)
+    beside = [row for row in ours if row.seed == taken[row.network].seed]
+    proved = sum(row.status == "optimal" for row in beside)
+    met = sum(row.bound is not None and abs(row.bound - row.objective) <= MET * abs(row.objective) for row in beside)
     near = sum(distance(row, best[name]) <= NEAR for name, row in taken.items())
     claimed = sum(row.ended for row in taken.values())
-    return Exact(len(taken), near, claimed, len({row.network for row in ours} - far), proved)
+    return Exact(len(taken), near, claimed, len({row.network for row in ours} - far), proved, met)
 
 
 def features_of(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
