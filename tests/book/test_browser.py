@@ -1,4 +1,7 @@
-"""The built pages in a browser, as readers meet them: light, dark, desk, phone, served and from disk."""
+"""The built pages in a browser, as readers meet them: light, dark, desk, phone, served and from disk.
+
+A page is opened once for all that is asked of it: to set its formulas takes most of the time.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page
 from tests.book.visits import PATIENCE, violations, visit, visit_in
 from tools import notebooks
 from tools.build_book import HTML
+from tools.contents import name_of
 
 PAGES = [f"{name}.html" for name in notebooks.toc_files()]
 # axe takes minutes for a thousand formulas and for coloured code, which look the same on every page: on these
@@ -20,7 +24,12 @@ LOOKED_INSIDE = ("book/quickstart.html", "book/notation.html")
 INSIDES = "mjx-container, .highlight pre"
 # All pages load the same scripts (test_html says so), and these have figures that move besides.
 MOVING = tuple(notebooks.contents()[name].address for name in ("exact_embeddings", "augmented_lagrangian", "split"))
-FROM_DISK = sorted({*PAGES[::6], *LOOKED_INSIDE, *MOVING})
+FIRST_SCREENS = {notebooks.contents()[name].address for name in ("preface", *map(name_of, notebooks.chapters()))}
+PICTURE = ".bd-article :is(figure img, .cell_output img, .moving svg)"
+CUT = """() => [...document.querySelectorAll('.bd-article div.cell_input div.highlight pre')]
+  .filter(code => code.offsetParent && !code.closest('details:not([open])'))
+  .filter(code => code.scrollWidth > code.clientWidth + 1).map(code => code.textContent)"""
+FROM_DISK = sorted({*PAGES[::9], *LOOKED_INSIDE, *MOVING})
 AXE_OPTIONS = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
     "resultTypes": ["violations", "incomplete"],
@@ -59,6 +68,15 @@ def assert_formulas_rendered(page: Page) -> None:
     assert page.locator("mjx-merror").count() == 0
 
 
+def assert_first_screen(page: Page) -> None:
+    """What a reader sees first at 1280 by 800: a sentence and a picture, and code that is not cut."""
+    box = page.locator(PICTURE).first.bounding_box()
+    assert box is not None
+    assert box["y"] < 650, "the first picture begins below the first screen"
+    assert box["height"] > 100
+    assert page.evaluate(CUT) == [], "code lines that the column cuts"
+
+
 def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
     """axe's findings without those that the theme is to blame for."""
     found = []
@@ -79,8 +97,10 @@ def test_page_reads_well_in_every_state(reader: BrowserContext, address: str, na
         page.add_style_tag(content="* { transition: none !important }")  # colours settle before axe looks
         assert_formulas_rendered(page)
         for width in (390, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
+            page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth") <= width, f"scrolls sideways at {width} px"
+        if name in FIRST_SCREENS:
+            assert_first_screen(page)
         if name not in LOOKED_INSIDE:
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
         assert own_findings(page, WITHOUT_CONTRAST) == []
@@ -132,7 +152,7 @@ def press_enter(button: Locator) -> None:
     button.page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("path", notebooks.chapters()[1::8], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", notebooks.chapters()[1::12], ids=lambda path: path.stem)
 def test_chapter_prints_without_furniture(browser: Browser, address: str, path: Path) -> None:
     with visit(browser, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")

@@ -107,7 +107,7 @@ def test_texts_are_readable_without_the_book(path: Path) -> None:
             assert not raw, cell.source
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [QUICK[0], *(pytest.param(name, marks=pytest.mark.long) for name in QUICK[1:])])
 def test_a_copy_runs_with_its_stubs_unfilled(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = run(contents().notebook(name), tmp_path, monkeypatch)
     said = "".join(

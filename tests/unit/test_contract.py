@@ -42,11 +42,13 @@ SOLVERS = {
     "enumeration": (Enumeration, {"proves": True, "refuses": ["continuous inputs"]}),
     "big-m": (BigM, {"proves": True, **LAYERS}),
     "big-m, CROWN ranges": (partial(BigM, ranges="crown"), {"proves": True, **LAYERS}),
-    "sequential MIP": (partial(SequentialMIP, idle_starts=2), {}),
+    "sequential MIP": (partial(SequentialMIP, idle_starts=1), {}),
     "price coordination": (partial(PriceCoordination, max_rounds=1), BLOCKS),
     "recovering": (lambda: Recovering(SingleStepGradient(steps=3)), BLOCKS),
     "solve": (Choosing, {"proves": True}),
 }
+long = pytest.mark.long
+ALIKE = ("paper", "graph split")  # Algorithm 1 with other settings
 CLAUSES = [f"problem: {example.name}" for example in examples()]
 CLAUSES += [f"call: {name}" for name in CALLS] + [f"always: {name}" for name in ALWAYS]
 
@@ -74,7 +76,7 @@ def contract(name):
     return {clause.name: clause for clause in check_solver(make(), **abilities, with_callback=with_callback)}
 
 
-@pytest.mark.parametrize("name", SOLVERS)
+@pytest.mark.parametrize("name", [name if name not in ALIKE else pytest.param(name, marks=long) for name in SOLVERS])
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_every_solver_keeps_every_promise(name, clause):
     found = contract(name)[clause]

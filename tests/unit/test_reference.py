@@ -27,7 +27,7 @@ def reference(net, n=50):
     [
         ("2x16", DualDecomposition.paper(), 22),
         ("2x16", DualDecomposition(restarts=0), 26),
-        ("4x32", DualDecomposition(restarts=0), 33),
+        pytest.param("4x32", DualDecomposition(restarts=0), 33, marks=pytest.mark.long),
     ],
 )
 def test_verified_potable_samples(net, solver, potable):

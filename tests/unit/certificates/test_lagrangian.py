@@ -84,7 +84,7 @@ def test_multipliers_of_algorithm_1_give_bounds_in_both_splits() -> None:
     assert np.array_equal((instance := problem.instance()).free_inputs, Split(instance).inputs)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(15), *(pytest.param(n, marks=pytest.mark.long) for n in range(15, 30))])
 def test_no_bound_crosses_the_optimum_of_a_tiny_instance(seed: int) -> None:
     instance = tiny(seed)
     optimum, sign = instance.optimum(), instance.sign

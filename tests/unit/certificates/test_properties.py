@@ -362,7 +362,7 @@ def check_steps(rows: Rows, tolerance: float, most: int = 40) -> UnitSearch:
     return search
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seeds, st.sampled_from(sorted(KINDS)), st.booleans(), st.integers(1, 3), st.sampled_from([1e-2, 1e-4]))
 def test_a_search_never_proves_too_much(seed: int, kind: str, classes: bool, k: int, tolerance: float) -> None:
     with few_steps():
@@ -501,7 +501,7 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
     assert (turns.work == whole.work).all()
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seeds, st.sampled_from(["two layers", "three layers"]), st.booleans(), st.integers(2, 4))
 def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
     seed: int, kind: str, classes: bool, count: int

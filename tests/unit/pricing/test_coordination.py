@@ -53,7 +53,7 @@ def test_the_best_choice_may_lie_between_the_best_options(seed):
     assert -1e-6 <= missed <= 0.02
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 @pytest.mark.parametrize("grid", [2, 3])
 def test_tree_planting_equals_enumeration(grid, seed):
     problem = trees(grid, seed)

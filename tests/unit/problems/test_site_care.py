@@ -122,7 +122,7 @@ def test_two_by_two_equals_brute_force_over_light_soil_and_species(seed):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [3, 42])
+@pytest.mark.parametrize("seed", [3, pytest.param(42, marks=pytest.mark.long)])
 def test_the_reference_networks_on_two_by_two_equal_brute_force(seed):
     problem = site_care(nets=reference(), seed=seed, **TINY)
     solution = BigM().solve(problem, time_limit=300)
@@ -130,7 +130,7 @@ def test_the_reference_networks_on_two_by_two_equal_brute_force(seed):
     assert solution.objective == pytest.approx(brute_force(seed, reference()), abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", [3, 42])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.long), 42])
 def test_grid_search_is_a_lower_bound_close_to_the_optimum(seed):
     """Of what treating the plot can gain, a grid of nine lights for each category misses a few per cent."""
     problem, nets = site_care(nets=reference(), seed=seed, **TINY), reference()

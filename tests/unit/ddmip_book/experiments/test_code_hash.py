@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ def hashes(folder: Path) -> dict[str, str | None]:
     return {method: sources.method_hash(method, "water") for method in METHODS}
 
 
-TODAY = {method: HERE.method_hash(method, "water") for method in METHODS}
+@cache
+def today() -> dict[str, str | None]:
+    return {method: HERE.method_hash(method, "water") for method in METHODS}
 
 
 def change(path: Path, old: str, new: str) -> None:
@@ -46,8 +49,8 @@ def change(path: Path, old: str, new: str) -> None:
 
 
 def test_a_copy_has_the_hashes_of_the_installed_packages(copy: Path) -> None:
-    assert hashes(copy) == TODAY == {method: method_hash(method, "water") for method in METHODS}
-    assert None not in TODAY.values()
+    assert hashes(copy) == today() == {method: method_hash(method, "water") for method in METHODS}
+    assert None not in today().values()
 
 
 def _reword(folder: Path) -> None:
@@ -112,7 +115,7 @@ def _figure(folder: Path) -> None:
 )
 def test_what_does_nothing_to_a_water_run_keeps_its_hash(copy: Path, edit: Callable[[Path], None]) -> None:
     edit(copy)
-    assert hashes(copy) == TODAY
+    assert hashes(copy) == today()
 
 
 # what does
@@ -131,7 +134,7 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(copy: Path, edit: Calla
 )  # fmt: skip
 def test_a_change_reaches_the_methods_that_use_it(copy: Path, file: str, old: str, new: str, changed: set[str]) -> None:
     change(copy / file, old, new)
-    assert {method for method, found in hashes(copy).items() if found != TODAY[method]} == changed
+    assert {method for method, found in hashes(copy).items() if found != today()[method]} == changed
 
 
 def test_another_problem_is_other_code() -> None:

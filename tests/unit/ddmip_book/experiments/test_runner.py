@@ -32,7 +32,7 @@ from ddmip_book.experiments.worker import CaseFailed, Worker
 from ddmip_lib.data import source
 from tests.builders.places import ROOT
 
-TINY = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in (2, 3, 4, 5, 6, 7)]
+TINY = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in (2, 3, 4, 5, 6)]
 EXACT = Case("tiny", "water", "2x16", 2, 42, "bigm", 20.0)
 
 
