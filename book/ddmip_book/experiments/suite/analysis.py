@@ -178,7 +178,8 @@ def exact_peer(rows: Sequence[Row], method: str) -> Exact:
     far = {row.network for row in ours if distance(row, best[row.network]) > NEAR}
     beside = [row for row in ours if row.seed == taken[row.network].seed]
     proved = sum(row.status == "optimal" for row in beside)
-    met = sum(row.bound is not None and abs(row.bound - row.objective) <= MET * abs(row.objective) for row in beside)
+    ends = [(row.bound, row.objective) for row in beside]
+    met = sum(abs(low - high) <= MET * abs(high) for low, high in ends if low is not None and high is not None)
     near = sum(distance(row, best[name]) <= NEAR for name, row in taken.items())
     claimed = sum(row.ended for row in taken.values())
     return Exact(len(taken), near, claimed, len({row.network for row in ours} - far), proved, met)
