@@ -26,7 +26,7 @@ def reference(net, n=50):
     ("net", "solver", "potable"),
     [
         ("2x16", DualDecomposition.paper(), 22),
-        ("2x16", DualDecomposition(restarts=0), 26),
+        pytest.param("2x16", DualDecomposition(restarts=0), 26, marks=pytest.mark.long),
         pytest.param("4x32", DualDecomposition(restarts=0), 33, marks=pytest.mark.long),
     ],
 )

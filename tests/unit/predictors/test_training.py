@@ -278,6 +278,7 @@ class TestStandIn:
         assert effect.min() < 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not REAL, reason="needs the real files: set DDMIP_DATA_DIR to their folder")
 def test_recipe_gives_the_reference_network() -> None:
     """Fingerprints of the published 2x16 reference network; loose enough for another CPU's rounding."""
