@@ -41,9 +41,31 @@ class Mutation:
 
 
 PROGRAM = "tests/unit/proofs/test_program.py::"
+NARROWING = "tests/unit/proofs/test_narrowing.py::"
 WRONG = "tests/unit/proofs/test_wrong_proofs.py::"
 
 MUTATIONS = [
+    Mutation(
+        "what-was-cut-off-taken-for-empty",
+        "ddmip_lib/proofs/branching.py",
+        "return second._replace(bound=max(first.bound, min(second.bound, known)))",
+        "return second._replace(bound=max(first.bound, second.bound))",
+        (NARROWING + "test_what_is_cut_off_is_not_taken_for_empty",),
+    ),
+    Mutation(
+        "range-too-narrow",
+        "ddmip_lib/proofs/narrowing.py",
+        "lower[at] = min(value, upper[at])",
+        "lower[at] = 0.5 * (value + upper[at])",
+        (NARROWING + "test_no_point_of_a_network_is_lost",),
+    ),
+    Mutation(
+        "row-fits-the-wrong-value-of-its-binary",
+        "ddmip_lib/proofs/presolve.py",
+        "off = chosen[1, rows] == 0",
+        "off = chosen[1, rows] == 1",
+        (NARROWING + "test_no_point_of_a_network_is_lost",),
+    ),
     Mutation(
         "dual-value-without-rounding",
         "ddmip_lib/proofs/program.py",
