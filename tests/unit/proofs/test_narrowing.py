@@ -39,12 +39,10 @@ def relu_program(seed: int, inputs: int = 3, width: int = 5) -> tuple[Program, t
 
 
 def complete(program: Program, net: torch.nn.Sequential, x: np.ndarray) -> np.ndarray:
-    """All variables of `relu_program` where its inputs are x: whatever rows leave, decided by the network."""
-    values = np.full(len(program.cost), np.nan)
-    values[: x.size] = x
+    """All variables of `relu_program` where its inputs are x, whose output is the network's."""
     lower, upper = program.lower.copy(), program.upper.copy()
     lower[: x.size] = upper[: x.size] = x
-    found = linprog(np.zeros(len(values)), bounds=np.c_[lower, upper], integrality=program.integer, **sides(program))
+    found = linprog(0 * program.cost, bounds=np.c_[lower, upper], integrality=program.integer, **sides(program))
     assert found.status == 0
     assert found.x @ program.cost == pytest.approx(float(net(torch.tensor(x))), abs=1e-5)
     return np.where(program.integer, np.round(found.x), found.x)

@@ -169,6 +169,16 @@ def test_distances_profiles_and_summaries() -> None:
     assert (summary["relax-walk"].models, summary["relax-walk"].refused) == (0, 2)
 
 
+def test_an_exact_model_stands_beside_solve() -> None:
+    near, without = ({"objective": 8.0, "status": "claimed_optimal"}, {"status": analysis.REFUSED, "why": "curved"})
+    peer = [finished("e7", "gurobi-ml", PROBLEM, name, SUITE[name].size, 42, 20.0, **said)
+            for name, said in (("knapsack", near), ("box", without))]  # fmt: skip
+    far, closed = rows(), [replace(row, bound=10.0005) if row.network == "knapsack" else row for row in rows()]
+    assert analysis.exact_peer([*far, *peer], "gurobi-ml") == (1, 0, 1, 1, 0, 0)
+    assert analysis.exact_peer([*closed, *peer], "gurobi-ml").met == 1
+    assert analysis.exact_peer([*(replace(row, bound=None) for row in far), *peer], "gurobi-ml").met == 0
+
+
 def test_the_chart_names_who_comes_near_and_when() -> None:
     knap, boxed = analysis.chart(rows())
     assert knap.seconds == pytest.approx({"solve": 1.0825})
