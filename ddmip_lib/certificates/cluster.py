@@ -20,7 +20,7 @@ from ..bounds.graph import Graph
 from ..model.crew import RETRIES, Crew, lost_by
 from .account import Account
 from .process import GRACE
-from .unit_search import UnitSearch
+from .unit_search import Progress, UnitSearch
 
 BATCHES = 4  # of a turn
 ENOUGH = 64  # open nodes of a part, at least
@@ -58,7 +58,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
 
     def submit(rows: np.ndarray, least: np.ndarray, start: Any, share: tuple[int, int] = (0, 1)) -> None:
         graph, place = graphs[account.blocks.predictor[rows[0]]], {"pure": False, "retries": RETRIES}
-        turn = client.submit(_turn, graph, start, share, BATCHES, until, **place)
+        turn = client.submit(_turn, graph, start, account.possible[rows], share, BATCHES, until, **place)
         tells = client.submit(itemgetter(0), turn, priority=1, **place)  # before the worker's next turn
         going[tells] = Part(rows, least, turn)
         told.add(tells)
@@ -73,6 +73,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         at, found, waiting = tells.result()
         mine = going.pop(tells)
         rows, least = mine.rows[at], found.least.numpy()
+        account.possible[rows] = np.minimum(account.possible[rows], found.possible.numpy())
         open_ = (waiting > 0) & (time.perf_counter() < deadline)  # then all turns end, and what each has proven counts
         ended[rows[~open_]] = np.minimum(ended[rows[~open_]], least[~open_])
         if open_.any():
@@ -83,8 +84,8 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         least = ended.copy()
         for part in going.values():
             least[part.rows] = np.minimum(least[part.rows], part.least)
-        new = {"least": torch.from_numpy(least[rows]), "nodes": torch.from_numpy(nodes[rows])}
-        account.take(rows, found._replace(**new))
+        known = (torch.from_numpy(each[mine.rows]) for each in (least, account.possible, nodes))
+        account.take(mine.rows, Progress(*known))  # also of rows that it turned out not to have
         if account.settled:
             return
 
@@ -93,10 +94,14 @@ def _workers(client: Any) -> int:
     return max(1, sum(client.nthreads().values()))
 
 
-def _turn(graph: Graph, start: Any, share: tuple[int, int], batches: int, until: float) -> Any:
-    """On a worker: ((which rows this part has, what it has proven, how many nodes are open), where to go on)."""
+def _turn(graph: Graph, start: Any, possible: np.ndarray, share: tuple[int, int], batches: int, until: float) -> Any:
+    """On a worker: ((which rows this part has, what it has proven, how many nodes are open), where to go on).
+
+    `possible` is what others may have found meanwhile.
+    """
     goes_on = isinstance(start[1], dict)  # `start` is what another turn returned, or what a new search is made of
     search = UnitSearch.resumed(graph, start[1]) if goes_on else UnitSearch(graph, *start)
+    search.possible = torch.minimum(search.possible, torch.from_numpy(possible))
     rows, (number, count) = torch.arange(len(search.work)), share
     if count > 1:
         rows, search = search.parts(count)[number]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..bounds.graph import Graph
 from ..pricing.oracle import MARGIN
-from .bounding import Climb, sweep_of
+from .bounding import bound_by, sweep_of
 from .losses import Losses
 from .nodes import Nodes
 
@@ -32,7 +32,6 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
     signs = [torch.where(low >= 0, 1, -1).to(torch.int8) for low, _ in nodes.ranges]
     nodes = replace(nodes, splits=signs)
     sweep, region, way = sweep_of(graph, losses, nodes, radius)
-    climb = Climb(sweep, losses, region)
     forms = [tuple(part.cpu().numpy() for part in sweep.forms(index)) for index in graph.hidden]
     output = tuple(part.cpu().numpy() for part in sweep.forms(len(graph.nodes) - 1))
     splits = [split.cpu().numpy() for split in nodes.splits]
@@ -55,7 +54,7 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
             dual[k, on] = part
     proposed = [torch.from_numpy(dual).to(radius.device) for dual in duals]
     slopes = [sweep.lines[index].below for index in graph.activations]
-    values = [climb.bound([*slopes, *start])[0].value for start in (proposed, nodes.duals)]
+    values = [bound_by(sweep, losses, region, slopes, start)[0].value for start in (proposed, nodes.duals)]
     value = torch.where(sweep.empty, torch.inf, way + torch.maximum(*values))
     return torch.maximum(value, nodes.least), torch.from_numpy(points).to(radius.device)
 

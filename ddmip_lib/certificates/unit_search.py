@@ -225,7 +225,7 @@ class UnitSearch:
         fine |= first
         self._keep(nodes, fine)
         best, unit = found.scores.max(1)
-        bends, rest = ~fine & (best >= 0), ~fine & (best < 0)
+        bends, rest = ~fine & (best >= 0), ~fine & ~(best >= 0)
         if bends.any():
             self.open += [switched(nodes[bends], unit[bends], sign) for sign in (1, -1)]
         if not rest.any():

@@ -128,8 +128,9 @@ def measured(processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, secon
 
 
 def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float) -> dict[str, Any]:
-    """One row: a certificate alone."""
+    """One row: a certificate alone, after a short one that nobody times: workers import torch with their first task."""
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
+        nodes(few, prices, client, 5.0)
         return told(nodes(few, prices, client, seconds), processes)
 
 

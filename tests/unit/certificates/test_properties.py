@@ -23,7 +23,8 @@ from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, crown, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
-from ddmip_lib.certificates.bounding import Climb, evaluate, least_loss, ranges_in_balls
+from ddmip_lib.certificates.ascent import Ascent, joined
+from ddmip_lib.certificates.bounding import evaluate, least_loss, ranges_in_balls, sweep_of
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import settle
 from ddmip_lib.certificates.losses import Losses, losses_at
@@ -211,12 +212,40 @@ def test_a_form_gives_the_best_bound_of_its_linear_program(seed: int, p: int, cl
     else:
         assert value <= exact.fun + size
         assert value >= min(exact.fun, 1.0) - size or need <= 0
-    for multiplier in (0.0, draw.exponential(), 1e3 * draw.random()):
-        value = least_loss(losses, region, *form, double([multiplier])).value.item()
-        assert exact.status == 2 or value <= exact.fun + size * max(1.0, multiplier)
     inside = least.point[0].numpy()
     assert (inside >= lower - 1e-9).all()
     assert (inside <= upper + 1e-9).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.sampled_from([*KINDS]), st.booleans())
+def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(seed: int, kind: str, classes: bool) -> None:
+    """With any slopes, any multipliers of any splits and any multiplier of the form."""
+    draw = np.random.default_rng(seed)
+    rows = random_rows(draw, kind, classes, k=3)
+    nodes = roots(rows.graph, rows.losses)
+    nodes.splits = [torch.from_numpy(draw.integers(-1, 2, split.shape)).to(torch.int8) for split in nodes.splits]
+    with torch.no_grad():
+        sweep, region, _ = sweep_of(rows.graph, rows.losses, nodes, rows.possible)
+    lines = [sweep.lines[index] for index in rows.graph.activations]
+    slopes = [torch.where(line.free, torch.from_numpy(draw.random(line.free.shape)), line.below) for line in lines]
+    duals = [torch.from_numpy(draw.exponential(0.1, split.shape)) for split in nodes.splits]
+    multiplier = torch.from_numpy(draw.exponential(1.0, 3))
+    ascent = Ascent.of(sweep, rows.losses, region)
+    found = ascent.step(joined(slopes, region.centre), joined(duals, region.centre), multiplier)
+    moving = [part.requires_grad_() for part in (*slopes, *duals, multiplier)]
+    last, minus = len(rows.graph.nodes) - 1, -torch.ones(1, 1, 1, dtype=torch.float64)
+    coef, const = (part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals, rounded=False))
+    price = torch.where(coef > 0, region.down, region.up)
+    room = torch.where(coef > 0, region.centre - region.lower, region.upper - region.centre)
+    best = multiplier.minimum(rows.losses.gain)
+    back = (room * (best[:, None] * coef.abs() - price).clamp(min=0.0)).sum(-1)
+    value = best * (rows.losses.level + (coef * region.centre).sum(-1) + const) - back
+    wanted = torch.autograd.grad(value.sum(), moving, materialize_grads=True, allow_unused=True)
+    size = max(1.0, *(float(part.abs().max()) for part in (value.detach(), coef.detach(), *wanted) if part.numel()))
+    parts = [joined(wanted[k : k + len(lines)], region.centre) for k in (0, len(lines))]
+    for mine, tape in zip(found, (value.detach(), *parts, wanted[-1]), strict=True):
+        assert mine.numpy() == pytest.approx(tape.numpy(), rel=1e-7, abs=1e-9 * size)
 
 
 @settings(max_examples=40, deadline=None)
@@ -432,14 +461,13 @@ def test_crown_contains_what_the_exact_model_of_pyscipopt_ml_attains(seed: int) 
 
 def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many nodes take part in each gradient step from now on."""
-    taken, bound = [], Climb.bound
+    taken, step = [], Ascent.step
 
-    def counting(climb: Climb, parts: list[Tensor], multiplier: Tensor | None = None) -> object:
-        if multiplier is not None:
-            taken.append(len(climb.region))
-        return bound(climb, parts, multiplier)
+    def counting(ascent: Ascent, *parts: Tensor) -> object:
+        taken.append(len(ascent.centre))
+        return step(ascent, *parts)
 
-    monkeypatch.setattr(Climb, "bound", counting)
+    monkeypatch.setattr(Ascent, "step", counting)
     return taken
 
 
