@@ -33,8 +33,12 @@ PAPERMILL: dict[str, Any] = {
 
 
 def own_sockets(folder: str) -> Config:
-    """Sockets that are files of this folder: two kernels that start at once may draw the same free port."""
-    return Config(KernelManager={"transport": "ipc", "ip": str(Path(folder) / "kernel")} if os.name == "posix" else {})
+    """Sockets that are files of this folder: two kernels that start at once may draw the same free port.
+
+    A kernel that is told to end sometimes does not hear it; nobody waits for it long.
+    """
+    files = {"transport": "ipc", "ip": str(Path(folder) / "kernel")} if os.name == "posix" else {}
+    return Config(KernelManager={"shutdown_wait_time": 1.0, **files})
 
 
 def main(source: str, target: str, options: str) -> int:
