@@ -62,7 +62,7 @@ coverage: setup ## which lines of the library the unit tests run; fails under 90
 mutations: setup ## break the library on purpose, one formula at a time; a test must notice
 	@$(PY) tests/mutations.py
 
-lock: setup ## rewrite requirements.lock from pyproject.toml (needs uv)
+lock: setup ## rewrite requirements.lock from pyproject.toml
 	@$(PY) -m tools.lock
 
 nightly: setup ## small experiments in full, from nothing, into _build/nightly (a quarter of an hour)

@@ -1,13 +1,11 @@
 """Rewrite requirements.lock from pyproject.toml: one pin per package for all supported Pythons and platforms.
 
-Needs `uv` (`.venv/bin/pip install uv`), a tool for whoever moves a pin and not part of the environment.
 Versions already pinned stay; `python -m tools.lock --upgrade` moves them.
 """
 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,11 +30,11 @@ def for_supported(lines: list[str]) -> list[str]:
 
 
 def main() -> int:
-    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
-    if uv is None:
-        print("make lock needs uv. To fix this: .venv/bin/pip install uv", file=sys.stderr)
+    uv = Path(sys.executable).parent / "uv"
+    if not uv.exists():
+        print(f"make lock needs {uv.name}. To fix this: make setup", file=sys.stderr)
         return 1
-    command = [uv, "pip", "compile", "--universal", "--python-version", "3.11"]
+    command = [str(uv), "pip", "compile", "--universal", "--python-version", "3.11"]
     command += ["--extra", "book", "--extra", "cluster", "--extra", "test", "--no-header", "--no-annotate", "--quiet"]
     command += [*sys.argv[1:], "pyproject.toml"]
     # With an output file uv keeps the versions already in it, unless --upgrade is given.

@@ -68,11 +68,23 @@ pip_install() {
   fi
 }
 
+# The index and the certificates that pip was told to use, if any; uv does not read pip's settings.
+told() { $venv/bin/python -m pip config get "global.$1" 2>/dev/null || true; }
+uv_install() {
+  local index=${PIP_INDEX_URL:-$(told index-url)} certificates=${PIP_CERT:-$(told cert)}
+  ${index:+env UV_DEFAULT_INDEX="$index"} ${certificates:+env SSL_CERT_FILE="$certificates"} \
+    $venv/bin/uv pip install --quiet --python $venv/bin/python "$@" >$log 2>&1
+}
+
 torch=$(grep '^torch==' requirements.lock)
 packages=$venv/requirements-without-torch.txt
 grep -v '^torch==' requirements.lock >$packages
-say "installing $(grep -c == $packages) pinned packages (about a minute)"
-pip_install --no-deps -r $packages
+say "installing $(grep -c == $packages) pinned packages"
+pip_install --no-deps "$(grep '^uv==' requirements.lock)"
+if ! uv_install --no-deps -r $packages; then
+  say "uv could not ($(tail -n 1 $log)); pip does it (about a minute)"
+  pip_install --no-deps -r $packages
+fi
 
 # torch comes after its dependencies, so that its own index need not carry them in the pinned versions.
 index=${DDMIP_TORCH_INDEX:-auto}
@@ -93,9 +105,10 @@ fi
 say "installing the library in editable mode"
 pip_install --no-deps --no-build-isolation -e .
 
-# pip would compile on one core alone, and the packages' own tests besides; what does not compile is never imported.
+# pip would compile on one core alone, and much that is never imported; what does not compile is not either.
 say "compiling them"
-$venv/bin/python -m compileall -qq -j 0 -x '/tests?/' $venv/lib || true
+seldom='/(tests?|pip|setuptools|mypyc|sympy|torch/(_dynamo|_inductor|ao|distributed|onnx|testing))/'
+$venv/bin/python -m compileall -qq -j 0 -x "$seldom" $venv/lib || true
 
 rm $unfinished
 printf '%s\n' "$wanted" >$stamp

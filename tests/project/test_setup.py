@@ -18,8 +18,16 @@ FAKE_VENV_PYTHON = """\
 #!/bin/bash
 case "$*" in
   *" install "*) echo "pip called: $*" >>pip.log; [ -e network ] || { echo "no network here"; exit 1; } ;;
+  *"config get global.index-url") [ -e mirror ] && cat mirror || exit 1 ;;
   *urlopen*) exit 1 ;;
 esac
+case "$*" in *" uv=="*) cp bin/fake-uv .venv/bin/uv ;; esac
+"""
+FAKE_UV = """\
+#!/bin/bash
+echo "uv called: $* from $UV_DEFAULT_INDEX" >>pip.log
+[ -e uv-fails ] && { echo "no wheel that fits"; exit 1; }
+exit 0
 """
 
 
@@ -88,6 +96,7 @@ def test_finished_environment_costs_nothing_until_the_lock_changes(project: Path
 def python_that_makes_fakes(project: Path) -> str:
     """An interpreter whose virtual environments hold a fake Python that writes down each call of pip."""
     fake(project, "venv-python", FAKE_VENV_PYTHON)
+    fake(project, "fake-uv", FAKE_UV)
     body = f"""#!/bin/bash
 case "$*" in
   *"venv --clear"*) mkdir -p .venv/bin; cp bin/venv-python .venv/bin/python; echo created >>created.log ;;
@@ -108,10 +117,24 @@ def test_interrupted_install_is_shown_and_repaired(project: Path) -> None:
     assert repaired.returncode == 0, repaired.stderr
     assert (project / "created.log").read_text().splitlines() == ["created", "created"]
     calls = (project / "pip.log").read_text().splitlines()
-    assert len(calls) == 4  # the one that failed; then packages, torch, library
-    assert calls[2].endswith("torch==2.13.0")
-    assert "--index-url" not in calls[2]
+    assert [call.split()[0] for call in calls] == ["pip", "pip", "uv", "pip", "pip"]
+    assert calls[1].split()[-1].startswith("uv==")  # the first one failed; then uv, packages, torch, library
+    assert calls[2].endswith("-r .venv/requirements-without-torch.txt from ")
+    assert calls[3].endswith("torch==2.13.0")
+    assert "--index-url" not in calls[3]
     assert run(project, PYTHON=python).stdout == ""
+
+
+def test_uv_asks_where_pip_would_and_where_it_cannot_pip_takes_its_place(project: Path) -> None:
+    for name in ("network", "uv-fails"):
+        (project / name).touch()
+    (project / "mirror").write_text("https://example.org/simple")
+    result = run(project, PYTHON=python_that_makes_fakes(project), PIP_INDEX_URL="")
+    assert result.returncode == 0, result.stderr
+    assert "uv could not (no wheel that fits); pip does it" in result.stdout
+    calls = (project / "pip.log").read_text().splitlines()
+    assert calls[1].endswith("from https://example.org/simple")
+    assert calls[2].endswith("--no-deps -r .venv/requirements-without-torch.txt")
 
 
 def test_torch_index_can_be_named(project: Path) -> None:
