@@ -24,53 +24,16 @@ from ..bounds import Ball
 from ..bounds.graph import Graph
 from ..bounds.optimise import optimised_crown
 from ..bounds.result import Range
-from ..bounds.rounding import gamma
 from ..bounds.sweep import Sweep
 from .ascent import Ascent, climb, joined
 from .cut_ball import CutBall
-from .losses import Losses
+from .losses import Least, Losses, least_loss
 from .nodes import Nodes, switches
 
 STEPS = 30  # gradient steps of a node, unless other numbers are asked for
 ROOM = 1e-9  # relative distance beyond the radius at which steps end: the bound that counts is rounded, theirs is not
 HINT = 1e-3  # weight of a unit's range in its score, against what its line costs
 INNER = 15  # gradient steps on the slopes of each unit's own range
-
-
-class Least(NamedTuple):
-    """A lower bound of the loss (k,), the multiplier that gives it, and the point where it is attained (k, p)."""
-
-    value: Tensor
-    multiplier: Tensor
-    point: Tensor
-
-
-def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Least:
-    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball."""
-    falls = coef > 0
-    price = torch.where(falls, region.down, region.up)
-    room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
-    need = losses.level + (coef * region.centre).sum(-1) + const
-    ratio = torch.where(coef != 0, price / coef.abs(), torch.inf)
-    ratio, order = ratio.sort(-1)
-    got = (coef.abs() * room).gather(-1, order).cumsum(-1)
-    enough = got >= need[:, None]
-    first = enough.to(torch.int8).argmax(-1, keepdim=True)
-    missing = (need - got[:, -1]).clamp(min=1e-300)
-    beyond = torch.where(ratio.isfinite(), ratio, 0.0).amax(-1) + 2 * region.radius / missing
-    best = torch.where(enough.any(-1), ratio.gather(-1, first)[:, 0], beyond.clamp(max=1e12))
-    least = torch.where(ratio > 0, ratio, torch.inf).amin(-1)  # where 0 is best, steps need another one to begin with
-    best = torch.where(need > 0, best, torch.where(least.isfinite(), least, 1.0)).minimum(losses.gain)
-    reached = got.gather(-1, first)[:, 0]
-    last = torch.zeros_like(coef).scatter(-1, order.gather(-1, first), 1.0) > 0
-    part = ((reached - need) / (coef.abs() * room).gather(-1, order.gather(-1, first))[:, 0]).clamp(0.0, 1.0)
-    moved = torch.where(price < best[:, None] * coef.abs(), 1.0, 0.0)
-    moved = torch.where(last & enough.any(-1)[:, None], 1.0 - part.nan_to_num(0.0)[:, None], moved)
-    moved = torch.where((need > 0)[:, None], moved, 0.0) * room
-    point = region.centre + torch.where(falls, -moved, moved)
-    back = (room * (best[:, None] * coef.abs() - price).clamp(min=0.0)).sum(-1)
-    size = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
-    return Least(best * need - back - gamma(4 * coef.shape[-1] + 32) * size, best, point)
 
 
 class Evaluated(NamedTuple):
@@ -133,7 +96,7 @@ def evaluate(
     goal = torch.where(done, -torch.inf, (radius - way) * (1 + ROOM))
     most = torch.as_tensor(STEPS if steps is None else steps).to(radius.device)
     ascent, start = Ascent.of(sweep, losses, region), joined(slopes, region.centre)
-    best = climb(ascent, start, joined(nodes.duals, region.centre), first.multiplier, first.value, most, goal)
+    best = climb(ascent, start, joined(nodes.duals, region.centre), first.value, most, goal)
     slopes, duals = (list(parts.split([line.above.shape[1] for line in lines], 1)) if lines else [] for parts in best)
     least, coef, const = bound_by(sweep, losses, region, slopes, duals)
     value = torch.where(sweep.empty, torch.inf, way + least.value)

@@ -9,12 +9,14 @@ that counts and $g$ what a unit of it is worth. A class is the same with $h = 0$
 """
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..bounds import Box, Graph, crown, intervals
+from ..bounds import Ball, Box, Graph, crown, intervals
+from ..bounds.rounding import gamma
 from ..model.blocks import Blocks
 from ..pricing.oracle import MARGIN, Task
 
@@ -53,6 +55,43 @@ class Losses:
         short = (self.level - output).clamp(min=0.0)
         missed = torch.where(self.gain.isinf(), torch.where(output > margin, 0.0, torch.inf), self.gain * short)
         return self.cost(u) + missed.nan_to_num(posinf=torch.inf)
+
+
+class Least(NamedTuple):
+    """A lower bound of the loss (k,), the multiplier that gives it, and the point where it is attained (k, p)."""
+
+    value: Tensor
+    multiplier: Tensor
+    point: Tensor
+
+
+def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Least:
+    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball."""
+    falls = coef > 0
+    price = torch.where(falls, region.down, region.up)
+    room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
+    need = losses.level + (coef * region.centre).sum(-1) + const
+    ratio = torch.where(coef != 0, price / coef.abs(), torch.inf)
+    ratio, order = ratio.sort(-1)
+    got = (coef.abs() * room).gather(-1, order).cumsum(-1)
+    enough = got >= need[:, None]
+    first = enough.to(torch.int8).argmax(-1, keepdim=True)
+    missing = (need - got[:, -1]).clamp(min=1e-300)
+    beyond = torch.where(ratio.isfinite(), ratio, 0.0).amax(-1) + 2 * region.radius / missing
+    best = torch.where(enough.any(-1), ratio.gather(-1, first)[:, 0], beyond.clamp(max=1e12))
+    least = torch.where(ratio > 0, ratio, torch.inf).amin(-1)  # where 0 is best, steps need another one to begin with
+    best = torch.where(need > 0, best, torch.where(least.isfinite(), least, 1.0)).minimum(losses.gain)
+    reached = got.gather(-1, first)[:, 0]
+    last = torch.zeros_like(coef).scatter(-1, order.gather(-1, first), 1.0) > 0
+    part = ((reached - need) / (coef.abs() * room).gather(-1, order.gather(-1, first))[:, 0]).clamp(0.0, 1.0)
+    moved = torch.where(price < best[:, None] * coef.abs(), 1.0, 0.0)
+    partly = enough.any(-1) & (ratio.gather(-1, first)[:, 0] <= losses.gain)
+    moved = torch.where(last & partly[:, None], 1.0 - part.nan_to_num(0.0)[:, None], moved)
+    moved = torch.where((need > 0)[:, None], moved, 0.0) * room
+    point = region.centre + torch.where(falls, -moved, moved)
+    back = (room * (best[:, None] * coef.abs() - price).clamp(min=0.0)).sum(-1)
+    size = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
+    return Least(best * need - back - gamma(4 * coef.shape[-1] + 32) * size, best, point)
 
 
 def losses_at(blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool) -> Losses:

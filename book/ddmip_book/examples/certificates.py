@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from ddmip_lib.bounds import Ball, Bounds, Graph, network_graph
 from ddmip_lib.bounds.result import join
-from ddmip_lib.certificates.bounding import evaluate, least_loss
+from ddmip_lib.certificates.bounding import evaluate
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import settle
-from ddmip_lib.certificates.losses import Losses
+from ddmip_lib.certificates.losses import Losses, least_loss
 from ddmip_lib.certificates.nodes import Nodes, halved, roots, switched
 from .embed import embed
 
