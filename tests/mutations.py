@@ -44,7 +44,37 @@ PROGRAM = "tests/unit/proofs/test_program.py::"
 NARROWING = "tests/unit/proofs/test_narrowing.py::"
 WRONG = "tests/unit/proofs/test_wrong_proofs.py::"
 
+DERIVATIVES = (
+    "tests/unit/certificates/test_properties.py::test_the_derivatives_of_a_step_are_those_of_automatic_differentiation"
+)
+STALE = (
+    "tests/unit/certificates/test_certify_on_cluster.py::test_rows_that_a_part_turns_out_not_to_have_are_not_left_open"
+)
+
 MUTATIONS = [
+    Mutation(
+        "slopes-follow-the-form-and-not-the-network",
+        "ddmip_lib/certificates/ascent.py",
+        "self._coefs(taken).clamp(min=0.0)",
+        "self._coefs(taken)",
+        (DERIVATIVES,),
+    ),
+    Mutation(
+        "point-moves-beyond-its-multiplier",
+        "ddmip_lib/certificates/losses.py",
+        "partly = enough.any(-1) & (ratio.gather(-1, first)[:, 0] <= losses.gain)",
+        "partly = enough.any(-1)",
+        (DERIVATIVES,),
+    ),
+    Mutation(
+        "rows-that-a-part-never-had-stay-open",
+        "ddmip_lib/certificates/cluster.py",
+        "known = (torch.from_numpy(each[mine.rows]) for each in (least, account.possible, nodes))\n"
+        "        account.take(mine.rows, Progress(*known))",
+        "known = (torch.from_numpy(each[rows]) for each in (least, account.possible, nodes))\n"
+        "        account.take(rows, Progress(*known))",
+        (STALE,),
+    ),
     Mutation(
         "what-was-cut-off-taken-for-empty",
         "ddmip_lib/proofs/branching.py",
