@@ -62,8 +62,15 @@ MUTATIONS = [
     Mutation(
         "point-moves-beyond-its-multiplier",
         "ddmip_lib/certificates/losses.py",
-        "partly = enough.any(-1) & (ratio.gather(-1, first)[:, 0] <= losses.gain)",
-        "partly = enough.any(-1)",
+        "partly = proves & reaches & (kink <= losses.gain)",
+        "partly = proves & reaches",
+        (DERIVATIVES,),
+    ),
+    Mutation(
+        "no-direction-where-free-moves-reach-the-class",
+        "ddmip_lib/certificates/losses.py",
+        "proves = (need > 0) & (~reaches | (kink > 0))",
+        "proves = need > 0",
         (DERIVATIVES,),
     ),
     Mutation(

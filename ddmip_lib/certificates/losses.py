@@ -66,32 +66,34 @@ class Least(NamedTuple):
 
 
 def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Least:
-    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball."""
-    falls = coef > 0
+    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball, or where it proves nothing (at
+    the centre, or where moves that cost nothing lead to) a negative one, with a multiplier that steps can begin with.
+    """
+    falls, size = coef > 0, coef.abs()
     price = torch.where(falls, region.down, region.up)
     room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
     need = losses.level + (coef * region.centre).sum(-1) + const
-    ratio = torch.where(coef != 0, price / coef.abs(), torch.inf)
-    ratio, order = ratio.sort(-1)
-    got = (coef.abs() * room).gather(-1, order).cumsum(-1)
-    enough = got >= need[:, None]
+    ratio, order = torch.where(coef != 0, price / size, torch.inf).sort(-1)
+    got = (size * room).gather(-1, order).cumsum(-1)
+    enough, reaches = got >= need[:, None], got[:, -1] >= need
     first = enough.to(torch.int8).argmax(-1, keepdim=True)
+    kink = ratio.gather(-1, first)[:, 0]
     missing = (need - got[:, -1]).clamp(min=1e-300)
     beyond = torch.where(ratio.isfinite(), ratio, 0.0).amax(-1) + 2 * region.radius / missing
-    best = torch.where(enough.any(-1), ratio.gather(-1, first)[:, 0], beyond.clamp(max=1e12))
-    least = torch.where(ratio > 0, ratio, torch.inf).amin(-1)  # where 0 is best, steps need another one to begin with
-    best = torch.where(need > 0, best, torch.where(least.isfinite(), least, 1.0)).minimum(losses.gain)
-    reached = got.gather(-1, first)[:, 0]
-    last = torch.zeros_like(coef).scatter(-1, order.gather(-1, first), 1.0) > 0
-    part = ((reached - need) / (coef.abs() * room).gather(-1, order.gather(-1, first))[:, 0]).clamp(0.0, 1.0)
-    moved = torch.where(price < best[:, None] * coef.abs(), 1.0, 0.0)
-    partly = enough.any(-1) & (ratio.gather(-1, first)[:, 0] <= losses.gain)
-    moved = torch.where(last & partly[:, None], 1.0 - part.nan_to_num(0.0)[:, None], moved)
-    moved = torch.where((need > 0)[:, None], moved, 0.0) * room
-    point = region.centre + torch.where(falls, -moved, moved)
-    back = (room * (best[:, None] * coef.abs() - price).clamp(min=0.0)).sum(-1)
-    size = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
-    return Least(best * need - back - gamma(4 * coef.shape[-1] + 32) * size, best, point)
+    smallest = torch.where(ratio > 0, ratio, torch.inf).amin(-1)
+    proves = (need > 0) & (~reaches | (kink > 0))
+    best = torch.where(reaches, kink, beyond.clamp(max=1e12))
+    best = torch.where(proves, best, torch.where(smallest.isfinite(), smallest, 1.0)).minimum(losses.gain)
+    last = order.gather(-1, first)  # the coordinate that moves a part of its way
+    spared = (got.gather(-1, first)[:, 0] - need) / (size * room).gather(-1, last)[:, 0]
+    partly = proves & reaches & (kink <= losses.gain)
+    moved = (price < best[:, None] * size).to(coef.dtype)
+    share = torch.where(partly, 1.0 - spared.clamp(0.0, 1.0).nan_to_num(0.0), moved.gather(-1, last)[:, 0])
+    moved = moved.scatter(-1, last, share[:, None]) * room
+    back = (room * (best[:, None] * size - price).clamp(min=0.0)).sum(-1)
+    added = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
+    value = best * need - back - gamma(4 * coef.shape[-1] + 32) * added
+    return Least(value, best, region.centre + torch.where(falls, -moved, moved))
 
 
 def losses_at(blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool) -> Losses:
