@@ -22,7 +22,6 @@ PAGES = [f"{name}.html" for name in notebooks.toc_files()]
 # pages it looks inside them as well.
 LOOKED_INSIDE = ("book/quickstart.html", "book/notation.html")
 INSIDES = "mjx-container, .highlight pre"
-ALIKE = ("book/api.html",)  # thousands of entries that one hand wrote: two of each kind stand for all
 # All pages load the same scripts (test_html says so), and these have figures that move besides.
 MOVING = tuple(notebooks.contents()[name].address for name in ("exact_embeddings", "augmented_lagrangian", "split"))
 FIRST_SCREENS = {notebooks.contents()[name].address for name in ("preface", *map(name_of, notebooks.chapters()))}
@@ -104,8 +103,6 @@ def test_page_reads_well_in_every_state(reader: BrowserContext, address: str, na
             assert_first_screen(page)
         if name not in LOOKED_INSIDE:
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
-        if name in ALIKE:
-            page.evaluate(TWO_OF_EACH_KIND, [])
         assert own_findings(page, WITHOUT_CONTRAST) == []
         legible = page.evaluate(TWO_OF_EACH_KIND, judged)  # thousands of names take axe half a minute
         for scheme in ("light", "dark"):
