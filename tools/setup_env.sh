@@ -105,7 +105,7 @@ fi
 say "installing the library in editable mode"
 pip_install --no-deps --no-build-isolation -e .
 
-# pip would compile on one core alone, and much that is never imported; what does not compile is not either.
+# pip would compile on one core alone; what is seldom imported is compiled then, what does not compile never is.
 say "compiling them"
 seldom='/(tests?|pip|setuptools|mypyc|sympy|torch/(_dynamo|_inductor|ao|distributed|onnx|testing))/'
 $venv/bin/python -m compileall -qq -j 0 -x "$seldom" $venv/lib || true

@@ -6,8 +6,7 @@ the form alone, and $\mu u$ and $\mu$ are its derivatives by $q$ and $\kappa$. T
 and let $v_i$ be what node $i$ makes of its parents there if activations are replaced by the lines that the form took.
 Then $\mu\, v_i$ is the derivative by the coefficients of node $i$, hence $\mu\, (c_i)_+ v$ that by the lower slopes of
 an activation with coefficients $c_i$ and parent $v$, and $-\mu\, s\, v$ that by the multipliers of its splits $s$: one
-pass back, one forth. (Steps on $\mu$ as on the others get caught at kinks, where a coordinate moves a part of its way:
-with them 400 blocks of a 4x32 network took ten times as long.)
+pass back, one forth. (Steps on $\mu$ as on the others get caught at kinks, where a coordinate moves a part of its way.)
 
 What steps propose is bounded again by whoever asked.
 """

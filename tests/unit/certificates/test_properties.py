@@ -24,10 +24,10 @@ from ddmip_lib.bounds import Ball, Box, crown, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
 from ddmip_lib.certificates.ascent import Ascent, joined
-from ddmip_lib.certificates.bounding import evaluate, least_loss, ranges_in_balls, sweep_of
+from ddmip_lib.certificates.bounding import evaluate, ranges_in_balls, sweep_of
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import settle
-from ddmip_lib.certificates.losses import Losses, losses_at
+from ddmip_lib.certificates.losses import Losses, least_loss, losses_at
 from ddmip_lib.certificates.nodes import fresh, halved, roots, switched
 from ddmip_lib.certificates.unit_search import UnitSearch
 from ddmip_lib.model.blocks import Blocks
