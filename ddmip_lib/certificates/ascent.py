@@ -138,10 +138,11 @@ def climb(
         record[rows], best[rows] = value[better], now[better]
         gradient = torch.cat(gradients, 1)
         taken += 1
-        mean = 0.9 * mean + 0.1 * gradient
-        square = 0.999 * square + 0.001 * gradient**2
-        move = mean / (1 - 0.9**taken) / ((square / (1 - 0.999**taken)).sqrt() + 1e-12)
-        now = (now + RATE * FADE ** (taken - 1) * move).clamp(min=0.0).minimum(most)
+        mean.lerp_(gradient, 0.1)
+        square.lerp_(gradient.square_(), 0.001)
+        size = (square / (1 - 0.999**taken)).sqrt_().add_(1e-12)
+        rate = RATE * FADE ** (taken - 1) / (1 - 0.9**taken)
+        now = torch.addcdiv(now, mean, size, value=rate).clamp_(0.0).minimum(most)
 
 
 def joined(parts: Sequence[Tensor], like: Tensor) -> Tensor:

@@ -11,17 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from scipy.optimize import linprog
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..bounds.graph import Graph
 from ..pricing.oracle import MARGIN
+from ..proofs.program import Program, Rows
+from ..proofs.proposals import Proposer
 from .bounding import bound_by, sweep_of
 from .losses import Losses
 from .nodes import Nodes
 
 ELASTIC = 1e4  # price of violating a split, in radii: finite, so that contradicting splits have multipliers too
-TOLERANCE = 1e-9
 
 
 @torch.no_grad()
@@ -36,7 +37,7 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
     output = tuple(part.cpu().numpy() for part in sweep.forms(len(graph.nodes) - 1))
     splits = [split.cpu().numpy() for split in nodes.splits]
     duals = [np.zeros(split.shape) for split in splits]
-    points = region.centre.cpu().numpy().copy()
+    points, proposer = region.centre.cpu().numpy().copy(), Proposer()
     for k in range(len(nodes)):
         which = [np.flatnonzero(split[k]) for split in splits]
         rows, levels = [], []
@@ -45,7 +46,7 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
             rows.append(-sign[:, None] * coef[k, on])
             levels.append(sign * const[k, on])
         answer = _program(losses, k, points[k], np.concatenate(rows), np.concatenate(levels),
-                          -output[0][k, 1], -output[1][k, 1], float(radius[k]), region)  # fmt: skip
+                          -output[0][k, 1], -output[1][k, 1], float(radius[k]), region, proposer)  # fmt: skip
         if answer is None:
             continue
         points[k], multipliers = answer
@@ -61,24 +62,23 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
 
 def _program(
     losses: Losses, k: int, centre: np.ndarray, rows: np.ndarray, levels: np.ndarray, coef: np.ndarray, const: float,
-    radius: float, region: object,
+    radius: float, region: object, proposer: Proposer,
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
     """The point and the multipliers of one node, these for a form with multiplier 1; None where the solver fails."""
     p, classes = len(centre), bool(losses.gain[k].isinf())
     up, down = losses.up[k].cpu().numpy(), losses.down[k].cpu().numpy()
     low, high = (getattr(region, name)[k].cpu().numpy() for name in ("lower", "upper"))
     gain = 0.0 if classes else float(losses.gain[k])
-    elastic = ELASTIC * max(radius, 1e-6)
     # columns: ways up, ways down, output counted, violation of the rows
-    cost = np.concatenate([up, down, [-gain, elastic]])
+    cost = np.concatenate([up, down, [-gain, ELASTIC * max(radius, 1e-6)]])
     matrix = np.hstack([rows, -rows, np.zeros((len(rows), 1)), -np.ones((len(rows), 1))])
     counted = np.concatenate([-coef, coef, [1.0, -1.0]])
     limits = np.concatenate([levels - rows @ centre, [const + coef @ centre]])
-    ends: list[tuple[float | None, float | None]] = [(0.0, h) for h in np.concatenate([high - centre, centre - low])]
-    ends += [(2 * MARGIN, 2 * MARGIN) if classes else (None, float(losses.level[k])), (0.0, None)]
-    options = {"primal_feasibility_tolerance": TOLERANCE, "dual_feasibility_tolerance": TOLERANCE}
-    answer = linprog(cost, A_ub=np.vstack([matrix, counted]), b_ub=limits, bounds=ends, method="highs", options=options)
-    if answer.status != 0:
+    least = np.concatenate([np.zeros(2 * p), [2 * MARGIN if classes else -np.inf, 0.0]])
+    most = np.concatenate([high - centre, centre - low, [2 * MARGIN if classes else float(losses.level[k]), np.inf]])
+    entries, integer = Rows.of(csr_matrix(np.vstack([matrix, counted]))), np.zeros(len(cost), dtype=bool)
+    multipliers, point, *_ = proposer.ask(Program(cost, entries, limits - np.inf, limits, least, most, integer))
+    if point is None:
         return None
-    beta = np.maximum(-answer.ineqlin.marginals, 0.0)
-    return np.clip(centre + answer.x[:p] - answer.x[p : 2 * p], low, high), beta[:-1] / max(beta[-1], 1e-9)
+    beta = np.maximum(-multipliers, 0.0)
+    return np.clip(centre + point[:p] - point[p : 2 * p], low, high), beta[:-1] / max(beta[-1], 1e-9)

@@ -17,8 +17,9 @@ from .leaf import settle
 from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
 
-RADII = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""The balls in which a row is searched, one after another, as shares of the loss that is known to be possible."""
+FIRST, GROWTH, FASTER = 0.4, 0.1, 0.2
+"""The first ball of a row, and by how much balls grow, as shares of the loss that is known to be possible."""
+CHEAP = 64  # nodes of a ball below which the next one grows faster
 BATCH = {"cpu": 512, "cuda": 8192}
 WORK = {"cpu": 2**26, "cuda": 2**31}
 """Multiplications of a pass back through the network that a batch may take at most, so that clocks are looked at."""
@@ -26,7 +27,8 @@ AHEAD = 8  # batches that are chosen at a time
 LARGE = 2**30  # bytes of open nodes from which on those come first that are nearly done
 HARD = 16  # nodes of a row in one ball after which the ranges of its units in the whole ball are found with more care
 LONG, MORE = 8192, 2  # nodes of a row in one ball after which its nodes may take so many times the steps
-LOOK, LOOKED = 12, 64  # NN block steps from points where bounds are attained; such points tried in a batch
+LOOK, LOOKED = 12, 64  # NN block steps from points where bounds are attained; such points tried in a batch, at most
+EACH = ("possible", "floor", "stuck", "work", "active", "looked", "radius", "entered", "asked", "refined", "ranges")
 NARROW = 1e-6  # width below which the box of a node is not halved any more
 
 
@@ -44,10 +46,10 @@ class UnitSearch:
     `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is nothing to prove. A
     search within a radius $r$ ends when every node is shown to lose at least $r$; its leaves are where the search in
     the next, larger ball begins. One node asks about the whole ball first, which closes the easiest rows; then balls
-    grow, since in small ones few units can switch and the first floors come fast. Where a ball takes more than a few
-    nodes, the ranges of the units in it are found anew, with slopes of their own; where it takes very many, nodes may
-    take twice the `steps`. Nodes of rows with little work so far come first, so that easy rows are closed before hard
-    ones take the time.
+    grow, since in small ones few units can switch and the first floors come fast; after balls that took few nodes they
+    grow faster. Where a ball takes more than a few nodes, the ranges of the units in it are found anew, with slopes of
+    their own; where it takes very many, nodes may take twice the `steps`. Nodes of rows with little work so far come
+    first, so that easy rows are closed before hard ones take the time.
 
     >>> from ddmip_lib.bounds import network_graph
     >>> from ddmip_lib.problems import hand_sized_net
@@ -70,8 +72,9 @@ class UnitSearch:
         self.stuck = torch.full((k,), torch.inf, dtype=torch.float64, device=device)
         """The least loss of nodes that can be split no further."""
         self.work = torch.zeros(k, dtype=torch.long, device=device)
-        self.stage = torch.full((k,), -1, dtype=torch.long, device=device)
+        self.active = torch.zeros(k, dtype=torch.bool, device=device)
         self.radius = torch.zeros(k, dtype=torch.float64, device=device)
+        self.looked = torch.zeros_like(self.work)  # the work at which points of a row were last looked for
         self.entered = torch.zeros_like(self.work)  # the work at which a row came to its ball
         self.asked = torch.zeros(k, dtype=torch.bool, device=device)  # whether its whole ball had its one node
         self.refined = torch.zeros(k, dtype=torch.bool, device=device)
@@ -84,7 +87,7 @@ class UnitSearch:
         self.next: Nodes | None = None
         self.open: list[Nodes] = []
         self.done: list[Nodes] = [roots(graph, losses)]
-        self._next_stage(torch.ones(k, dtype=torch.bool, device=device))
+        self._next_ball(torch.ones(k, dtype=torch.bool, device=device))
 
     @property
     def target(self) -> Tensor:
@@ -135,7 +138,7 @@ class UnitSearch:
     def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "UnitSearch"]:
         rows, part = nodes.row.unique(), copy(self)
         part.losses, part.here_losses = self.losses[rows], self.here_losses[rows.cpu()]
-        for name in ("possible", "floor", "stuck", "work", "stage", "radius", "entered", "asked", "refined", "ranges"):
+        for name in EACH:
             setattr(part, name, pick(getattr(self, name), rows))
         mine = [replace(each, row=torch.searchsorted(rows, each.row)) for each in (nodes, leaves)]
         part.next, part.open, part.done = None, mine[:1], mine[1:]
@@ -199,9 +202,13 @@ class UnitSearch:
         return replace(nodes, ranges=tight)
 
     def _look(self, found: Evaluated) -> None:
-        """Search for points that lose less than is known to be possible, from where the bounds are attained."""
+        """Search for points that lose less than is known, from where bounds are attained, as often as work doubles."""
         row = found.nodes.row
-        promising = (found.nodes.least / self.possible[row].clamp(min=1e-300)).argsort()[:LOOKED]
+        due = (self.work[row] >= 2 * self.looked[row]).nonzero()[:, 0]
+        if not len(due):
+            return
+        promising = due[(found.nodes.least / self.possible[row].clamp(min=1e-300))[due].argsort()[:LOOKED]]
+        self.looked[row[promising]] = self.work[row[promising]]
         row, points = row[promising].cpu(), found.point[promising].cpu()
         losses = self.here_losses[row]
         task = losses.task()
@@ -254,24 +261,23 @@ class UnitSearch:
         busy = torch.zeros_like(self.closed)
         for nodes in self._waiting():
             busy[nodes.row] = True
-        finished = ~busy & (self.stage >= 0)
+        finished = ~busy & self.active
         if finished.any():
             self.floor = torch.where(finished, torch.maximum(self.floor, self._reached()), self.floor)
-            self._next_stage(finished)
+            self._next_ball(finished)
 
-    def _next_stage(self, rows: Tensor) -> None:
+    def _next_ball(self, rows: Tensor) -> None:
         going = rows & ~self.closed & self.stuck.isinf()
-        shares = torch.tensor(RADII, dtype=torch.float64, device=rows.device)
-        beyond = shares * self.target[:, None] > self.floor[:, None]
-        stage = beyond.to(torch.int8).argmax(1)
-        self.stage = torch.where(going, stage, torch.where(rows, -1, self.stage))
-        share = torch.where(self.asked, shares[stage], 1.0)
+        self.active = going | (self.active & ~rows)
+        growth = torch.where(self.work - self.entered < CHEAP, FASTER, GROWTH)
+        share = (self.floor / self.target + growth).clamp(min=FIRST)
+        share = torch.where(self.asked & (share < 1 - GROWTH / 2), share, 1.0)
         self.radius = torch.where(going, share * self.target, self.radius)
         self.entered, self.refined = torch.where(rows, self.work, self.entered), self.refined & ~rows
         for low, high in self.ranges:
             low[rows], high[rows] = -torch.inf, torch.inf
         leaves: Nodes = join(self.done)
-        again, other = going[leaves.row], (self.stage >= 0)[leaves.row] & ~going[leaves.row]
+        again, other = going[leaves.row], (self.active & ~going)[leaves.row]
         self.done = [leaves[other]]
         if again.any():
             self.open.append(leaves[again].kept())
