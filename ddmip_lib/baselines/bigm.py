@@ -256,7 +256,7 @@ def scaled_network(
             unit[index[index >= 0]][0] if (index >= 0).any() else power_of_two(np.abs(where.constant[:, column]).max())
         )
     whole = s.integer[where.output].any(axis=0)
-    scaled, out = scaled_layers(layers, into, sizes, whole & ~predictor.gives_class)
+    scaled, out = scaled_layers(layers, into, sizes, whole & (not predictor.gives_class))
     if not predictor.gives_class:
         unit[where.output] = out
     return ScaledNetwork(scaled, into, out, low, high)

@@ -121,7 +121,7 @@ class Search:
             line = lines_at(self.instance, values)
             aim = model.step(values, line, reach[label[model.inputs]], price, self._limit)
             trial, reached = (values, np.full(count, np.inf)) if aim is None else completed(aim.values)
-            gained = reached < merit - 1e-9 * np.maximum(1.0, np.abs(reached))
+            gained = reached < merit - 1e-9 * np.abs(reached).clip(1.0, 1e300)  # inf is no gain over inf
             values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
             reach = np.where(gained, reach, SHRINK * reach)
 

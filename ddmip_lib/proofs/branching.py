@@ -28,6 +28,7 @@ class Proved(NamedTuple):
     complete: bool
 
 
+@np.errstate(divide="ignore")  # rows that are fitted to a box can lose a weight: nothing follows from 0
 def prove(
     program: Program, enough: float = np.inf, deadline: float = np.inf,
     visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf,

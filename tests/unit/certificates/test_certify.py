@@ -364,7 +364,7 @@ def test_two_processes_from_a_script_without_a_guard(tmp_path: Path) -> None:
     script.write_text(textwrap.dedent(SCRIPT))
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, timeout=900,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     closed, worked, bound = done.stdout.split()

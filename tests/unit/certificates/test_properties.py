@@ -526,6 +526,33 @@ def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() 
     assert (search.radius[~search.closed] > search.floor[~search.closed]).all()
 
 
+def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
+    rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
+    shares = {}
+    for floor, work in ((0.0, 1), (0.5, 1), (0.5, unit_search.CHEAP), (0.82, 1), (0.82, unit_search.CHEAP), (0.9, 99)):
+        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        search.asked |= True
+        search.floor, search.work = floor * search.target, torch.full_like(search.work, work)
+        search._next_ball(search.asked.clone())
+        shares[floor, work] = (search.radius / search.target).numpy()
+        assert search.active.all()
+    for found, expected in zip(shares.values(), (0.4, 0.7, 0.6, 1.0, 0.92, 1.0), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
+    rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
+    search, looked = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4), []
+    found = evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=0)
+    with patch.object(UnitSearch, "_learn", lambda self, row, points: looked.append(row.tolist())):
+        for work in (1, 1, 2, 3, 4):
+            search.work[:] = work
+            search.work[0] = 1
+            search._look(found)
+    every = [*range(len(rows.possible))]
+    assert [sorted(each) for each in looked] == [every, every[1:], every[1:]]
+
+
 def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     whole, turns = (UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2))

@@ -21,9 +21,9 @@ def resident_megabytes() -> float:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize("benchmark", ["water", "trees"])
-def test_memory_does_not_grow_with_the_iterations(benchmark: str) -> None:
-    if benchmark == "water":
+@pytest.mark.parametrize("which", ["water", "trees"])
+def test_memory_does_not_grow_with_the_iterations(which: str) -> None:
+    if which == "water":
         problem = water_potability(n=20, net=mlp(2, 16, 9, seed=0), seed=42)
     else:
         problem = tree_planting(grid=2, nets=tree_networks(), beta=2)

@@ -101,6 +101,19 @@ def test_no_whole_point_is_lost(seed: int) -> None:
         assert ((points >= changed.lower) & (points <= changed.upper)).all()
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+@pytest.mark.parametrize("low", [-np.inf, -3.0, 0.5])
+def test_from_a_weight_that_has_become_zero_nothing_follows(zero: float, low: float) -> None:
+    """Rows that are fitted to a box can lose a weight; its variable must keep its bounds."""
+    one = np.ones(2)
+    rows = Rows.of(sp.csr_matrix([[1.0, 1.0]]))._replace(weight=np.array([1.0, zero]))
+    program = Program(one, rows, low * one[:1], one[:1], 0 * one, 2 * one, one > 1)
+    with np.errstate(divide="ignore"):
+        box = tighter_box(program, program.lower, program.upper, rounds=3)
+    assert box is not None
+    np.testing.assert_allclose(box, [[max(0.0, low), 0.0], [1.0, 2.0]], atol=1e-9)
+
+
 @settings(max_examples=60, deadline=None)
 @example(84355, 0.0)  # rows made tighter for a box do not hold a point outside it back
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 6.0]))
