@@ -108,7 +108,7 @@ pip_install --no-deps --no-build-isolation -e .
 # pip would compile on one core alone; what is seldom imported is compiled then, what does not compile never is.
 say "compiling them"
 seldom='/(tests?|pip|setuptools|mypyc|sympy|torch/(_dynamo|_inductor|ao|distributed|onnx|testing))/'
-$venv/bin/python -m compileall -qq -j 0 -x "$seldom" $venv/lib || true
+$venv/bin/python -W ignore -m compileall -qq -j 0 -x "$seldom" $venv/lib || true
 
 rm $unfinished
 printf '%s\n' "$wanted" >$stamp
