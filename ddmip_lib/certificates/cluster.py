@@ -2,9 +2,10 @@
 
 A turn is a number of batches. What it has proven comes here after it and is kept. Where searches end, another one with
 many open nodes is parted, so that a few hard rows keep all workers busy; no sooner, since a batch of few nodes costs
-nearly as much as one of many. How rows are shared out changes the order of the nodes, not what is proved in the end:
-where time does not end first, one worker and eight close the same rows, to the same tolerance. A search whose worker
-dies is made again by Dask, from the last turn that another worker still has.
+nearly as much as one of many. Every worker has networks of its own, and a turn uses those that no other turn does:
+Dask lets a task wait for who has what it needs, however idle others are. How rows are shared out changes the order of
+the nodes, not what is proved in the end: where time does not end first, one worker and eight close the same rows, to
+the same tolerance. A search whose worker dies is made again by Dask, from the last turn that another worker still has.
 """
 
 import time
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from ..bounds.graph import Graph
-from ..model.crew import RETRIES, Crew, lost_by
+from ..model.crew import RETRIES, Crew, hands, lost_by
 from .account import Account
 from .process import GRACE
 from .unit_search import Progress, UnitSearch
@@ -27,11 +28,13 @@ ENOUGH = 64  # open nodes of a part, at least
 
 
 class Part(NamedTuple):
-    """A search that some worker has: rows of the table, what is proven of its share in each, and its next turn."""
+    """A search that some worker has: rows of the table, what is proven of its share in each, its next turn, and whose
+    networks that uses."""
 
     rows: np.ndarray
     least: np.ndarray
     turn: Any
+    hand: int
 
 
 def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
@@ -52,23 +55,32 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
 def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, Part]) -> None:
     """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all its parts lose."""
     client, until = crew.client, time.time() + deadline - time.perf_counter()  # workers have clocks of their own
-    graphs = {number: crew.keep([graph])[0].there for number, graph in account.graphs.items()}
+    graphs = list[dict[int, Any]]()  # of each hand
     told = import_module("distributed").as_completed(timeout=deadline - time.perf_counter() + GRACE)
     ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
 
-    def submit(rows: np.ndarray, least: np.ndarray, start: Any, share: tuple[int, int] = (0, 1)) -> None:
-        graph, place = graphs[account.blocks.predictor[rows[0]]], {"pure": False, "retries": RETRIES}
+    def free(before: int = 0) -> list[int]:
+        """Hands without a turn, as many as there are workers for, a given one first; who came lately gets networks."""
+        many, busy = hands(client), {part.hand for part in going.values()}
+        new = [[kept.there for kept in crew.keep([graph] * (many - len(graphs)))] for graph in account.graphs.values()]
+        graphs.extend(dict(zip(account.graphs, each, strict=True)) for each in zip(*new, strict=True))
+        idle = sorted(set(range(len(graphs))) - busy, key=lambda hand: hand != before)
+        return idle[: max(0, many - len(going))]
+
+    def submit(rows: np.ndarray, least: np.ndarray, start: Any, hand: int, share: tuple[int, int] = (0, 1)) -> None:
+        graph, place = graphs[hand][account.blocks.predictor[rows[0]]], {"pure": False, "retries": RETRIES}
         turn = client.submit(_turn, graph, start, account.possible[rows], share, BATCHES, until, **place)
         tells = client.submit(itemgetter(0), turn, priority=1, **place)  # before the worker's next turn
-        going[tells] = Part(rows, least, turn)
+        going[tells] = Part(rows, least, turn, hand)
         told.add(tells)
 
+    first = free()
     for number in account.graphs:
         rows = account.rows()
         rows = rows[account.blocks.predictor[rows] == number]
-        hands = _workers(client)
-        for few in (rows[k::hands] for k in range(min(hands, len(rows)))):
-            submit(few, account.least[few], account.group(few).searches[0][1:])
+        for hand in first[: len(rows)]:
+            few = rows[hand :: len(first)]
+            submit(few, account.least[few], account.group(few).searches[0][1:], hand)
     for tells in told:
         at, found, waiting = tells.result()
         mine = going.pop(tells)
@@ -77,9 +89,9 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         open_ = (waiting > 0) & (time.perf_counter() < deadline)  # then all turns end, and what each has proven counts
         ended[rows[~open_]] = np.minimum(ended[rows[~open_]], least[~open_])
         if open_.any():
-            count = max(1, min(_workers(client) - len(going), waiting.sum() // ENOUGH))
-            for number in range(count):
-                submit(rows, np.where(open_, least, np.inf), mine.turn, (number, count))
+            takers = (free(mine.hand) or [mine.hand])[: max(1, waiting.sum() // ENOUGH)]
+            for number, hand in enumerate(takers):
+                submit(rows, np.where(open_, least, np.inf), mine.turn, hand, (number, len(takers)))
         nodes[rows] += found.nodes.numpy()
         least = ended.copy()
         for part in going.values():
@@ -88,10 +100,6 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         account.take(mine.rows, Progress(*known))  # also of rows that it turned out not to have
         if account.settled:
             return
-
-
-def _workers(client: Any) -> int:
-    return max(1, sum(client.nthreads().values()))
 
 
 def _turn(graph: Graph, start: Any, possible: np.ndarray, share: tuple[int, int], batches: int, until: float) -> Any:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 RETRIES = 5  # of a piece whose worker died
+LARGE = "1 TB"  # pieces are large, and are meant to be sent: Dask need not warn
 
 
 class Kept(NamedTuple):
@@ -20,7 +21,8 @@ class Crew:
     """Those who do the work: without a client this process alone, and always this process if the cluster is lost.
 
     `client` is a `distributed.Client`; whom it talks to, and by which certificates, is its owner's choice. A piece is
-    sent once, as a task of its own, so that Dask can make it again where the worker that holds it dies.
+    sent once, as a task of its own, so that Dask can make it again where the worker that holds it dies. Work is done
+    where its piece is; so pieces are sent by as many as there are workers, which Dask then shares out among them.
 
     >>> crew = Crew()
     >>> crew.each(pow, crew.keep([2, 3]), [3, 2])
@@ -34,7 +36,15 @@ class Crew:
         """Pieces that stay with whom they were sent to."""
         if self.client is None:
             return [Kept(piece, piece) for piece in pieces]
-        return [Kept(piece, self.client.submit(_same, piece, pure=False, retries=RETRIES)) for piece in pieces]
+        try:
+            many, there = hands(self.client), list[Any]()
+        except lost_by() as error:
+            self.lose(error)
+            return self.keep(pieces)
+        with import_module("dask").config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
+            for first in range(0, len(pieces), many):
+                there += self.client.map(_same, pieces[first : first + many], pure=False, retries=RETRIES)
+        return list(map(Kept, pieces, there))
 
     def each(self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]) -> list[Any]:
         """``work(piece, ask)`` for all of them, in their order; what the work itself raises is raised here."""
@@ -52,6 +62,11 @@ class Crew:
         self.client = None
         said = f"the cluster is lost ({type(error).__name__}: {error})"
         warnings.warn(f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=3)
+
+
+def hands(client: Any) -> int:
+    """How many things the workers of a cluster can do at a time; 1 where they have not come yet."""
+    return max(1, sum(client.nthreads().values()))
 
 
 def lost_by() -> tuple[type[BaseException], ...]:

@@ -103,6 +103,9 @@ class NewestFirst:
     def submit(self, work: Any, *parts: Any, **_: Any) -> Task:
         return Task(work, parts)
 
+    def map(self, work: Any, each: list[Any], **_: Any) -> list[Task]:
+        return [Task(work, (one,)) for one in each]
+
     def nthreads(self) -> dict[str, int]:
         now, self.workers = self.workers, 4
         return {"all": now}
@@ -123,6 +126,46 @@ def test_rows_that_a_part_turns_out_not_to_have_are_not_left_open(monkeypatch: p
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
     assert proved(NewestFirst()).closed.all()
+
+
+class Four(NewestFirst):
+    """Four workers from the first moment on, and the networks that their turns use."""
+
+    def __init__(self, timeout: float = 0.0) -> None:
+        super().__init__(timeout)
+        self.used: list[Any] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return dict.fromkeys("abcd", 1)
+
+    def submit(self, work: Any, *parts: Any, **_: Any) -> Task:
+        self.used += parts[:1] if work is cluster._turn else []
+        return super().submit(work, *parts)
+
+
+def test_no_two_turns_wait_for_one_worker_while_another_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are done where their network is: no two use one at a time, also when they are parts of a search."""
+    monkeypatch.setattr(distributed, "as_completed", NewestFirst)
+    monkeypatch.setattr(certifying, "check_client", lambda _: None)
+    monkeypatch.setattr(cluster, "ENOUGH", 1)
+    four, take, heard = Four(), cluster._take_turns, account.Account.take
+    going, most = list[dict[Any, cluster.Part]](), list[int]()
+
+    def taking(book: account.Account, deadline: float, crew: Crew, parts: dict[Any, cluster.Part]) -> None:
+        going.append(parts)
+        take(book, deadline, crew, parts)
+
+    def told(book: account.Account, *found: Any) -> None:
+        used = [part.hand for part in going[0].values()]
+        assert len(used) == len(set(used)) <= 4
+        most.append(len(used))
+        heard(book, *found)
+
+    monkeypatch.setattr(cluster, "_take_turns", taking)
+    monkeypatch.setattr(account.Account, "take", told)
+    assert proved(four).closed.all()
+    assert len({id(each) for each in four.used}) == 4
+    assert max(most) == 4
 
 
 @pytest.mark.long  # that price coordination survives one, is tested every time

@@ -83,7 +83,38 @@ def test_a_worker_killed_between_rounds_takes_no_shard_with_it(client):
     np.testing.assert_array_equal(market.pool.u, alone.pool.u)
 
 
-class Lost:
+def test_every_worker_gets_its_share_of_the_pieces(client):
+    client.wait_for_workers(2)
+    kept = Crew(client).keep(range(4))
+    distributed.wait([each.there for each in kept])
+    holders = [holder for holder, *_ in client.who_has([each.there for each in kept]).values()]
+    assert sorted(map(holders.count, set(holders))) == [2, 2]
+
+
+class Sent:
+    """A client that remembers how many pieces were sent at a time."""
+
+    def __init__(self, **threads: int) -> None:
+        self.threads, self.sent = threads, list[int]()
+
+    def nthreads(self) -> dict[str, int]:
+        return self.threads
+
+    def map(self, _: object, pieces: list[int], **__: object) -> list[int]:
+        self.sent.append(len(pieces))
+        return list(pieces)
+
+
+def test_pieces_are_sent_by_as_many_as_workers_can_take():
+    """Sent one by one they end with whom is quick to say that it has them."""
+    few, none = Sent(a=1, b=2), Sent()
+    Crew(few).keep(range(7))
+    assert few.sent == [3, 3, 1]
+    Crew(none).keep(range(2))  # workers may come later
+    assert none.sent == [1, 1]
+
+
+class Lost(Sent):
     """A client whose scheduler has gone."""
 
     def submit(self, *_: object, **__: object) -> None:
@@ -99,6 +130,15 @@ def test_a_lost_cluster_is_said_and_the_work_goes_on_here():
     with pytest.warns(UserWarning, match="cluster is lost"):
         assert crew.each(pow, kept, [3, 2]) == [8, 9]
     assert crew.each(pow, kept, [1, 1]) == [2, 3]
+
+
+def test_a_cluster_that_is_lost_before_any_piece_is_sent_is_said_too(monkeypatch):
+    lost = Lost()
+    monkeypatch.setattr(lost, "nthreads", lambda: lost.gather(None))
+    crew = Crew(lost)
+    with pytest.warns(UserWarning, match="cluster is lost"):
+        kept = crew.keep([2, 3])
+    assert crew.each(pow, kept, [3, 2]) == [8, 9]
 
 
 def failing(piece: int, ask: int) -> int:
