@@ -2,13 +2,19 @@
 
 A turn is a number of batches. What it has proven comes here after it and is kept. Where searches end, another one with
 many open nodes is parted, so that a few hard rows keep all workers busy; no sooner, since a batch of few nodes costs
-nearly as much as one of many. Every worker has networks of its own, and a turn uses those that no other turn does:
+more for each of them. Every worker has networks of its own, and a turn uses those that no other turn does:
 Dask lets a task wait for who has what it needs, however idle others are. How rows are shared out changes the order of
 the nodes, not what is proved in the end: where time does not end first, one worker and eight close the same rows, to
-the same tolerance. A search whose worker dies is made again by Dask, from the last turn that another worker still has.
+the same tolerance.
+
+A turn that is lost with its worker is made again by Dask, with all turns before it that are lost too. Then it may end
+with other nodes (its time is over, or processors differ), while parts of a search share out those that it had at first.
+So every turn gets a name of its own, the next one says which it goes on from, and where that is not the one it finds,
+the rows are searched anew; what was proven of them before still holds.
 """
 
 import time
+import uuid
 from contextlib import suppress
 from importlib import import_module
 from operator import itemgetter
@@ -56,7 +62,6 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
     """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all its parts lose."""
     client, until = crew.client, time.time() + deadline - time.perf_counter()  # workers have clocks of their own
     graphs = list[dict[int, Any]]()  # of each hand
-    told = import_module("distributed").as_completed(timeout=deadline - time.perf_counter() + GRACE)
     ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
 
     def free(before: int = 0) -> list[int]:
@@ -64,26 +69,37 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         many, busy = hands(client), {part.hand for part in going.values()}
         new = [[kept.there for kept in crew.keep([graph] * (many - len(graphs)))] for graph in account.graphs.values()]
         graphs.extend(dict(zip(account.graphs, each, strict=True)) for each in zip(*new, strict=True))
-        idle = sorted(set(range(len(graphs))) - busy, key=lambda hand: hand != before)
-        return idle[: max(0, many - len(going))]
+        idle = sorted((hand for hand in range(len(graphs)) if hand not in busy), key=lambda hand: hand != before)
+        return idle[: max(0, many - len(busy))]
 
-    def submit(rows: np.ndarray, least: np.ndarray, start: Any, hand: int, share: tuple[int, int] = (0, 1)) -> None:
+    def submit(
+        rows: np.ndarray, least: np.ndarray, start: Any, hand: int, share: tuple[int, int] = (0, 1), name: str = ""
+    ) -> None:
         graph, place = graphs[hand][account.blocks.predictor[rows[0]]], {"pure": False, "retries": RETRIES}
-        turn = client.submit(_turn, graph, start, account.possible[rows], share, BATCHES, until, **place)
+        turn = client.submit(_turn, graph, start, name, account.possible[rows], share, BATCHES, until, **place)
         tells = client.submit(itemgetter(0), turn, priority=1, **place)  # before the worker's next turn
         going[tells] = Part(rows, least, turn, hand)
         told.add(tells)
 
-    first = free()
+    def begin(rows: np.ndarray, least: np.ndarray, hand: int) -> None:
+        submit(rows, least, account.group(rows).searches[0][1:], hand)
+
+    first, left = free(), deadline - time.perf_counter() + GRACE
+    told = import_module("distributed").as_completed(loop=client.loop, timeout=left)
     for number in account.graphs:
         rows = account.rows()
         rows = rows[account.blocks.predictor[rows] == number]
         for hand in first[: len(rows)]:
             few = rows[hand :: len(first)]
-            submit(few, account.least[few], account.group(few).searches[0][1:], hand)
+            begin(few, account.least[few], hand)
     for tells in told:
-        at, found, waiting = tells.result()
+        name, at, found, waiting = tells.result(timeout=max(GRACE, deadline - time.perf_counter()))
         mine = going.pop(tells)
+        if not name:
+            had = np.isfinite(mine.least)
+            if had.any():
+                begin(mine.rows[had], mine.least[had], mine.hand)
+            continue
         rows, least = mine.rows[at], found.least.numpy()
         account.possible[rows] = np.minimum(account.possible[rows], found.possible.numpy())
         open_ = (waiting > 0) & (time.perf_counter() < deadline)  # then all turns end, and what each has proven counts
@@ -91,7 +107,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         if open_.any():
             takers = (free(mine.hand) or [mine.hand])[: max(1, waiting.sum() // ENOUGH)]
             for number, hand in enumerate(takers):
-                submit(rows, np.where(open_, least, np.inf), mine.turn, hand, (number, len(takers)))
+                submit(rows, np.where(open_, least, np.inf), mine.turn, hand, (number, len(takers)), name)
         nodes[rows] += found.nodes.numpy()
         least = ended.copy()
         for part in going.values():
@@ -102,12 +118,16 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
             return
 
 
-def _turn(graph: Graph, start: Any, possible: np.ndarray, share: tuple[int, int], batches: int, until: float) -> Any:
-    """On a worker: ((which rows this part has, what it has proven, how many nodes are open), where to go on).
+def _turn(
+    graph: Graph, start: Any, goes_on: str, possible: np.ndarray, share: tuple[int, int], batches: int, until: float
+) -> Any:
+    """On a worker: ((its name, which rows this part has, what it has proven, how many nodes are open), where to go on).
 
-    `possible` is what others may have found meanwhile.
+    `start` is what a new search is made of, or what the turn returned whose name is `goes_on`; where that has another
+    name by now, this one has none. `possible` is what others may have found meanwhile.
     """
-    goes_on = isinstance(start[1], dict)  # `start` is what another turn returned, or what a new search is made of
+    if goes_on and start[0][0] != goes_on:
+        return ("", None, None, None), None
     search = UnitSearch.resumed(graph, start[1]) if goes_on else UnitSearch(graph, *start)
     search.possible = torch.minimum(search.possible, torch.from_numpy(possible))
     rows, (number, count) = torch.arange(len(search.work)), share
@@ -116,4 +136,5 @@ def _turn(graph: Graph, start: Any, possible: np.ndarray, share: tuple[int, int]
     before = search.progress().nodes
     search.run(time.perf_counter() + until - time.time(), batches)
     found = search.progress()
-    return (rows.numpy(), found._replace(nodes=found.nodes - before), search.waiting().numpy()), search.state()
+    found = found._replace(nodes=found.nodes - before)
+    return (uuid.uuid4().hex, rows.numpy(), found, search.waiting().numpy()), search.state()

@@ -34,24 +34,23 @@ class Crew:
 
     def keep(self, pieces: Sequence[Any]) -> list[Kept]:
         """Pieces that stay with whom they were sent to."""
-        if self.client is None:
-            return [Kept(piece, piece) for piece in pieces]
-        try:
-            many, there = hands(self.client), list[Any]()
-        except lost_by() as error:
-            self.lose(error)
-            return self.keep(pieces)
-        with import_module("dask").config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
-            for first in range(0, len(pieces), many):
-                there += self.client.map(_same, pieces[first : first + many], pure=False, retries=RETRIES)
-        return list(map(Kept, pieces, there))
+        if self.client is not None and len(pieces):
+            try:
+                many, there = hands(self.client), list[Any]()
+                with import_module("dask").config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
+                    for first in range(0, len(pieces), many):
+                        there += self.client.map(_same, pieces[first : first + many], pure=False, retries=RETRIES)
+                return list(map(Kept, pieces, there))
+            except lost_by() as error:
+                self.lose(error)
+        return [Kept(piece, piece) for piece in pieces]
 
     def each(self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]) -> list[Any]:
         """``work(piece, ask)`` for all of them, in their order; what the work itself raises is raised here."""
         pairs = list(zip(pieces, asks, strict=True))
         if self.client is not None and len(pairs) > 1:  # one piece is done sooner than sent
-            given = [self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES) for kept, ask in pairs]
             try:
+                given = [self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES) for kept, ask in pairs]
                 return list(self.client.gather(given))
             except lost_by() as error:
                 self.lose(error)
@@ -66,12 +65,15 @@ class Crew:
 
 def hands(client: Any) -> int:
     """How many things the workers of a cluster can do at a time; 1 where they have not come yet."""
+    if getattr(client, "status", "") == "closed":
+        raise ConnectionError("its client is closed")
     return max(1, sum(client.nthreads().values()))
 
 
 def lost_by() -> tuple[type[BaseException], ...]:
     """What is raised where a cluster, or every worker that took a piece, has gone."""
-    return CancelledError, OSError, import_module("distributed").KilledWorker
+    distributed = import_module("distributed")
+    return CancelledError, OSError, distributed.KilledWorker, distributed.client.ClosedClientError
 
 
 def check_client(client: Any) -> None:

@@ -87,7 +87,7 @@ class Task:
     def __init__(self, work: Any, parts: tuple[Any, ...]) -> None:
         self.work, self.parts, self.done = work, parts, []
 
-    def result(self) -> Any:
+    def result(self, timeout: float = 0.0) -> Any:
         if not self.done:
             self.done = [self.work(*(each.result() if isinstance(each, Task) else each for each in self.parts))]
         return self.done[0]
@@ -96,7 +96,9 @@ class Task:
 class NewestFirst:
     """One worker, whom three more join at once; of them only the one with the newest task works."""
 
-    def __init__(self, timeout: float = 0.0) -> None:
+    loop = None
+
+    def __init__(self, loop: Any = None, timeout: float = 0.0) -> None:
         self.waiting: list[Task] = []
         self.workers = 1
 
@@ -131,8 +133,8 @@ def test_rows_that_a_part_turns_out_not_to_have_are_not_left_open(monkeypatch: p
 class Four(NewestFirst):
     """Four workers from the first moment on, and the networks that their turns use."""
 
-    def __init__(self, timeout: float = 0.0) -> None:
-        super().__init__(timeout)
+    def __init__(self) -> None:
+        super().__init__()
         self.used: list[Any] = []
 
     def nthreads(self) -> dict[str, int]:
@@ -166,6 +168,48 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(monkeypatch: py
     assert proved(four).closed.all()
     assert len({id(each) for each in four.used}) == 4
     assert max(most) == 4
+
+
+class Forgetful(Four):
+    """Of the turns from which searches are parted, one after the other is lost before its last part, and made again
+    when its time is over."""
+
+    lost = 0
+
+    def submit(self, work: Any, *parts: Any, **_: Any) -> Task:
+        if work is cluster._turn and isinstance(parts[1], Task):
+            (number, count), turn = parts[4], parts[1]
+            if count > 1 and number == count - 1:
+                again = Task(turn.work, (*turn.parts[:-1], 0.0))
+                parts, self.lost = (parts[0], again, *parts[2:]), self.lost + 1
+        return super().submit(work, *parts)
+
+
+def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its parts would share out other nodes than those of the first time, and some would be nobody's."""
+    monkeypatch.setattr(distributed, "as_completed", NewestFirst)
+    monkeypatch.setattr(certifying, "check_client", lambda _: None)
+    monkeypatch.setattr(cluster, "ENOUGH", 1)
+    expected, forgetful, take = proved(workers=1), Forgetful(), account.Account.take
+
+    def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
+        take(book, rows, found)
+        assert (book.least <= book.possible + 1e-9).all()
+
+    monkeypatch.setattr(account.Account, "take", taking)
+    same(proved(forgetful), expected)
+    assert forgetful.lost > 3
+
+
+def test_a_client_that_is_closed_is_a_lost_cluster(cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certifying, "ALONE", 300.0)
+    with distributed.Client(cluster_of_two) as closed:
+        pass
+    with pytest.warns(UserWarning, match="cluster is lost"):
+        found = proved(closed)
+    assert found.closed.all()
 
 
 @pytest.mark.long  # that price coordination survives one, is tested every time

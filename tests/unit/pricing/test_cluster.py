@@ -141,6 +141,15 @@ def test_a_cluster_that_is_lost_before_any_piece_is_sent_is_said_too(monkeypatch
     assert crew.each(pow, kept, [3, 2]) == [8, 9]
 
 
+def test_a_client_that_was_closed_is_a_lost_cluster(client):
+    with distributed.Client(client.scheduler.address) as closed:
+        kept = Crew(closed).keep([2, 3])
+    with pytest.warns(UserWarning, match="cluster is lost"):
+        assert [each.there for each in Crew(closed).keep([2, 3])] == [2, 3]
+    with pytest.warns(UserWarning, match="cluster is lost"):
+        assert Crew(closed).each(pow, kept, [3, 2]) == [8, 9]
+
+
 def failing(piece: int, ask: int) -> int:
     raise ValueError(f"piece {piece} is wrong")
 
