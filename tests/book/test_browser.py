@@ -21,7 +21,7 @@ PAGES = [f"{name}.html" for name in notebooks.toc_files()]
 # axe takes minutes for a thousand formulas and for coloured code, which look the same on every page: on these
 # pages it looks inside them as well.
 LOOKED_INSIDE = ("book/quickstart.html", "book/notation.html")
-INSIDES = "mjx-container, .highlight pre"
+INSIDES = "mjx-container, .highlight pre, dl.py:nth-of-type(n + 4) > dd"  # of names, the first of each section stay
 # All pages load the same scripts (test_html says so), and these have figures that move besides.
 MOVING = tuple(notebooks.contents()[name].address for name in ("exact_embeddings", "augmented_lagrangian", "split"))
 FIRST_SCREENS = {notebooks.contents()[name].address for name in ("preface", *map(name_of, notebooks.chapters()))}

@@ -62,7 +62,7 @@ def closed(problem, solver, seed: int) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("block", [PGD, pytest.param(LogBarrier, marks=pytest.mark.long)])
 def test_default_settings_on_one_instance(block) -> None:
-    ours, chance, _ = closed(reference("2x16", 42), DualDecomposition(block(), restarts=0), 42)
+    ours, chance, _ = closed(reference("2x16", 42, grid=4), DualDecomposition(block(), restarts=0), 42)
     assert ours >= 0.90
     assert ours > min(chance, 1 - 1e-6)
 
