@@ -200,7 +200,7 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
 
     monkeypatch.setattr(account.Account, "take", taking)
     same(proved(forgetful), expected)
-    assert forgetful.lost > 3
+    assert forgetful.lost
 
 
 def test_a_client_that_is_closed_is_a_lost_cluster(cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
