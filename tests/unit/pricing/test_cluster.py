@@ -83,14 +83,6 @@ def test_a_worker_killed_between_rounds_takes_no_shard_with_it(client):
     np.testing.assert_array_equal(market.pool.u, alone.pool.u)
 
 
-def test_every_worker_gets_its_share_of_the_pieces(client):
-    client.wait_for_workers(2)
-    kept = Crew(client).keep(range(4))
-    distributed.wait([each.there for each in kept])
-    holders = [holder for holder, *_ in client.who_has([each.there for each in kept]).values()]
-    assert sorted(map(holders.count, set(holders))) == [2, 2]
-
-
 class Sent:
     """A client that remembers how many pieces were sent at a time."""
 
