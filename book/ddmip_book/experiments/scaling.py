@@ -2,8 +2,9 @@
 
 One row for each number of processes, in ``scaling.jsonl`` of the results folder: seconds of a round of price
 coordination, in the networks and in the rest, and nodes of certificates in a second. With ``--whole N`` instead whole
-runs with N blocks and budgets in proportion, in ``large.jsonl``; with ``--search`` the certificate alone, which ends
-before a limit that is long enough, in ``searches.jsonl``.
+runs with N blocks and budgets in proportion, in ``large.jsonl``; with ``--search`` the certificate alone, in
+``searches.jsonl``: until it ends, where the limit is long enough, or, with ``--shared``, for as much processor time
+with many processes as with one.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from scipy.optimize import nnls
 
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, __version__, certify
 from ddmip_lib.data import load_water, source
-from ddmip_lib.predictors import mlp, train
+from ddmip_lib.predictors import load_npz, mlp, train
 from ddmip_lib.pricing import search
 from ddmip_lib.problems import water_potability
 from .cluster import cluster_client
@@ -86,9 +87,14 @@ def fitted(sizes: Any, networks: Any, rest: Any, shards: int = SHARDS) -> Cost:
     return Cost(float(each), float(shared), float(np.exp(level)), float(power))
 
 
-def water(n: int, depth: int = 2, width: int = 16, seed: int = 42, budget: float = 2.0) -> NeuralMIP:
-    """Water Potability with n samples, drawn with replacement, that share the same budgets, however many they are."""
-    net = train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
+def water(
+    n: int, depth: int = 2, width: int = 16, seed: int = 42, budget: float = 2.0, weights: Path | None = None
+) -> NeuralMIP:
+    """Water Potability with n samples, drawn with replacement, that share the same budgets, however many they are.
+
+    The network is trained here, unless there is a file of its weights.
+    """
+    net = load_npz(weights) if weights else train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
     return water_potability(n=n, net=net, seed=seed, budget=budget, repeat=True, arrays=True)
 
 
@@ -112,10 +118,10 @@ def rounds(problem: NeuralMIP, client: Any = None, count: int = 2, shards: int =
     return Timed(min(r.seconds_nn for r in timed), min(r.seconds_lp + r.seconds_mip for r in timed), held)
 
 
-def nodes(problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 30.0) -> Solution:
-    """A certificate by this process alone, or by the workers of a cluster."""
+def nodes(problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 30.0, workers: int = 1) -> Solution:
+    """A certificate by so many processes of its own, or by the workers of a cluster."""
     nothing = Solution("no_solution_found", "none")
-    return certify(problem, nothing, prices, seconds, workers=None if client is not None else 1, client=client)
+    return certify(problem, nothing, prices, seconds, workers=None if client is not None else workers, client=client)
 
 
 def measured(processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, seconds: float) -> dict[str, Any]:
@@ -127,11 +133,12 @@ def measured(processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, secon
     return {"n": n, "seconds_networks": networks, "seconds_rest": rest, "bytes": held} | told(proof, processes)
 
 
-def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float) -> dict[str, Any]:
+def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float, dask: bool = True) -> dict[str, Any]:
     """One row: a certificate alone, after a short one that nobody times: workers import torch with their first task."""
-    with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
-        nodes(few, prices, client, 5.0)
-        return told(nodes(few, prices, client, seconds), processes)
+    with cluster_client(local=processes) if processes > 1 and dask else nullcontext() as client:
+        nodes(few, prices, client, 5.0, processes)
+        row = told(nodes(few, prices, client, seconds, processes), processes)
+    return row | {"dask": client is not None}
 
 
 def told(solution: Solution, processes: int) -> dict[str, Any]:
@@ -194,9 +201,15 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--blocks", type=int, default=400, help="of a certificate")
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--budget", type=float, default=2.0, help="of the blocks together, for each feature")
+    parser.add_argument(
+        "--weights", type=Path, default=None, metavar="NPZ", help="of such a network, instead of training"
+    )
     parser.add_argument("--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead")
     parser.add_argument("--search", action="store_true", help="certificates alone instead")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate, or of each whole run")
+    parser.add_argument("--shared", action="store_true", help="a certificate by P processes gets a P-th of its seconds")
+    parser.add_argument("--no-dask", action="store_true", help="with --search: processes that certify starts itself")
     parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
     options = parser.parse_args(argv)
     folder = options.folder or results_folder(writing=True)
@@ -204,16 +217,19 @@ def main(argv: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     network = options.depth, options.width
     if not options.whole:
-        many, few = (water(n, *network) for n in (options.n, options.blocks))
+        of = {"budget": options.budget, "weights": options.weights}
+        many, few = (water(n, *network, **of) for n in (options.n, options.blocks))
         prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
     for count in options.processes:
-        row = {"network": f"{network[0]}x{network[1]}"}
+        row = {"network": options.weights.stem if options.weights else f"{network[0]}x{network[1]}"}
+        row |= {} if options.whole else {"budget": options.budget}
+        seconds = options.seconds / (count if options.shared else 1)
         if options.whole:
             row |= whole(options.whole, count, *network, options.seconds)
         elif options.search:
-            row |= searched(count, few, prices, options.seconds)
+            row |= searched(count, few, prices, seconds, not options.no_dask)
         else:
-            row |= measured(count, many, few, prices, options.seconds)
+            row |= measured(count, many, few, prices, seconds)
         with (folder / (LARGE if options.whole else SEARCHES if options.search else FILE)).open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)

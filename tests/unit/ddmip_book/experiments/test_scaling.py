@@ -9,6 +9,8 @@ import pytest
 
 from ddmip_book.experiments import scaling
 from ddmip_book.experiments.scaling import Cost, fitted
+from ddmip_lib import certify
+from ddmip_lib.predictors import mlp, save_npz
 
 
 def test_a_fit_finds_the_cost_that_made_the_seconds() -> None:
@@ -33,7 +35,7 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
 ) -> None:
     assert scaling.stored(tmp_path) == []
     few = scaling.water
-    monkeypatch.setattr(scaling, "water", lambda n, *_: few(6, 1, 4))
+    monkeypatch.setattr(scaling, "water", lambda n, *_, **of: few(6, 1, 4, **of))
     scaling.main(["--processes", "1", "--n", "6", "--seconds", "1", "--folder", str(tmp_path)])
     (row,) = scaling.stored(tmp_path)
     assert row["processes"] == 1
@@ -43,3 +45,22 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
     (search,) = scaling.stored(tmp_path, scaling.SEARCHES)
     assert search["closed"] == search["blocks"] == 6
     assert scaling.stored(tmp_path) == [row]
+
+
+def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, limits = tmp_path / "small.npz", list[tuple[float, int]]()
+    save_npz(mlp(1, 4, 9, seed=1), weights)
+    monkeypatch.setattr(
+        scaling,
+        "certify",
+        lambda *given, **named: limits.append((given[3], named["workers"])) or certify(*given, **named),
+    )
+    command = ["--search", "--no-dask", "--shared", "--seconds", "60", "--blocks", "4", "--n", "4", "--budget", "0.5"]
+    scaling.main([*command, "--processes", "1", "2", "--weights", str(weights), "--folder", str(tmp_path)])
+    one, two = scaling.stored(tmp_path, scaling.SEARCHES)
+    assert [limits[1], limits[3]] == [(60.0, 1), (30.0, 2)], "the first of each is not timed"
+    assert one["network"] == "small"
+    assert (one["budget"], one["blocks"], one["dask"], two["dask"]) == (0.5, 4, False, False)
+    assert two["bound"] == pytest.approx(one["bound"], abs=4e-4), "each block closed to a tolerance of 1e-4"
