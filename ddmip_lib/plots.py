@@ -26,27 +26,13 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 STYLE: dict[str, Any] = {
-    "figure.figsize": (6.2, 3.4),
-    "figure.dpi": 160,
-    "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
-    "savefig.facecolor": "white",
-    "axes.facecolor": "white",
-    "axes.edgecolor": INK,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.titlesize": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    "figure.figsize": (6.2, 3.4), "figure.dpi": 160, "figure.facecolor": "white", "figure.constrained_layout.use": True,
+    "savefig.facecolor": "white", "axes.facecolor": "white", "axes.edgecolor": INK, "text.color": INK,
+    "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=DASHES) + cycler(marker=MARKERS),
-    "font.size": 10.5,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-    "legend.fontsize": 9.5,
-    "lines.linewidth": 1.8,
-    "text.color": INK,
-    "lines.markersize": 5,
-}
+    "axes.titlesize": 10.5, "font.size": 10.5, "legend.fontsize": 9.5, "legend.frameon": False,
+    "grid.color": "#dddddd", "lines.linewidth": 1.8, "lines.markersize": 5,
+}  # fmt: skip
 
 
 def use_style() -> None:

@@ -151,9 +151,10 @@ def record(before: dict[str, Outcome], after: dict[str, Outcome], name: str) -> 
     """Store both sides as ``data/results/comparisons/NAME.json`` and what they show in ``code.json``.
 
     Code that made stored rows is entered as the same as today's where every run repeated from it ended as it is stored,
-    before and after. Differences keep the cause that someone wrote beside them; one between a stored row and its
-    repetition does not count against the code where the cause begins with `PROCESSOR`: the row's own commit, run here,
-    ends as today's does. Returns a line for each difference.
+    before and after; the code before, on which rests what was shown earlier, where every run of it ended as after.
+    Differences keep the cause that someone wrote beside them; one between a stored row and its repetition does not
+    count against the code where the cause begins with `PROCESSOR`: the row's own commit, run here, ends as today's
+    does. Returns a line for each difference.
     """
     file = STORED / "comparisons" / f"{name}.json"
     causes = json.loads(file.read_text())["differences"] if file.is_file() else {}
@@ -170,15 +171,17 @@ def record(before: dict[str, Outcome], after: dict[str, Outcome], name: str) -> 
     file.write_text(json.dumps({"differences": listed, **sides}, indent=1) + "\n")
 
     rounding = {key for key, what in listed["stored and before"].items() if what["cause"].startswith(PROCESSOR)}
-    counted = set(found["before and after"]), set(found["stored and before"]) - rounding
+    changed = set(found["before and after"])
+    counted = changed | set(found["stored and before"]) - rounding
     known = {kind: dict(codes) for kind, codes in read_known(STORED).items()}
-    cells: dict[tuple[str, str], list[str]] = {}
+    cells: dict[tuple[str, str], dict[str, bool]] = {}  # runs that speak of a state of the code, and whether against it
     for key, row in rows.items():
-        cells.setdefault((kind_of(row), str(made_by(row))), []).append(key)
+        cells.setdefault((kind_of(row), str(made_by(row))), {})[key] = key in counted
+        cells.setdefault((kind_of(row), before[key]["code"]), {}).setdefault(key, key in changed)
     for (kind, code), keys in cells.items():
         ended = [key for key in keys if not at_a_limit(stored[key], before[key], after[key])]
         now = {after[key]["code"] for key in ended}
-        if now and code not in now and not any(key in each for each in counted for key in ended):
+        if now and code not in now and not any(keys[key] for key in ended):
             entry = {"same_as": now.pop(), "runs": len(ended), "shown_by": f"comparisons/{file.name}"}
             known.setdefault(kind, {})[code] = entry
     (STORED / FILE).write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")

@@ -10,11 +10,10 @@ import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..errors import ProblemError
-from ..model.gradients import vjp
+from ..model.gradients import take_step, vjp
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
@@ -127,16 +126,6 @@ class SingleStepGradient:
             status = "no_solution_found" if may_exist else "infeasible"
         seconds = time.perf_counter() - began
         return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
-
-
-def take_step(v: Tensor, slope: Tensor, rate: float, moments: tuple[Tensor, Tensor] | None, t: int) -> None:
-    """Step t of gradient descent or, with `moments`, of Adam, in place, to the last digit that of `torch.optim`, whose
-    first step spends a second or more on imports that no step needs."""
-    if moments is None:
-        v.add_(slope, alpha=-rate)
-        return
-    mean, square = moments[0].lerp_(slope, 1 - 0.9), moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
-    v.addcdiv_(mean, (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8), value=-rate / (1 - 0.9**t))
 
 
 class Relaxation:

@@ -1,6 +1,7 @@
 """Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a traced tensor."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,12 +10,13 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from ..errors import UnsupportedNetworkError
 from .graph import Graph
-from .trace import BATCH, Tape, Traced
+from .trace import BATCH, Tape, Traced, aten
 
 SUPPORTED = (
     "Linear, Conv1d, Conv2d, BatchNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Dropout, Identity, Flatten, reshaping, sums of "
     "layers, and constants added or multiplied"
 )
+ACTS = {nn.ReLU: aten.relu.default, nn.Sigmoid: aten.sigmoid.default, nn.Tanh: aten.tanh.default}
 
 
 def network_graph(net: nn.Module, n_in: int) -> Graph:
@@ -74,7 +76,7 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     value, _own = Traced(probe, 0, tape), Traced(probe, 0, tape)  # with a second name, nothing may change it in place
     try:
         with torch.no_grad():
-            found = net(value)
+            found = _followed(net, value) if is_plain(net) else net(value)
     except Exception as problem:
         text, tape.last = str(problem), ""
         if not tape.refused:
@@ -94,3 +96,32 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     elif found.node is not None:
         tape.output = found.node
     return tape
+
+
+def is_plain(net: nn.Module) -> bool:
+    """Whether a network is a row of linear layers and activations, and nothing else: one that is read by hand, since
+    torch imports for seconds, in every process, before it hands an operation to a tensor of another class.
+
+    >>> is_plain(nn.Sequential(nn.Linear(2, 3), nn.ReLU())), is_plain(nn.LeakyReLU())
+    (True, False)
+    """
+    if type(net) is nn.Sequential and not all(map(is_plain, net)):
+        return False
+    known = type(net) in (nn.Sequential, nn.Linear, *ACTS) and not getattr(net, "inplace", False)
+    return known and not (net._forward_hooks or net._forward_pre_hooks or "forward" in vars(net))
+
+
+def _followed(net: nn.Module, value: Traced, path: str = "") -> Traced:
+    """The value behind a plain network, by the operations that torch would call."""
+    if isinstance(net, nn.Sequential):
+        for name, layer in net._modules.items():  # a layer may come twice
+            value = _followed(layer, value, f"{path}.{name}".lstrip("."))
+        return value
+    call: tuple[Any, Any] = ACTS.get(type(net)), (value,)
+    if isinstance(net, nn.Linear):
+        pair = value, net.weight.t()
+        call = (aten.mm.default, pair) if net.bias is None else (aten.addmm.default, (net.bias, *pair))
+    value.tape.inside.append((net, path))
+    value = value.tape.follow(*call, {})
+    value.tape.inside.pop()
+    return value

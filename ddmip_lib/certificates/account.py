@@ -1,8 +1,7 @@
 """The account of a certificate: what is proven and what is known for every row of the table of `Blocks`."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,21 +17,6 @@ from .losses import Losses, losses_at
 from .unit_search import Progress
 
 CLOSED = 1e-4  # a block is closed when its bound is so near to what is known possible, in units of the largest worth
-
-
-@dataclass
-class Group:
-    """Searches that work together, and the rows of the table that each of them has."""
-
-    searches: list[tuple[Any, ...]]
-    rows: list[np.ndarray]
-    take: Callable[[np.ndarray, Progress], None]
-    enough: Callable[[], bool]
-
-    def report(self, found: Sequence[Progress]) -> bool:
-        for rows, progress in zip(self.rows, found, strict=True):
-            self.take(rows, progress)
-        return not self.enough()
 
 
 class Account:
@@ -115,19 +99,24 @@ class Account:
         """A row need not lose more than what leaves its block no profit beyond the one that is known."""
         return np.minimum(self.possible, self.top - self.profits(self.possible)[self.blocks.block]) - self.tolerance
 
-    def group(self, rows: np.ndarray) -> Group:
-        """Searches for some rows of the table, one for each network."""
-        target = self._target() + self.tolerance
-        group = Group([], [], self.take, lambda: self.settled)
+    def searches(self, rows: np.ndarray) -> tuple[list[tuple[Any, ...]], list[np.ndarray]]:
+        """What searches for some rows of the table are made of, one for each network; and the rows of each."""
+        target, searches, shares = self._target() + self.tolerance, list[tuple[Any, ...]](), list[np.ndarray]()
         for number in self.graphs:
             mine = rows[self.blocks.predictor[rows] == number]
             if len(mine):
                 at = torch.from_numpy(np.searchsorted(self._of(number), mine))
                 goal = torch.from_numpy(target[mine]).to(self.device)
                 losses = self.losses[number][at].to(self.device)
-                group.searches.append((self.graphs[number].to(self.device), losses, goal, self.tolerance, self.steps))
-                group.rows.append(mine)
-        return group
+                searches.append((self.graphs[number].to(self.device), losses, goal, self.tolerance, self.steps))
+                shares.append(mine)
+        return searches, shares
+
+    def hear(self, shares: Sequence[np.ndarray], found: Sequence[Progress]) -> bool:
+        """Take over what such searches report; whether anything is left to prove."""
+        for rows, progress in zip(shares, found, strict=True):
+            self.take(rows, progress)
+        return not self.settled
 
     def take(self, rows: np.ndarray, found: Progress) -> None:
         """Take over what a search has proven and found."""

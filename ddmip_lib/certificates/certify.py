@@ -17,6 +17,7 @@ may exceed the bound by the price of that.
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,12 +175,12 @@ def _search(account: Account, deadline: float, workers: int | None, crew: Crew) 
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = workers or allowed  # one for each CPU that this process may use
     alone = count == 1 or account.device.type != "cpu"
-    mine = account.group(account.rows())
+    mine, shares = account.searches(account.rows())
     limit = deadline if alone else min(deadline, time.perf_counter() + ALONE)
-    work([UnitSearch(*arguments) for arguments in mine.searches], limit, mine.report)
+    work([UnitSearch(*arguments) for arguments in mine], limit, partial(account.hear, shares))
     open_rows = account.rows()
     if alone or not len(open_rows) or account.settled:
         return
     order = open_rows[np.argsort(-account.possible[open_rows], kind="stable")]
-    groups = [account.group(order[k::count]) for k in range(min(count, len(order)))]
-    work_in_processes([g.searches for g in groups], deadline, lambda number, found: groups[number].report(found))
+    groups = [account.searches(order[k::count]) for k in range(min(count, len(order)))]
+    work_in_processes([mine for mine, _ in groups], deadline, lambda k, found: account.hear(groups[k][1], found))

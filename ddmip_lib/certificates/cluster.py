@@ -82,7 +82,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         told.add(tells)
 
     def begin(rows: np.ndarray, least: np.ndarray, hand: int) -> None:
-        submit(rows, least, account.group(rows).searches[0][1:], hand)
+        submit(rows, least, account.searches(rows)[0][0][1:], hand)
 
     first, left = free(), deadline - time.perf_counter() + GRACE
     told = import_module("distributed").as_completed(loop=client.loop, timeout=left)

@@ -66,7 +66,7 @@ class Options:
 
     def _tie(self, variables: np.ndarray, which: int) -> Part:
         """Rows v = sum of z_k v^k, for the inputs or the outputs of all network rows, one after the other."""
-        each = [np.stack([option[which] for option in seen.values()], axis=1) for seen in self.seen]
+        each = [sp.coo_array(np.stack([option[which] for option in seen.values()], axis=1)) for seen in self.seen]
         seen, zero, row = sp.block_diag(each).tocoo(), np.zeros(len(variables)), np.arange(len(variables))
         entries = seen.row, self.elastic.milp.n_variables + seen.col, -seen.data
         return Part.terms(zero, zero, (row, variables, 1.0), entries)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..bounds.reader import traced_run
+from ..bounds.reader import is_plain, traced_run
 from ..device import Elsewhere
 from ..errors import ProblemError
 
@@ -22,7 +22,8 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
 
     >>> check_conduct(nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False)
     """
-    _import_what_tracing_needs()
+    if not is_plain(net):
+        _import_what_tracing_needs()
     rng = np.random.default_rng(0)
     rows = rng.integers(len(lower), size=ROWS)
     points = torch.tensor(lower[rows] + (upper - lower)[rows] * rng.random((ROWS, lower.shape[1])))
@@ -53,7 +54,7 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
 @cache
 def _import_what_tracing_needs() -> None:
     """Torch imports for a second when a network is traced first: now, and not inside a run that has a time limit."""
-    traced_run(nn.Linear(1, 1).double(), 1)
+    traced_run(nn.LeakyReLU(), 1)
 
 
 TOGETHER = "a predictor works row by row. Give BatchNorm its running statistics, and centre with stored means."

@@ -1,4 +1,4 @@
-"""Gradients of networks by vector-Jacobian products; weight gradients are never computed."""
+"""Gradients of networks by vector-Jacobian products, which never compute those of weights; and steps along them."""
 
 import numpy as np
 import torch
@@ -29,3 +29,15 @@ def vjp(
             f"no gradient flows from the network's outputs to its inputs ({error}). The NN block needs one: "
             "remove detach() or no_grad() from the network's forward()."
         ) from error
+
+
+def take_step(
+    v: torch.Tensor, slope: torch.Tensor, rate: float, moments: tuple[torch.Tensor, torch.Tensor] | None, t: int
+) -> None:
+    """Step t of gradient descent or, with `moments`, of Adam, in place, to the last digit that of `torch.optim`, whose
+    first use spends seconds on imports that no step needs."""
+    if moments is None:
+        v.add_(slope, alpha=-rate)
+        return
+    mean, square = moments[0].lerp_(slope, 1 - 0.9), moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
+    v.addcdiv_(mean, (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8), value=-rate / (1 - 0.9**t))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from ..data import Dataset
+from ..model.gradients import take_step
 from . import cache as disk
 from .architectures import seeded
 
@@ -60,16 +61,20 @@ def _fit(net: nn.Module, x: Tensor, y: Tensor, loss: nn.Module, order: torch.Gen
     """Adam on shuffled batches; returns the epochs run. With `patience`, keeps the best epoch's weights."""
     held_out = max(1, round(VALIDATION_SHARE * len(x))) if patience else 0
     rows = len(x) - held_out
-    optimiser = torch.optim.Adam(net.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    moments = {weight: (torch.zeros_like(weight), torch.zeros_like(weight)) for weight in net.parameters()}
+    step = 0
     best, best_epoch, best_state = float("inf"), 0, net.state_dict()
     epoch = 0
     for epoch in bar:
         net.train()
         for batch in torch.randperm(rows, generator=order).split(batch_size):
-            optimiser.zero_grad()
-            value = loss(net(x[batch])[:, 0], y[batch])
-            value.backward()
-            optimiser.step()
+            step += 1
+            net.zero_grad()
+            loss(net(x[batch])[:, 0], y[batch]).backward()
+            with torch.no_grad():
+                for weight, mine in moments.items():
+                    if weight.grad is not None:
+                        take_step(weight, weight.grad.add(weight, alpha=weight_decay), learning_rate, mine, step)
         if patience:
             net.eval()
             with torch.no_grad():

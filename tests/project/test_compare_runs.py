@@ -65,9 +65,9 @@ def test_only_code_whose_every_run_agrees_is_recorded(tmp_path: Path, monkeypatc
 
     rows = [stored(1, "good"), stored(2, "good"), stored(3, "bad"), stored(4, "bad"), stored(5, "changed")]
     rows.append(stored(6, "late"))
-    before = {row.key: ended() for row in rows} | {"reference": ended()}
-    before[rows[3].key] = ended(3.0)
-    before[rows[5].key] = ended(status="time_limit")
+    before = {key: ended(code="then") for key in [*(row.key for row in rows), "reference"]}
+    before[rows[3].key] = ended(3.0, code="then")
+    before[rows[5].key] = ended(status="time_limit", code="then")
     after = {key: {**run, "code": "now"} for key, run in before.items()}
     after[rows[4].key] = ended(iterations=6, code="now")
     monkeypatch.setattr(compare_runs, "STORED", tmp_path)
@@ -83,3 +83,8 @@ def test_only_code_whose_every_run_agrees_is_recorded(tmp_path: Path, monkeypatc
     record(before, after, "first")
     assert set(json.loads((tmp_path / "code.json").read_text())["ssg on water"]) == {"good", "bad"}
     assert json.loads(file.read_text()) == said
+
+    after[rows[4].key] = {**before[rows[4].key], "code": "now"}
+    record(before, after, "second")
+    entry = {"same_as": "now", "runs": 5, "shown_by": "comparisons/second.json"}
+    assert json.loads((tmp_path / "code.json").read_text())["ssg on water"]["then"] == entry

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.baselines.single_step import Relaxation, SingleStepGradient, take_step
+from ddmip_lib.baselines.single_step import Relaxation, SingleStepGradient
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
@@ -370,19 +370,3 @@ class TestCalls:
 
 def _two_inputs() -> Built:
     return build(relu_net(2), 2, vtype="B")
-
-
-@pytest.mark.parametrize(("adam", "reference"), [(False, torch.optim.SGD), (True, torch.optim.Adam)])
-def test_steps_are_those_of_torch_to_the_last_digit(adam, reference):
-    draw = torch.Generator().manual_seed(0)
-    v = torch.randn(50, generator=draw, dtype=torch.float64)
-    other = v.clone().requires_grad_(True)
-    moments = (torch.zeros_like(v), torch.zeros_like(v)) if adam else None
-    optimiser = reference([other], lr=1.0)
-    for t in range(1, 40):
-        slope = torch.randn(50, generator=draw, dtype=torch.float64) * 10.0 ** (t % 7 - 3)
-        rate = 0.01 * (1 + 0.01 * t) ** -0.5
-        take_step(v, slope, rate, moments, t)
-        optimiser.param_groups[0]["lr"], other.grad = rate, slope
-        optimiser.step()
-        assert torch.equal(v, other.detach())

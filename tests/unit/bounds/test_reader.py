@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ddmip_lib.bounds import Ball, Box, crown, intervals, network_graph, optimised_crown
-from ddmip_lib.bounds.reader import traced_run
+from ddmip_lib.bounds.reader import is_plain, traced_run
 from ddmip_lib.errors import UnsupportedNetworkError
 
 Forward = Callable[["Net", Tensor], Tensor]
@@ -275,3 +275,61 @@ def test_slopes_and_prices_that_bounds_cannot_use_are_refused() -> None:
         Ball(-1e10 * one, 1e10 * one, 0 * one, 1e300, 1e300, 1e300)
     ball = Ball(-one, one, 0 * one, 0.1, 0.1, 0.05)
     assert ball.up.item() == 0.1  # numbers are taken in full precision
+
+
+class Wrapped(nn.Module):
+    """What is plain inside is not so as a part of another module: it is traced."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_plain_network_read_by_hand_is_the_one_that_torch_would_have_us_trace(bias: bool) -> None:
+    torch.manual_seed(0)
+    act = nn.ReLU()
+    inner = nn.Sequential(nn.Linear(3, 4, bias=bias), nn.Tanh(), nn.Linear(4, 4, bias=bias), act)
+    net = nn.Sequential(nn.Linear(4, 3, bias=bias), act, inner, nn.Sigmoid(), nn.Linear(4, 2, bias=bias))
+    assert is_plain(net)
+    assert not is_plain(Wrapped(net))
+    by_hand, traced = network_graph(net, 4), network_graph(Wrapped(net), 4)
+    assert [type(node) for node in by_hand.nodes] == [type(node) for node in traced.nodes]
+    for one, other in zip(by_hand.nodes, traced.nodes, strict=True):
+        mine, theirs = vars(one), vars(other)
+        for name in mine:
+            a, b = mine[name], theirs[name]
+            same = torch.equal(a, b) if isinstance(a, Tensor) else a == b
+            assert same or name == "layer", (type(one).__name__, name)
+    last = traced_run(net.double(), 4).last
+    assert last == traced_run(Wrapped(net).double(), 4).last == ("addmm" if bias else "mm")
+
+
+def hooked(layer: nn.Module) -> nn.Module:
+    layer.register_forward_hook(lambda *_: None)
+    return layer
+
+
+def replaced(layer: nn.Module) -> nn.Module:
+    layer.forward = lambda x: 2 * x  # type: ignore[method-assign]
+    return layer
+
+
+class Doubled(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        hooked(nn.Linear(2, 2)), replaced(nn.Linear(2, 2)), Doubled(2, 2), nn.ReLU(inplace=True), nn.Softmax(1),
+        nn.BatchNorm1d(2), nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), torch.jit.script(nn.Linear(2, 2)),
+    ],
+    ids=["hook", "forward of its own", "subclass", "in place", "softmax", "batch norm", "parametrised", "scripted"],
+)  # fmt: skip
+def test_what_does_more_than_its_class_says_is_not_plain(layer: nn.Module) -> None:
+    assert not is_plain(nn.Sequential(nn.Linear(2, 2), layer))

@@ -284,3 +284,22 @@ def test_recipe_gives_the_reference_network() -> None:
     """Fingerprints of the published 2x16 reference network; loose enough for another CPU's rounding."""
     net = train(mlp(depth=2, width=16, n_in=9, seed=42), load_water(), seed=0)
     assert net.report["test_accuracy"] == pytest.approx(271 / 403, abs=0.01)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-2])
+def test_weights_are_those_of_torchs_own_adam_to_the_last_digit(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch, weight_decay: float
+) -> None:
+    recipe = {"epochs": 3, "weight_decay": weight_decay, "cache": False}
+    found = train(mlp(2, 8, 2, seed=1), data, **recipe)
+    optimisers = list[torch.optim.Adam]()
+
+    def by_torch(weight: torch.Tensor, slope: torch.Tensor, rate: float, moments: object, t: int) -> None:
+        if t == 1:
+            optimisers.append(torch.optim.Adam([weight], rate, weight_decay=weight_decay))
+        optimisers[order.setdefault(id(weight), len(order))].step()
+
+    order = dict[int, int]()
+    monkeypatch.setattr("ddmip_lib.predictors.training.take_step", by_torch)
+    assert torch.equal(weights(found), weights(train(mlp(2, 8, 2, seed=1), data, **recipe)))
+    assert len(optimisers) == 6
