@@ -1,4 +1,5 @@
-"""Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a traced tensor."""
+"""Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a traced tensor;
+plain rows of layers by the same rules, layer by layer."""
 
 import copy
 from typing import Any

@@ -48,7 +48,7 @@ def test_untreated_counts_of_the_reference_instances():
 @real_data
 def test_exact_model_holds_at_least_the_untreated_count():
     problem = reference("2x16")
-    solution = BigM().solve(problem, time_limit=2, seed=42)
+    solution = BigM().solve(problem, time_limit=5, seed=42)
     assert solution.objective >= 7
     assert solution.bound >= solution.objective
     assert problem.verify(solution).feasible
