@@ -48,7 +48,8 @@ def main(source: str, target: str, options: str) -> int:
     settings = json.loads(options)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            papermill.execute_notebook(source, target, **PAPERMILL, **settings, config=own_sockets(folder))
+            # with a target papermill would write the whole notebook twice for every cell: four seconds of a chapter
+            notebook = papermill.execute_notebook(source, None, **PAPERMILL, **settings, config=own_sockets(folder))
     except PapermillExecutionError as error:
         print(f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback), file=sys.stderr)
         return 1
@@ -57,7 +58,6 @@ def main(source: str, target: str, options: str) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    notebook = nbformat.read(target, 4)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)  # of the kernel, which has ended
     notebook.metadata["ddmip"] = {"seconds": round(used.ru_utime + used.ru_stime, 1)}
     nbformat.write(notebook, target)

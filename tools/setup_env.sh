@@ -107,8 +107,8 @@ pip_install --no-deps --no-build-isolation -e .
 
 # pip would compile on one core alone; what is seldom imported is compiled then, what does not compile never is.
 say "compiling them"
-seldom='/(tests?|pip|setuptools|mypyc|sympy|torch/(_dynamo|_inductor|ao|distributed|onnx|testing))/'
-$venv/bin/python -W ignore -m compileall -qq -j 0 -x "$seldom" $venv/lib || true
+seldom='/(tests?|pip|setuptools|mypyc|torch/(_dynamo|_inductor|ao|onnx|testing))/'
+$venv/bin/python -W ignore -m compileall -qq -j 0 -x "$seldom" $venv/lib ddmip_lib book/ddmip_book tools || true
 
 rm $unfinished
 printf '%s\n' "$wanted" >$stamp

@@ -23,6 +23,7 @@ from .milp import Answer, solve_program
 MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
 CLOSED = 1e-4  # relative gap at which an exact neighbourhood counts as closed
 BINARIES = 1_000  # of an exact neighbourhood that is worth a solver's time
+CLOSE, MENDING = 0.01, 20  # box, as a share of each input's range, and nodes in which a point that just fails is mended
 TOO_LARGE = Answer(None, False)
 UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
 
@@ -57,6 +58,32 @@ def search_box(
         start[: instance.milp.n_variables] = incumbent.values
     answer = solve_program(program, seconds - (time.perf_counter() - began), nodes, seed, start, CLOSED)
     return answer if answer.point is None else answer._replace(point=answer.point[: instance.milp.n_variables])
+
+
+class Mending:
+    """Finds points that pass `verify` close to others that fail by little, such as a search of bounds proposes: by the
+    exact model in a small box, whole numbers kept; once at each place."""
+
+    def __init__(self, incumbent: Incumbent, graphs: Sequence[Graph], deadline: float, seed: int = 0) -> None:
+        self.incumbent, self.graphs, self.deadline, self.seed = incumbent, graphs, deadline, seed
+        s, self.inputs = incumbent.instance.milp, incumbent.instance.free_inputs
+        self.reach = np.where(s.integer, 0.0, CLOSE * (s.upper - s.lower))[self.inputs]
+        self.whole = s.integer & ~incumbent.instance.is_output
+        self.places: list[np.ndarray] = []
+
+    def __call__(self, values: np.ndarray) -> None:
+        s, near = self.incumbent.instance.milp, values[self.inputs]
+        if any((np.abs(near - place) <= 0.5 * self.reach).all() for place in self.places):
+            return
+        self.places.append(near)
+        lower, upper = s.lower.copy(), s.upper.copy()
+        lower[self.inputs] = np.maximum(lower[self.inputs], near - self.reach)
+        upper[self.inputs] = np.minimum(upper[self.inputs], near + self.reach)
+        lower[self.whole] = upper[self.whole] = values[self.whole]
+        seconds = self.deadline - time.perf_counter()
+        found = search_box(self.incumbent, self.graphs, (lower, upper), seconds, MENDING, self.seed).point
+        if found is not None:
+            self.incumbent.consider(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,19 +103,15 @@ def require_unsolved(model: Model) -> None:
         )
 
 
-def _plugins(model: Model) -> set[str]:
-    """Constraint handlers and pricers, by their parameters: PySCIPOpt lists neither."""
-    parts = [name.split("/") for name in model.getParams()]
-    handlers = {f"constraint handler {p[1]!r}" for p in parts if p[0] == "constraints" and p[-1] == "sepafreq"}
-    return handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}
-
-
-_plugins_of_scip = cache(lambda: _plugins(Model()))
+_parameters_of_scip = cache(lambda: Model().getParams().keys())
 
 
 def require_copyable(model: Model) -> None:
-    """Refuse what SCIP does not copy, Python code that decides which points are feasible."""
-    for what in sorted(_plugins(model) - _plugins_of_scip()):
+    """Refuse what SCIP does not copy, Python code that decides which points are feasible: constraint handlers and
+    pricers, known by their parameters, since PySCIPOpt lists neither."""
+    parts = [name.split("/") for name in model.getParams().keys() - _parameters_of_scip()]
+    handlers = {f"constraint handler {p[1]!r}" for p in parts if p[0] == "constraints" and p[-1] == "sepafreq"}
+    for what in sorted(handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}):
         raise ProblemError(
             f"the model has a {what} of its own, which copies lose: neither solvers nor verify would know of it. "
             "Write what it demands as constraints, or build the model without it."

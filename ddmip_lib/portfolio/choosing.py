@@ -24,7 +24,8 @@ from ..proofs.tables import unfixed
 COMBINATIONS = 50_000  # of all inputs together that are compared one by one
 VALUES = 64  # of each network row's inputs where a MIP chooses among them
 NUMBERS = 2**21  # that a table of all assignments may hold
-UNITS = 500  # of all networks and rows together, up to which much of the time is kept for a proof by an exact model
+UNITS = 1_000  # of all networks and rows together, up to which much of the time is kept for a proof by an exact model,
+IDLE = 10  # and so many starts without a better point are enough before it, which may find one too
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
     prices = Step(
         PriceCoordination(client=client),
-        0.2 if provable else 0.4,
+        0.1 if provable else 0.4,
         f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}",
     )
     if isinstance(blocks, Blocks):
@@ -60,11 +61,11 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     whole = int(s.integer[inputs].sum())
     kind = "ReLU networks, exact near a point" if graphs else "networks with slopes"
     why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
-    steps.append(Step(SequentialMIP(), 0.4 if provable else 0.7, why))
+    steps.append(Step(SequentialMIP(idle_starts=IDLE), 0.35, why) if provable else Step(SequentialMIP(), 0.7, why))
     if isinstance(blocks, Structure) and not blocks.obstacle:
         steps.append(prices)
     why = "starts from the best point, moves all inputs at once"
-    steps.append(Step(DualDecomposition(), 0.2 if provable else 0.5, why))
+    steps.append(Step(DualDecomposition(), 0.05 if provable else 0.5, why))
     return steps
 
 

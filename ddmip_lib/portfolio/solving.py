@@ -12,7 +12,7 @@ from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..certificates import certify
 from ..errors import ProofError, UnsupportedNetworkError
-from ..linearisation.neighbourhood import UNITS
+from ..linearisation.neighbourhood import UNITS, Mending
 from ..model.blocks import Blocks
 from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
@@ -186,7 +186,8 @@ class Portfolio:
             self.by_certificate(began, "lines around the networks, and inputs split")
         else:
             program = embedded(instance, self.incumbent.units, graphs)
-            proved = check(self.incumbent, program, self.begun.deadline, np.inf)  # which may also find a better point
+            mend = Mending(self.incumbent, graphs, self.begun.deadline, self.begun.seed)
+            proved = check(self.incumbent, program, self.begun.deadline, np.inf, mend)  # it may find a better point too
             if proved.bound == np.inf and self.incumbent.values is None:
                 self.status = "infeasible"
             elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked

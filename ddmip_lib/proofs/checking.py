@@ -1,5 +1,8 @@
 """Whether a verified point is the best one: a bound of its problem, checked outside any solver."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..errors import ProofError
@@ -42,22 +45,27 @@ def meets(incumbent: Incumbent, bound: float) -> bool:
     return best - bound <= CLOSED * size
 
 
-def offer(incumbent: Incumbent, point: np.ndarray) -> None:
-    """Let a point that was proposed compete, if it is better than what `verify` forgives could make it."""
+def offer(incumbent: Incumbent, point: np.ndarray, mend: Callable[[np.ndarray], Any] | None = None) -> None:
+    """Let a point that was proposed compete, if it is better than what `verify` forgives could make it; one that
+    fails, since a search of bounds lets rows out, is handed to `mend`."""
     s, best = incumbent.instance.milp, best_cost(incumbent)
     values = incumbent.instance.with_outputs(np.clip(point[: s.n_variables], s.lower, s.upper))
-    if np.isinf(best) or s.sign * s.objective(values) < best - CLOSED * incumbent.units.objective(best):
-        incumbent.consider(values)
+    better = np.isinf(best) or s.sign * s.objective(values) < best - CLOSED * incumbent.units.objective(best)
+    if better and not incumbent.consider(values).feasible and mend is not None:
+        mend(values)
 
 
-def check(incumbent: Incumbent, program: Program, deadline: float, most_nodes: float = NODES) -> Proved:
+def check(
+    incumbent: Incumbent, program: Program, deadline: float, most_nodes: float = NODES,
+    mend: Callable[[np.ndarray], Any] | None = None,
+) -> Proved:  # fmt: skip
     """Prove what can be proved of the best point by `program`, whose first variables are those of the problem.
 
-    Better points that are met on the way take its place.
+    Better points that are met on the way take its place; `mend` may find one near those that just fail `verify`.
     """
 
     def visit(point: np.ndarray) -> float:
-        offer(incumbent, point)
+        offer(incumbent, point, mend)
         return enough(incumbent)
 
     return prove(program, enough(incumbent), deadline, visit, most_nodes)

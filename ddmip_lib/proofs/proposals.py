@@ -48,13 +48,11 @@ class Proposer:
         largest = np.zeros(len(e.first) - 1)
         np.maximum.at(largest, e.row, np.abs(weight))
         row, scale = power_of_two(largest), float(power_of_two(np.abs(cost).max(initial=0.0)))
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = len(cost), len(row)
-        lp.col_cost_, lp.col_lower_, lp.col_upper_ = cost / scale, lower / column, upper / column
-        lp.row_lower_, lp.row_upper_ = program.row_lower / row, program.row_upper / row
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = e.first, e.column, weight / row[e.row]
-        highs.passModel(lp)
+        highs.passModel(
+            len(cost), len(row), len(weight), int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize), 0.0,
+            cost / scale, lower / column, upper / column, program.row_lower / row, program.row_upper / row,
+            e.first, e.column, weight / row[e.row], np.zeros(len(cost), dtype=np.int32),
+        )  # fmt: skip
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
         if basis is not None:
             highs.setBasis(basis)

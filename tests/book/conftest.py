@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.book.visits import PATIENCE, patient_context
 from tools.build_book import HTML
@@ -45,10 +45,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def reader(browser: Browser) -> Iterator[BrowserContext]:
-    """Someone who reads many pages at a phone's width, and keeps the scripts and styles that they share."""
-    context = patient_context(browser, viewport={"width": 390, "height": 900})
-    yield context
+def tab(browser: Browser) -> Iterator[Page]:
+    """A tab in which many pages are opened, one after the other."""
+    context = patient_context(browser)
+    yield context.new_page()
     context.close()
 
 

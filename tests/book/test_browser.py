@@ -1,6 +1,7 @@
 """The built pages in a browser, as readers meet them: light, dark, desk, phone, served and from disk.
 
-A page is opened once for all that is asked of it: to set its formulas takes most of the time.
+A page is opened once for all that is asked of it: to set its formulas takes most of the time. Pages follow each other
+in one tab, which has MathJax compiled after the first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.book.visits import PATIENCE, violations, visit, visit_in
 from tools import notebooks
@@ -91,8 +92,10 @@ def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_reads_well_in_every_state(reader: BrowserContext, address: str, name: str) -> None:
-    with visit_in(reader, address) as seen:
+def test_page_reads_well_in_every_state(tab: Page, address: str, name: str) -> None:
+    tab.set_viewport_size({"width": 390, "height": 800})
+    tab.emulate_media(color_scheme="light")
+    with visit_in(tab, address) as seen:
         page = seen.open(name)
         page.add_style_tag(content="* { transition: none !important }")  # colours settle before axe looks
         assert_formulas_rendered(page)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
 
 PATIENCE = 600_000
 """Milliseconds after which a page is taken to hang: tests wait for what a page does, however busy the machine is."""
@@ -22,15 +22,23 @@ class Visit:
         self.errors: list[str] = []
         if not formulas:  # typesetting takes most of a page's time
             page.route("**/mathjax/**", lambda route: route.fulfill(body="", content_type="text/javascript"))
-        page.on("request", self._asked)
-        page.on("console", self._console)
-        page.on("response", lambda r: self.errors.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("requestfailed", self._failed)
+        self.hears: dict[Any, Callable[[Any], None]] = {
+            "request": self._asked,
+            "console": self._console,
+            "response": self._answered,
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "requestfailed": self._failed,
+        }
+        for event, heard in self.hears.items():
+            page.on(event, heard)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):  # named by its address
             self.errors.append(message.text)
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 400:
+            self.errors.append(f"{response.status}: {response.url}")
 
     def _failed(self, request: Request) -> None:
         # the browser's own word for: the reader went to another page
@@ -48,6 +56,11 @@ class Visit:
             self.page.evaluate("MathJax.startup.promise")
         return self.page
 
+    def leave(self) -> None:
+        """Hear no more of the page, in which another one may be opened."""
+        for event, heard in self.hears.items():
+            self.page.remove_listener(event, heard)
+
     def check(self) -> None:
         assert self.foreign == [], "asked for something outside the book"
         assert self.errors == []
@@ -64,18 +77,21 @@ def patient_context(browser: Browser, **options: Any) -> BrowserContext:
 def visit(browser: Browser, base: str, formulas: bool = True) -> Iterator[Visit]:
     """A page and a reader of its own; without formulas where a test is not about them."""
     context = patient_context(browser)
-    with visit_in(context, base, formulas) as found:
-        yield found
+    found = Visit(context.new_page(), base, formulas)
+    yield found
+    found.check()
     context.close()
 
 
 @contextmanager
-def visit_in(context: BrowserContext, base: str, formulas: bool = True) -> Iterator[Visit]:
-    """A page for a reader who has seen others before, and has their scripts and styles at hand."""
-    found = Visit(context.new_page(), base, formulas)
-    yield found
-    found.check()
-    found.page.close()
+def visit_in(tab: Page, base: str) -> Iterator[Visit]:
+    """A page in a tab that has shown others: it has what they share at hand, and has compiled it."""
+    found = Visit(tab, base, formulas=True)
+    try:
+        yield found
+        found.check()
+    finally:
+        found.leave()
 
 
 # Text of the very colour of its background is to axe what it cannot judge.

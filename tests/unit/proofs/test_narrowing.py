@@ -1,6 +1,7 @@
 """Ranges by linear programs lose no point that matters, and what is proved with them is the optimum."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from ddmip_lib.bounds import Box, crown, network_graph
-from ddmip_lib.proofs import branching
+from ddmip_lib.proofs import branching, narrowing
 from ddmip_lib.proofs.branching import prove
 from ddmip_lib.proofs.embedding import Embedding, Placed
 from ddmip_lib.proofs.narrowing import narrowed
 from ddmip_lib.proofs.presolve import lifted
 from ddmip_lib.proofs.program import Program, Rows
+from ddmip_lib.proofs.proposals import Proposal, Proposer
 from tests.unit.proofs.test_program import draw_program
 
 
@@ -116,6 +118,25 @@ def test_ranges_save_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(branching, "FIRST", first)
         nodes.append(prove(program, best - 1e-5).nodes)
     assert nodes[0] < 0.7 * nodes[1]
+
+
+@pytest.mark.parametrize("pays", [False, True])
+def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(monkeypatch: pytest.MonkeyPatch, pays: bool) -> None:
+    program, _ = relu_program(2, inputs=4, width=16)
+    calls = []
+
+    class Counting(Proposer):
+        def ask(self, *given: Any) -> Proposal:
+            calls.append(given)
+            return super().ask(*given)
+
+    for name, value in {"Proposer": Counting, "CHEAP": 0, "SAMPLE": 5, "PAYS": float(pays), "ROUNDS": 1}.items():
+        monkeypatch.setattr(narrowing, name, value)
+    small = narrowed(program, np.inf, np.inf)
+    assert small is not None
+    most = 2 * len(narrowing._switched(program)[::5])
+    assert (len(calls) > most) == pays
+    assert prove(small).bound == pytest.approx(prove(program).bound, abs=1e-6)
 
 
 def test_what_is_cut_off_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch) -> None:
