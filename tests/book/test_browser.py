@@ -94,7 +94,6 @@ def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_page_reads_well_in_every_state(tab: Page, address: str, name: str) -> None:
     tab.set_viewport_size({"width": 390, "height": 800})
-    tab.emulate_media(color_scheme="light")
     with visit_in(tab, address) as seen:
         page = seen.open(name)
         page.add_style_tag(content="* { transition: none !important }")  # colours settle before axe looks
@@ -116,9 +115,9 @@ def test_page_reads_well_in_every_state(tab: Page, address: str, name: str) -> N
 
 
 @pytest.mark.parametrize("name", FROM_DISK)
-def test_page_opens_from_disk(browser: Browser, name: str) -> None:
+def test_page_opens_from_disk(tab: Page, name: str) -> None:
     formulas = name in LOOKED_INSIDE  # typesetting takes most of a page's time, and is the same everywhere
-    with visit(browser, HTML.as_uri() + "/", formulas) as seen:
+    with visit_in(tab, HTML.as_uri() + "/", formulas) as seen:
         page = seen.open(name)
         if formulas:
             assert_formulas_rendered(page)
@@ -132,8 +131,8 @@ def test_index_leads_to_the_first_page(browser: Browser, address: str) -> None:
 
 
 @pytest.mark.parametrize("path", notebooks.chapters()[::5], ids=lambda path: path.stem)
-def test_solutions_unfold_and_the_notebook_downloads(browser: Browser, address: str, path: Path) -> None:
-    with visit(browser, address, formulas=False) as seen:
+def test_solutions_unfold_and_the_notebook_downloads(tab: Page, address: str, path: Path) -> None:
+    with visit_in(tab, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         link = page.locator("a[href$='.ipynb'][title*='source' i], a.btn-download-source-button").first
         assert page.request.get(link.evaluate("a => a.href"), timeout=PATIENCE).ok
@@ -156,8 +155,8 @@ def press_enter(button: Locator) -> None:
 
 
 @pytest.mark.parametrize("path", notebooks.chapters()[1::12], ids=lambda path: path.stem)
-def test_chapter_prints_without_furniture(browser: Browser, address: str, path: Path) -> None:
-    with visit(browser, address, formulas=False) as seen:
+def test_chapter_prints_without_furniture(tab: Page, address: str, path: Path) -> None:
+    with visit_in(tab, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         page.emulate_media(media="print")
         for furniture in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-area", ".copybtn"):

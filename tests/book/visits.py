@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 PATIENCE = 600_000
 """Milliseconds after which a page is taken to hang: tests wait for what a page does, however busy the machine is."""
+FORMULAS = "**/mathjax/**"
 
 
 class Visit:
@@ -21,7 +22,7 @@ class Visit:
         self.foreign: list[str] = []
         self.errors: list[str] = []
         if not formulas:  # typesetting takes most of a page's time
-            page.route("**/mathjax/**", lambda route: route.fulfill(body="", content_type="text/javascript"))
+            page.route(FORMULAS, lambda route: route.fulfill(body="", content_type="text/javascript"))
         self.hears: dict[Any, Callable[[Any], None]] = {
             "request": self._asked,
             "console": self._console,
@@ -58,6 +59,7 @@ class Visit:
 
     def leave(self) -> None:
         """Hear no more of the page, in which another one may be opened."""
+        self.page.unroute(FORMULAS)
         for event, heard in self.hears.items():
             self.page.remove_listener(event, heard)
 
@@ -84,9 +86,10 @@ def visit(browser: Browser, base: str, formulas: bool = True) -> Iterator[Visit]
 
 
 @contextmanager
-def visit_in(tab: Page, base: str) -> Iterator[Visit]:
+def visit_in(tab: Page, base: str, formulas: bool = True) -> Iterator[Visit]:
     """A page in a tab that has shown others: it has what they share at hand, and has compiled it."""
-    found = Visit(tab, base, formulas=True)
+    tab.emulate_media(media="screen", color_scheme="light")
+    found = Visit(tab, base, formulas)
     try:
         yield found
         found.check()

@@ -22,6 +22,8 @@ from ddmip_lib.problems import hand_sized
 from tests.builders.instances import build, lattice, relu_net, tiny
 from tests.builders.networks import relu_layers
 
+ROUNDING = 1e-12  # an objective of about 1 is a sum of some numbers: alone and in a batch it may end in other digits
+
 
 def knapsack(seed: int = 11, p: int = 8, h: int = 16, cap: int = 5, offset: float = 0.0) -> tuple[NeuralMIP, float]:
     """min c'x + f(x) + offset over at most `cap` of p binaries, with a 2 x h ReLU network; and its optimum."""
@@ -208,11 +210,13 @@ def test_a_good_solution_ends_the_search_early_and_a_false_one_is_judged_anew() 
     whole = lagrangian_bound(problem)
     solution = DualDecomposition(max_iterations=10).solve(problem, time_limit=5)
     known = lagrangian_bound(problem, solution)
-    assert known.bound <= optimum <= known.objective <= solution.objective
+    assert known.bound <= optimum <= known.objective + ROUNDING
+    assert known.objective <= solution.objective
     assert known.nodes <= whole.nodes
     cheaper = DualDecomposition(max_iterations=10).solve(knapsack(offset=-1.0)[0], time_limit=5)
     judged = lagrangian_bound(problem, cheaper)
-    assert judged.bound <= optimum <= judged.objective == problem.verify(judged.point).objective
+    assert judged.bound <= optimum <= judged.objective + ROUNDING
+    assert judged.objective == problem.verify(judged.point).objective
 
 
 def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None:
