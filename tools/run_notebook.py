@@ -48,7 +48,7 @@ def main(source: str, target: str, options: str) -> int:
     settings = json.loads(options)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            # with a target papermill would write the whole notebook twice for every cell: four seconds of a chapter
+            # with a target papermill would write the whole notebook twice for every cell: some seconds of a chapter
             notebook = papermill.execute_notebook(source, None, **PAPERMILL, **settings, config=own_sockets(folder))
     except PapermillExecutionError as error:
         print(f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback), file=sys.stderr)

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_lib import solve
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.linearisation.neighbourhood import Mending
 from ddmip_lib.model.solver import begin
-from ddmip_lib.proofs.checking import best_cost, check, meets
+from ddmip_lib.proofs.checking import best_cost, check
 from ddmip_lib.proofs.exact import embedded
 from tests.builders.instances import build
 
@@ -28,8 +27,8 @@ def sizes() -> nn.Sequential:
 
 
 def wide_box(whole: bool = False):
-    """min |x_0| + |x_1| - 1.5 x_0 with x_0 + x_1 <= 0.5 (1 for whole numbers): the optimum is (0.5, 0), -0.25. In a
-    wide box a bound lets the row out by much more than `verify` forgives at that point."""
+    """min |x_0| + |x_1| - 1.5 x_0 with x_0 + x_1 <= 0.5 (1 for whole numbers), from the point 0: the optimum is
+    (0.5, 0), -0.25. In a wide box a bound lets the row out by much more than `verify` forgives at that point."""
     built = build(sizes(), 2, low=-500.0, high=500.0, vtype="I" if whole else "C", cost=np.array([-1.5, 0.0]))
     built.model.addCons(built.x[0, 0] + built.x[0, 1] <= (1.0 if whole else 0.5))
     begun = begin(built.problem, 300, 0)
@@ -45,8 +44,7 @@ def test_a_proof_finds_the_point_that_it_proves_to_be_the_best(mends):
     proved = check(incumbent, embedded(incumbent.instance, incumbent.units, graphs), np.inf, np.inf, mend)
     assert proved.complete
     assert best_cost(incumbent) == (pytest.approx(-0.25, abs=1e-5) if mends else 0.0)
-    assert proved.bound == pytest.approx(-0.25, abs=1e-2)
-    assert not meets(incumbent, proved.bound) or mends
+    assert -0.25 - 1e-2 <= proved.bound < -0.25  # let out by a millionth of a box that is a thousand wide, and no more
 
 
 def test_a_point_is_mended_once_at_each_place():
@@ -56,7 +54,7 @@ def test_a_point_is_mended_once_at_each_place():
     assert not incumbent.consider(off).feasible
     mend(off)
     assert incumbent.objective == pytest.approx(-0.25, abs=1e-6)
-    assert built.problem.verify(solve(built.problem, time_limit=60)).feasible
+    assert built.problem.verify(incumbent.values).feasible
     mend(off + 1e-3)
     assert len(mend.places) == 1
     mend(built.problem.instance().with_outputs(np.array([-400.0, 3.0, 0.0])))
