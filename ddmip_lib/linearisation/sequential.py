@@ -49,8 +49,9 @@ class SequentialMIP:
     MILP (`Options`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
-    that end the run; `neighbourhoods` False leaves the exact models out; `callback` hears a `Moment` after each step;
-    on `device` the networks and their slopes are computed, in double precision: points are verified on the CPU.
+    or a larger box that closes around it end the run; `neighbourhoods` False leaves the exact models out; `callback`
+    hears a `Moment` after each step; on `device` the networks and their slopes are computed, in double precision:
+    points are verified on the CPU.
 
     ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better, by
     more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
@@ -137,7 +138,7 @@ class Run:
 
     def turn(self) -> None:
         """One start, or one exact neighbourhood of the best point."""
-        before = self.incumbent.objective
+        before, closed = self.incumbent.objective, self.closed
         if self.graphs and before is not None and self.starts >= FIRST and self.work <= self.elastic.work:
             self.look_around()
         else:
@@ -146,7 +147,7 @@ class Run:
                 self.descend_from(self.incumbent.values)
         self.stopped = self.stopped or self.begun.told()
         improved = self.incumbent.objective is not None and self._improves(before)
-        self.idle = 0 if improved else self.idle + 1
+        self.idle = 0 if improved or self.closed > closed else self.idle + 1
         self.closed = 0.0 if improved else self.closed  # which was of another point
 
     def _improves(self, before: float | None) -> bool:

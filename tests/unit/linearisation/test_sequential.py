@@ -86,6 +86,13 @@ def test_water_without_a_word_about_blocks():
     assert solution.objective > untreated
 
 
+def test_a_box_that_closes_is_no_idle_turn():
+    """Six idle turns are over before boxes have grown to the whole one; each of them that closes is progress."""
+    solution = SequentialMIP(idle_starts=6).solve(tiny(0).problem, time_limit=300)
+    assert solution.details["closed_radius"] == 1.0
+    assert solution.details["starts"] < 6 < solution.details["starts"] + solution.details["exact_models"]
+
+
 def test_a_bound_for_a_box():
     built = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0)
     solution = SequentialMIP().solve(built.problem, time_limit=300)
