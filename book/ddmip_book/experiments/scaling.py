@@ -4,7 +4,8 @@ One row for each number of processes, in ``scaling.jsonl`` of the results folder
 coordination, in the networks and in the rest, and nodes of certificates in a second. With ``--whole N`` instead whole
 runs with N blocks and budgets in proportion, in ``large.jsonl``; with ``--search`` the certificate alone, in
 ``searches.jsonl``: until it ends, where the limit is long enough, or, with ``--shared``, for as much processor time
-with many processes as with one.
+with many processes as with one; with ``--apart`` every process makes the whole certificate for itself, in
+``apart.jsonl``: what the machine can do, whoever shares the work out.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from ddmip_lib.problems import water_potability
 from .cluster import cluster_client
 from .store import results_folder
 
-FILE, LARGE, SEARCHES = "scaling.jsonl", "large.jsonl", "searches.jsonl"
+FILE, LARGE, SEARCHES, APART = "scaling.jsonl", "large.jsonl", "searches.jsonl", "apart.jsonl"
 SHARDS = 4  # of a timed round, unless there are more workers
 
 
@@ -141,6 +142,23 @@ def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float, dask: 
     return row | {"dask": client is not None}
 
 
+def apart(processes: int, made_of: Mapping[str, Any], prices: Any, seconds: float) -> dict[str, Any]:
+    """One row: as many certificates side by side, each by a process that knows of no other; the nodes of all."""
+    with cluster_client(local=processes) as client:
+        for limit in (5.0, seconds):  # the first is not timed
+            given = [client.submit(_alone, made_of, prices, limit, pure=False) for _ in range(processes)]
+            rows = client.gather(given)
+    return rows[0] | {
+        "processes": processes,
+        "nodes": sum(row["nodes"] for row in rows),
+        "seconds_certificate": float(np.mean([row["seconds_certificate"] for row in rows])),
+    }
+
+
+def _alone(made_of: Mapping[str, Any], prices: Any, seconds: float) -> dict[str, Any]:
+    return told(nodes(water(**made_of), prices, None, seconds), 1)
+
+
 def told(solution: Solution, processes: int) -> dict[str, Any]:
     """What is stored of a certificate."""
     proof = solution.details["certificate"]
@@ -209,6 +227,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--search", action="store_true", help="certificates alone instead")
     parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate, or of each whole run")
     parser.add_argument("--shared", action="store_true", help="a certificate by P processes gets a P-th of its seconds")
+    parser.add_argument("--apart", action="store_true", help="a whole certificate by each of the processes instead")
     parser.add_argument("--no-dask", action="store_true", help="with --search: processes that certify starts itself")
     parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
     options = parser.parse_args(argv)
@@ -224,14 +243,17 @@ def main(argv: list[str] | None = None) -> None:
         row = {"network": options.weights.stem if options.weights else f"{network[0]}x{network[1]}"}
         row |= {} if options.whole else {"budget": options.budget}
         seconds = options.seconds / (count if options.shared else 1)
+        file = LARGE if options.whole else APART if options.apart else SEARCHES if options.search else FILE
         if options.whole:
             row |= whole(options.whole, count, *network, options.seconds)
+        elif options.apart:
+            row |= apart(count, {"n": options.blocks, "depth": network[0], "width": network[1], **of}, prices, seconds)
         elif options.search:
             row |= searched(count, few, prices, seconds, not options.no_dask)
         else:
             row |= measured(count, many, few, prices, seconds)
-        with (folder / (LARGE if options.whole else SEARCHES if options.search else FILE)).open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        with (folder / file).open("a") as rows:
+            rows.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from distributed import Client, LocalCluster
 
 from ddmip_book.experiments import scaling
 from ddmip_book.experiments.scaling import Cost, fitted
@@ -64,3 +68,24 @@ def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
     assert one["network"] == "small"
     assert (one["budget"], one["blocks"], one["dask"], two["dask"]) == (0.5, 4, False, False)
     assert two["bound"] == pytest.approx(one["bound"], abs=4e-4), "each block closed to a tolerance of 1e-4"
+
+
+def test_certificates_apart_from_each_other_are_counted_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def in_threads(local: int) -> Iterator[Any]:
+        with (
+            LocalCluster(local, threads_per_worker=1, processes=False, dashboard_address=None) as here,
+            Client(here) as client,
+        ):
+            yield client
+
+    weights = tmp_path / "small.npz"
+    save_npz(mlp(1, 4, 9, seed=1), weights)
+    monkeypatch.setattr(scaling, "cluster_client", in_threads)
+    command = ["--apart", "--seconds", "60", "--blocks", "4", "--n", "4", "--budget", "0.5", "--weights", str(weights)]
+    scaling.main([*command, "--processes", "1", "2", "--folder", str(tmp_path)])
+    one, two = scaling.stored(tmp_path, scaling.APART)
+    assert (one["closed"], two["closed"], two["processes"]) == (4, 4, 2)
+    assert two["nodes"] == 2 * one["nodes"]
