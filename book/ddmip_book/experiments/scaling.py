@@ -145,6 +145,7 @@ def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float, dask: 
 def apart(processes: int, made_of: Mapping[str, Any], prices: Any, seconds: float) -> dict[str, Any]:
     """One row: as many certificates side by side, each by a process that knows of no other; the nodes of all."""
     with cluster_client(local=processes) as client:
+        assert client is not None
         for limit in (5.0, seconds):  # the first is not timed
             given = [client.submit(_alone, made_of, prices, limit, pure=False) for _ in range(processes)]
             rows = client.gather(given)
