@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from ddmip_book.yaml_file import read_yaml
 from tools.contents import Contents
 
 LINK = re.compile(
@@ -38,7 +37,7 @@ def keys(root: Path) -> Iterator[tuple[str, str]]:
     """Every (file, name) where a name stands for a chapter."""
 
     def read(file: str) -> Any:
-        return yaml.safe_load((root / file).read_text())
+        return read_yaml(root / file)
 
     for file in ("tests/headline.yml", "book/taught.yml", "book/profiles.yml"):
         yield from ((file, name) for name in read(file))

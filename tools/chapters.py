@@ -14,8 +14,7 @@ import re
 import sys
 from pathlib import Path
 
-import yaml
-
+from ddmip_book.yaml_file import read_yaml
 from tools.chapter_keys import LINKING, files, fresh, problems
 from tools.contents import Contents, ContentsError, listed, name_of
 from tools.notebooks import ROOT
@@ -55,7 +54,7 @@ def refresh_links(contents: Contents) -> None:
 
 def renumber(root: Path) -> dict[str, str]:
     """Let file names, links and redirects follow _toc.yml; returns what was renamed."""
-    pages = Contents(root, tuple(listed(yaml.safe_load((root / "_toc.yml").read_text()))))
+    pages = Contents(root, tuple(listed(read_yaml(root / "_toc.yml"))))
     pages.refuse_twins()
     moves = {page.file: page.due for page in pages.pages if page.file != page.due}
     move(root, moves)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import yaml
+from ddmip_book.yaml_file import read_yaml
 
 NUMBER = re.compile(r"^\d+_")
 RENUMBER = "To fix this: python -m tools.chapters"
@@ -107,7 +107,7 @@ class Contents:
     @classmethod
     def read(cls, root: Path) -> Contents:
         """The table of contents ``_toc.yml``; two pages of one name, or a number that is not due, are errors."""
-        found = cls(root, tuple(listed(yaml.safe_load((root / "_toc.yml").read_text()))))
+        found = cls(root, tuple(listed(read_yaml(root / "_toc.yml"))))
         found.refuse_twins()
         if late := [page for page in found.pages if page.file != page.due]:
             raise ContentsError(f"_toc.yml lists {late[0].file} where {late[0].due} is due. {RENUMBER}")

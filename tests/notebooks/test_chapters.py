@@ -6,14 +6,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
+from ddmip_book.yaml_file import read_yaml
 from tools import notebooks
 from tools.contents import name_of
 from tools.headline_rules import violations
 
 CHAPTERS = notebooks.longest_first(notebooks.chapters())
-RULES = yaml.safe_load((notebooks.ROOT / "tests" / "headline.yml").read_text())
+RULES = read_yaml(notebooks.ROOT / "tests" / "headline.yml")
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-import yaml
 
 from ddmip_book.experiments.claims import CHECKS
 from ddmip_book.experiments.claims.finding import NOT_SHOWN, UNTESTABLE
 from ddmip_book.experiments.grids import EXPERIMENTS, grid
 from ddmip_book.experiments.ledger import OPEN, VERDICTS, Ledger, stored_rows
+from ddmip_book.yaml_file import read_yaml
 from tools.notebooks import ROOT, contents
 
 BOOK = ROOT / "book"
@@ -20,7 +20,7 @@ BOOK = ROOT / "book"
 
 @cache
 def the_ledger() -> Ledger:
-    rules = yaml.safe_load((ROOT / "tests" / "headline.yml").read_text())
+    rules = read_yaml(ROOT / "tests" / "headline.yml")
     return Ledger.read(BOOK, rules, stored_rows())
 
 

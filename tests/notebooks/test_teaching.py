@@ -9,19 +9,19 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
+from ddmip_book.yaml_file import read_yaml
 from tools.contents import name_of
 from tools.notebooks import ROOT, contents
 
 CONTENTS = contents()
 CHAPTERS = [CONTENTS.notebook(page.name) for page in CONTENTS.numbered]
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-RULES = yaml.safe_load((ROOT / "tests" / "headline.yml").read_text())
+RULES = read_yaml(ROOT / "tests" / "headline.yml")
 GRADES = ("easy", "medium", "hard", "project")
 VERDICTS = ("holds", "holds with changes", "not reproduced", "fails", "not shown", "untestable here", "new")
 PARTS = {page.part: CONTENTS.parts[page.part] for page in CONTENTS.numbered}
-LEDGER = yaml.safe_load((ROOT / "book" / "claims.yml").read_text())
+LEDGER = read_yaml(ROOT / "book" / "claims.yml")
 # Claims that the ledger alone decides, mostly by arithmetic on the paper's own figures; all others have a box.
 WITHOUT_BOX = {"x13", "x14", "x15", "x22", "x23"}
 CLAIMS = {claim["id"] for part in LEDGER.values() for claim in part if not claim["id"].startswith("s-")}

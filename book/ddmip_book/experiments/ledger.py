@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 
 from ..headline import METADATA_KEY
+from ..yaml_file import read_yaml
 from .claims import CHECKS, VERDICTS, Finding
 from .claims.finding import FAILS, NOT_REPRODUCED, NOT_SHOWN, UNTESTABLE
 from .grids import EXPERIMENTS
@@ -83,11 +84,7 @@ def read_claims(path: Path | str) -> list[Claim]:
 
     An unknown field, kind, verdict or check, a claim without evidence and a number used twice are errors.
     """
-    claims = [
-        Claim(part=part, **entry)
-        for part, entries in yaml.safe_load(Path(path).read_text()).items()
-        for entry in entries
-    ]
+    claims = [Claim(part=part, **entry) for part, entries in read_yaml(path).items() for entry in entries]
     for claim in claims:
         if claim.verdict not in MARKS:
             words = ", ".join(MARKS)
@@ -155,7 +152,7 @@ class Ledger:
         }
         findings = {c.id: computed[c.check] for c in claims if c.check}
         file = book / MEASURED
-        measured = yaml.safe_load(file.read_text()) if file.is_file() else {}
+        measured = read_yaml(file) if file.is_file() else {}
         return cls(claims, read_boxes(chapters), statements, rules, findings, chapters, measured)
 
     @property
@@ -258,7 +255,7 @@ def settle(text: str, findings: Mapping[str, Finding]) -> str:
 def remember(executed: Path, book: Path) -> None:
     """Store the headline numbers of chapters that were executed on the real data beside the ledger; others stay."""
     file = book / MEASURED
-    known = yaml.safe_load(file.read_text()) if file.is_file() else {}
+    known = read_yaml(file) if file.is_file() else {}
     for chapter, notebook in chapters_of(executed).items():
         found = json.loads(notebook.read_text())
         if found["metadata"].get("ddmip", {}).get("data_source") == "real":
@@ -278,7 +275,7 @@ def main(argv: list[str] | None = None) -> int:
     path = given.file.resolve()
     if not path.is_file():
         parser.error(f"there is no file {path}: name the ledger, book/claims.yml in the repository")
-    rules = yaml.safe_load((path.parents[1] / "tests" / "headline.yml").read_text())
+    rules = read_yaml(path.parents[1] / "tests" / "headline.yml")
     if given.measured is not None:
         remember(given.measured, path.parent)
     stored = stored_rows()
