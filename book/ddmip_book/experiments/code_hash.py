@@ -58,6 +58,7 @@ class Sources:
     def __init__(self, folders: Mapping[str, Path]) -> None:
         self.folders = dict(folders)
         self._modules: dict[str, Module | None] = {}
+        self._next: dict[str, list[str]] = {}
 
     def method_hash(self, method: str, problem: str) -> str | None:
         """See the function of the same name."""
@@ -95,16 +96,22 @@ class Sources:
 
     def _follow(self, target: Target, found: set[str]) -> None:
         """Add the modules that a name leads to, and all that they import and use."""
-        for name in self._defined_in(target):
+        ahead = list(self._defined_in(target))
+        while ahead:
+            name = ahead.pop()
             if name not in found:
                 found.add(name)
-                module = self._module(name)
-                for used in module.names & set(module.imports):
-                    self._follow(module.imports[used], found)
-                for package in _above(name):  # importing a module runs its packages: what they import as modules counts
-                    for other in self._module(package).imports.values():
-                        if self._is_module(other):
-                            self._follow(other, found)
+                ahead += self._leads_to(name)
+
+    def _leads_to(self, name: str) -> list[str]:
+        """The modules of what a module imports and uses; importing it runs its packages: their modules count too."""
+        if name not in self._next:
+            module = self._module(name)
+            targets = [module.imports[used] for used in module.names & set(module.imports)]
+            above = [other for package in _above(name) for other in self._module(package).imports.values()]
+            targets += filter(self._is_module, above)
+            self._next[name] = [other for target in targets for other in self._defined_in(target)]
+        return self._next[name]
 
     def _defined_in(self, target: Target) -> Iterator[str]:
         module = self._find(target.module)
