@@ -31,6 +31,7 @@ LAYERS = (  # a part imports parts of the rows above its own, and of its own row
         "ddmip_book/__init__",
         "ddmip_book/headline",
         "ddmip_book/text",
+        "ddmip_book/yaml_file",
         "ddmip_book/examples",
         "ddmip_book/experiments",
         "ddmip_book/figures",
