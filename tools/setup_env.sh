@@ -103,11 +103,12 @@ else
 fi
 
 say "installing the library in editable mode"
-pip_install --no-deps --no-build-isolation -e .
+uv_install --no-deps --no-build-isolation -e . || pip_install --no-deps --no-build-isolation -e .
 
 # pip would compile on one core alone; what is seldom imported is compiled then, what does not compile never is.
 say "compiling them"
-seldom='/(tests?|pip|setuptools|mypyc|torch/(_dynamo|_inductor|ao|onnx|testing))/'
+seldom='/(tests?|pip|setuptools|mypyc?|coverage|debugpy|jedi|networkx|dask/(array|bag|dataframe)|fontTools/(\w+Lib|pens|subset)'
+seldom+='|scipy/(cluster|datasets|fftpack|io|odr|signal)|sympy/(physics|stats)|torch/(_dynamo|_inductor|ao|onnx|testing))/'
 $venv/bin/python -W ignore -m compileall -qq -j 0 -x "$seldom" $venv/lib ddmip_lib book/ddmip_book tools || true
 
 rm $unfinished

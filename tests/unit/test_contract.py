@@ -193,7 +193,7 @@ def test_abilities_are_declared_and_not_guessed():
 def test_water_is_never_worse_than_leaving_it_alone(name):
     problem = water_potability(n=4, net=mlp(2, 8, 9, seed=1), seed=42)
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
-    solution = SOLVERS[name][0]().solve(problem, time_limit=3, seed=42)
+    solution = SOLVERS[name][0]().solve(problem, time_limit=1, seed=42)  # it holds at any limit
     assert solution.objective >= untreated
     assert problem.verify(solution).feasible
 

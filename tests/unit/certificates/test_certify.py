@@ -423,6 +423,7 @@ def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(monkeypatch: p
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     monkeypatch.setattr(process, "_start", start)
+    monkeypatch.setattr(process, "GRACE", 0.1)
     heard: list[Any] = []
     groups: list[Any] = [[bytes(2**20)], [bytes(2**20)]]
     deadline = time.perf_counter() + 6.0
