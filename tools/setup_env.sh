@@ -103,7 +103,7 @@ else
 fi
 
 say "installing the library in editable mode"
-uv_install --no-deps --no-build-isolation -e . || pip_install --no-deps --no-build-isolation -e .
+pip_install --no-deps --no-build-isolation -e .
 
 # pip would compile on one core alone; what is seldom imported is compiled then, what does not compile never is.
 say "compiling them"
