@@ -36,8 +36,9 @@ AXE_OPTIONS = {
     "resultTypes": ["violations", "incomplete"],
     "preload": False,  # axe would fetch the style sheets again, some by a wrong address
 }
-WITHOUT_CONTRAST = {**AXE_OPTIONS, "rules": {"color-contrast": {"enabled": False}}}
-CONTRAST_ALONE = {**AXE_OPTIONS, "runOnly": {"type": "rule", "values": ["color-contrast"]}}
+COLOURS = ("color-contrast", "link-in-text-block")
+WITHOUT_COLOURS = {**AXE_OPTIONS, "rules": {rule: {"enabled": False} for rule in COLOURS}}
+COLOURS_ALONE = {**AXE_OPTIONS, "runOnly": {"type": "rule", "values": COLOURS}}
 # Colours follow from tags, classes and inline styles: of elements with the same path of these the first two are left,
 # and none where pages before had two. Paths are numbers, each the hash of the one above and of what the element is.
 TWO_OF_EACH_KIND = """judged => {
@@ -105,12 +106,12 @@ def test_page_reads_well_in_every_state(tab: Page, address: str, name: str) -> N
             assert_first_screen(page)
         if name not in LOOKED_INSIDE:
             page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
-        assert own_findings(page, WITHOUT_CONTRAST) == []
+        assert own_findings(page, WITHOUT_COLOURS) == []
         legible = page.evaluate(TWO_OF_EACH_KIND, judged)  # thousands of names take axe half a minute
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
-            assert own_findings(page, CONTRAST_ALONE) == [], scheme
+            assert own_findings(page, COLOURS_ALONE) == [], scheme
     judged[:] = legible
 
 
