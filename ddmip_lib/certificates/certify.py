@@ -48,7 +48,7 @@ from .unit_search import UnitSearch
 
 PRICING = 0.25  # share of the time for finding prices, where none are given
 PIECES = 0.7  # share of the rest for exact models of general blocks
-ALONE = 2.0  # seconds before other processes are started: many certificates are complete by then
+ALONE, STARTING = 2.0, 3.5  # seconds alone, since many certificates end by then; and until other processes begin
 STARTS = 4
 
 
@@ -173,8 +173,8 @@ def _search(account: Account, deadline: float, workers: int | None, crew: Crew) 
         if crew.client is not None:
             return
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = workers or allowed  # one for each CPU that this process may use
-    alone = count == 1 or account.device.type != "cpu"
+    count = (workers or allowed) if account.device.type == "cpu" else 1  # one for each CPU that this process may use
+    alone = (count - 1) * min(deadline - time.perf_counter(), 1e6) <= count * (ALONE + STARTING)  # they begin anew
     mine, shares = account.searches(account.rows())
     limit = deadline if alone else min(deadline, time.perf_counter() + ALONE)
     work([UnitSearch(*arguments) for arguments in mine], limit, partial(account.hear, shares))

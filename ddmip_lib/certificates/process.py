@@ -75,8 +75,7 @@ def _expect_no_failure(children: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    home = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command = [sys.executable, "-c", f"from {__name__} import main; main()"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -119,3 +118,4 @@ def main() -> None:
 
     with contextlib.suppress(BrokenPipeError):  # nobody listens any more
         work([UnitSearch(*arguments) for arguments in group], deadline, report)
+    os._exit(0)  # the parent waits for it, and need not wait until torch has cleaned up

@@ -64,7 +64,7 @@ class Walks:
         values[:, elastic.inputs] = s.lower[elastic.inputs] + elastic.range * at
         asked, first = [], 0
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-            x = torch.tensor(np.concatenate([m.at(point) for point in values]), requires_grad=True)
+            x = torch.from_numpy(np.where(m.index >= 0, values[:, m.index], m.constant)).flatten(0, 1).requires_grad_()
             raw, part = predictor.net(x), slice(first, first + m.output.size)
             soft = torch.sigmoid(raw.view(len(at), -1) / torch.tensor(elastic.size[part]))
             said = torch.where(torch.tensor(elastic.classes[part]), soft, raw.view(len(at), -1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -373,6 +375,25 @@ def test_two_processes_from_a_script_without_a_guard(tmp_path: Path) -> None:
     assert len(instance.w) > 1
     alone = certify(instance.problem(), NOTHING, [0.3], time_limit=LONG, workers=1).details["certificate"]
     assert float(bound) == pytest.approx(alone.bound, abs=1e-4 * instance.worth * len(instance.w))
+
+
+@pytest.mark.parametrize(("workers", "seconds", "pays"), [(2, 3.0, False), (2, 30.0, True), (16, 7.0, True)])
+def test_processes_are_started_where_time_is_left_for_them(
+    monkeypatch: pytest.MonkeyPatch, workers: int, seconds: float, pays: bool
+) -> None:
+    """They begin anew, seconds later: in a short time one that works alone proves more, and keeps to its time."""
+    begun: list[tuple[float, int]] = []
+
+    def note(groups: Sequence[Any], deadline: float, reported: Any) -> None:
+        begun.append((deadline, len(groups)))
+
+    certifying = importlib.import_module("ddmip_lib.certificates.certify")
+    monkeypatch.setattr(certifying, "work", lambda searches, deadline, report: begun.append((deadline, 0)))
+    monkeypatch.setattr(certifying, "work_in_processes", note)
+    began = time.perf_counter()
+    certify(own(7, "regression").problem(), NOTHING, [0.3], time_limit=seconds, workers=workers)
+    assert [size > 0 for _, size in begun] == ([False, True] if pays else [False])
+    assert begun[-1][0] - began >= seconds  # the last, or only, ones have all the time
 
 
 def child(code: str) -> Any:
