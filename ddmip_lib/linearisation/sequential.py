@@ -33,6 +33,8 @@ HOPELESS = 0.05  # of the objective's units: a descent whose radius is small and
 FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
 SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
+LONGEST = 5.0  # seconds of an exact neighbourhood, or as long as the run has taken so far
+DEAR, DEARER = 2.0, 1.5  # what a pivot of an exact model counts, in those of descents; more after each without gain
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Run:
         self.options, self.moves = Options(self.elastic), Moves(self.elastic, self.rng)
         self.walks = Walks(self.elastic, self.moves.norm, self.rng)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
-        self.around, self.closed, self.work = 0.1, 0.0, 0.0
+        self.around, self.closed, self.work, self.dear = 0.1, 0.0, 0.0, DEAR
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
         self.stopped = False  # by the callback
 
@@ -262,10 +264,12 @@ class Run:
         before, radius = self.incumbent.objective, self.around
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = NODES if radius < 1 else 20 * NODES
-        answer = search_box(self.incumbent, self.graphs, box, self.begun.seconds_left, nodes, self.begun.seed)
-        self.work += answer.work
+        seconds = min(self.begun.seconds_left, max(LONGEST, time.perf_counter() - self.begun.began))
+        answer = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.begun.seed)
+        self.work += self.dear * answer.work
         if answer.point is not None:
             self.complete(answer.point, PRICE * self.elastic.worth)
+        self.dear = DEAR if self._improves(before) else DEARER * self.dear
         if self._improves(before):
             self.closed = 0.0
         elif answer.closed:

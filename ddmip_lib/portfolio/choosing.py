@@ -26,6 +26,7 @@ VALUES = 64  # of each network row's inputs where a MIP chooses among them
 NUMBERS = 2**21  # that a table of all assignments may hold
 UNITS = 1_000  # of all networks and rows together, up to which much of the time is kept for a proof by an exact model,
 IDLE = 10  # and so many starts without a better point are enough before it, which may find one too
+LATER = 0.15  # of the whole time: what a method gets whenever it has another turn
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Step:
     solver: Visiting
     share: float
     why: str
+    again: float = LATER
+    """The share of the whole time that it may take in later turns, with other seeds; 0 where one turn says all."""
+    insists: bool = False
+    """Whether another turn follows at once as long as each finds a better point."""
 
 
 def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> list[Step]:
@@ -43,29 +48,27 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     inputs = instance.free_inputs
     count = combinations(instance)
     if count is not None:
-        steps.append(
-            Step(Enumeration(max_values=most_combinations(instance)), 0.5, f"all inputs together take {count} values")
-        )
+        all_, why = Enumeration(max_values=most_combinations(instance)), f"all inputs together take {count} values"
+        steps.append(Step(all_, 0.5, why, again=0.0))
     elif (most := most_values(instance)) <= VALUES:
-        steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values"))
+        steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values", again=0.0))
     blocks, graphs = find_blocks(problem, instance), exact_graphs(instance)
     provable = graphs is not None and units_of(instance, graphs) <= UNITS and not isinstance(blocks, Blocks)
     links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
-    prices = Step(
-        PriceCoordination(client=client),
-        0.1 if provable else 0.4,
-        f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}",
-    )
+    why = f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"
+    general = isinstance(blocks, Structure) and not blocks.obstacle
+    prices = Step(PriceCoordination(client=client), 0.2 if general else 0.4, why, insists=general)
     if isinstance(blocks, Blocks):
         steps.append(prices)
     whole = int(s.integer[inputs].sum())
     kind = "ReLU networks, exact near a point" if graphs else "networks with slopes"
     why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
-    steps.append(Step(SequentialMIP(idle_starts=IDLE), 0.35, why) if provable else Step(SequentialMIP(), 0.7, why))
-    if isinstance(blocks, Structure) and not blocks.obstacle:
+    share = 0.25 if general else 0.35 if provable else 0.5
+    steps.append(Step(SequentialMIP(idle_starts=IDLE) if provable else SequentialMIP(), share, why))
+    if general:
         steps.append(prices)
     why = "starts from the best point, moves all inputs at once"
-    steps.append(Step(DualDecomposition(), 0.05 if provable else 0.5, why))
+    steps.append(Step(DualDecomposition(), 0.05 if provable else 0.3, why))
     return steps
 
 

@@ -1,5 +1,6 @@
 """`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
 
+import itertools
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,10 @@ from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
 from ..proofs.exact import embedded
 from ..proofs.reach import unreachable
-from .choosing import methods_for, units_of
+from .choosing import Step, methods_for, units_of
+
+ROUNDS = 3  # of turns of all methods, in a row without a better point, that end the search for points
+LINES, FEW = 0.3, 8  # share of the time left that bounds by lines get before these rounds, unless inputs are so few
 
 
 @dataclass(frozen=True)
@@ -84,15 +88,24 @@ def _solve(begun: Begun, progress: bool, client: Any) -> Solution:
     if (proved := unreachable(begun, "ranges")) is not None:
         run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
+    steps = methods_for(run.problem, begun.instance, client)
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
-        for step in methods_for(run.problem, begun.instance, client):
-            if run.over or run.closed:
+        for step in steps:
+            for number in itertools.count():
+                before = run.incumbent.objective
+                run.turn(step, step.share * begun.seconds_left, bar, number)
+                if not step.insists or run.incumbent.objective == before:
+                    break
+        run.prove(patient=run.closed or run.incumbent.values is None)
+        idle = 0
+        for number in itertools.count(1):
+            if run.over or run.closed or idle == ROUNDS:
                 break
-            bar.set_postfix(method=step.solver.method, incumbent=run.incumbent.objective)  # type: ignore[attr-defined]
-            run.take(step.solver, step.share, step.why)
-            bar.update(1)
-        if not run.over:
-            run.prove()
+            before = run.incumbent.objective
+            for step in (step for step in steps if step.again):
+                run.turn(step, step.again * begun.time_limit, bar, number)
+            idle = 0 if run.incumbent.objective != before else idle + 1
+        run.prove()
     return run.solution()
 
 
@@ -109,14 +122,23 @@ class Portfolio:
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices, self.stopped = "converged", None, False
-        self.closed = False  # whether an exact model of the whole problem had nothing better: what is left is a proof
+        self.done = False  # whether another proof would say nothing new
+        self.closed = False  # whether an exact model of the whole problem had nothing better: points need no more time
 
     @property
     def over(self) -> bool:
         return self.status in ("stopped", "optimal", "infeasible") or self.begun.seconds_left <= 0
 
-    def take(self, solver: Any, share: float, why: str) -> None:
-        """Let a method work from the best point, for a share of the time that is left."""
+    def turn(self, step: Step, seconds: float, bar: Any, number: int = 0) -> None:
+        """Let a method work from the best point for so long, unless all is done; its seed is another in every turn."""
+        if self.over or self.closed:
+            return
+        bar.set_postfix(method=step.solver.method, incumbent=self.incumbent.objective)  # type: ignore[attr-defined]
+        self.take(step.solver, min(seconds, self.begun.seconds_left), step.why, self.begun.seed + number)
+        bar.update(1)
+
+    def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:
+        """Let a method work from the best point."""
         began = time.perf_counter()
         if self.incumbent.values is not None:
             instance, best = self.begun.instance, self.incumbent.values
@@ -124,7 +146,7 @@ class Portfolio:
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         if self.begun.callback is not None:
             solver = replace(solver, callback=self.heard)
-        found = solver.solve(self.problem, share * self.begun.seconds_left, self.begun.seed, visit=self.begun.visit)
+        found = solver.solve(self.problem, seconds, seed, visit=self.begun.visit)
         if found.values is not None or found.nearest is not None:
             moments = self.improvements(found, began)
             self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
@@ -168,39 +190,47 @@ class Portfolio:
         bound = float(sign * min(self.bound, best_cost(self.incumbent))) if np.isfinite(self.bound) else None
         self.log.append(Turn(method, status, self.incumbent.objective, bound, time.perf_counter() - began, why))
 
-    def prove(self) -> None:
-        """A bound by prices where there are blocks, by an exact model where networks have one, else by lines."""
-        began, instance = time.perf_counter(), self.begun.instance
+    def prove(self, patient: bool = True) -> None:
+        """A bound by prices where there are blocks, by an exact model where networks have one, else by lines; one that
+        is not patient leaves time to the methods where it will hardly come to its end."""
+        if self.over or self.done:
+            return
+        began, instance, left = time.perf_counter(), self.begun.instance, self.begun.seconds_left
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         except UnsupportedNetworkError as error:
+            self.done = True
             self.note("proof", "not possible", began, str(error))
             return
         units = units_of(instance, graphs)
         blocks = find_blocks(self.problem, instance)
         if isinstance(blocks, Blocks) and self.incumbent.values is not None:
-            self.by_certificate(began, "prices, and a search of every block")
+            self.by_certificate(began, "prices, and a search of every block", left)
         elif units > UNITS:
+            self.done = True
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
         elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
-            self.by_certificate(began, "lines around the networks, and inputs split")
+            share = 1.0 if patient or len(instance.free_inputs) <= FEW else LINES
+            self.by_certificate(began, "lines around the networks, and inputs split", share * left)
         else:
             program = embedded(instance, self.incumbent.units, graphs)
             mend = Mending(self.incumbent, graphs, self.begun.deadline, self.begun.seed)
-            proved = check(self.incumbent, program, self.begun.deadline, np.inf, mend)  # it may find a better point too
+            proved = check(self.incumbent, program, self.begun.deadline, np.inf, mend, patient)  # which may find points
+            self.done = self.closed = proved.complete
             if proved.bound == np.inf and self.incumbent.values is None:
                 self.status = "infeasible"
             elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
-            done = self.status in ("optimal", "infeasible")
-            ended = self.status if done else "open" if proved.complete else "time_limit"
+            ended = "open" if proved.complete else "given up" if self.begun.seconds_left > 0 else "time_limit"
+            ended = self.status if self.status in ("optimal", "infeasible") else ended
             self.note("proof", ended, began, f"exact model, {proved.nodes} nodes")
 
-    def by_certificate(self, began: float, why: str) -> None:
-        """What `certify` proves of the best point, in the time that is left."""
+    def by_certificate(self, began: float, why: str, seconds: float) -> None:
+        """What `certify` proves of the best point, in so much time."""
         details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
         given = Solution("converged", "solve", **self.incumbent.point(), details=details)
-        found = certify(self.problem, given, None, self.begun.seconds_left, seed=self.begun.seed, client=self.client)
+        found = certify(self.problem, given, None, seconds, seed=self.begun.seed, client=self.client)
+        self.done = time.perf_counter() - began < 0.9 * seconds  # it ended by itself
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.status == "infeasible" and self.incumbent.values is not None:

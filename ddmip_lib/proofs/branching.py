@@ -17,6 +17,8 @@ ROUNDS = 5  # of bounds that rows imply
 FIRST = 60  # nodes after which ranges by linear programs are worth their time
 SHARE = 0.3  # of the time that is left: for these ranges at most
 RELIABLE, TRIES = 3, 8  # tries of a variable after which its gains are believed; variables that are tried at a node
+JUDGED, EARLY, LATE = 256, 0.1, 0.3  # nodes and share of the time, or share alone, after which it may be given up
+QUICKENS = 3.0  # by so much the rise of a bound may gather pace
 WHOLE = 1e-6  # a proposed value so near to a whole number is not branched on, as long as another one is farther away
 
 
@@ -31,9 +33,10 @@ class Proved(NamedTuple):
 @np.errstate(divide="ignore")  # rows that are fitted to a box can lose a weight: nothing follows from 0
 def prove(
     program: Program, enough: float = np.inf, deadline: float = np.inf,
-    visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf,
+    visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf, patient: bool = True,
 ) -> Proved:  # fmt: skip
-    """A bound of the program; it ends at `enough`, or with what is proved at the deadline or after so many nodes.
+    """A bound of the program; it ends at `enough`, or with what is proved at the deadline or after so many nodes, or,
+    if it is not `patient`, as soon as it looks as if it would not come to `enough` in time.
 
     `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`.
 
@@ -45,18 +48,19 @@ def prove(
     >>> prove(program).bound
     2.0
     """
+    began = time.perf_counter()
     program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
-    tree = Tree(program, deadline, enough, visit)
-    first = tree.search(min(FIRST, most_nodes))
+    tree = Tree(program, began, deadline, enough, visit)
+    first = tree.search(min(FIRST, most_nodes), patient)
     now = time.perf_counter()
-    if first.complete or now >= deadline or tree.nodes >= most_nodes:
+    if first.complete or now >= deadline or tree.nodes >= most_nodes or (not patient and tree.hopeless(first.bound)):
         return first
     known = tree.enough  # what the program loses from here on costs at least so much
     cheaper = narrowed(program, known, now + SHARE * (deadline - now))
     if cheaper is None:
         return Proved(max(first.bound, known), tree.nodes, True)
     tree.program = cheaper
-    second = tree.search(most_nodes)
+    second = tree.search(most_nodes, patient)
     return second._replace(bound=max(first.bound, min(second.bound, known)))
 
 
@@ -83,20 +87,23 @@ class Tree:
     """Nodes of one program, and what branching on each variable has gained so far."""
 
     def __init__(
-        self, program: Program, deadline: float, enough: float, visit: Callable[[np.ndarray], Any] | None
-    ) -> None:
-        self.program, self.deadline, self.enough, self.visit = program, deadline, enough, visit
+        self, program: Program, began: float, deadline: float, enough: float,
+        visit: Callable[[np.ndarray], Any] | None,
+    ) -> None:  # fmt: skip
+        self.program, self.began, self.deadline, self.enough, self.visit = program, began, deadline, enough, visit
         self.proposer, self.nodes = Proposer(), 0
+        self.last, self.next = -np.inf, 1  # the bound when it was judged last, and the nodes after which it is again
         self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
         """Sum over tries of the gain for each unit of the fraction, down and up; and how many tries."""
 
-    def search(self, most_nodes: float) -> Proved:
-        """Best first, until the bound is enough or a limit is met."""
+    def search(self, most_nodes: float, patient: bool = True) -> Proved:
+        """Best first, until the bound is enough or a limit is met, or until it is given up."""
         root = self.node(self.program.lower, self.program.upper, -np.inf)
         heap = [] if root is None else [(root.bound, 0, root)]
         settled, number = np.inf, itertools.count(1)
         while heap and heap[0][0] < min(self.enough, settled):
-            if time.perf_counter() >= self.deadline or self.nodes >= most_nodes:
+            late = time.perf_counter() >= self.deadline or self.nodes >= most_nodes
+            if late or (not patient and self.nodes >= self.next and self.hopeless(heap[0][0])):
                 return Proved(min(settled, heap[0][0]), self.nodes, False)
             node = heapq.heappop(heap)[2]
             open_ = self.open(node)
@@ -110,6 +117,17 @@ class Tree:
             for child in children:
                 heapq.heappush(heap, (child.bound, next(number), child))
         return Proved(min([settled, *(heap[0][:1] if heap else ())]), self.nodes, True)
+
+    def hopeless(self, bound: float) -> bool:
+        """Whether a bound, late or after many nodes, stays below `enough` until the deadline even if every doubling of
+        the time from now on gains several times what it has since it was asked last."""
+        gained = bound - self.last if bound > -np.inf else 0.0
+        self.last, self.next = bound, 2 * self.nodes
+        if self.deadline == np.inf:
+            return False
+        passed = (time.perf_counter() - self.began) / (self.deadline - self.began)
+        rise = -QUICKENS * gained * np.log2(passed)
+        return bool(passed > (EARLY if self.nodes >= JUDGED else LATE) and self.enough - bound > rise)
 
     def node(self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None) -> Node | None:
         """The node of a box in which `bound` holds already; None if it has no point."""

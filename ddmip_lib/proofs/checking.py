@@ -57,18 +57,19 @@ def offer(incumbent: Incumbent, point: np.ndarray, mend: Callable[[np.ndarray], 
 
 def check(
     incumbent: Incumbent, program: Program, deadline: float, most_nodes: float = NODES,
-    mend: Callable[[np.ndarray], Any] | None = None,
+    mend: Callable[[np.ndarray], Any] | None = None, patient: bool = True,
 ) -> Proved:  # fmt: skip
     """Prove what can be proved of the best point by `program`, whose first variables are those of the problem.
 
-    Better points that are met on the way take its place; `mend` may find one near those that just fail `verify`.
+    Better points that are met on the way take its place; `mend` may find one near those that just fail `verify`. A
+    search that is not `patient` ends where it will hardly close in time.
     """
 
     def visit(point: np.ndarray) -> float:
         offer(incumbent, point, mend)
         return enough(incumbent)
 
-    return prove(program, enough(incumbent), deadline, visit, most_nodes)
+    return prove(program, enough(incumbent), deadline, visit, most_nodes, patient)
 
 
 def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:

@@ -10,7 +10,7 @@ from tests.builders.places import ROOT
 from tests.project.test_flow import HEIGHT
 
 PACKAGES = {"ddmip_lib": ROOT / "ddmip_lib", "ddmip_book": ROOT / "book" / "ddmip_book"}
-LINES = {"ddmip_lib": 17_450, "ddmip_book": 16_700}  # with docstrings
+LINES = {"ddmip_lib": 17_520, "ddmip_book": 16_700}  # with docstrings
 AT_THE_ROOT = {"__init__.py", "device.py", "errors.py", "plots.py", "py.typed"}
 
 

@@ -11,6 +11,8 @@ from ddmip_book.experiments.suite.members import member
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound
+from ddmip_lib.linearisation.sequential import DEAR, DEARER, Run
+from ddmip_lib.model.solver import begin
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.instances import build, lattice, relu_net, tiny
@@ -91,6 +93,22 @@ def test_a_box_that_closes_is_no_idle_turn():
     solution = SequentialMIP(idle_starts=6).solve(tiny(0).problem, time_limit=300)
     assert solution.details["closed_radius"] == 1.0
     assert solution.details["starts"] < 6 < solution.details["starts"] + solution.details["exact_models"]
+
+
+def test_exact_models_without_gain_become_rarer():
+    built = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0)
+    best = SequentialMIP().solve(built.problem, time_limit=300)
+    built.problem.set_start(best)
+    begun = begin(built.problem, 300, 0)
+    run = Run(SequentialMIP(), begun, begun.incumbent())
+    before = run.incumbent.objective
+    run.look_around()
+    first = run.work
+    run.around = 0.1
+    run.look_around()  # the same box again
+    assert run.incumbent.objective == before
+    assert run.work - first == pytest.approx(DEARER * first)
+    assert run.dear == DEAR * DEARER**2
 
 
 def test_a_bound_for_a_box():

@@ -9,6 +9,7 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP, solve
 from ddmip_lib.portfolio import choosing
+from ddmip_lib.portfolio.solving import ROUNDS, Portfolio
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.instances import build, relu_net, tiny
@@ -84,7 +85,35 @@ def test_networks_that_nobody_can_bound_still_get_a_point():
     solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=300)
     assert solution.found
     assert solution.bound is None
-    assert solution.details["log"][-1].status == "not possible"
+    assert [turn.status for turn in solution.details["log"] if turn.method == "proof"] == ["not possible"]
+
+
+def test_methods_have_turns_with_other_seeds_until_three_rounds_find_nothing_better(monkeypatch):
+    seeds, take = [], Portfolio.take
+
+    def noted(self, solver, seconds, why, seed):
+        seeds.append((solver.method, seed))
+        take(self, solver, seconds, why, seed)
+
+    monkeypatch.setattr(Portfolio, "take", noted)
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 6), nn.GELU(), nn.Linear(6, 1)).double().eval()
+    solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=300, seed=5)
+    log = [turn for turn in solution.details["log"] if turn.method != "proof"]
+    assert solution.status == "converged"
+    assert seeds == [(turn.method, 5 + k // 2) for k, turn in enumerate(log)]  # two methods take turns
+    last = [turn.objective for turn in log][-2 * ROUNDS - 1 :]
+    assert len(last) == 2 * ROUNDS + 1
+    assert set(last) == {solution.objective}
+
+
+def test_a_proof_that_would_not_close_in_time_leaves_it_to_the_methods():
+    """A network that no search of twenty seconds closes; nor does the first turn of a method bring a box to its end."""
+    problem = build(relu_net(16, width=60, seed=1), 16, low=-1.0, high=1.0).problem
+    log = solve(problem, time_limit=20).details["log"]
+    (at,) = [k for k, turn in enumerate(log) if turn.method == "proof" and turn.status != "time_limit"]
+    assert log[at].status == "given up"
+    assert [turn.method for turn in log[at + 1 :]][:1] == ["sequential MIP"]
 
 
 def test_a_problem_without_networks_is_refused():

@@ -1,0 +1,68 @@
+"""A search that is not patient: when it is given up, and what it has proved then."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from ddmip_lib.bounds import network_graph
+from ddmip_lib.model.solver import begin
+from ddmip_lib.proofs import branching, prove
+from ddmip_lib.proofs.branching import EARLY, JUDGED, LATE, QUICKENS, Tree
+from ddmip_lib.proofs.checking import best_cost
+from ddmip_lib.proofs.exact import embedded
+from tests.builders.instances import build, relu_net
+from tests.unit.proofs.test_program import draw_program
+
+torch.set_num_threads(1)
+
+
+def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0) -> Tree:
+    """A search that began at 0, is to reach 10, and had a bound of 4 when it was judged last."""
+    tree = Tree(draw_program(0), 0.0, deadline, 10.0, None)
+    tree.nodes, tree.last = JUDGED, 4.0
+    monkeypatch.setattr(branching.time, "perf_counter", lambda: now)
+    return tree
+
+
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_it_is_given_up_where_several_times_the_last_gain_is_not_enough(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 4 to 16 seconds the time doubles twice; a bound of 4 + gain is to rise by 6 - gain until then."""
+    gain = share * 6.0 / (1.0 + 2.0 * QUICKENS)
+    assert tree_at(4.0, monkeypatch).hopeless(4.0 + gain) is (share < 1)
+
+
+def test_it_is_not_judged_early_nor_without_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tree_at(0.9 * LATE * 16.0, monkeypatch)
+    tree.nodes = JUDGED - 1
+    assert not tree.hopeless(4.0)
+    assert not tree_at(0.9 * EARLY * 16.0, monkeypatch).hopeless(4.0)
+    assert tree_at(1.1 * LATE * 16.0, monkeypatch).hopeless(4.0)
+    assert not tree_at(4.0, monkeypatch, deadline=np.inf).hopeless(4.0)
+
+
+def test_no_bound_late_is_no_hope(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = tree_at(8.0, monkeypatch)
+    tree.last = -np.inf
+    assert tree.hopeless(-np.inf)
+    assert not tree.hopeless(4.0)  # from none to one is a gain
+
+
+def test_what_was_proved_until_then_holds() -> None:
+    """A network that no search of a minute closes."""
+    net = relu_net(16, width=60, seed=1)
+    begun = begin(build(net, 16, low=-1.0, high=1.0).problem, 60, 0)
+    incumbent = begun.incumbent()
+    for draw in np.random.default_rng(0).uniform(-1, 1, (1_000, 16)):
+        incumbent.consider(incumbent.instance.with_outputs(incumbent.instance.assignment([draw[None]], rest=0.0)))
+    program = embedded(incumbent.instance, incumbent.units, [network_graph(net, 16)])
+    deadline = time.perf_counter() + 60
+    found = prove(program, best_cost(incumbent), deadline, patient=False)
+    assert not found.complete
+    assert time.perf_counter() < deadline
+    assert -np.inf < found.bound < best_cost(incumbent)
