@@ -34,7 +34,7 @@ FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
 SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
 LONGEST = 5.0  # seconds of an exact neighbourhood, or as long as the run has taken so far
-DEAR, DEARER = 2.0, 1.5  # what a pivot of an exact model counts, in those of descents; more after each without gain
+DEAR, DEARER, DEAREST = 2.0, 1.5, 8.0  # pivots of descents that one of an exact model counts; more after each in vain
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SequentialMIP:
     """
 
     radius: float = 0.25
-    idle_starts: int = 20
+    idle_starts: int = 40
     neighbourhoods: bool = True
     callback: Callback | None = None
     device: torch.device | str = "cpu"
@@ -269,7 +269,7 @@ class Run:
         self.work += self.dear * answer.work
         if answer.point is not None:
             self.complete(answer.point, PRICE * self.elastic.worth)
-        self.dear = DEAR if self._improves(before) else DEARER * self.dear
+        self.dear = DEAR if self._improves(before) else min(DEAREST, DEARER * self.dear)
         if self._improves(before):
             self.closed = 0.0
         elif answer.closed:

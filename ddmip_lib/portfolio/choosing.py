@@ -64,7 +64,7 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     kind = "ReLU networks, exact near a point" if graphs else "networks with slopes"
     why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
     share = 0.25 if general else 0.35 if provable else 0.5
-    steps.append(Step(SequentialMIP(idle_starts=IDLE) if provable else SequentialMIP(), share, why))
+    steps.append(Step(SequentialMIP(idle_starts=IDLE if provable else 2 * IDLE), share, why))
     if general:
         steps.append(prices)
     why = "starts from the best point, moves all inputs at once"
