@@ -34,7 +34,7 @@ FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
 SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
 LONGEST = 5.0  # seconds of an exact neighbourhood, or as long as the run has taken so far
-DEAR, DEARER, DEAREST = 2.0, 1.5, 8.0  # pivots of descents that one of an exact model counts; more after each in vain
+DEAR, DEARER, DEAREST = 2.0, 1.5, 8.0  # pivots of descents that one of an exact model counts: more after one in vain
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,8 @@ class Run:
         self.work += self.dear * answer.work
         if answer.point is not None:
             self.complete(answer.point, PRICE * self.elastic.worth)
-        self.dear = DEAR if self._improves(before) else min(DEAREST, DEARER * self.dear)
+        gained = answer.closed or self._improves(before)
+        self.dear = DEAR if gained else min(DEAREST, DEARER * self.dear)
         if self._improves(before):
             self.closed = 0.0
         elif answer.closed:
