@@ -53,6 +53,20 @@ STALE = (
 
 MUTATIONS = [
     Mutation(
+        "a-proof-is-given-up-by-what-it-gained-once",
+        "ddmip_lib/proofs/branching.py",
+        "rise = -QUICKENS * gained * np.log2(passed)",
+        "rise = QUICKENS * gained",
+        ("tests/unit/proofs/test_branching.py::test_it_is_given_up_where_several_times_the_last_gain_is_not_enough",),
+    ),
+    Mutation(
+        "exact-models-in-vain-cost-no-more",
+        "ddmip_lib/linearisation/sequential.py",
+        "min(DEAREST, DEARER * self.dear)",
+        "self.dear",
+        ("tests/unit/linearisation/test_sequential.py::test_exact_models_in_vain_become_rarer",),
+    ),
+    Mutation(
         "slopes-follow-the-form-and-not-the-network",
         "ddmip_lib/certificates/ascent.py",
         "self._coefs(taken).clamp(min=0.0)",

@@ -62,11 +62,12 @@ def solve(
 
     It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
     where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
-    best point of those before it. What time is left goes to a proof, which may meet a better point; where an exact
-    model of the whole problem finds nothing better, the proof follows at once. A run in which no method comes to the
-    end of its share of the time is the same whenever it is repeated. `callback` hears a `Moment` whenever a method has
-    one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes to what can use a cluster:
-    prices and certificates.
+    best point of those before it. Then comes a proof, which may meet a better point. One that would hardly close in
+    time is given up, and the methods have further turns, with other seeds, until the time is over or three rounds of
+    turns find nothing better; where an exact model of the whole problem finds nothing better, the proof follows at once
+    and ends the run. A run in which no method comes to the end of its share of the time, and no proof is given up, is
+    the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to tell; a true result ends
+    the whole run. `client`, a `distributed.Client`, goes to what can use a cluster: prices and certificates.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())

@@ -10,8 +10,8 @@ from torch import nn
 from ddmip_book.experiments.suite.members import member
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation import local_bound
-from ddmip_lib.linearisation.sequential import DEAR, DEARER, Run
+from ddmip_lib.linearisation import local_bound, sequential
+from ddmip_lib.linearisation.sequential import DEAR, DEARER, DEAREST, Run
 from ddmip_lib.model.solver import begin
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
@@ -95,20 +95,38 @@ def test_a_box_that_closes_is_no_idle_turn():
     assert solution.details["starts"] < 6 < solution.details["starts"] + solution.details["exact_models"]
 
 
-def test_exact_models_without_gain_become_rarer():
-    built = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0)
-    best = SequentialMIP().solve(built.problem, time_limit=300)
-    built.problem.set_start(best)
-    begun = begin(built.problem, 300, 0)
+def looking(problem, around: float) -> Run:
+    """A run that begins at the best point of another one, with a box of this radius."""
+    problem.set_start(SequentialMIP(idle_starts=3).solve(problem, time_limit=300))
+    begun = begin(problem, 300, 0)
     run = Run(SequentialMIP(), begun, begun.incumbent())
-    before = run.incumbent.objective
-    run.look_around()
-    first = run.work
-    run.around = 0.1
-    run.look_around()  # the same box again
-    assert run.incumbent.objective == before
-    assert run.work - first == pytest.approx(DEARER * first)
-    assert run.dear == DEAR * DEARER**2
+    run.around = around
+    return run
+
+
+def test_exact_models_in_vain_become_rarer(monkeypatch):
+    monkeypatch.setattr(sequential, "NODES", 1)  # too few for this box
+    run = looking(build(relu_net(8, width=24, seed=1), 8, low=-1.0, high=1.0).problem, around=0.5)
+    best = run.incumbent.objective
+    paid = []
+    for _ in range(5):
+        before, run.around = run.work, 0.5  # the same box again
+        run.look_around()
+        paid.append(run.work - before)
+    assert run.incumbent.objective == pytest.approx(best, rel=1e-6)
+    assert run.closed == 0.0
+    assert paid[2] == pytest.approx(DEARER * paid[1])
+    assert run.dear == DEAREST
+
+
+def test_a_box_that_closes_or_finds_a_better_point_makes_the_next_no_dearer():
+    run = looking(build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem, around=0.1)
+    while run.closed < 1.0 and run.exact < 20:
+        run.dear, best, closed = DEAREST, run.incumbent.objective, run.closed
+        run.look_around()
+        assert run.incumbent.objective < best or run.closed > closed
+        assert run.dear == DEAR
+    assert run.closed == 1.0
 
 
 def test_a_bound_for_a_box():
