@@ -30,7 +30,9 @@ def test_random_problems_come_close_to_enumeration(neighbourhoods):
     near = 0
     for seed in range(8):
         instance = tiny(seed)
-        solution = SequentialMIP(neighbourhoods=neighbourhoods).solve(instance.problem, time_limit=300, seed=seed)
+        solution = SequentialMIP(idle_starts=20, neighbourhoods=neighbourhoods).solve(
+            instance.problem, time_limit=300, seed=seed
+        )
         if instance.optimum() is None:
             assert not solution.found
             continue
