@@ -12,9 +12,7 @@ from ..proofs import Program
 GAP, NODES = 5e-3, 50
 """A step need not be optimal: it ends at this relative gap, or after so many nodes."""
 FEASIBILITY = 1e-8
-HEURISTICS = ("feasibility_jump", "rins", "rens", "root_reduced_cost")
-"""Switched off: on such models the first takes longer than all else, and the others, which solve MIPs inside the MIP,
-most of the time of an exact neighbourhood, for points that descents find too."""
+HEURISTICS = ("rins", "rens", "root_reduced_cost")
 CALL = 20.0  # pivots that building and presolving a small model is worth
 KINDS = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
 
@@ -29,9 +27,10 @@ class Answer(NamedTuple):
 
 def solve_program(
     program: Program, seconds: float = np.inf, nodes: int = NODES, seed: int = 0, start: np.ndarray | None = None,
-    gap: float = GAP,
+    gap: float = GAP, heuristics: bool = True,
 ) -> Answer:  # fmt: skip
-    """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where unknown.
+    """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where unknown; `heuristics`
+    are the MIPs that it solves inside the MIP.
 
     >>> import scipy.sparse as sp
     >>> from ..proofs.program import Rows
@@ -46,7 +45,8 @@ def solve_program(
     options = {
         "threads": 1, "random_seed": seed, "mip_rel_gap": gap, "mip_max_nodes": nodes,
         "primal_feasibility_tolerance": FEASIBILITY, "mip_feasibility_tolerance": FEASIBILITY,
-        **{f"mip_heuristic_run_{name}": False for name in HEURISTICS}, "mip_allow_restart": False,
+        "mip_heuristic_run_feasibility_jump": False,  # it takes longer than all else on small models
+        **{f"mip_heuristic_run_{name}": heuristics for name in HEURISTICS}, "mip_allow_restart": heuristics,
         "time_limit": max(0.01, min(seconds, 1e9)),
     }  # fmt: skip
     for name, value in options.items():

@@ -56,7 +56,8 @@ def search_box(
     start = np.full(len(program.cost), np.nan)
     if incumbent.values is not None:
         start[: instance.milp.n_variables] = incumbent.values
-    answer = solve_program(program, seconds - (time.perf_counter() - began), nodes, seed, start, CLOSED)
+    left = seconds - (time.perf_counter() - began)  # MIPs inside the MIP would take most of it, for what descents find
+    answer = solve_program(program, left, nodes, seed, start, CLOSED, heuristics=False)
     return answer if answer.point is None else answer._replace(point=answer.point[: instance.milp.n_variables])
 
 
