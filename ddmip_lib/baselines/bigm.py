@@ -1,6 +1,5 @@
 """The exact baseline: every ReLU of every sample written into one MILP by PySCIPOpt-ML, solved by SCIP."""
 
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
 from ..bounds.chain import flat_layers
+from ..clock import now
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
@@ -119,7 +119,7 @@ class BigM:
         graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         write = self._by_layers if self.ranges is None else self._by_ranges
         written = write(begun, incumbent, graphs, flat)
-        details: dict[str, Any] = {"build_seconds": time.perf_counter() - begun.began, "aggregate": self.aggregate}
+        details: dict[str, Any] = {"build_seconds": now() - begun.began, "aggregate": self.aggregate}
         classes = any(p.gives_class for p in instance.predictors)
         if classes:
             details["margin"] = self.margin
@@ -165,7 +165,7 @@ class BigM:
             units = sum(layer.out_features for layer in network.layers if isinstance(layer, nn.Linear))
             rows = max(1, UNITS_PER_CHUNK // units)
             for first in range(0, len(inputs), rows):
-                if time.perf_counter() >= deadline:
+                if now() >= deadline:
                     return False
                 chunk = slice(first, first + rows)
                 add_predictor_constr(
@@ -211,7 +211,7 @@ class BigM:
         fix(twin, own, fixed)
         set_numerics(twin, self.numerics)
         twin.setParam("limits/solutions", 1)
-        optimise_model(twin, deadline - time.perf_counter())
+        optimise_model(twin, deadline - now())
         if twin.getNSols() == 0:
             return
         values = solution_values(twin, matrix_of(own))

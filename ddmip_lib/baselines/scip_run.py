@@ -1,6 +1,5 @@
 """What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -8,6 +7,7 @@ import numpy as np
 from pyscipopt import Model
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.scip import hear_incumbents
@@ -119,11 +119,11 @@ def exact_run(
     """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim), within the time
     limit for at most as long as what is proved took, and ten seconds."""
     details["asked_again"] = optimise(written, incumbent, begun, method, progress, margin > 0)
-    details["solve_seconds"] = time.perf_counter() - begun.began - details["build_seconds"]
+    details["solve_seconds"] = now() - begun.began - details["build_seconds"]
     details["nodes"], checked = written.model.getNTotalNodes(), None
     if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
-        now = time.perf_counter()
-        proved = check(incumbent, program(), min(begun.deadline, now + (now - begun.began) + 10.0))
+        ended = now()
+        proved = check(incumbent, program(), min(begun.deadline, ended + (ended - begun.began) + 10.0))
         details["check_nodes"], checked = proved.nodes, proved.bound
     return exact_solution(method, incumbent, written.model.getStatus(), written.bound, details, margin, checked)
 
@@ -141,7 +141,7 @@ def exact_solution(
 
     A model with a `margin` proves nothing of a problem without.
     """
-    best, sign, seconds = incumbent.objective, incumbent.instance.milp.sign, time.perf_counter() - incumbent.began
+    best, sign, seconds = incumbent.objective, incumbent.instance.milp.sign, now() - incumbent.began
     if scip_status in ("unbounded", "inforunbd") and best is None:
         raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
     details = details | {"solver_status": scip_status}

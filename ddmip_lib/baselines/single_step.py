@@ -1,6 +1,5 @@
 """The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ import scipy.sparse as sp
 import torch
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.gradients import take_step, vjp
 from ..model.incumbent import Visit
@@ -95,7 +95,7 @@ class SingleStepGradient:
         moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
         best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, True, False
         with suppress(KeyboardInterrupt), tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
-            while t < self.steps and time.perf_counter() < deadline and not stopped:
+            while t < self.steps and now() < deadline and not stopped:
                 t += 1
                 # forward: p, at the point before the step
                 _, slope, p = relaxation.loss(v, self.penalty)
@@ -103,7 +103,7 @@ class SingleStepGradient:
                 take_step(free, slope, self.learning_rate * (1 + self.decay * t) ** -0.5, moments, t)
                 np.clip(point, s.lower, s.upper, out=point)
                 if self.repaired and relaxation.settles:
-                    seconds = min(10.0, deadline - time.perf_counter())
+                    seconds = min(10.0, deadline - now())
                     incumbent.consider_inputs(relaxation.repair(point), seconds)
                 elif self.repaired:
                     incumbent.consider(relaxation.repair(point))
@@ -122,9 +122,9 @@ class SingleStepGradient:
         if interrupted:
             details["interrupted"] = True
         elif incumbent.values is None and t == self.steps:
-            may_exist = has_point(copy_model(problem.model), deadline - time.perf_counter())
+            may_exist = has_point(copy_model(problem.model), deadline - now())
             status = "no_solution_found" if may_exist else "infeasible"
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
 
 

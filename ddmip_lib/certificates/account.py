@@ -1,6 +1,5 @@
 """The account of a certificate: what is proven and what is known for every row of the table of `Blocks`."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import torch
 
 from ..bounds import Graph
+from ..clock import now
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.solution import Solution
@@ -128,7 +128,7 @@ class Account:
     def update(self) -> None:
         value = self.value()
         if not self.history or value < self.history[-1][1]:
-            self.history.append((time.perf_counter() - self.began, value))
+            self.history.append((now() - self.began, value))
         if self.bar is not None:
             self.bar.set_postfix(bound=f"{self.objective(value):.6g}", open=len(self.rows()))
 
@@ -168,7 +168,7 @@ class Account:
             bound=self.objective(self.value()), objective=self.incumbent.objective, prices=self.pi,
             profit_bound=self.profits(self.least), profit_known=self.profits(self.possible),
             closed=closed, method=tuple(np.where(closed, names, "open").tolist()),
-            nodes=int(self.nodes.sum()), seconds=time.perf_counter() - self.began,
+            nodes=int(self.nodes.sum()), seconds=now() - self.began,
             history=tuple((when, self.objective(value)) for when, value in self.history),
         )  # fmt: skip
         return with_bound(self.solution, self.incumbent, self.bound(), certificate)

@@ -10,7 +10,6 @@ piece's exact model with CROWN's ranges (`proofs.prove`), every bound of which i
 rounding can have changed in $c - L^\top\mu$ is taken off, times the range of each variable.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..bounds import Graph, network_graph
 from ..bounds.rounding import gamma
+from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.structure import Structure
@@ -39,7 +39,7 @@ class Apart:
     """The exact program of a problem, its linking rows at prices, in pieces."""
 
     def __init__(self, incumbent: Incumbent, structure: Structure, graphs: Sequence[Graph]) -> None:
-        self.incumbent, self.structure, self.began = incumbent, structure, time.perf_counter()
+        self.incumbent, self.structure, self.began = incumbent, structure, now()
         self.program = embedded(incumbent.instance, incumbent.units, graphs)
         rows = self.program.rows.matrix(len(self.program.cost))
         at = np.zeros(rows.shape[0], dtype=bool)
@@ -105,10 +105,10 @@ class Priced:
     def prove(self, deadline: float, most_nodes: float) -> None:
         """One stage: every piece that is not complete, in an equal share of the time."""
         for number in map(int, np.flatnonzero(~self.complete)):
-            left, aim = deadline - time.perf_counter(), enough(self.apart.incumbent)
+            left, aim = deadline - now(), enough(self.apart.incumbent)
             if left <= 0 or self.bound >= aim:
                 return
-            share = time.perf_counter() + left / max(1, int((~self.complete).sum()))
+            share = now() + left / max(1, int((~self.complete).sum()))
             columns, program = self.part(number)
             if not len(program.row_lower):  # the box is all there is
                 self.proved[number] = program.value(np.zeros(0), program.lower, program.upper)
@@ -134,7 +134,7 @@ class Priced:
         return Certificate(
             sign * self.bound, apart.incumbent.objective, self.multipliers, proved, known, closed,
             tuple("exact model" if done else "open" for done in closed), self.nodes,
-            time.perf_counter() - apart.began, tuple((when, sign * value) for when, value in history),
+            now() - apart.began, tuple((when, sign * value) for when, value in history),
         )  # fmt: skip
 
 
@@ -165,7 +165,7 @@ def blocks_bound(incumbent: Incumbent, structure: Structure, prices: Any, deadli
     if units > UNITS:
         return Pieces()
     apart = Apart(incumbent, structure, graphs)
-    proposed = apart.proposed(deadline - time.perf_counter()) if prices is None else prices
+    proposed = apart.proposed(deadline - now()) if prices is None else prices
     best = Priced(apart, _checked(proposed, len(apart.linking)))
     history: list[tuple[float, float]] = []
     interrupted = False
@@ -173,7 +173,7 @@ def blocks_bound(incumbent: Incumbent, structure: Structure, prices: Any, deadli
         for nodes in NODES:
             best.prove(deadline, nodes)
             if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
-                history.append((time.perf_counter() - apart.began, best.bound))
+                history.append((now() - apart.began, best.bound))
     except KeyboardInterrupt:
         interrupted = True
     return Pieces(best.bound, best.certificate(history), interrupted)

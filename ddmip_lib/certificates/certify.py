@@ -15,7 +15,6 @@ may exceed the bound by the price of that.
 """
 
 import os
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,6 +24,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..bounds import network_graph
+from ..clock import now
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
@@ -132,21 +132,21 @@ def _without_description(
     if prices is not None and structure.obstacle:
         raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
     sign, first = incumbent.instance.milp.sign, Pieces()
-    if not structure.obstacle and time.perf_counter() < deadline:
+    if not structure.obstacle and now() < deadline:
         links, interrupted = int(structure.linking.sum()), False
         given = solution.details.get("prices") if prices is None else prices
         if prices is None and (given is None or np.size(given) != links):  # none, or those of another problem
-            share = PRICING * min(deadline - time.perf_counter(), 1e6)
+            share = PRICING * min(deadline - now(), 1e6)
             priced = PriceCoordination().solve(problem, max(1.0, share), seed)
             given, interrupted = priced.details.get("prices"), "interrupted" in priced.details
             if priced.values is not None:
                 incumbent.consider(priced.values)
-        until = time.perf_counter() + (0.0 if interrupted else PIECES * (deadline - time.perf_counter()))
+        until = now() + (0.0 if interrupted else PIECES * (deadline - now()))
         first = blocks_bound(incumbent, structure, given, until)
         if interrupted or first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
             return with_bound(solution, incumbent, first.said(sign), first.certificate)
     known = replace(solution, **incumbent.point())
-    found = lagrangian_bound(problem, known, max(0.0, deadline - time.perf_counter()), seed, progress)
+    found = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed, progress)
     if found.point is not None:
         incumbent.consider(found.point)
     if found.bound is None or sign * found.bound < first.bound:
@@ -165,7 +165,7 @@ def _checked(prices: Any, blocks: Blocks) -> np.ndarray:
 
 def _search(account: Account, deadline: float, workers: int | None, crew: Crew) -> None:
     """On a cluster, or first here, then in processes: many problems are done before another process has started."""
-    if time.perf_counter() >= deadline:
+    if now() >= deadline:
         return
     account.look(STARTS)
     if crew.client is not None:
@@ -174,9 +174,9 @@ def _search(account: Account, deadline: float, workers: int | None, crew: Crew) 
             return
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = (workers or allowed) if account.device.type == "cpu" else 1  # one for each CPU that this process may use
-    alone = (count - 1) * min(deadline - time.perf_counter(), 1e6) <= count * (ALONE + STARTING)  # they begin anew
+    alone = (count - 1) * min(deadline - now(), 1e6) <= count * (ALONE + STARTING)  # they begin anew
     mine, shares = account.searches(account.rows())
-    limit = deadline if alone else min(deadline, time.perf_counter() + ALONE)
+    limit = deadline if alone else min(deadline, now() + ALONE)
     work([UnitSearch(*arguments) for arguments in mine], limit, partial(account.hear, shares))
     open_rows = account.rows()
     if alone or not len(open_rows) or account.settled:

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 
 from ..bounds.graph import Graph
+from ..clock import now
 from ..model.crew import RETRIES, Crew, hands, lost_by
 from .account import Account
 from .process import GRACE
@@ -60,7 +61,7 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
 
 def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, Part]) -> None:
     """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all its parts lose."""
-    client, until = crew.client, time.time() + deadline - time.perf_counter()  # workers have clocks of their own
+    client, until = crew.client, time.time() + deadline - now()  # workers have clocks of their own
     graphs = list[dict[int, Any]]()  # of each hand
     ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
 
@@ -84,7 +85,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
     def begin(rows: np.ndarray, least: np.ndarray, hand: int) -> None:
         submit(rows, least, account.searches(rows)[0][0][1:], hand)
 
-    first, left = free(), deadline - time.perf_counter() + GRACE
+    first, left = free(), deadline - now() + GRACE
     told = import_module("distributed").as_completed(loop=client.loop, timeout=left)
     for number in account.graphs:
         rows = account.rows()
@@ -93,7 +94,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
             few = rows[hand :: len(first)]
             begin(few, account.least[few], hand)
     for tells in told:
-        name, at, found, waiting = tells.result(timeout=max(GRACE, deadline - time.perf_counter()))
+        name, at, found, waiting = tells.result(timeout=max(GRACE, deadline - now()))
         mine = going.pop(tells)
         if not name:
             had = np.isfinite(mine.least)
@@ -102,7 +103,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
             continue
         rows, least = mine.rows[at], found.least.numpy()
         account.possible[rows] = np.minimum(account.possible[rows], found.possible.numpy())
-        open_ = (waiting > 0) & (time.perf_counter() < deadline)  # then all turns end, and what each has proven counts
+        open_ = (waiting > 0) & (now() < deadline)  # then all turns end, and what each has proven counts
         ended[rows[~open_]] = np.minimum(ended[rows[~open_]], least[~open_])
         if open_.any():
             takers = (free(mine.hand) or [mine.hand])[: max(1, waiting.sum() // ENOUGH)]
@@ -134,7 +135,7 @@ def _turn(
     if count > 1:
         rows, search = search.parts(count)[number]
     before = search.progress().nodes
-    search.run(time.perf_counter() + until - time.time(), batches)
+    search.run(now() + until - time.time(), batches)
     found = search.progress()
     found = found._replace(nodes=found.nodes - before)
     return (uuid.uuid4().hex, rows.numpy(), found, search.waiting().numpy()), search.state()

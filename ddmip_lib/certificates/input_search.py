@@ -2,7 +2,6 @@
 
 import heapq
 import itertools
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from ..bounds import Box, crown, intervals, optimised_crown
+from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
@@ -105,7 +105,7 @@ class Search:
             self._start(heapq.heappop(self.heap)[2])
         with tqdm(disable=not progress, desc="Lagrangian bound", unit=" nodes") as bar:
             while self.heap and self.heap[0][0] < self.enough:
-                if time.perf_counter() >= self.deadline:
+                if now() >= self.deadline:
                     return "time_limit"
                 self._expand()
                 bar.update(self.nodes - bar.n)
@@ -120,7 +120,7 @@ class Search:
         self._solve(root)
         for _ in range(ROUNDS):
             before = root.bound
-            if root.values is None or before >= self.enough or time.perf_counter() >= self.deadline:
+            if root.values is None or before >= self.enough or now() >= self.deadline:
                 break
             kept = {place: row.forms for place, row in root.rows.items()}
             self._bound_networks(jobs, STEPS_AT_ROOT)
@@ -154,7 +154,7 @@ class Search:
         self.working = []
         bound = self.bound()
         if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
-            self.history.append((time.perf_counter() - self.began, bound))
+            self.history.append((now() - self.began, bound))
 
     def _bound_networks(self, jobs: list[tuple[Node, Place]], steps: int) -> None:
         """Ranges and forms of network rows on the boxes of their nodes: CROWN's and, after some gradient steps, those
@@ -187,7 +187,7 @@ class Search:
 
     def _solve(self, node: Node) -> None:
         """Improve the bound of a node by its relaxation, whose point may also be a solution."""
-        left = self.deadline - time.perf_counter()
+        left = self.deadline - now()
         if left <= 0:
             return
         solved = self.relaxation.solve(node.rows, node.lower, node.upper, left)

@@ -18,7 +18,6 @@ Whole numbers are split as well, where the relaxation's point leaves them betwee
 and rounding are accounted for.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..bounds import Bounds, crown
+from ..clock import now
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.sizes import Units
@@ -102,7 +102,7 @@ def lagrangian_bound(
         status="infeasible" if low == np.inf else "unbounded" if low == -np.inf and status == "closed" else status,
         bound=None if low == -np.inf else float(sign * low),
         objective=incumbent.objective, multipliers=search.multipliers, nodes=search.nodes,
-        seconds=time.perf_counter() - began, history=tuple((when, float(sign * v)) for when, v in search.history),
+        seconds=now() - began, history=tuple((when, float(sign * v)) for when, v in search.history),
         point=incumbent.values, proved_for=search.instance.digest,
     )  # fmt: skip
 
@@ -141,7 +141,7 @@ def dual_value(
     cost[outputs] -= weight
     keep_outputs(instance, rows, lower, upper)
     base = relaxed(instance, units, lower, upper)
-    first = prove(replace(base, cost=cost), deadline=time.perf_counter() + time_limit).bound
+    first = prove(replace(base, cost=cost), deadline=now() + time_limit).bound
     total = slope[inputs] + lam[: inputs.size]
     terms = np.append(np.minimum(total * lower[inputs], total * upper[inputs]), constant)
     reach = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (base.lower, base.upper)))

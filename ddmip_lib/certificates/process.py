@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ..clock import now
 from .unit_search import Progress, UnitSearch
 
 REPORT = 1.0  # seconds between two reports
@@ -30,9 +31,9 @@ Reported = Callable[[int, list[Progress]], bool]
 def work(searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]) -> None:
     """Let searches take turns until the deadline, the end, or until `report` returns false."""
     going, each = True, REPORT / max(1, len(searches))
-    while going and time.perf_counter() < deadline and not all(search.finished for search in searches):
+    while going and now() < deadline and not all(search.finished for search in searches):
         for search in searches:
-            search.run(min(deadline, time.perf_counter() + each))
+            search.run(min(deadline, now() + each))
         going = report([search.progress() for search in searches]) is not False
 
 
@@ -41,7 +42,7 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
     lock, children, readers = threading.Lock(), [], []
     stopped, errors = threading.Event(), list[Exception]()
     try:
-        until = time.time() + deadline - time.perf_counter()  # children have clocks of their own
+        until = time.time() + deadline - now()  # children have clocks of their own
         for number, group in enumerate(groups):
             child = _start()
             children.append(child)
@@ -51,7 +52,7 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
             readers.append(reader)
         while any(reader.is_alive() for reader in readers) and not stopped.is_set():
             _expect_no_failure(children)
-            if time.perf_counter() > deadline + GRACE:
+            if now() > deadline + GRACE:
                 break
             time.sleep(0.02)
         if errors:
@@ -110,7 +111,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     torch.set_num_threads(1)
     group, until = pickle.load(sys.stdin.buffer)
-    deadline = time.perf_counter() + until - time.time()
+    deadline = now() + until - time.time()
 
     def report(found: list[Progress]) -> None:
         pickle.dump(found, sys.stdout.buffer)

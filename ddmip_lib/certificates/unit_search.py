@@ -1,6 +1,5 @@
 """Branch and bound on the units of a network, for many rows at once, in balls that grow."""
 
-import time
 from copy import copy, deepcopy
 from dataclasses import replace
 from math import inf
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from ..bounds.graph import Graph
 from ..bounds.result import join, pick
+from ..clock import now
 from ..pricing.oracle import MARGIN, follow, pull_back
 from .bounding import STEPS, Evaluated, evaluate, ranges_in_balls
 from .leaf import settle
@@ -56,7 +56,7 @@ class UnitSearch:
     >>> one = torch.ones(1, 2, dtype=torch.float64)
     >>> class_1 = Losses(0 * one, one, 0 * one, one, one, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0])
     >>> search = UnitSearch(network_graph(hand_sized_net(), 2), class_1, possible=one[:, 0], tolerance=1e-6)
-    >>> search.run(time.perf_counter() + 60), round(search.progress().least.item(), 4)
+    >>> search.run(now() + 60), round(search.progress().least.item(), 4)
     (True, 0.0)
     """
 
@@ -116,7 +116,7 @@ class UnitSearch:
 
     def run(self, deadline: float, batches: float = inf) -> bool:
         """Work until the deadline, the end, or for so many batches of nodes; whether all is done."""
-        while not self.finished and time.perf_counter() < deadline and batches > 0:
+        while not self.finished and now() < deadline and batches > 0:
             self.step()
             batches -= 1
         return self.finished

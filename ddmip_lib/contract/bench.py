@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..clock import now
 from ..model.instance import Instance
 from ..model.solution import Solution, shown
 from ..model.solver import Callback
@@ -63,11 +63,11 @@ class Bench:
     ) -> Solution:
         """What the solver says of an example; where it is an answer, it must keep what is promised of all."""
         example, limit, out = self.examples[name], self.seconds if time_limit is None else time_limit, io.StringIO()
-        before, _, began = self._state(example), example.digest, time.perf_counter()
+        before, _, began = self._state(example), example.digest, now()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             solver = self.with_callback(callback) if callback and self.with_callback else self.solver
             solution: Solution = solver.solve(example.problem, time_limit=limit, seed=seed, **options)
-        seconds, after, instance = time.perf_counter() - began, self._state(example), example.problem.instance()
+        seconds, after, instance = now() - began, self._state(example), example.problem.instance()
         moved = [what for what in before if before[what] != after[what]]
         moved += ["the model or a network"] * (instance.digest != example.digest)
         self.last = Run(example, solution, seconds, out.getvalue(), moved, instance)

@@ -5,13 +5,13 @@ tangents in perspective form for on/off variables, and an epigraph $z \ge x^2$ f
 An x-step need only be no worse than the previous point, which SCIP keeps as its start: it stops at a small gap.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pyscipopt import SCIP_PARAMSETTING, quicksum
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.onoff import OnOff, find_onoff
 from ..model.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
@@ -110,7 +110,7 @@ class MILPBlock:
 
     def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
         """One x-step, to a small gap or to the deadline (then with the best point found)."""
-        remaining = deadline - time.perf_counter()
+        remaining = deadline - now()
         if remaining <= 0:
             return BlockResult(None, "time_limit")
         if self.solved_before:
@@ -127,19 +127,19 @@ class MILPBlock:
         if self.squares is not None:
             objective = objective + (self.squares * (0.5 * rho[np.concatenate([self.squared, on])])).sum()
         self.model.setObjective(objective, "minimize")
-        began = time.perf_counter()
+        began = now()
         optimise(self.model, remaining)
         if self.model.getNSols() == 0 and self.model.getStatus() == "nodelimit":
             self.model.setParam("limits/nodes", -1)
             self.model.setParam("limits/solutions", 1)
-            optimise(self.model, self.model.getSolvingTime() + deadline - time.perf_counter())  # SCIP's clock goes on
+            optimise(self.model, self.model.getSolvingTime() + deadline - now())  # SCIP's clock goes on
             self.model.setParam("limits/solutions", -1)
             self.model.setParam("limits/nodes", NODES)
         if self.model.getNSols() == 0:
             # the objective is bounded (see require_bounded), so "infeasible or unbounded" means infeasible
             statuses = {"infeasible": "infeasible", "inforunbd": "infeasible", "timelimit": "time_limit"}
             return BlockResult(None, statuses.get(self.model.getStatus(), "stopped"))
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         values = solution_values(self.model, self.variables)
         values = np.where(self.split.milp.integer, np.round(values), values)
         return BlockResult(self._switch_back(values, free), "solved", seconds)

@@ -5,7 +5,6 @@ Parts of the block that hold no integer variable and share no row with one are a
 it has the form of `separable`); the rest is a MILP (SCIP). Either part may be empty.
 """
 
-import time
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ import piqp
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.scip import has_point, matrix_of, optimise, relative_violation
@@ -58,28 +58,28 @@ class QPBlock:
         # a fresh solver each time: PIQP's update() of an existing one was seen to end in its iteration limit
         each = np.arange(self.kept.size + 1, dtype=np.int32)
         quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape=2 * (self.kept.size,))
-        began, solver = time.perf_counter(), piqp.SparseSolver()
+        began, solver = now(), piqp.SparseSolver()
         a, b = self.equalities
         g, low, high = self.inequalities
         solver.setup(quadratic, cost, a, b, g, low, high, *self.bounds)
         status = solver.solve()
-        seconds = time.perf_counter() - began
+        seconds = now() - began
         x = np.clip(solver.result.x, *self.bounds)
         if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
             # an interior-point method's word is no proof of infeasibility
-            seconds = min(60.0, deadline - time.perf_counter())
+            seconds = min(60.0, deadline - now())
             return BlockResult(None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible")
         values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
 
     def _by_budgets(self, budgets: Budgets, best: np.ndarray, rho: np.ndarray) -> BlockResult:
-        began, values = time.perf_counter(), np.zeros(self.split.milp.n_variables)
+        began, values = now(), np.zeros(self.split.milp.n_variables)
         x, steps = budgets.solve(best, rho)
         values[self.kept[self.slots]] = x
         there = budgets.step >= 0
         values[self.kept[budgets.step[there]]] = steps[there]
-        return BlockResult(values, "solved", time.perf_counter() - began)
+        return BlockResult(values, "solved", now() - began)
 
     def _violation(self, x: np.ndarray) -> float:
         a, b = self.equalities
@@ -108,7 +108,7 @@ class JointBlock:
 
 def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
     """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
-    require_bounded(split, min(10.0, deadline - time.perf_counter()))
+    require_bounded(split, min(10.0, deadline - now()))
     s, each = split.milp, np.arange(split.milp.n_variables)
     joined = [sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others]  # as a row would join them
     together = sp.vstack([abs(s.rows[split.mip_rows]), *joined], format="csr")
@@ -133,12 +133,12 @@ def gain_in_sight(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: f
     tiny = np.full(split.coupled.size, 1e-9 * largest or 1e-9)
     dream = mip.solve(np.zeros(split.coupled.size), split.copies(split.start), tiny, deadline)
     best = 0.0 if dream.values is None else float(split.cost @ dream.values)
-    if incumbent.objective is None and time.perf_counter() < deadline:
+    if incumbent.objective is None and now() < deadline:
         values = np.clip(0.0, split.instance.milp.lower, split.instance.milp.upper)
         values[split.inputs] = split.start
-        incumbent.consider_inputs(values, min(10.0, deadline - time.perf_counter()))
-    now, s = incumbent.objective, split.milp
-    gain = 0.0 if now is None else s.sign * (now - s.offset) - best
+        incumbent.consider_inputs(values, min(10.0, deadline - now()))
+    reached, s = incumbent.objective, split.milp
+    gain = 0.0 if reached is None else s.sign * (reached - s.offset) - best
     return gain if gain > 1e-9 * max(1.0, abs(best)) else max(0.1 * abs(best), largest, 1e-12)
 
 

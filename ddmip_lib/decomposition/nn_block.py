@@ -7,12 +7,12 @@ with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w
 
 import copy
 import math
-import time
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.gradients import flat, vjp
 from .penalty import Penalty
@@ -109,7 +109,7 @@ class NNSubproblem:
 
     @property
     def out_of_time(self) -> bool:
-        return time.perf_counter() >= self.deadline
+        return now() >= self.deadline
 
 
 Values = TypeVar("Values", np.ndarray, torch.Tensor)

@@ -1,7 +1,6 @@
 """Algorithm 1 of the paper: MIP block, NN block, multiplier, penalty, in this order."""
 
 import copy
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..device import check_place
 from ..model.incumbent import Visit
 from ..model.instance import Instance
@@ -169,19 +169,19 @@ class DualDecomposition:
 
     def step(self, run: Run) -> Run:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
-        clock, before, rho = [time.perf_counter()], copy.copy(run), run.split.weights(run.rho)
+        clock, before, rho = [now()], copy.copy(run), run.split.weights(run.rho)
         # x-step: the MIP block
         block = run.mip.solve(run.lam, run.copies, rho, run.deadline)
         if block.values is None:
             run.stopped = block.status
             return run
         run.x = block.values
-        clock.append(time.perf_counter())
+        clock.append(now())
         # u-step: the NN block
         run.sub = NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline)
         run.u = run.nn.step(run.sub, run.u)
         run.copies = run.split.copies(run.u)
-        clock.append(time.perf_counter())
+        clock.append(now())
         # multiplier, with the penalty of both steps
         r = run.copies - run.w
         run.lam = self._guarded(run.lam + rho * r)
@@ -300,7 +300,7 @@ class DualDecomposition:
             method=self.method,
             **run.incumbent.point(),
             history=run.history,
-            seconds=time.perf_counter() - run.began,
+            seconds=now() - run.began,
             objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
             details=details,
         )

@@ -1,6 +1,5 @@
 """The state of Algorithm 1 between two iterations, and how a callback records it."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
@@ -8,6 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
+from ..clock import now
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Iteration
 from ..model.verification import Verification
@@ -70,11 +70,11 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began
+        return now() - self.began
 
     @property
     def seconds_left(self) -> float:
-        return self.deadline - time.perf_counter()
+        return self.deadline - now()
 
     def judge(self) -> None:
         """The iterates, heard by whoever follows the run; x is verified by the true network and competes."""
@@ -105,7 +105,7 @@ class Run:
             seconds_mip=clock[1] - clock[0],
             seconds_solver=solver,
             seconds_nn=clock[2] - clock[1],
-            seconds=time.perf_counter() - self.began,
+            seconds=now() - self.began,
         )
         self.history.append(iteration)
 

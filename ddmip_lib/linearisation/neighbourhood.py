@@ -1,6 +1,5 @@
 """Exact neighbourhoods: near a point most ReLUs cannot switch, so that the exact model of a problem there is small."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from ..bounds import Graph, network_graph
 from ..bounds.graph import Activation
+from ..clock import now
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
@@ -49,14 +49,14 @@ def search_box(
     incumbent: Incumbent, graphs: Sequence[Graph], box: Ends, seconds: float, nodes: int, seed: int = 0
 ) -> Answer:
     """The best point of a box by the exact model, from the best point known; its inputs still have to be completed."""
-    instance, began = incumbent.instance, time.perf_counter()
+    instance, began = incumbent.instance, now()
     program = embedded(instance, incumbent.units, graphs, box, tolerance=0.0, margin=MARGIN)
     if program.integer.sum() > BINARIES:
         return TOO_LARGE
     start = np.full(len(program.cost), np.nan)
     if incumbent.values is not None:
         start[: instance.milp.n_variables] = incumbent.values
-    left = seconds - (time.perf_counter() - began)  # MIPs inside the MIP would take most of it, for what descents find
+    left = seconds - (now() - began)  # MIPs inside the MIP would take most of it, for what descents find
     answer = solve_program(program, left, nodes, seed, start, CLOSED, heuristics=False)
     return answer if answer.point is None else answer._replace(point=answer.point[: instance.milp.n_variables])
 
@@ -81,7 +81,7 @@ class Mending:
         lower[self.inputs] = np.maximum(lower[self.inputs], near - self.reach)
         upper[self.inputs] = np.minimum(upper[self.inputs], near + self.reach)
         lower[self.whole] = upper[self.whole] = values[self.whole]
-        seconds = self.deadline - time.perf_counter()
+        seconds = self.deadline - now()
         found = search_box(self.incumbent, self.graphs, (lower, upper), seconds, MENDING, self.seed).point
         if found is not None:
             self.incumbent.consider(found)

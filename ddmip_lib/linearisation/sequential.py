@@ -1,6 +1,5 @@
 """Sequential linearisation: networks become lines, a MIP decides, and the true networks judge."""
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..device import check_place
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
@@ -102,7 +102,7 @@ class SequentialMIP:
         if run.incumbent.objective is None and status == "converged":
             status = "infeasible" if run.rows_are_empty() else "no_solution_found"
         details = run.details | {"incumbents": run.incumbent.found}
-        point, seconds = run.incumbent.point(), time.perf_counter() - begun.began
+        point, seconds = run.incumbent.point(), now() - begun.began
         return Solution(status, self.method, **point, seconds=seconds, details=details)
 
 
@@ -264,7 +264,7 @@ class Run:
         before, radius = self.incumbent.objective, self.around
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = NODES if radius < 1 else 20 * NODES
-        seconds = min(self.begun.seconds_left, max(LONGEST, time.perf_counter() - self.begun.began))
+        seconds = min(self.begun.seconds_left, max(LONGEST, now() - self.begun.began))
         answer = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.begun.seed)
         self.work += self.dear * answer.work
         if answer.point is not None:

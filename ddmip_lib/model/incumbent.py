@@ -1,6 +1,5 @@
 """The best point of a run, verified by the true network: what every solver keeps and returns."""
 
-import time
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..clock import now
 from .completion import Completer
 from .instance import Instance
 from .onoff import OnOff
@@ -78,7 +78,7 @@ class Incumbent:
             self.nearest.consider(replaced, check)
         if check.feasible and self.better(check.objective):
             self.check, self.values = check, replaced
-            self.found.append((time.perf_counter() - self.began, check.objective))
+            self.found.append((now() - self.began, check.objective))
             if self._judge is not self._last:
                 self._waiting.append((replaced, check))
         return check
@@ -100,7 +100,7 @@ class Incumbent:
         self._waiting.clear()
         self.found = [(t, value) for t, value in self.found if self.check and not self.better(value)]
         if self.check and not (self.found and not self._last.better(self.check.objective, self.found[-1][1])):
-            self.found.append((time.perf_counter() - self.began, self.check.objective))
+            self.found.append((now() - self.began, self.check.objective))
 
     def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
         """Let the best point with the network inputs of `values` compete; inputs seen before are not solved again."""

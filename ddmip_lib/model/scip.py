@@ -6,7 +6,6 @@ the user's own model is never changed.
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
 
+from ..clock import now
 from ..errors import ProblemError
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
@@ -218,9 +218,9 @@ def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | Non
     heard = main and (raised is not None or model.data is None or model.data > BRIEF)
     model.setParam("misc/catchctrlc", heard)
     set_time_limit(model, seconds)
-    began = time.perf_counter()
+    began = now()
     model.optimize()
-    model.data = time.perf_counter() - began
+    model.data = now() - began
     for problem in raised or ():
         raise problem
     if heard and model.getStatus() == "userinterrupt":

@@ -1,7 +1,6 @@
 """What every solver is, and how each one begins: start the clock, check the call, read the problem."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
+from ..clock import now
 from .incumbent import Incumbent, Visit
 from .instance import Instance
 from .onoff import OnOff
@@ -73,7 +73,7 @@ class Begun:
 
     @property
     def seconds_left(self) -> float:
-        return self.deadline - time.perf_counter()
+        return self.deadline - now()
 
     def incumbent(
         self, onoff: Sequence[OnOff] = (), screen_on: torch.device | None = None, with_start: bool = True
@@ -90,21 +90,21 @@ class Begun:
         if self.callback is None:
             return False
         best = self.incumbents[-1].objective if objective is None and self.incumbents else objective
-        return bool(self.callback(Moment(next(self.iterations), best, bound, time.perf_counter() - self.began)))
+        return bool(self.callback(Moment(next(self.iterations), best, bound, now() - self.began)))
 
     def interrupted(self, method: str) -> Solution:
         """What a run has to show that Ctrl-C ended: its best verified point."""
         point, details = {}, {"interrupted": True}
         for incumbent in self.incumbents[-1:]:
             point, details["incumbents"] = incumbent.point(), incumbent.found  # type: ignore[assignment]
-        return Solution("stopped", method, **point, seconds=time.perf_counter() - self.began, details=details)
+        return Solution("stopped", method, **point, seconds=now() - self.began, details=details)
 
 
 def begin(
     problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None = None, callback: Callback | None = None
 ) -> Begun:
     """Start the clock, and refuse what no solver can work with before any work."""
-    began = time.perf_counter()
+    began = now()
     if not isinstance(problem, NeuralMIP):
         raise TypeError(f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
     if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):

@@ -1,7 +1,6 @@
 """`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
 
 import itertools
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..bounds import Graph, network_graph
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation
 from ..certificates import certify
+from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS, Mending
 from ..model.blocks import Blocks
@@ -140,7 +140,7 @@ class Portfolio:
 
     def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:
         """Let a method work from the best point."""
-        began = time.perf_counter()
+        began = now()
         if self.incumbent.values is not None:
             instance, best = self.begun.instance, self.incumbent.values
             self.problem.start = instance.inputs(best)
@@ -189,14 +189,14 @@ class Portfolio:
     def note(self, method: str, status: str, began: float, why: str) -> None:
         sign = self.begun.instance.milp.sign
         bound = float(sign * min(self.bound, best_cost(self.incumbent))) if np.isfinite(self.bound) else None
-        self.log.append(Turn(method, status, self.incumbent.objective, bound, time.perf_counter() - began, why))
+        self.log.append(Turn(method, status, self.incumbent.objective, bound, now() - began, why))
 
     def prove(self, patient: bool = True) -> None:
         """A bound by prices where there are blocks, by an exact model where networks have one, else by lines; one that
         is not patient leaves time to the methods where it will hardly come to its end."""
         if self.over or self.done:
             return
-        began, instance, left = time.perf_counter(), self.begun.instance, self.begun.seconds_left
+        began, instance, left = now(), self.begun.instance, self.begun.seconds_left
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         except UnsupportedNetworkError as error:
@@ -231,7 +231,7 @@ class Portfolio:
         details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
         given = Solution("converged", "solve", **self.incumbent.point(), details=details)
         found = certify(self.problem, given, None, seconds, seed=self.begun.seed, client=self.client)
-        self.done = time.perf_counter() - began < 0.9 * seconds  # it ended by itself
+        self.done = now() - began < 0.9 * seconds  # it ended by itself
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.status == "infeasible" and self.incumbent.values is not None:
@@ -254,5 +254,5 @@ class Portfolio:
         if status == "stopped":
             details["interrupted"] = True
         return Solution(status, "solve", bound=bound, proof=self.proof if bound is not None else None,
-                        **self.incumbent.point(), seconds=time.perf_counter() - self.begun.began,
+                        **self.incumbent.point(), seconds=now() - self.begun.began,
                         details=details)  # fmt: skip

@@ -3,7 +3,6 @@
 import copy
 import inspect
 import platform
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..data import Dataset
 from ..model.gradients import take_step
 from . import cache as disk
@@ -154,7 +154,7 @@ def _train(net: nn.Module, data: Dataset, mean: np.ndarray, std: np.ndarray, rec
     training = int((1 - test_share) * len(x))
     train_rows, test_rows = rows[:training], rows[training:]
     loss = nn.BCEWithLogitsLoss() if data.task == "classification" else nn.MSELoss()
-    start = time.perf_counter()
+    start = now()
     with one_thread(), seeded(seed), tqdm(range(1, epochs + 1), "training", disable=not progress) as bar:
         _check_shape(net, x)
         epochs_run = _fit(net, x[train_rows], y[train_rows], loss, order, bar, **recipe)
@@ -166,5 +166,5 @@ def _train(net: nn.Module, data: Dataset, mean: np.ndarray, std: np.ndarray, rec
         }
     if not all(bool(torch.isfinite(tensor).all()) for tensor in net.state_dict().values()):
         raise ValueError("training diverged (non-finite weights): lower learning_rate")
-    report = {**scores, "seconds": time.perf_counter() - start, "epochs": epochs_run, "data": data.provenance}
+    report = {**scores, "seconds": now() - start, "epochs": epochs_run, "data": data.provenance}
     return {"state": net.state_dict(), "report": report}

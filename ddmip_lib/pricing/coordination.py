@@ -1,6 +1,5 @@
 """Price coordination: prices from a linear program, options from the networks, a choice from a MIP."""
 
-import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -8,6 +7,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.crew import Crew, check_client
@@ -151,10 +151,10 @@ class PriceCoordination:
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:
         """Options at the prices seen (or at others), the linear program with them, new prices, a choice by rounding."""
-        clock, before = [time.perf_counter()], market.lp
+        clock, before = [now()], market.lp
         market.seen = market.seen if seen is None else seen
         found = self.search.options(market)
-        clock.append(time.perf_counter())
+        clock.append(now())
         new = len(found.at)
         if before is not None:
             use = market.blocks.use(*found)
@@ -168,9 +168,9 @@ class PriceCoordination:
         if len(market.pool):
             market.seen = smoothing * market.seen + (1 - smoothing) * market.lp.prices
         market.idle = 0 if new else market.idle + 1
-        clock.append(time.perf_counter())
+        clock.append(now())
         market.offer(market.pool.rounded(market.lp.shares))
-        clock.append(time.perf_counter())
+        clock.append(now())
         market.rounds.prices.append(market.lp.prices)
         latest = Round(
             k=len(market.rounds) + 1, lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
@@ -191,7 +191,7 @@ class PriceCoordination:
             del market.rounds.prices[len(market.rounds) :]
         elif incumbent.values is None and status != "time_limit":
             status = "no_solution_found"
-        seconds = time.perf_counter() - incumbent.began
+        seconds = now() - incumbent.began
         return Solution(
             status, self.method, **incumbent.point(), history=market.rounds, seconds=seconds, details=details
         )

@@ -6,12 +6,12 @@ Blocks take their steps in one model (`Apart`) and by one pass through the netwo
 (`options`). The best choice among options is refined by the same steps with the linking rows in place.
 """
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..clock import now
 from ..linearisation.elastic import Elastic, Part
 from ..linearisation.slopes import lines_at
 from ..model.incumbent import Incumbent
@@ -54,7 +54,7 @@ def coordinate(
         details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}
     if incumbent.values is None and status not in ("time_limit", "stopped"):
         status = "no_solution_found"
-    seconds = time.perf_counter() - incumbent.began
+    seconds = now() - incumbent.began
     return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)
 
 
@@ -91,7 +91,7 @@ class Search:
 
     @property
     def seconds_left(self) -> float:
-        return self.deadline - time.perf_counter()
+        return self.deadline - now()
 
     def cost(self) -> np.ndarray:
         """What each variable costs its block at the prices; without prices nothing is scarce."""

@@ -1,10 +1,10 @@
 """The state of price coordination between two rounds, and how a choice becomes a verified point of the model."""
 
-import time
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.blocks import Blocks
 from ..model.crew import Crew, Kept
@@ -81,7 +81,7 @@ class Market:
 
     @property
     def seconds_left(self) -> float:
-        return self.deadline - time.perf_counter()
+        return self.deadline - now()
 
     @property
     def scale(self) -> float:

@@ -6,12 +6,12 @@ $$\max \sum_o v_o \delta_o \quad\text{s.t.}\quad \sum_o r_o \delta_o \le R, \qqu
 the multipliers of the shared rows in this linear program are the prices, and with $\delta$ binary it chooses.
 """
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 
+from ..clock import now
 from ..model.blocks import Blocks
 from ..model.scip import matrix_of, optimise, solution_values
 from .sifting import FEW, Answer, linear, sift
@@ -142,7 +142,7 @@ class Pool:
         model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
-        began, block = time.perf_counter(), self.block[among]
+        began, block = now(), self.block[among]
         others = np.zeros(0, dtype=int)
         if start is not None:  # blocks of which nothing is among the options keep what they have
             others = start[~np.isin(self.block[start], block)]
@@ -162,7 +162,7 @@ class Pool:
             for o in np.flatnonzero(np.isin(among, start)):
                 model.setSolVal(sol, delta[o], 1.0)
             model.addSol(sol)
-        optimise(model, seconds - (time.perf_counter() - began))
+        optimise(model, seconds - (now() - began))
         if model.getNSols() == 0:
             return None
         return np.concatenate([others, among[solution_values(model, delta) > 0.5]])

@@ -1,12 +1,12 @@
 """Column recovery: the best choice among points that a method has visited, each block from an iteration of its own."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from ..clock import now
 from ..errors import ProblemError
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
@@ -55,7 +55,7 @@ def recover(
         return begun.interrupted("recovery")
     status = "time_limit" if begun.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
     details = {"incumbents": incumbent.found, "options": options}
-    seconds = time.perf_counter() - begun.began
+    seconds = now() - begun.began
     return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
 
 
@@ -101,7 +101,7 @@ class Recovering:
                 _recover(blocks, incumbent, visited, begun)
         except KeyboardInterrupt:
             details["interrupted"], status = True, "stopped"
-        seconds, method = time.perf_counter() - begun.began, f"{found.method}, recovered"
+        seconds, method = now() - begun.began, f"{found.method}, recovered"
         return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
 
 

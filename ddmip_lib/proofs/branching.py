@@ -2,12 +2,12 @@
 
 import heapq
 import itertools
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..clock import now
 from .narrowing import narrowed
 from .presolve import covered, lifted, tighter_box, tighter_rows
 from .program import Program
@@ -48,15 +48,17 @@ def prove(
     >>> prove(program).bound
     2.0
     """
-    began = time.perf_counter()
+    began = now()
     program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
     tree = Tree(program, began, deadline, enough, visit)
     first = tree.search(min(FIRST, most_nodes), patient)
-    now = time.perf_counter()
-    if first.complete or now >= deadline or tree.nodes >= most_nodes or (not patient and tree.hopeless(first.bound)):
+    after_first = now()
+    if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
+        return first
+    if not patient and tree.hopeless(first.bound):
         return first
     known = tree.enough  # what the program loses from here on costs at least so much
-    cheaper = narrowed(program, known, now + SHARE * (deadline - now))
+    cheaper = narrowed(program, known, after_first + SHARE * (deadline - after_first))
     if cheaper is None:
         return Proved(max(first.bound, known), tree.nodes, True)
     tree.program = cheaper
@@ -102,7 +104,7 @@ class Tree:
         heap = [] if root is None else [(root.bound, 0, root)]
         settled, number = np.inf, itertools.count(1)
         while heap and heap[0][0] < min(self.enough, settled):
-            late = time.perf_counter() >= self.deadline or self.nodes >= most_nodes
+            late = now() >= self.deadline or self.nodes >= most_nodes
             if late or (not patient and self.nodes >= self.next and self.hopeless(heap[0][0])):
                 return Proved(min(settled, heap[0][0]), self.nodes, False)
             node = heapq.heappop(heap)[2]
@@ -125,7 +127,7 @@ class Tree:
         self.last, self.next = bound, 2 * self.nodes
         if self.deadline == np.inf:
             return False
-        passed = (time.perf_counter() - self.began) / (self.deadline - self.began)
+        passed = (now() - self.began) / (self.deadline - self.began)
         rise = -QUICKENS * gained * np.log2(passed)
         return bool(passed > (EARLY if self.nodes >= JUDGED else LATE) and self.enough - bound > rise)
 
@@ -136,7 +138,7 @@ class Tree:
         if box is None:
             return None
         tight = tighter_rows(self.program, *box).within(*box)
-        proposal = self.proposer.ask(tight, self.deadline - time.perf_counter(), basis)
+        proposal = self.proposer.ask(tight, self.deadline - now(), basis)
         if not proposal.empty:
             return Node(*box, max(bound, tight.value(proposal.multipliers, *box)), proposal.point, proposal.basis)
         return None if tight.proves_empty(proposal.multipliers, *box) else Node(*box, bound, None, None)
@@ -160,7 +162,7 @@ class Tree:
         record = -np.inf
         for tries, at in enumerate(self._promising(node, np.flatnonzero(open_))):
             known = self.tried[:, at].min() >= RELIABLE
-            if tries and (known or tries >= TRIES or time.perf_counter() >= self.deadline):
+            if tries and (known or tries >= TRIES or now() >= self.deadline):
                 break
             found, gains = self._split(node, at)
             score = float(np.prod(np.clip(np.minimum(gains, self.enough - node.bound), 1e-12, 1e100)))

@@ -5,12 +5,12 @@ solver need be believed for a range either. Where only points matter that cost l
 so: then ranges hold for these points alone.
 """
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..clock import now
 from .presolve import OUTWARD, lifted, tighter_box, tighter_rows
 from .program import Program, Rows
 from .proposals import Proposer
@@ -41,7 +41,7 @@ def narrowed(program: Program, enough: float, deadline: float) -> Program | None
         assert found is not None
         before = _width(found)
         found = _all_ranges(found, deadline)
-        if found is None or time.perf_counter() >= deadline:
+        if found is None or now() >= deadline:
             return found
         found = lifted(tighter_rows(found, found.lower, found.upper), deadline)
         box = tighter_box(found, found.lower, found.upper, rounds=ROUNDS)
@@ -93,12 +93,12 @@ def _all_ranges(program: Program, deadline: float) -> Program | None:
             needed = HELPS * width if np.isfinite(width) else 0.0
             if (least[at] <= lower[at] + needed) if side > 0 else (most[at] >= upper[at] - needed):
                 continue
-            if time.perf_counter() >= deadline:
+            if now() >= deadline:
                 return program.within(lower, upper)
             cost = np.zeros_like(lower)
             cost[at] = side
             asked = replace(program, cost=cost, constant=0.0, lower=lower, upper=upper)
-            proposal = proposer.ask(asked, deadline - time.perf_counter(), basis)
+            proposal = proposer.ask(asked, deadline - now(), basis)
             if proposal.empty:
                 if asked.proves_empty(proposal.multipliers, lower, upper):
                     return None

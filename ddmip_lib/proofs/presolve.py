@@ -6,13 +6,13 @@ coefficient it says as much where the binary is 1, and cuts off fractions. All i
 """
 
 import itertools
-import time
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..clock import now
 from .program import Program, Rows
 
 OUTWARD = 1e-9
@@ -96,7 +96,7 @@ def lifted(program: Program, deadline: float) -> Program:
     for at in binaries[: LIFTING // (len(e.weight) + 1)]:
         boxes = list[tuple[np.ndarray, np.ndarray]]()
         for value in (0.0, 1.0):
-            if time.perf_counter() >= deadline:
+            if now() >= deadline:
                 break
             ends = lower.copy(), upper.copy()
             ends[0][at] = ends[1][at] = value

@@ -1,6 +1,5 @@
 """Before any long work: do rows or bounds ask of networks what their ranges show that they cannot say?"""
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -8,6 +7,7 @@ import numpy as np
 import torch
 
 from ..bounds import Bounds, Box, crown, intervals, network_graph
+from ..clock import now
 from ..errors import ProblemError, ProofError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.sizes import Units
@@ -40,9 +40,7 @@ def unreachable(begun: Begun, method: str) -> Solution | None:
     if incumbent.values is not None:
         raise ProofError("ranges prove that no point exists, and one was verified: please report this problem.")
     details = {"proved_by": "ranges of the networks' outputs"}
-    return Solution(
-        "infeasible", method, **incumbent.point(), seconds=time.perf_counter() - begun.began, details=details
-    )
+    return Solution("infeasible", method, **incumbent.point(), seconds=now() - begun.began, details=details)
 
 
 def out_of_reach(instance: Instance) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from tests.builders.places import ROOT
 
 LAYERS = (  # a part imports parts of the rows above its own, and of its own row as long as no circle arises
-    ("ddmip_lib/errors", "ddmip_lib/device", "ddmip_lib/data"),
+    ("ddmip_lib/errors", "ddmip_lib/clock", "ddmip_lib/device", "ddmip_lib/data"),
     ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
     ("ddmip_lib/proofs",),
     (

@@ -24,7 +24,7 @@ def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0)
     """A search that began at 0, is to reach 10, and had a bound of 4 when it was judged last."""
     tree = Tree(draw_program(0), 0.0, deadline, 10.0, None)
     tree.nodes, tree.last = JUDGED, 4.0
-    monkeypatch.setattr(branching.time, "perf_counter", lambda: now)
+    monkeypatch.setattr(branching, "now", lambda: now)
     return tree
 
 
