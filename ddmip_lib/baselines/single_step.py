@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from tqdm.auto import tqdm
 
-from ..clock import now
+from ..clock import TimeOver, now
 from ..errors import ProblemError
 from ..model.gradients import take_step, vjp
 from ..model.incumbent import Visit
@@ -94,7 +94,10 @@ class SingleStepGradient:
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
         moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
         best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, True, False
-        with suppress(KeyboardInterrupt), tqdm(total=self.steps, disable=not progress, desc=self.method) as bar:
+        with (
+            suppress(KeyboardInterrupt, TimeOver),
+            tqdm(total=self.steps, disable=not progress, desc=self.method) as bar,
+        ):
             while t < self.steps and now() < deadline and not stopped:
                 t += 1
                 # forward: p, at the point before the step

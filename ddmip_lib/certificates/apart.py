@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..bounds import Graph, network_graph
 from ..bounds.rounding import gamma
-from ..clock import now
+from ..clock import TimeOver, check, now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.structure import Structure
@@ -117,6 +117,7 @@ class Priced:
             found = prove(program, self.known(columns), share, most_nodes=most_nodes)
             self.nodes += found.nodes
             self.proved[number], self.complete[number] = max(self.proved[number], found.bound), found.complete
+            check()
 
     def certificate(self, history: list[tuple[float, float]]) -> Certificate:
         """What is proved, block by block."""
@@ -168,15 +169,17 @@ def blocks_bound(incumbent: Incumbent, structure: Structure, prices: Any, deadli
     proposed = apart.proposed(deadline - now()) if prices is None else prices
     best = Priced(apart, _checked(proposed, len(apart.linking)))
     history: list[tuple[float, float]] = []
-    interrupted = False
+    by_hand = False
     try:
         for nodes in NODES:
             best.prove(deadline, nodes)
             if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
                 history.append((now() - apart.began, best.bound))
     except KeyboardInterrupt:
-        interrupted = True
-    return Pieces(best.bound, best.certificate(history), interrupted)
+        by_hand = True
+    except TimeOver:
+        pass
+    return Pieces(best.bound, best.certificate(history), by_hand)
 
 
 def _checked(prices: Any, count: int) -> np.ndarray:

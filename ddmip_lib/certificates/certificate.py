@@ -7,6 +7,7 @@ import numpy as np
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
+from ..model.log import Log, Turn
 from ..model.solution import Solution, shown
 from ..proofs.checking import CLOSED, best_cost, meets, proof_of
 
@@ -42,6 +43,14 @@ class Certificate:
         )
 
 
+def stopped(solution: Solution, seconds: float) -> Solution:
+    """A certificate that Ctrl-C ended says so in its status, details and log; what was proved optimal stays so."""
+    status = solution.status if solution.status in ("optimal", "infeasible") else "stopped"
+    turn = Turn("certify", "stopped", solution.objective, solution.bound, seconds, "Ctrl-C ended the certificate")
+    log = Log([*solution.details.get("log", ()), turn])
+    return replace(solution, status=status, details={**solution.details, "interrupted": True, "log": log})
+
+
 def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, certificate: Any) -> Solution:
     """The solution with its verified point and a bound; an objective far beyond it is an error: one of them is wrong.
 
@@ -68,6 +77,6 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
     elif low == np.inf:
         status = "infeasible"
     proof = proof_of(incumbent, "certify", checked=True)
-    details = {**solution.details, "certificate": certificate}
+    details = solution.details if certificate is None else {**solution.details, "certificate": certificate}
     said = None if np.isneginf(low) or (np.isposinf(low) and bound is None) else float(sign * low)
     return replace(solution, status=status, bound=said, proof=proof, details=details, **incumbent.point())

@@ -24,7 +24,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..bounds import network_graph
-from ..clock import now
+from ..clock import check, now
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
@@ -32,7 +32,7 @@ from ..model.crew import Crew, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
@@ -40,7 +40,7 @@ from ..proofs.checking import meets
 from .account import Account
 from .apart import Pieces, blocks_bound
 from .bounding import STEPS
-from .certificate import with_bound
+from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import lagrangian_bound
 from .process import work, work_in_processes
@@ -82,7 +82,7 @@ def certify(
     >>> solution.objective <= solution.bound <= 3.0, len(solution.details["certificate"].closed)
     (True, 3)
     """
-    began = begin(problem, time_limit, seed).began
+    begun = begin(problem, time_limit, seed)
     if not isinstance(solution, Solution):
         raise TypeError(f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned.")
     if workers is not None and (int(workers) != workers or workers < 1):
@@ -93,35 +93,66 @@ def certify(
     check_client(client)
     if client is not None and (workers is not None or place.type != "cpu"):
         raise ValueError("client= names those who work: leave out workers and device, which are of this machine.")
-    incumbent = Incumbent(problem.instance(), began)
+    accounts: list[Account] = []
+
+    def certified() -> Solution:
+        incumbent = _verified(begun, solution)
+        blocks = find_blocks(problem, incumbent.instance)
+        if isinstance(blocks, Structure):
+            return _without_description(problem, solution, incumbent, blocks, prices, begun.deadline, seed, progress)
+        accounts.append(_account(begun, solution, incumbent, blocks, prices, place, int(steps), client))
+        with tqdm(disable=not progress, desc="certify", bar_format="{desc} {elapsed}{postfix}") as bar:
+            accounts[0].bar = bar
+            _search(accounts[0], begun.deadline, workers, Crew(client))
+        return accounts[0].signed()
+
+    def so_far(status: str) -> Solution:
+        incumbent = begun.incumbents[-1] if begun.incumbents else _verified(begun, solution)
+        found = accounts[0].signed() if accounts else with_bound(solution, incumbent, None, None)
+        return found if status == "time_limit" else stopped(found, now() - begun.began)
+
+    return begun.finish(certified, so_far)
+
+
+def _verified(begun: Begun, solution: Solution) -> Incumbent:
+    """The point of the solution, verified again."""
+    incumbent = begun.incumbent(with_start=False)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
         raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
-    blocks = find_blocks(problem, incumbent.instance)
-    if isinstance(blocks, Structure):
-        return _without_description(problem, solution, incumbent, blocks, prices, began + time_limit, seed, progress)
+    return incumbent
+
+
+def _account(
+    begun: Begun,
+    solution: Solution,
+    incumbent: Incumbent,
+    blocks: Blocks,
+    prices: Any,
+    place: torch.device,
+    steps: int,
+    client: Any,
+) -> Account:
+    """The account of a problem of blocks at given prices, at those of the solution, or at those found here."""
+    problem, time_limit = begun.problem, begun.time_limit
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
     graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
     if prices is None and time_limit <= 0:
         prices = np.zeros_like(blocks.capacities)
     elif prices is None and "prices" not in solution.details:
-        priced = PriceCoordination(client=client).solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), seed)
+        priced = PriceCoordination(client=client).solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), begun.seed)
+        if priced.values is not None:
+            incumbent.consider(priced.values)
+        if "interrupted" in priced.details:
+            raise KeyboardInterrupt
+        check()
         if "prices" not in priced.details:
             raise ProblemError(
                 "no prices were found: no choice of options keeps all capacities, or time was short. Pass prices (any "
                 "that are not negative), or more time."
             )
         solution = replace(solution, details={**solution.details, "prices": priced.details["prices"]})
-        if priced.values is not None:
-            incumbent.consider(priced.values)
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
-    account = Account(incumbent, solution, blocks, pi, graphs, place, int(steps))
-    with tqdm(disable=not progress, desc="certify", bar_format="{desc} {elapsed}{postfix}") as bar:
-        account.bar = bar
-        try:
-            _search(account, began + time_limit, workers, Crew(client))
-        except KeyboardInterrupt:
-            bar.set_description("certify: stopped")
-    return account.signed()
+    return Account(incumbent, solution, blocks, pi, graphs, place, steps)
 
 
 def _without_description(
@@ -143,15 +174,19 @@ def _without_description(
                 incumbent.consider(priced.values)
         until = now() + (0.0 if interrupted else PIECES * (deadline - now()))
         first = blocks_bound(incumbent, structure, given, until)
-        if interrupted or first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
-            return with_bound(solution, incumbent, first.said(sign), first.certificate)
+        interrupted |= first.interrupted
+        if interrupted or first.bound == np.inf or meets(incumbent, first.bound):
+            found = with_bound(solution, incumbent, first.said(sign), first.certificate)
+            return stopped(found, now() - incumbent.began) if interrupted else found
     known = replace(solution, **incumbent.point())
-    found = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed, progress)
-    if found.point is not None:
-        incumbent.consider(found.point)
-    if found.bound is None or sign * found.bound < first.bound:
-        return with_bound(solution, incumbent, first.said(sign), first.certificate or found)
-    return with_bound(solution, incumbent, found.bound, found)
+    lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed, progress)
+    if lines.point is not None:
+        incumbent.consider(lines.point)
+    if lines.bound is None or sign * lines.bound < first.bound:
+        found = with_bound(solution, incumbent, first.said(sign), first.certificate or lines)
+    else:
+        found = with_bound(solution, incumbent, lines.bound, lines)
+    return stopped(found, now() - incumbent.began) if lines.status == "interrupted" else found
 
 
 def _checked(prices: Any, blocks: Blocks) -> np.ndarray:

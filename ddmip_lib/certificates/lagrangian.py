@@ -30,7 +30,7 @@ from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.sizes import Units
 from ..model.solution import Bounded, Solution, shown
-from ..model.solver import begin
+from ..model.solver import Begun, begin
 from ..model.verification import TOLERANCE
 from ..proofs.branching import prove
 from ..proofs.checking import best_cost, meets
@@ -87,14 +87,34 @@ def lagrangian_bound(
     >>> found.status, round(found.bound, 5), found.objective
     ('closed', 0.5, 0.5)
     """
-    began = begin(problem, time_limit, seed).began
-    search = Search(problem, None if solution is None else solution.values, began, began + time_limit)
-    status = "time_limit"
-    try:
-        if time_limit > 0:
-            status = search.run(progress)
-    except KeyboardInterrupt:
-        status = "interrupted"
+    begun = begin(problem, time_limit, seed)
+    searches: list[Search] = []
+
+    def bounded() -> LagrangianBound:
+        searches.append(Search(problem, None if solution is None else solution.values, begun.began, begun.deadline))
+        status = searches[0].run(progress) if time_limit > 0 else "time_limit"
+        return _bound_of(searches[0], status)
+
+    def so_far(status: str) -> LagrangianBound:
+        known = "interrupted" if status == "stopped" else status
+        return _bound_of(searches[0], known) if searches else _nothing(begun, solution, known)
+
+    return begun.finish(bounded, so_far)
+
+
+def _nothing(begun: Begun, solution: Solution | None, status: str) -> LagrangianBound:
+    """The result of a call that ended before any bound was computed."""
+    incumbent = begun.incumbent(with_start=False)
+    if solution is not None and solution.values is not None:
+        incumbent.consider(solution.values)
+    return LagrangianBound(
+        status, None, incumbent.objective, np.zeros(begun.instance.free_inputs.size), 0, now() - begun.began, (),
+        incumbent.values, begun.instance.digest,
+    )  # fmt: skip
+
+
+def _bound_of(search: Search, status: str) -> LagrangianBound:
+    """What a search has proved, in the sense of the user's model."""
     sign, incumbent, low = search.instance.milp.sign, search.incumbent, search.bound()
     meets(incumbent, low)  # a bound beyond a verified point is an error
     low = min(low, best_cost(incumbent))
@@ -102,7 +122,7 @@ def lagrangian_bound(
         status="infeasible" if low == np.inf else "unbounded" if low == -np.inf and status == "closed" else status,
         bound=None if low == -np.inf else float(sign * low),
         objective=incumbent.objective, multipliers=search.multipliers, nodes=search.nodes,
-        seconds=now() - began, history=tuple((when, float(sign * v)) for when, v in search.history),
+        seconds=now() - search.began, history=tuple((when, float(sign * v)) for when, v in search.history),
         point=incumbent.values, proved_for=search.instance.digest,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ..clock import now
+from ..clock import TimeOver, limited, now
 from .unit_search import Progress, UnitSearch
 
 REPORT = 1.0  # seconds between two reports
@@ -31,10 +31,14 @@ Reported = Callable[[int, list[Progress]], bool]
 def work(searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]) -> None:
     """Let searches take turns until the deadline, the end, or until `report` returns false."""
     going, each = True, REPORT / max(1, len(searches))
-    while going and now() < deadline and not all(search.finished for search in searches):
-        for search in searches:
-            search.run(min(deadline, now() + each))
-        going = report([search.progress() for search in searches]) is not False
+    try:
+        while going and now() < deadline and not all(search.finished for search in searches):
+            for search in searches:
+                search.run(min(deadline, now() + each))
+            going = report([search.progress() for search in searches]) is not False
+    except TimeOver:  # raised between two steps or inside one, after which the batch counts as open
+        report([search.progress() for search in searches])
+        raise
 
 
 def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported) -> None:
@@ -117,6 +121,6 @@ def main() -> None:
         pickle.dump(found, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
-    with contextlib.suppress(BrokenPipeError):  # nobody listens any more
+    with contextlib.suppress(BrokenPipeError, TimeOver), limited(deadline):  # nobody listens any more, or time is over
         work([UnitSearch(*arguments) for arguments in group], deadline, report)
     os._exit(0)  # the parent waits for it, and need not wait until torch has cleaned up

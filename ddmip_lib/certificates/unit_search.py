@@ -85,6 +85,7 @@ class UnitSearch:
         place = "cpu" if device.type == "cpu" else "cuda"
         self.batch = max(16, min(BATCH[place], WORK[place] // _multiplications(graph)))
         self.next: Nodes | None = None
+        self.current: Nodes | None = None  # the batch in progress
         self.open: list[Nodes] = []
         self.done: list[Nodes] = [roots(graph, losses)]
         self._next_ball(torch.ones(k, dtype=torch.bool, device=device))
@@ -100,7 +101,7 @@ class UnitSearch:
 
     @property
     def finished(self) -> bool:
-        return not self.open and self.next is None
+        return not self.open and self.next is None and self.current is None
 
     def waiting(self) -> Tensor:
         """How many nodes of each row are open."""
@@ -141,7 +142,8 @@ class UnitSearch:
         for name in EACH:
             setattr(part, name, pick(getattr(self, name), rows))
         mine = [replace(each, row=torch.searchsorted(rows, each.row)) for each in (nodes, leaves)]
-        part.next, part.open, part.done = None, mine[:1], mine[1:]
+        part.next = part.current = None
+        part.open, part.done = mine[:1], mine[1:]
         return rows, part
 
     def state(self) -> dict[str, Any]:
@@ -157,12 +159,14 @@ class UnitSearch:
 
     def step(self) -> None:
         """Evaluate one batch of nodes and split those that are not done."""
-        nodes = self._refined(self._take())
+        self.current = self._take()  # counted as open until their children are there
+        nodes = self._refined(self.current)
         steps = torch.where((self.work - self.entered)[nodes.row] >= LONG, MORE * self.steps, self.steps)
         found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row], steps)
         self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
         self._look(found)
         self._sort(found)
+        self.current = None
         self._finish()
 
     def _reach(self) -> Tensor:
@@ -172,10 +176,12 @@ class UnitSearch:
         return torch.minimum(self._reach(), self.stuck)
 
     def _waiting(self) -> list[Nodes]:
-        return self.open if self.next is None else [*self.open, self.next]
+        return [*self.open, *(nodes for nodes in (self.next, self.current) if nodes is not None)]
 
     def _take(self) -> Nodes:
         """Nodes of the rows with the least work, those with the smallest loss first."""
+        if self.current is not None:  # the batch before was interrupted
+            self.open, self.current = [*self.open, self.current], None
         if self.next is None:
             pool: Nodes = join(self.open)
             order = pool.least.argsort(stable=True, descending=pool.bytes() > LARGE)

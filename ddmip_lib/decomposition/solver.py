@@ -222,15 +222,19 @@ class DualDecomposition:
         """Run Algorithm 1, again and again where nothing was fixed, and return the best verified point."""
         begun = begin(problem, time_limit, seed, visit)
         runs: list[Run] = []
-        try:
+
+        def iterate() -> Solution:
             if (found := unreachable(begun, self.method)) is not None:
                 return found
             for run in self._runs(begun):
                 runs.append(run)
-                self._iterate(run, progress)
+                self._iterate(run, begun, progress)
             return self._solution(runs)
-        except KeyboardInterrupt:
-            return self._solution(runs, interrupted=True) if runs else begun.interrupted(self.method)
+
+        def so_far(status: str) -> Solution:
+            return self._solution(runs, status) if runs else begun.ended(self.method, status)
+
+        return begun.finish(iterate, so_far)
 
     def _runs(self, begun: Begun) -> Iterator[Run]:
         """The run from the problem's start, then others, until `restarts` in a row have found nothing better."""
@@ -238,17 +242,20 @@ class DualDecomposition:
         if not patience:
             yield run
             return
-        starts, idle, other = Starts(begun, run.incumbent), 0, False
-        run.restore = starts.restore
-        yield run
-        for inputs in starts:
+        starts = Starts(begun, run.incumbent)
+        points = iter(starts)
+        idle, other = 0, False
+        while True:
+            run.restore = starts.restore
+            yield run
             idle = 0 if run.improved else idle + 1
             if idle > patience or run.stopped in ("infeasible", "time_limit", "stopped"):
                 return
+            inputs = next(points, None)
+            if inputs is None:
+                return
             other = not other
             run = self._start(begun, Again(inputs, other, run))
-            run.restore = starts.restore
-            yield run
 
     def _patience(self, problem: NeuralMIP) -> int:
         if self.restarts is not None:
@@ -256,7 +263,7 @@ class DualDecomposition:
         chosen = problem.start is not None or self.penalty is not None
         return 0 if chosen or self.max_iterations != type(self).max_iterations else RESTARTS
 
-    def _iterate(self, run: Run, progress: bool) -> None:
+    def _iterate(self, run: Run, begun: Begun, progress: bool) -> None:
         with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
             while run.stopped is None:
                 if run.seconds_left <= 0:
@@ -267,23 +274,26 @@ class DualDecomposition:
                     k = run.k
                     self.step(run)
                     if run.k > k:
-                        self._report(run, bar)
+                        self._report(run, begun, bar)
 
-    def _report(self, run: Run, bar: Any) -> None:
+    def _report(self, run: Run, begun: Begun, bar: Any) -> None:
         latest = run.history[-1]
         bar.update(1)
         bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", residual=f"{latest.primal_residual:.1e}")
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
+            begun.stop(True)
 
-    def _solution(self, runs: list[Run], interrupted: bool = False) -> Solution:
+    def _solution(self, runs: list[Run], cut_short: str | None = None) -> Solution:
+        """The best point of all runs; `cut_short` is the status of a run that ended in the middle of an iteration."""
         run = next((run for run in reversed(runs) if run.improved), runs[-1])
         run.incumbent.settle()
         ended = runs[-1].stopped in ("time_limit", "stopped")
-        stopped = "stopped" if interrupted else runs[-1].stopped if ended else run.stopped
+        stopped = cut_short or (runs[-1].stopped if ended else run.stopped)
         assert stopped is not None
         if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
             stopped = "stopped"
+        interrupted = cut_short == "stopped"
         if run.incumbent.values is None and not interrupted:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:

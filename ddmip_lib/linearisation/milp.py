@@ -6,6 +6,7 @@ import highspy
 import numpy as np
 from pyscipopt import Model, quicksum
 
+from ..model.highs import run
 from ..model.scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
 from ..proofs import Program
 
@@ -63,7 +64,7 @@ def solve_program(
     if start is not None and whole.any():
         known = np.flatnonzero(~np.isnan(start))
         highs.setSolution(len(known), known.astype(np.int32), start[known])
-    highs.run()
+    run(highs, len(e.weight), bool(whole.any()))
     found, status = highs.getSolution(), highs.getModelStatus()
     closed = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
     work = CALL + max(0, highs.getInfo().simplex_iteration_count)

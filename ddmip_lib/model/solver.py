@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
 
-from ..clock import now
+from ..clock import Limit, TimeOver, limited, now, unlimited
 from .incumbent import Incumbent, Visit
 from .instance import Instance
+from .log import Log, Turn
 from .onoff import OnOff
 from .problem import NeuralMIP
 from .solution import Solution
@@ -35,6 +36,16 @@ class Moment(NamedTuple):
 Callback = Callable[[Any], Any]
 
 
+class HasStatus(Protocol):
+    """What a method returns: a `Solution`, or a bound."""
+
+    @property
+    def status(self) -> str: ...
+
+
+R = TypeVar("R", bound=HasStatus)
+
+
 class Solver(Protocol):
     """What every method is."""
 
@@ -50,7 +61,7 @@ class Visiting(Solver, Protocol):
               visit: Visit | None = None) -> Solution: ...  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Begun:
     """A call that was checked: the problem, the clock, and, once asked for, the problem as an `Instance`."""
 
@@ -62,6 +73,8 @@ class Begun:
     callback: Callback | None = None
     incumbents: list[Incumbent] = field(default_factory=list)
     iterations: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    limit: Limit | None = None
+    """The time limit in force while the method works; the callback may end it."""
 
     @cached_property
     def instance(self) -> Instance:
@@ -74,6 +87,11 @@ class Begun:
     @property
     def seconds_left(self) -> float:
         return self.deadline - now()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has ended the run, while a part of it kept a partial result."""
+        return self.limit is not None and self.limit.interrupted
 
     def incumbent(
         self, onoff: Sequence[OnOff] = (), screen_on: torch.device | None = None, with_start: bool = True
@@ -90,14 +108,46 @@ class Begun:
         if self.callback is None:
             return False
         best = self.incumbents[-1].objective if objective is None and self.incumbents else objective
-        return bool(self.callback(Moment(next(self.iterations), best, bound, now() - self.began)))
+        stop = bool(self.callback(Moment(next(self.iterations), best, bound, now() - self.began)))
+        self.stop(stop)
+        return stop
 
-    def interrupted(self, method: str) -> Solution:
-        """What a run has to show that Ctrl-C ended: its best verified point."""
-        point, details = {}, {"interrupted": True}
-        for incumbent in self.incumbents[-1:]:
-            point, details["incumbents"] = incumbent.point(), incumbent.found  # type: ignore[assignment]
-        return Solution("stopped", method, **point, seconds=now() - self.began, details=details)
+    def stop(self, wanted: bool) -> None:
+        """Let the next `check` end the run, if the callback wants it."""
+        if wanted and self.limit is not None:
+            self.limit.stopped = True
+
+    def ended(self, method: str, status: str) -> Solution:
+        """The result of a run that its time limit, its callback or Ctrl-C ended: its best verified point."""
+        details: dict[str, Any] = {}
+        if not self.incumbents and status == "time_limit":
+            self.incumbent()
+        incumbent = self.incumbents[-1] if self.incumbents else None
+        objective, seconds = None, now() - self.began
+        point: dict[str, Any] = {}
+        if incumbent is not None:
+            objective, point = incumbent.objective, incumbent.point()
+            details["incumbents"] = incumbent.found
+        if status == "stopped":
+            details["interrupted"] = True
+        why = "Ctrl-C or its callback ended the run" if status == "stopped" else "the time limit ended the run"
+        details["log"] = Log([Turn(method, status, objective, None, seconds, why)])
+        return Solution(status, method, **point, seconds=seconds, details=details)
+
+    def finish(self, solve: Callable[[], R], so_far: Callable[[str], R]) -> R:
+        """The result of `solve` or, where the time limit, a callback or Ctrl-C ends it, the result `so_far`."""
+        status = None
+        with limited(self.deadline) as self.limit:
+            try:
+                found = solve()
+            except TimeOver:
+                status = "time_limit"
+            except KeyboardInterrupt:
+                status = "stopped"
+        with unlimited():
+            if status is None and self.interrupted and found.status not in ("optimal", "infeasible"):
+                status = "stopped"  # a part of the method kept its partial result
+            return found if status is None else so_far(status)
 
 
 def begin(

@@ -1,7 +1,7 @@
 """`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from ..linearisation.neighbourhood import UNITS, Mending
 from ..model.blocks import Blocks
 from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
+from ..model.log import Log, Turn
 from ..model.problem import NeuralMIP
-from ..model.solution import Proof, Solution, shown
+from ..model.solution import Proof, Solution
 from ..model.solver import Begun, Callback, Moment, begin
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
@@ -26,32 +27,9 @@ from ..proofs.exact import embedded
 from ..proofs.reach import unreachable
 from .choosing import Step, methods_for, units_of
 
+ENDED = ("stopped", "optimal", "infeasible", "time_limit")
 ROUNDS = 3  # of turns of all methods, in a row without a better point, that end the search for points
 LINES, FEW = 0.3, 8  # share of the time left that bounds by lines get before these rounds, unless inputs are so few
-
-
-@dataclass(frozen=True)
-class Turn:
-    """One line of the log: a method, why it was chosen, how it ended, and the best objective and bound after it."""
-
-    method: str
-    status: str
-    objective: float | None
-    bound: float | None
-    seconds: float
-    why: str
-
-
-class Log(list[Turn]):
-    """What `solve` did, as a table."""
-
-    def __repr__(self) -> str:
-        head = f"{'method':<20}{'status':<18}{'objective':>11}{'bound':>11}{'seconds':>9}"
-        lines = [
-            f"{t.method:<20}{t.status:<18}{shown(t.objective):>11}{shown(t.bound):>11}{t.seconds:9.2f}\n  {t.why}"
-            for t in self
-        ]
-        return "\n".join([head, *lines])
 
 
 def solve(
@@ -78,18 +56,26 @@ def solve(
     """
     check_client(client)
     begun = begin(problem, time_limit, seed, visit, callback)
-    try:
-        return _solve(begun, progress, client)
-    except KeyboardInterrupt:
-        return begun.interrupted("solve")
+    runs: list[Portfolio] = []
+
+    def solved() -> Solution:
+        runs.append(Portfolio(begun, begun.incumbent(), client))
+        return _solve(runs[0], begun, progress)
+
+    def so_far(status: str) -> Solution:
+        if not runs:
+            return begun.ended("solve", status)
+        runs[0].cut_short(status)
+        return runs[0].solution()
+
+    return begun.finish(solved, so_far)
 
 
-def _solve(begun: Begun, progress: bool, client: Any) -> Solution:
-    run = Portfolio(begun, begun.incumbent(), client)
+def _solve(run: "Portfolio", begun: Begun, progress: bool) -> Solution:
     if (proved := unreachable(begun, "ranges")) is not None:
         run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
-    steps = methods_for(run.problem, begun.instance, client)
+    steps = methods_for(run.problem, begun.instance, run.client)
     with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
         for step in steps:
             for number in itertools.count():
@@ -123,12 +109,13 @@ class Portfolio:
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices, self.stopped = "converged", None, False
+        self.doing = "reading the problem", begun.began  # what is in progress, and since when
         self.done = False  # whether another proof would say nothing new
         self.closed = False  # whether an exact model of the whole problem had nothing better: points need no more time
 
     @property
     def over(self) -> bool:
-        return self.status in ("stopped", "optimal", "infeasible") or self.begun.seconds_left <= 0
+        return self.status in ENDED or self.begun.interrupted or self.begun.seconds_left <= 0
 
     def turn(self, step: Step, seconds: float, bar: Any, number: int = 0) -> None:
         """Let a method work from the best point for so long, unless all is done; its seed is another in every turn."""
@@ -138,9 +125,19 @@ class Portfolio:
         self.take(step.solver, min(seconds, self.begun.seconds_left), step.why, self.begun.seed + number)
         bar.update(1)
 
+    def cut_short(self, status: str) -> None:
+        """Note what was in progress when the time limit, a callback or Ctrl-C ended the run."""
+        if status == "stopped":
+            self.status = "stopped"
+        elif self.status not in ("optimal", "infeasible"):
+            self.status = "time_limit"
+        method, began = self.doing
+        self.note(method, status, began, "ended by Ctrl-C or a callback" if status == "stopped" else "time is over")
+
     def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:
         """Let a method work from the best point."""
         began = now()
+        self.doing = solver.method, began
         if self.incumbent.values is not None:
             instance, best = self.begun.instance, self.incumbent.values
             self.problem.start = instance.inputs(best)
@@ -197,6 +194,7 @@ class Portfolio:
         if self.over or self.done:
             return
         began, instance, left = now(), self.begun.instance, self.begun.seconds_left
+        self.doing = "proof", began
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         except UnsupportedNetworkError as error:
@@ -245,8 +243,11 @@ class Portfolio:
     def solution(self) -> Solution:
         sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)
         status = self.status
+        if self.begun.interrupted and status not in ("optimal", "infeasible"):
+            status = "stopped"
         if status not in ("stopped", "optimal", "infeasible"):
-            status = "time_limit" if self.begun.seconds_left <= 0 else "converged"
+            late = status == "time_limit" or self.begun.seconds_left <= 0
+            status = "time_limit" if late else "converged"
             if self.incumbent.values is None and status == "converged":
                 status = "no_solution_found"
         bound = float(sign * min(self.bound, best)) if np.isfinite(self.bound) else None

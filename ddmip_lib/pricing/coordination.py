@@ -92,18 +92,23 @@ class PriceCoordination:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
-        begun, market = begin(problem, time_limit, seed, visit, self.callback), None
-        try:
+        begun = begin(problem, time_limit, seed, visit, self.callback)
+        markets: list[Market] = []
+
+        def coordinated() -> Solution:
             if (answer := unreachable(begun, self.method)) is not None:
                 return answer
             found = find_blocks(problem, begun.instance)
             if isinstance(found, Structure):
                 found.require(self.method)
                 return coordinate(begun, found, self.method, self.max_rounds, self.idle_rounds, progress)
-            market = self._start(begun)
-            return self._solution(market, self._rounds(market, begun, progress))
-        except KeyboardInterrupt:
-            return begun.interrupted(self.method) if market is None else self._solution(market, "stopped")
+            markets.append(self._start(begun))
+            return self._solution(markets[0], self._rounds(markets[0], begun, progress))
+
+        def so_far(status: str) -> Solution:
+            return self._solution(markets[0], status) if markets else begun.ended(self.method, status)
+
+        return begun.finish(coordinated, so_far)
 
     def _rounds(self, market: Market, begun: Begun, progress: bool) -> str:
         status, choosing = "iteration_limit", SHARE * market.seconds_left
@@ -184,11 +189,11 @@ class PriceCoordination:
     def _solution(self, market: Market, status: str) -> Solution:
         incumbent = market.incumbent
         details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
+        del market.rounds.prices[len(market.rounds) :]  # of a round that did not come to its end
         if market.lp is not None and market.lp.counts:
             details |= {"lp_value": market.objective(market.lp.value), "prices": market.lp.prices, "pool": market.pool}
         if status == "stopped":  # by the callback, or by Ctrl-C, perhaps in the middle of a round
             details["interrupted"] = True
-            del market.rounds.prices[len(market.rounds) :]
         elif incumbent.values is None and status != "time_limit":
             status = "no_solution_found"
         seconds = now() - incumbent.began

@@ -7,6 +7,7 @@ Blocks take their steps in one model (`Apart`) and by one pass through the netwo
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -34,21 +35,36 @@ def coordinate(
     """Rounds from the problem's start, from the best options known and from random points in turn; the best verified
     point is returned."""
     search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
-    incumbent, idle, status, seen = search.incumbent, 0, "iteration_limit", None
+    return begun.finish(
+        lambda: _result(search, structure, method, _rounds(search, begun, method, rounds, idle_rounds, progress)),
+        lambda status: _result(search, structure, method, status),
+    )
+
+
+def _rounds(search: "Search", begun: Begun, method: str, rounds: int, idle_rounds: int, progress: bool) -> str:
+    """Rounds until nothing new is found; the status."""
+    incumbent, idle, seen = search.incumbent, 0, None
     start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
     bar = tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds")
     for k in bar:
-        if search.seconds_left <= 0 or idle >= 2 * idle_rounds:
-            status = "time_limit" if search.seconds_left <= 0 else "converged"
-            break
+        if search.seconds_left <= 0:
+            return "time_limit"
+        if idle >= 2 * idle_rounds:
+            return "converged"
         search.round(start if k == 0 else None if k % 2 else search.random())
         bar.set_postfix(incumbent=incumbent.objective)
         if begun.told():
-            status = "stopped"
-            break
+            return "stopped"
         found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)
         idle, seen = idle + 1 if found == seen else 0, found
-    details = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
+    return "iteration_limit"
+
+
+def _result(search: "Search", structure: Structure, method: str, status: str) -> Solution:
+    incumbent = search.incumbent
+    details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
+    if status == "stopped":
+        details["interrupted"] = True
     if search.prices is not None and search.prices.counts:
         s = search.instance.milp
         details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}

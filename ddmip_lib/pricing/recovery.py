@@ -49,14 +49,15 @@ def recover(
         if [np.shape(x) for x in point] != shapes:
             raise ProblemError(f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}.")
     incumbent = begun.incumbent()
-    try:
+
+    def chosen() -> Solution:
         options = _recover(blocks, incumbent, points, begun)
-    except KeyboardInterrupt:
-        return begun.interrupted("recovery")
-    status = "time_limit" if begun.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
-    details = {"incumbents": incumbent.found, "options": options}
-    seconds = now() - begun.began
-    return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
+        status = "time_limit" if begun.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
+        details = {"incumbents": incumbent.found, "options": options}
+        seconds = now() - begun.began
+        return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
+
+    return begun.finish(chosen, lambda status: begun.ended("recovery", status))
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,21 @@ class Recovering:
         if found.values is not None:
             incumbent.consider(found.values)
         incumbent.found[:] = found.details.get("incumbents", [])
-        details, status = {**found.details, "incumbents": incumbent.found}, found.status
-        try:
-            if visited and "interrupted" not in details and status != "infeasible":
+        details = {**found.details, "incumbents": incumbent.found}
+        method = f"{found.method}, recovered"
+
+        def result(status: str) -> Solution:
+            if status == "stopped":
+                details["interrupted"] = True
+            seconds = now() - begun.began
+            return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
+
+        def chosen() -> Solution:
+            if visited and "interrupted" not in details and found.status != "infeasible":
                 _recover(blocks, incumbent, visited, begun)
-        except KeyboardInterrupt:
-            details["interrupted"], status = True, "stopped"
-        seconds, method = now() - begun.began, f"{found.method}, recovered"
-        return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
+            return result(found.status)
+
+        return begun.finish(chosen, result)
 
 
 def _blocks(begun: Begun) -> Blocks | Structure:

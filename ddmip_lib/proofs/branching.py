@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..clock import now
+from ..clock import TimeOver, check, interrupt, now
 from .narrowing import narrowed
 from .presolve import covered, lifted, tighter_box, tighter_rows
 from .program import Program
@@ -35,8 +35,8 @@ def prove(
     program: Program, enough: float = np.inf, deadline: float = np.inf,
     visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf, patient: bool = True,
 ) -> Proved:  # fmt: skip
-    """A bound of the program; it ends at `enough`, or with what is proved at the deadline or after so many nodes, or,
-    if it is not `patient`, as soon as it looks as if it would not come to `enough` in time.
+    """A bound of the program; it ends at `enough`, or with what is proved at the deadline, at Ctrl-C or after so many
+    nodes, or, if it is not `patient`, as soon as it looks as if it would not come to `enough` in time.
 
     `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`.
 
@@ -49,21 +49,30 @@ def prove(
     2.0
     """
     began = now()
-    program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
-    tree = Tree(program, began, deadline, enough, visit)
-    first = tree.search(min(FIRST, most_nodes), patient)
-    after_first = now()
-    if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
+    tree, first, known = None, Proved(-np.inf, 0, False), np.inf
+    try:
+        program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
+        tree = Tree(program, began, deadline, enough, visit)
+        first = tree.search(min(FIRST, most_nodes), patient)
+        after_first = now()
+        if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
+            return first
+        if not patient and tree.hopeless(first.bound):
+            return first
+        known = tree.enough  # what the program loses from here on costs at least so much
+        cheaper = narrowed(program, known, after_first + SHARE * (deadline - after_first))
+        if cheaper is None:
+            return Proved(max(first.bound, known), tree.nodes, True)
+        tree.program = cheaper
+        second = tree.search(most_nodes, patient)
+        return second._replace(bound=max(first.bound, min(second.bound, known)))
+    except TimeOver:
+        pass
+    except KeyboardInterrupt:
+        interrupt()
+    if tree is None:
         return first
-    if not patient and tree.hopeless(first.bound):
-        return first
-    known = tree.enough  # what the program loses from here on costs at least so much
-    cheaper = narrowed(program, known, after_first + SHARE * (deadline - after_first))
-    if cheaper is None:
-        return Proved(max(first.bound, known), tree.nodes, True)
-    tree.program = cheaper
-    second = tree.search(most_nodes, patient)
-    return second._replace(bound=max(first.bound, min(second.bound, known)))
+    return Proved(max(first.bound, min(tree.proved, known)), tree.nodes, False)
 
 
 def strengthened(program: Program, deadline: float) -> Program:
@@ -95,30 +104,42 @@ class Tree:
         self.program, self.began, self.deadline, self.enough, self.visit = program, began, deadline, enough, visit
         self.proposer, self.nodes = Proposer(), 0
         self.last, self.next = -np.inf, 1  # the bound when it was judged last, and the nodes after which it is again
+        self.heap: list[tuple[float, int, Node]] = []
+        self.settled = np.inf  # the weakest bound of nodes that are split no further
+        self.working = -np.inf  # the bound of the node in progress, whose children are not in the heap yet
         self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
         """Sum over tries of the gain for each unit of the fraction, down and up; and how many tries."""
 
     def search(self, most_nodes: float, patient: bool = True) -> Proved:
         """Best first, until the bound is enough or a limit is met, or until it is given up."""
+        self.heap, self.settled, self.working = [], np.inf, -np.inf
         root = self.node(self.program.lower, self.program.upper, -np.inf)
-        heap = [] if root is None else [(root.bound, 0, root)]
-        settled, number = np.inf, itertools.count(1)
-        while heap and heap[0][0] < min(self.enough, settled):
+        if root is not None:
+            self.heap.append((root.bound, 0, root))
+        self.working, number = np.inf, itertools.count(1)
+        while self.heap and self.heap[0][0] < min(self.enough, self.settled):
             late = now() >= self.deadline or self.nodes >= most_nodes
-            if late or (not patient and self.nodes >= self.next and self.hopeless(heap[0][0])):
-                return Proved(min(settled, heap[0][0]), self.nodes, False)
-            node = heapq.heappop(heap)[2]
+            if late or (not patient and self.nodes >= self.next and self.hopeless(self.heap[0][0])):
+                return Proved(self.proved, self.nodes, False)
+            self.working = self.heap[0][0]
+            node = heapq.heappop(self.heap)[2]
             open_ = self.open(node)
             if self.visit is not None and node.point is not None and not open_.any():
                 found = self.visit(node.point)
                 self.enough = self.enough if found is None else min(self.enough, found)
             children = self.children(node, open_)
             if children is None:  # everything is decided: the bound is what it is
-                settled = min(settled, node.bound)
-                continue
-            for child in children:
-                heapq.heappush(heap, (child.bound, next(number), child))
-        return Proved(min([settled, *(heap[0][:1] if heap else ())]), self.nodes, True)
+                self.settled = min(self.settled, node.bound)
+            for child in children or ():
+                heapq.heappush(self.heap, (child.bound, next(number), child))
+            self.working = np.inf
+        return Proved(self.proved, self.nodes, True)
+
+    @property
+    def proved(self) -> float:
+        """What the search has proved so far, at any moment of it."""
+        first = self.heap[0][0] if self.heap else np.inf
+        return min(self.settled, self.working, first)
 
     def hopeless(self, bound: float) -> bool:
         """Whether a bound, late or after many nodes, stays below `enough` until the deadline even if every doubling of
@@ -133,6 +154,7 @@ class Tree:
 
     def node(self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None) -> Node | None:
         """The node of a box in which `bound` holds already; None if it has no point."""
+        check()
         self.nodes += 1
         box = tighter_box(self.program, lower, upper, rounds=ROUNDS)
         if box is None:

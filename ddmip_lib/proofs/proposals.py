@@ -5,6 +5,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
+from ..model.highs import run
 from .program import Program
 
 TOLERANCE = 1e-9
@@ -32,16 +33,11 @@ class Proposer:
     """
 
     def __init__(self) -> None:
-        self.highs = highspy.Highs()
-        self.highs.silent()
-        for name in ("primal", "dual"):
-            self.highs.setOptionValue(f"{name}_feasibility_tolerance", TOLERANCE)
-        self.highs.setOptionValue("small_matrix_value", 1e-12)
-        self.highs.setOptionValue("threads", 1)
+        self.highs: highspy.Highs | None = None
 
     def ask(self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None) -> Proposal:
         """What HiGHS proposes for a program within so many seconds, from the `basis` of one like it."""
-        highs, e, lower, upper = self.highs, program.rows, program.lower, program.upper
+        highs, e, lower, upper = self._free(), program.rows, program.lower, program.upper
         size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
         column, weight = power_of_two(size), e.weight
         weight, cost = weight * column[e.column], program.cost * column
@@ -57,11 +53,12 @@ class Proposer:
         if basis is not None:
             highs.setBasis(basis)
         highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
-        highs.run()
-        if basis is None and self._empty():  # presolving knows no ray, and has been wrong
+        run(highs, len(weight), integers=False)
+        if basis is None and _empty(highs):  # presolving knows no ray, and has been wrong
             highs.setOptionValue("presolve", "off")
-            highs.run()
-        if self._empty():
+            run(highs, len(weight), integers=False)
+        self.highs = highs
+        if _empty(highs):
             _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
             return Proposal(np.asarray(ray, dtype=float) / row if known and ray is not None else 0 * row, None, True)
         found = highs.getSolution()
@@ -72,9 +69,25 @@ class Proposer:
         usable = found.value_valid and np.isfinite(point).all()
         return Proposal(multipliers * scale / row, point if usable else None, False, highs.getBasis())
 
-    def _empty(self) -> bool:
-        status = highspy.HighsModelStatus
-        return self.highs.getModelStatus() in (status.kInfeasible, status.kUnboundedOrInfeasible)
+    def _free(self) -> highspy.Highs:
+        """The solver of the last program, or a new one where the time limit or Ctrl-C left that one at work."""
+        highs, self.highs = self.highs, None
+        return _solver() if highs is None else highs
+
+
+def _solver() -> highspy.Highs:
+    highs = highspy.Highs()
+    highs.silent()
+    for name in ("primal", "dual"):
+        highs.setOptionValue(f"{name}_feasibility_tolerance", TOLERANCE)
+    highs.setOptionValue("small_matrix_value", 1e-12)
+    highs.setOptionValue("threads", 1)
+    return highs
+
+
+def _empty(highs: highspy.Highs) -> bool:
+    status = highspy.HighsModelStatus
+    return highs.getModelStatus() in (status.kInfeasible, status.kUnboundedOrInfeasible)
 
 
 def power_of_two(sizes: np.ndarray | float) -> np.ndarray:

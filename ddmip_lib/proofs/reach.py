@@ -22,11 +22,11 @@ UNITS = 2000  # units of all network rows together up to which CROWN is asked to
 
 
 def guarded(begun: Begun, method: str, solve: Callable[[Begun], Solution], look: bool = True) -> Solution:
-    """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found until Ctrl-C."""
-    try:
-        return (unreachable(begun, method) if look else None) or solve(begun)
-    except KeyboardInterrupt:
-        return begun.interrupted(method)
+    """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found until the run ended."""
+    return begun.finish(
+        lambda: (unreachable(begun, method) if look else None) or solve(begun),
+        lambda status: begun.ended(method, status),
+    )
 
 
 def unreachable(begun: Begun, method: str) -> Solution | None:
