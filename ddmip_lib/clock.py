@@ -1,16 +1,18 @@
 """The clock of the library, and the time limits of the calls in progress.
 
-Every second is read from `now`. A method works inside `limited(deadline)`; long computations call `check` between two
-pieces of work, which raises `TimeOver` once the deadline of any call in progress has passed, so that no loop has to
+Every second is read from `now`. A method works inside `limited(deadline)`; long computations call `check_time` between
+two pieces of work, which raises `TimeOver` once the deadline of any call in progress has passed, so that no loop has to
 know how it is nested. The method catches it and returns the best that it has.
 """
 
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import FrameType
 from typing import TypeVar
 
 Clock = Callable[[], float]
@@ -64,10 +66,10 @@ def using(clock: Clock) -> Iterator[None]:
 
 @contextmanager
 def limited(deadline: float) -> Iterator[Limit]:
-    """Let `check` raise `TimeOver` from this moment of the clock on, or `Stopped` once the limit is marked so.
+    """Let `check_time` raise `TimeOver` from this moment of the clock on, or `Stopped` once the limit is marked so.
 
     >>> with limited(now() - 1.0):
-    ...     check()
+    ...     check_time()
     Traceback (most recent call last):
         ...
     ddmip_lib.clock.TimeOver: the time limit has passed
@@ -96,7 +98,30 @@ def interrupt() -> None:
         limit.stopped = limit.interrupted = True
 
 
-def check() -> None:
+@contextmanager
+def heard_interrupts() -> Iterator[None]:
+    """Let Ctrl-C mark all calls in progress as ended, besides raising `KeyboardInterrupt`.
+
+    Python drops an exception that is raised inside a destructor or a weak reference's callback; `check_time` then
+    raises instead. Handlers other than Python's own are left alone.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        interrupt()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def check_time() -> None:
     """Raise `TimeOver` or `Stopped` where a call in progress must end."""
     limits = _limits.get()
     if not limits:

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
 from ..bounds.chain import flat_layers
-from ..clock import now
+from ..clock import check_time, now
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
@@ -159,13 +159,16 @@ class BigM:
         self, written: ScaledModel, instance: Instance, networks: list["ScaledNetwork"], deadline: float
     ) -> bool:
         """Write every network into the model, a few samples at a time; False where the time ran out."""
+        longest = 0.0  # seconds of a chunk: one that would pass the deadline is not begun
         for number, (where, network) in enumerate(zip(instance.maps, networks, strict=True)):
             inputs = self._input_variables(written, where, network)
             targets = self._targets(written, instance, number, network)
             units = sum(layer.out_features for layer in network.layers if isinstance(layer, nn.Linear))
             rows = max(1, UNITS_PER_CHUNK // units)
             for first in range(0, len(inputs), rows):
-                if now() >= deadline:
+                check_time()
+                began = now()
+                if began + longest >= deadline:
                     return False
                 chunk = slice(first, first + rows)
                 add_predictor_constr(
@@ -177,6 +180,7 @@ class BigM:
                     output_type="regression",
                     formulation=self.formulation,
                 )
+                longest = max(longest, now() - began)
         return True
 
     def _input_variables(self, written: ScaledModel, where: InputMap, network: "ScaledNetwork") -> np.ndarray:

@@ -118,11 +118,15 @@ class Enumeration:
         if len(left) and not possible.any():  # for the report
             incumbent.consider(everything[(excess(left, *s.sides) / room).max(axis=1).argmin()])
         for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
-            feasible = begun.seconds_left > 0 and incumbent.consider(everything[at]).feasible
-            stop, bound = begun.told(float(s.sign * cost[at])), float(cost[at])
-            status = "optimal" if feasible else "timelimit" if begun.seconds_left <= 0 else "userinterrupt" * stop
-            if status:
-                return exact_solution(self.method, incumbent, status, None, details, checked=bound)
+            feasible = incumbent.consider(everything[at]).feasible
+            bound = float(cost[at])
+            stop = begun.told(float(s.sign * bound))
+            if feasible:
+                return exact_solution(self.method, incumbent, "optimal", None, details, checked=bound)
+            if begun.seconds_left <= 0:
+                return exact_solution(self.method, incumbent, "timelimit", None, details, checked=bound)
+            if stop:
+                return exact_solution(self.method, incumbent, "userinterrupt", None, details, checked=bound)
         return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
 
     def _refuse(self, instance: Instance) -> NoReturn:

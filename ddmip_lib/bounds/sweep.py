@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..clock import check_time
 from .activations import ACTIVATIONS, Lines
 from .graph import Activation, Affine, Graph, Input, Sum
 from .regions import Box
@@ -123,6 +124,7 @@ class Sweep:
         for i in range(index, 0, -1):
             if i not in coefs:
                 continue
+            check_time()
             node, coef = self.graph.nodes[i], coefs.pop(i)
             if isinstance(node, Activation):
                 line, error = self.lines[i], self.errors[i] if rounded else 0.0

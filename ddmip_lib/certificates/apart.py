@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..bounds import Graph, network_graph
 from ..bounds.rounding import gamma
-from ..clock import TimeOver, check, now
+from ..clock import TimeOver, check_time, now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.structure import Structure
@@ -117,7 +117,7 @@ class Priced:
             found = prove(program, self.known(columns), share, most_nodes=most_nodes)
             self.nodes += found.nodes
             self.proved[number], self.complete[number] = max(self.proved[number], found.bound), found.complete
-            check()
+            check_time()
 
     def certificate(self, history: list[tuple[float, float]]) -> Certificate:
         """What is proved, block by block."""

@@ -24,7 +24,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..bounds import network_graph
-from ..clock import check, now
+from ..clock import check_time, now
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
@@ -144,7 +144,7 @@ def _account(
             incumbent.consider(priced.values)
         if "interrupted" in priced.details:
             raise KeyboardInterrupt
-        check()
+        check_time()
         if "prices" not in priced.details:
             raise ProblemError(
                 "no prices were found: no choice of options keeps all capacities, or time was short. Pass prices (any "
@@ -164,20 +164,21 @@ def _without_description(
         raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
     sign, first = incumbent.instance.milp.sign, Pieces()
     if not structure.obstacle and now() < deadline:
-        links, interrupted = int(structure.linking.sum()), False
+        links = int(structure.linking.sum())
         given = solution.details.get("prices") if prices is None else prices
         if prices is None and (given is None or np.size(given) != links):  # none, or those of another problem
             share = PRICING * min(deadline - now(), 1e6)
             priced = PriceCoordination().solve(problem, max(1.0, share), seed)
-            given, interrupted = priced.details.get("prices"), "interrupted" in priced.details
+            given = priced.details.get("prices")
             if priced.values is not None:
                 incumbent.consider(priced.values)
-        until = now() + (0.0 if interrupted else PIECES * (deadline - now()))
+            if "interrupted" in priced.details:
+                return stopped(with_bound(solution, incumbent, None, None), now() - incumbent.began)
+        until = now() + PIECES * (deadline - now())
         first = blocks_bound(incumbent, structure, given, until)
-        interrupted |= first.interrupted
-        if interrupted or first.bound == np.inf or meets(incumbent, first.bound):
+        if first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
             found = with_bound(solution, incumbent, first.said(sign), first.certificate)
-            return stopped(found, now() - incumbent.began) if interrupted else found
+            return stopped(found, now() - incumbent.began) if first.interrupted else found
     known = replace(solution, **incumbent.point())
     lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed, progress)
     if lines.point is not None:

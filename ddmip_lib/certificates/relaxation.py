@@ -13,6 +13,7 @@ import torch
 
 from ..bounds import Bounds, Box, Graph, network_graph
 from ..bounds.rounding import gamma
+from ..clock import check_time
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.sizes import Units
@@ -66,6 +67,7 @@ class Relaxation:
             return None
         building = Embedding(self.base.within(low, high))
         for place, row in rows.items():
+            check_time()
             for form in row.forms:
                 self._add(building, place, form, lower, upper)
         return building.program()

@@ -5,6 +5,7 @@ from copy import copy
 
 import numpy as np
 
+from ..clock import check_time
 from .elastic import Elastic, Point
 
 MOST = 300  # moves of one input, and as many of two, whose outputs are looked at together
@@ -89,6 +90,7 @@ class Moves:
         instance, s = self.elastic.instance, self.elastic.milp
         guesses = points.copy()
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+            check_time()
             x = np.concatenate([m.at(values) for values in points])
             said = predictor.outputs_of(predictor.raw(x))
             guesses[:, m.output.ravel()] = said.reshape(len(points), -1)

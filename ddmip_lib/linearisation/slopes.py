@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
+from ..clock import check_time
 from ..model.gradients import vjp
 from ..model.instance import Instance
 
@@ -27,6 +28,7 @@ def lines_at(instance: Instance, values: np.ndarray) -> Tangent:
     """One backward pass for each column of outputs: the rows of a batch do not see each other."""
     said, entries, first = [], [], 0
     for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+        check_time()
         x = torch.tensor(m.at(values), requires_grad=True)
         raw = predictor.net(x)
         n, q = raw.shape

@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from ..clock import check_time
 from ..device import Elsewhere
 from ..model.gradients import vjp
 from .elastic import Elastic
@@ -64,6 +65,7 @@ class Walks:
         values[:, elastic.inputs] = s.lower[elastic.inputs] + elastic.range * at
         asked, first = [], 0
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+            check_time()
             x = torch.from_numpy(np.where(m.index >= 0, values[:, m.index], m.constant)).flatten(0, 1).requires_grad_()
             raw, part = predictor.net(x), slice(first, first + m.output.size)
             soft = torch.sigmoid(raw.view(len(at), -1) / torch.tensor(elastic.size[part]))

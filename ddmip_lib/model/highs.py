@@ -2,7 +2,7 @@
 
 import highspy
 
-from ..clock import awaited, check
+from ..clock import awaited, check_time
 
 SMALL = 5_000  # entries of a linear program that is solved in this thread: it is over in a moment
 
@@ -14,9 +14,9 @@ def run(highs: highspy.Highs, entries: int, integers: bool) -> None:
 
     HiGHS looks at its own time limit between two steps, of which one can take seconds.
     """
-    check()
+    check_time()
     if entries <= SMALL and not integers:
         highs.run()
         return
     awaited(highs.run, lambda: highs.setOptionValue("time_limit", 0.0))
-    check()
+    check_time()

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..clock import check_time
 from .scip import MILP
 
 
@@ -83,6 +84,7 @@ class Listing:
         low, high = s.row_lower[rows] - self.fixed[rows] - slack, s.row_upper[rows] - self.fixed[rows] + slack
         found, sums = np.zeros((1, 0)), np.zeros((1, len(rows)))
         for j, variable in enumerate(at.tolist()):
+            check_time()
             values = whole_numbers(s.lower[variable], s.upper[variable])
             if len(found) * len(values) > 16 * most:  # before rows rule any of them out
                 return None

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
 
-from ..clock import now
+from ..clock import check_time, now
 from ..errors import ProblemError
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
@@ -188,6 +188,7 @@ def add_rows(
     """The rows lower <= rows @ variables <= upper; one without a finite side is left out."""
     sides = zip(names or [""] * rows.shape[0], lower.tolist(), upper.tolist(), strict=True)
     for r, (name, low, high) in enumerate(sides):
+        check_time()
         span = slice(rows.indptr[r], rows.indptr[r + 1])
         entries = zip(rows.indices[span].tolist(), rows.data[span].tolist(), strict=True)
         row = quicksum(a * variables[j] for j, a in entries)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 
-from ..clock import Limit, TimeOver, limited, now, unlimited
+from ..clock import Limit, TimeOver, heard_interrupts, limited, now, unlimited
 from .incumbent import Incumbent, Visit
 from .instance import Instance
 from .log import Log, Turn
@@ -34,6 +34,8 @@ class Moment(NamedTuple):
 
 
 Callback = Callable[[Any], Any]
+ENDED_BY_USER = "Ctrl-C or the callback ended the run"
+LAST_CHANCE = 0.1  # seconds for completing the start, where the time limit ended a run that had not come to it
 
 
 class HasStatus(Protocol):
@@ -113,16 +115,18 @@ class Begun:
         return stop
 
     def stop(self, wanted: bool) -> None:
-        """Let the next `check` end the run, if the callback wants it."""
+        """Let the next `check_time` end the run, if the callback wants it."""
         if wanted and self.limit is not None:
             self.limit.stopped = True
 
     def ended(self, method: str, status: str) -> Solution:
         """The result of a run that its time limit, its callback or Ctrl-C ended: its best verified point."""
         details: dict[str, Any] = {}
-        if not self.incumbents and status == "time_limit":
-            self.incumbent()
+        if not self.incumbents and status == "time_limit" and "instance" in vars(self):
+            self.incumbent(with_start=False)
         incumbent = self.incumbents[-1] if self.incumbents else None
+        if incumbent is not None and incumbent.values is None and status == "time_limit":
+            incumbent.consider_start(self.problem.start, LAST_CHANCE)
         objective, seconds = None, now() - self.began
         point: dict[str, Any] = {}
         if incumbent is not None:
@@ -130,24 +134,31 @@ class Begun:
             details["incumbents"] = incumbent.found
         if status == "stopped":
             details["interrupted"] = True
-        why = "Ctrl-C or its callback ended the run" if status == "stopped" else "the time limit ended the run"
+        why = ENDED_BY_USER if status == "stopped" else "the time limit ended the run"
         details["log"] = Log([Turn(method, status, objective, None, seconds, why)])
         return Solution(status, method, **point, seconds=seconds, details=details)
 
     def finish(self, solve: Callable[[], R], so_far: Callable[[str], R]) -> R:
         """The result of `solve` or, where the time limit, a callback or Ctrl-C ends it, the result `so_far`."""
         status = None
-        with limited(self.deadline) as self.limit:
+        with limited(self.deadline) as self.limit, heard_interrupts():
             try:
                 found = solve()
             except TimeOver:
                 status = "time_limit"
             except KeyboardInterrupt:
                 status = "stopped"
-        with unlimited():
-            if status is None and self.interrupted and found.status not in ("optimal", "infeasible"):
-                status = "stopped"  # a part of the method kept its partial result
-            return found if status is None else so_far(status)
+            with unlimited():
+                if status is None and self.interrupted and found.status not in ("optimal", "infeasible"):
+                    status = "stopped"  # a part of the method kept its partial result
+                return self._logged(found if status is None else so_far(status))
+
+    def _logged(self, found: R) -> R:
+        """The result; one that Ctrl-C or a callback ended has a log."""
+        if not isinstance(found, Solution) or found.status != "stopped" or "log" in found.details:
+            return found
+        turn = Turn(found.method, found.status, found.objective, found.bound, found.seconds, ENDED_BY_USER)
+        return replace(found, details={**found.details, "log": Log([turn])})
 
 
 def begin(

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from ..clock import check_time
 from ..errors import ProblemError
 from .instance import Instance
 
@@ -83,6 +84,7 @@ def find_structure(instance: Instance) -> Structure:
     spans = _meetings(met, cell, count)
     span = np.diff(spans.indptr)
     for most in np.unique(np.append(span, 1)):
+        check_time()
         joined = _joined(spans[span <= most])
         blocks = int(joined.max()) + 1
         block = _drawn_in(met, np.where(cell >= 0, joined[cell], -1))

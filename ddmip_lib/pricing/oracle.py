@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..clock import check_time
 from ..model.blocks import Blocks, Part
 from ..model.gradients import vjp
 
@@ -99,6 +100,7 @@ def follow(
     best, most = u, torch.full((len(u),), -torch.inf, dtype=u.dtype)
     width = task.upper - task.lower
     for k in range(steps + 1):
+        check_time()
         output, slope = values_and_slopes(network, u)
         profit = task.profit(u, output)
         better = profit > most
@@ -116,6 +118,7 @@ def pull_back(network: Network, task: Task, u: Tensor, halvings: int = 14) -> Te
     rows = torch.arange(len(u))
     with torch.no_grad():
         for k in range(u.shape[1]):
+            check_time()
             trial = u.clone()
             trial[rows, order[:, k]] = task.base[rows, order[:, k]]
             keeps = network(trial)[:, 0] >= task.margin
@@ -123,6 +126,7 @@ def pull_back(network: Network, task: Task, u: Tensor, halvings: int = 14) -> Te
         inside, outside = torch.ones(len(u), dtype=u.dtype), torch.zeros(len(u), dtype=u.dtype)
         outside = torch.where(network(task.base)[:, 0] >= task.margin, 1.0, outside)
         for _ in range(halvings):
+            check_time()
             middle = 0.5 * (inside + outside)
             keeps = network(task.base + middle[:, None] * (u - task.base))[:, 0] >= task.margin
             inside, outside = torch.where(keeps, middle, inside), torch.where(keeps, outside, middle)

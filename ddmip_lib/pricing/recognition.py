@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..bounds.chain import output_range
+from ..clock import check_time
 from ..errors import UnsupportedNetworkError
 from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
@@ -116,6 +117,7 @@ class Reader:
 
     def ways(self, own: np.ndarray) -> list[Way]:
         """The rows of the table of the block with these variables."""
+        check_time()
         rows = np.unique(self.listing.columns[:, own].indices)
         rows = rows[~self.linking[rows]]
         matrix, sides = self.s.rows[rows][:, own].toarray(), [side[rows] for side in self.sides]

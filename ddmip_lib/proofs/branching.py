@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..clock import TimeOver, check, interrupt, now
+from ..clock import TimeOver, check_time, interrupt, now
 from .narrowing import narrowed
 from .presolve import covered, lifted, tighter_box, tighter_rows
 from .program import Program
@@ -154,7 +154,7 @@ class Tree:
 
     def node(self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None) -> Node | None:
         """The node of a box in which `bound` holds already; None if it has no point."""
-        check()
+        check_time()
         self.nodes += 1
         box = tighter_box(self.program, lower, upper, rounds=ROUNDS)
         if box is None:

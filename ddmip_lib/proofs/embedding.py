@@ -21,6 +21,7 @@ from ..bounds import Bounds, Graph
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Activation, Affine, Input, Sum
 from ..bounds.rounding import step_error
+from ..clock import check_time
 from ..model.instance import Instance
 from ..model.sizes import Units
 from ..model.verification import TOLERANCE
@@ -121,6 +122,7 @@ class Embedding:
 
     def network(self, graph: Graph, bounds: Bounds, row: int, inputs: Placed) -> Placed:
         """Write one row of a network, with ranges that hold for it, on its inputs; its outputs."""
+        check_time()
         ranges = [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
         sizes = [torch.maximum(low[row : row + 1].abs(), high[row : row + 1].abs()) for low, high in bounds.nodes]
         values: list[Placed] = []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..clock import now
+from ..clock import check_time, now
 from .program import Program, Rows
 
 OUTWARD = 1e-9
@@ -57,6 +57,7 @@ def tighter_box(
     """
     e = program.rows
     for _ in range(rounds):
+        check_time()
         rest = _rests(e, lower, upper, len(program.row_lower))
         with np.errstate(invalid="ignore", over="ignore"):
             most, least = program.row_upper[e.row] - rest.least, program.row_lower[e.row] - rest.most
@@ -151,6 +152,7 @@ def covered(program: Program) -> Program:
     spans = [(r, slice(e.first[r], e.first[r + 1])) for r in range(count)]
     sides = [(sign, side) for sign, side in ((1.0, program.row_upper), (-1.0, -program.row_lower))]
     for (r, span), (sign, side) in itertools.product(spans, sides):
+        check_time()
         if span.stop - span.start != 2 or np.isinf(side[r]):
             continue
         for v, on in (e.column[span], e.column[span][::-1]):
@@ -161,6 +163,7 @@ def covered(program: Program) -> Program:
                     switched[v] = int(on), rate * (1 + OUTWARD), rest + OUTWARD * abs(rest)
     rows, limits = [], []
     for (r, span), (sign, side) in itertools.product(spans, sides):
+        check_time()
         need, weights = -float(side[r]), dict[int, float]()
         if np.isinf(need) or not any(int(j) in switched for j in e.column[span]):
             continue

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..bounds.activations import EPSILON
+from ..clock import check_time
 from ..model.instance import Instance
 from ..model.listing import Listing, whole_numbers
 from ..model.scip import MILP
@@ -44,6 +45,7 @@ def tables_of(instance: Instance, wanted: Sequence[np.ndarray], most: float = ma
     for predictor, m, numbers in zip(instance.predictors, instance.maps, wanted, strict=True):
         keys, tables, points = [], [], []
         for r in numbers:
+            check_time()
             deciding = listing.deciders(np.array(unfixed(s, m.index[r]), dtype=int))
             values = None if deciding is None else listing.combinations(deciding.at, most)
             if deciding is None or values is None:
@@ -112,9 +114,24 @@ def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> 
     found[:, at] = values
     valued = np.ones(len(found), dtype=bool)
     for table in tables:
-        place = {tuple(value): k for k, value in enumerate(table.values.tolist())}
-        entry = np.array([place.get(tuple(row), -1) for row in found[:, list(table.key)].tolist()], dtype=int)
+        check_time()
+        entry = positions(table.values, found[:, list(table.key)])
         valued &= entry >= 0
         if len(table.values):
             found[:, table.targets] = table.outputs[entry]
     return found[valued]
+
+
+def positions(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The position of each row of `wanted` among the distinct rows of `values`; -1 where it is not among them.
+
+    >>> positions(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0], [0.0, 3.0]]))
+    array([ 1, -1])
+    """
+    if not values.shape[1]:  # nothing to look up: all rows are the empty one
+        return np.full(len(wanted), len(values) - 1)
+    _, code = np.unique(np.concatenate([values, wanted]), axis=0, return_inverse=True)
+    code = code.ravel()
+    position = np.full(code.max(initial=-1) + 1, -1)
+    position[code[: len(values)]] = np.arange(len(values))
+    return position[code[len(values) :]]
