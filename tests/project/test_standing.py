@@ -134,7 +134,7 @@ def test_hooks_notice_what_they_are_for(tmp_path: Path) -> None:
     (stripped,) = nbformat.read(chapter, 4).cells
     assert (stripped.id, stripped.outputs) == ("kept", [])
     page = tmp_path / "page.md"
-    page.write_text("We recieve it.\n")
+    page.write_text("We re" + "cieve it.\n")  # in two parts: the hook looks at this file, too
     assert run_hook("codespell", page).returncode != 0
 
 
