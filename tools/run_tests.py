@@ -35,6 +35,7 @@ TOGETHER = (("notebooks", "lint"), ("unit", "book"), ("pages",))
 """The first of each is shown as it runs, the other beside it."""
 NEEDS = {"pages": "book"}
 """Stages that check what another one builds."""
+NOT_RUN = "not run"
 
 
 @dataclass
@@ -55,10 +56,10 @@ class Results:
     failures: list[Failure] = field(default_factory=list)
     interrupted: bool = False
 
-    @property
-    def failed_stages(self) -> list[str]:
-        """Their names, in the order of the table."""
-        return list(dict.fromkeys(failure.stage for failure in self.failures))
+    def stages(self, *, run: bool) -> list[str]:
+        """The stages with a failure, or those that were not run, in the order of the table."""
+        rows = [failure for failure in self.failures if (failure.outcome != NOT_RUN) == run]
+        return list(dict.fromkeys(row.stage for row in rows))
 
 
 def lines_of(file: Path) -> list[str]:
@@ -169,9 +170,9 @@ def run_together(names: list[str], results: Results) -> None:
 
 def without_what_they_need(names: tuple[str, ...], results: Results) -> list[Failure]:
     """A row for each stage that checks what a failed stage should have built."""
-    missing = {name: NEEDS[name] for name in names if NEEDS.get(name) in results.failed_stages}
+    missing = {name: NEEDS[name] for name in names if NEEDS.get(name) in results.stages(run=True)}
     return [
-        Failure(name, "", "not run", [f"it needs the result of stage {needed}, which failed"])
+        Failure(name, "", NOT_RUN, [f"it needs the result of stage {needed}, which failed"])
         for name, needed in missing.items()
     ]
 
@@ -208,7 +209,9 @@ def closing_line(total: float, results: Results) -> str:
     if results.interrupted:
         verdict = "INTERRUPTED"
     elif results.failures:
-        verdict = f"FAILED in {', '.join(results.failed_stages)}"
+        verdict = f"FAILED in {', '.join(results.stages(run=True))}"
+        if left_out := results.stages(run=False):
+            verdict += f"; not run: {', '.join(left_out)}"
     else:
         verdict = "all passed"
     return f"total {total:.0f} s: {verdict}"

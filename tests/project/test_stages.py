@@ -143,7 +143,7 @@ def test_a_stage_whose_input_failed_is_reported_as_not_run(run, monkeypatch: pyt
     assert code == 1
     assert "the last stage" not in said
     assert re.search(r"^last +not run\n +it needs the result of stage beside, which failed$", table_of(said), re.M)
-    assert said.rstrip().endswith("FAILED in beside, last")
+    assert said.rstrip().endswith("FAILED in beside; not run: last")
     assert run([FAILS], [says("one")])[1].count("the last stage") == 1  # nothing that it needs has failed
 
 
