@@ -8,7 +8,7 @@ else
 PLAIN += OPENBLAS_CORETYPE=ARMV8
 endif
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full site course student results test test-long test-paths lab bench lint coverage mutations lock links nightly clean distclean
+.PHONY: help setup book book-full site course student results test test-long test-paths lab bench lint coverage mutations lock dist links nightly clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ student: setup ## copies of all chapters without solutions, with self-checks, in
 results: setup ## all tables and figures of the experiments, from the stored rows
 	@$(PY) -m tools.results
 
-test: ## set-up, lint, unit tests, every notebook, the book build and its checks
+test: ## set-up, lint, unit tests, every notebook, the book build and its checks; then a table of what failed
 	@start=$$(date +%s); bash tools/setup_env.sh && \
 	$(PY) -m tools.run_tests --setup-seconds $$(( $$(date +%s) - start ))
 
@@ -64,6 +64,11 @@ mutations: setup ## break the library on purpose, one formula at a time; a test 
 
 lock: setup ## rewrite requirements.lock from pyproject.toml
 	@$(PY) -m tools.lock
+
+dist: setup ## the wheel and the source distribution of the library, in _build/dist
+	@rm -rf _build/dist
+	@.venv/bin/uv build --quiet --no-build-isolation --python $(PY) --out-dir _build/dist
+	@ls _build/dist
 
 nightly: setup ## small experiments in full, from nothing, into _build/nightly (a quarter of an hour)
 	@$(PY) -m tools.nightly

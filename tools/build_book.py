@@ -100,7 +100,7 @@ def build(profile: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the book.")
-    parser.add_argument("--profile", choices=sorted(notebooks.CELL_TIMEOUT), default="quick")
+    parser.add_argument("--profile", choices=notebooks.PROFILES, default="quick")
     try:
         return build(parser.parse_args().profile)
     except (notebooks.ChapterError, ContentsError, redirects.RedirectError) as error:

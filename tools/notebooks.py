@@ -35,7 +35,7 @@ AT_ONCE = min(os.cpu_count() or 1, 4)
 """Chapters that run at the same time; each kernel takes one core and half a gigabyte."""
 MOST_SECONDS = 35
 """What a chapter may take of one core in its quick profile."""
-CELL_TIMEOUT = {"quick": 1200, "full": 6 * 3600}
+PROFILES = ("full", "quick")
 KERNEL_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
 
@@ -123,6 +123,11 @@ def is_current(path: Path, profile: str) -> bool:
     return target.exists() and noted(target).get("key") == key(path, profile)
 
 
+def papermill_options(path: Path, profile: str) -> dict[str, Any]:
+    """What papermill is called with for this chapter, beside what holds for every notebook."""
+    return {"parameters": parameters(path, profile), "cwd": str(path.parent)}
+
+
 class Execution:
     """A chapter on its way through papermill, in a process of its own; one that fails or is stopped leaves nothing."""
 
@@ -133,12 +138,8 @@ class Execution:
         self.target.unlink(missing_ok=True)
         self.partial = self.target.with_name(f".{path.stem}.partial.ipynb")
         self.log = self.partial.with_suffix(".log")
-        options = {
-            "parameters": parameters(path, profile),
-            "cwd": str(path.parent),
-            "execution_timeout": CELL_TIMEOUT[profile],
-        }
-        command = ["-m", "tools.run_notebook", str(path), str(self.partial), json.dumps(options)]
+        options = json.dumps(papermill_options(path, profile))
+        command = ["-m", "tools.run_notebook", str(path), str(self.partial), options]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *command], cwd=TOOLS_FROM, env=kernel_environment(), stdout=log, stderr=log
@@ -250,7 +251,7 @@ def remember(seconds: dict[str, float]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Execute the chapters.")
     parser.add_argument("chapters", nargs="*", help="names without number; all of them if none is given")
-    parser.add_argument("--profile", choices=sorted(CELL_TIMEOUT), default="quick")
+    parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--force", action="store_true", help="execute even what is up to date")
     parser.add_argument("--seconds", action="store_true", help="execute nothing, print what the chapters took")
     parser.add_argument("--remember", action="store_true", help="the same, and write it to book/seconds.yml")

@@ -222,7 +222,7 @@ def build(out: Path = OUT, profile: str = "quick") -> list[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build the slides.")
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--profile", choices=sorted(notebooks.CELL_TIMEOUT), default="quick")
+    parser.add_argument("--profile", choices=notebooks.PROFILES, default="quick")
     arguments = parser.parse_args()
     try:
         for page in build(arguments.out, arguments.profile):

@@ -104,7 +104,7 @@ RUN_ALL = """\
 import sys, nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], 4)
-NotebookClient(notebook, timeout=1200, startup_timeout=600, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=None, startup_timeout=24 * 3600, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[1])
 """
 

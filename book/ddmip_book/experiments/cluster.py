@@ -64,7 +64,10 @@ def cluster_client(
     try:
         client = distributed.Client(scheduler, security=security, timeout=WAIT)
     except (OSError, ValueError) as error:
-        raise ValueError(f"no scheduler answers at {scheduler}: start one with `dask scheduler`. ({error})") from error
+        raise ValueError(
+            f"no scheduler answers at {scheduler}: start one with "
+            f"`dask scheduler --dashboard-address 127.0.0.1:8787`. ({error})"
+        ) from error
     with client:
         yield client
 

@@ -72,8 +72,11 @@ def same(one: Certificate, two: Certificate) -> None:
 
 
 def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(client: Any) -> None:
-    small = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
-    with distributed.LocalCluster(**small) as one, distributed.Client(one) as alone:
+    small = {"n_workers": 1, "threads_per_worker": 1, "processes": False}
+    with (
+        distributed.LocalCluster(dashboard_address="127.0.0.1:0", **small) as one,
+        distributed.Client(one) as alone,
+    ):
         first = proved(alone)
     second, here = proved(client), proved(workers=1)
     same(first, second)

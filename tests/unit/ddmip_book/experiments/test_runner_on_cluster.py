@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ddmip_book.experiments import Case, cluster, run_cases
@@ -43,6 +44,14 @@ def test_local_workers_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> Non
     with cluster_client(local=1) as client:
         for name, wanted in ALLOCATOR.items():
             assert set(client.run(os.environ.get, name).values()) == {str(wanted)}
+
+
+def test_a_local_cluster_listens_on_this_machine_alone(client: Any) -> None:
+    assert client.run(os.getpid)
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    sockets = [each for process in processes for each in process.net_connections()]
+    listening = [each.laddr.ip for each in sockets if each.status == psutil.CONN_LISTEN]
+    assert set(listening) == {"127.0.0.1"}
 
 
 def answers(folder: Path) -> dict[str, Any]:
@@ -100,8 +109,9 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
         port = free.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
     monkeypatch.setattr(cluster, "WAIT", "3s")
-    scheduler = started("dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-    worker = started("dask_worker", address, "--nthreads", "1", "--no-dashboard", "--death-timeout", "30")
+    here_alone = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
+    scheduler = started("dask_scheduler", "--port", str(port), *here_alone)
+    worker = started("dask_worker", address, "--nthreads", "1", "--death-timeout", "30", *here_alone)
     append = Store.append
 
     def appending(store: Store, row: Any) -> None:
@@ -131,7 +141,7 @@ def test_addresses_and_files_that_lead_nowhere_are_refused(
     monkeypatch.setattr(cluster, "WAIT", "1s")
     command = ["run", "e1", "--folder", str(tmp_path), "--scheduler"]
     assert main([*command, "tcp://127.0.0.1:9"]) == 1
-    assert "dask scheduler" in capsys.readouterr().err
+    assert "dask scheduler --dashboard-address 127.0.0.1:" in capsys.readouterr().err
     assert main([*command, "tls://127.0.0.1:9", "--tls-ca", "ca.pem"]) == 1
     assert "--tls-key" in capsys.readouterr().err
 
