@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 from ..bounds.graph import Graph
-from ..clock import now
+from ..clock import TimeOver, limited, now
 from ..model.crew import RETRIES, Crew, hands, lost_by
 from .account import Account
-from .process import GRACE
+from .process import EARLY, GRACE
 from .unit_search import Progress, UnitSearch
 
 BATCHES = 4  # of a turn
@@ -61,7 +61,7 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
 
 def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, Part]) -> None:
     """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all its parts lose."""
-    client, until = crew.client, time.time() + deadline - now()  # workers have clocks of their own
+    client, until = crew.client, time.time() + deadline - EARLY - now()  # workers have clocks of their own
     graphs = list[dict[int, Any]]()  # of each hand
     ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
 
@@ -135,7 +135,9 @@ def _turn(
     if count > 1:
         rows, search = search.parts(count)[number]
     before = search.progress().nodes
-    search.run(now() + until - time.time(), batches)
+    deadline = now() + until - time.time()
+    with suppress(TimeOver), limited(deadline):  # the batch in progress then counts as open
+        search.run(deadline, batches)
     found = search.progress()
     found = found._replace(nodes=found.nodes - before)
     return (uuid.uuid4().hex, rows.numpy(), found, search.waiting().numpy()), search.state()

@@ -22,7 +22,7 @@ from ..clock import TimeOver, limited, now
 from .unit_search import Progress, UnitSearch
 
 REPORT = 1.0  # seconds between two reports
-GRACE = 2.0  # seconds that a child may take longer than it should
+EARLY, GRACE = 0.1, 0.1  # seconds before the deadline at which a child ends, and after it until its report counts
 
 Reported = Callable[[int, list[Progress]], bool]
 """Gets the number of a group and the progress of its searches; false means that nothing more is needed."""
@@ -46,7 +46,7 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
     lock, children, readers = threading.Lock(), [], []
     stopped, errors = threading.Event(), list[Exception]()
     try:
-        until = time.time() + deadline - now()  # children have clocks of their own
+        until = time.time() + deadline - EARLY - now()  # children have clocks of their own
         for number, group in enumerate(groups):
             child = _start()
             children.append(child)

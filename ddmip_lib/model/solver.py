@@ -126,7 +126,7 @@ class Begun:
             self.incumbent(with_start=False)
         incumbent = self.incumbents[-1] if self.incumbents else None
         if incumbent is not None and incumbent.values is None and status == "time_limit":
-            incumbent.consider_start(self.problem.start, LAST_CHANCE)
+            incumbent.consider_start(self.problem.start, min(self.time_limit, LAST_CHANCE))
         objective, seconds = None, now() - self.began
         point: dict[str, Any] = {}
         if incumbent is not None:

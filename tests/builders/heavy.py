@@ -86,9 +86,9 @@ def assignments(integers: int = 6, values: int = 7) -> NeuralMIP:
     return problem
 
 
-def water() -> NeuralMIP:
+def water(n: int = 100, network: str = "water_6x128") -> NeuralMIP:
     """A hundred samples and a network of six layers of 128 units."""
-    return water_potability(n=100, net=load_npz(ROOT / "data" / "networks" / "water_6x128.npz"), seed=42)
+    return water_potability(n=n, net=load_npz(ROOT / "data" / "networks" / f"{network}.npz"), seed=42)
 
 
 def _columns(temperature: object, feed: object, age: float) -> np.ndarray:
