@@ -145,12 +145,15 @@ def _account(
         if "interrupted" in priced.details:
             raise KeyboardInterrupt
         check_time()
-        if "prices" not in priced.details:
+        found = priced.details.get("prices")
+        if found is None and priced.status != "time_limit":
             raise ProblemError(
-                "no prices were found: no choice of options keeps all capacities, or time was short. Pass prices (any "
-                "that are not negative), or more time."
+                "no prices were found: no choice of options keeps all capacities. Pass prices (any that are not "
+                "negative)."
             )
-        solution = replace(solution, details={**solution.details, "prices": priced.details["prices"]})
+        if found is None:  # any prices give a bound, those of zero a weak one
+            found = np.zeros_like(blocks.capacities)
+        solution = replace(solution, details={**solution.details, "prices": found})
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
     return Account(incumbent, solution, blocks, pi, graphs, place, steps)
 
