@@ -15,13 +15,13 @@ may exceed the bound by the price of that.
 """
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ..bounds import network_graph
 from ..clock import now
@@ -31,6 +31,7 @@ from ..model.blocks import Blocks
 from ..model.crew import Crew, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..model.solver import begin
 from ..model.structure import Structure
@@ -93,12 +94,21 @@ def certify(
     check_client(client)
     if client is not None and (workers is not None or place.type != "cpu"):
         raise ValueError("client= names those who work: leave out workers and device, which are of this machine.")
+    with ProgressLine(problem, "certify", began, progress) as line:
+        return _certify(problem, solution, prices, time_limit, workers, place, seed, steps, client, line)
+
+
+def _certify(
+    problem: NeuralMIP, solution: Solution, prices: Any, time_limit: float, workers: int | None, place: torch.device,
+    seed: int, steps: int, client: Any, line: ProgressLine,
+) -> Solution:  # fmt: skip
+    began = line.began
     incumbent = Incumbent(problem.instance(), began)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
         raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
     blocks = find_blocks(problem, incumbent.instance)
     if isinstance(blocks, Structure):
-        return _without_description(problem, solution, incumbent, blocks, prices, began + time_limit, seed, progress)
+        return _without_description(problem, solution, incumbent, blocks, prices, began + time_limit, seed)
     graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
     graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
     if prices is None and time_limit <= 0:
@@ -115,18 +125,14 @@ def certify(
             incumbent.consider(priced.values)
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
     account = Account(incumbent, solution, blocks, pi, graphs, place, int(steps))
-    with tqdm(disable=not progress, desc="certify", bar_format="{desc} {elapsed}{postfix}") as bar:
-        account.bar = bar
-        try:
-            _search(account, began + time_limit, workers, Crew(client))
-        except KeyboardInterrupt:
-            bar.set_description("certify: stopped")
+    with suppress(KeyboardInterrupt):
+        _search(account, began + time_limit, workers, Crew(client))
     return account.signed()
 
 
 def _without_description(
     problem: NeuralMIP, solution: Solution, incumbent: Incumbent, structure: Structure, prices: Any, deadline: float,
-    seed: int, progress: bool,
+    seed: int,
 ) -> Solution:  # fmt: skip
     """General blocks by the exact models of their pieces; then, or where there are none, by branching on inputs."""
     if prices is not None and structure.obstacle:
@@ -146,7 +152,7 @@ def _without_description(
         if interrupted or first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
             return with_bound(solution, incumbent, first.said(sign), first.certificate)
     known = replace(solution, **incumbent.point())
-    found = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed, progress)
+    found = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed)
     if found.point is not None:
         incumbent.consider(found.point)
     if found.bound is None or sign * found.bound < first.bound:

@@ -28,6 +28,7 @@ from ..bounds import Bounds, crown
 from ..clock import now
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
 from ..model.sizes import Units
 from ..model.solution import Bounded, Solution, shown
 from ..model.solver import begin
@@ -92,7 +93,9 @@ def lagrangian_bound(
     status = "time_limit"
     try:
         if time_limit > 0:
-            status = search.run(progress)
+            with ProgressLine(problem, "Lagrangian bound", began, progress) as line:
+                line.see(search.incumbent)
+                status = search.run()
     except KeyboardInterrupt:
         status = "interrupted"
     sign, incumbent, low = search.instance.milp.sign, search.incumbent, search.bound()

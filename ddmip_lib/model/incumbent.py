@@ -11,6 +11,7 @@ from ..clock import now
 from .completion import Completer
 from .instance import Instance
 from .onoff import OnOff
+from .progress import improved
 from .report import Nearest
 from .sizes import Units
 from .verification import Verification, Verifier
@@ -76,9 +77,11 @@ class Incumbent:
         check = self._judge.check(replaced)
         if not check.feasible and self.check is None:
             self.nearest.consider(replaced, check)
+            improved(self)
         if check.feasible and self.better(check.objective):
             self.check, self.values = check, replaced
             self.found.append((now() - self.began, check.objective))
+            improved(self)
             if self._judge is not self._last:
                 self._waiting.append((replaced, check))
         return check

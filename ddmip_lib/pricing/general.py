@@ -9,13 +9,13 @@ Blocks take their steps in one model (`Apart`) and by one pass through the netwo
 from collections.abc import Sequence
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..linearisation.elastic import Elastic, Part
 from ..linearisation.slopes import lines_at
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
+from ..model.progress import told
 from ..model.solution import Solution
 from ..model.solver import Begun
 from ..model.structure import Structure
@@ -28,21 +28,18 @@ PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
 STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
 
 
-def coordinate(
-    begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int, progress: bool
-) -> Solution:
+def coordinate(begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int) -> Solution:
     """Rounds from the problem's start, from the best options known and from random points in turn; the best verified
     point is returned."""
     search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
     incumbent, idle, status, seen = search.incumbent, 0, "iteration_limit", None
     start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
-    bar = tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds")
-    for k in bar:
+    for k in range(rounds):
         if search.seconds_left <= 0 or idle >= 2 * idle_rounds:
             status = "time_limit" if search.seconds_left <= 0 else "converged"
             break
         search.round(start if k == 0 else None if k % 2 else search.random())
-        bar.set_postfix(incumbent=incumbent.objective)
+        told(turn=True)
         if begun.told():
             status = "stopped"
             break
