@@ -140,7 +140,7 @@ class BigM:
     ) -> ScaledModel | None:
         """The model that PySCIPOpt-ML writes; None where the time ran out."""
         instance = begun.instance
-        unit = units_of_variables(instance) if self.scale else None
+        unit = units_of_variables(instance) if self.scale and not instance.milp.others else None  # see scaled_model
         parts = zip(instance.predictors, graphs, layers, instance.maps, strict=True)
         networks = [scaled_network(*part, instance.milp, unit) for part in parts]
         written = scaled_model(instance, unit, self.numerics, begun.seed)

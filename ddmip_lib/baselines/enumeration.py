@@ -94,7 +94,7 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, begun, details)
-        incumbent.consider_start(begun.problem.start, begun.time_limit)
+        incumbent.consider_start(None if begun.problem.start_failed else begun.problem.start, begun.time_limit)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))

@@ -20,6 +20,7 @@ from .elastic import Elastic, Point
 from .moves import Moves
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Options
+from .repair import near_start
 from .slopes import lines_at
 from .walks import Walks
 
@@ -86,7 +87,7 @@ class SequentialMIP:
 
     def _solve(self, begun: Begun) -> Solution:
         device = torch.device(self.device)
-        run = Run(self, begun, begun.incumbent(screen_on=None if device.type == "cpu" else device))
+        run = Run(self, begun, begun.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start))
         status = "converged"
         while run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST):
             if begun.seconds_left <= 0:
@@ -161,7 +162,9 @@ class Run:
         self.starts += 1
         s, at, given = self.elastic.milp, self.elastic.inputs, self.begun.problem.start
         if self.starts == 1 and given is not None:
-            return self.begun.instance.assignment(given, rest=0.0)
+            known = self.begun.instance.assignment(given, rest=0.0)
+            failed = self.incumbent.values is None  # also a repair of it: then from the nearest point of the rows
+            return self.elastic.nearest(known, self.begun.seconds_left) if failed else known
         low, high = s.lower[at], s.upper[at]
         target = np.zeros(s.n_variables)
         near = self.incumbent.values if self.starts > FIRST and self.starts % 3 else None

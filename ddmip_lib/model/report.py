@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .scip import excess
+from .scip import MILP, excess
 from .sizes import ROUNDING
 from .verification import TOLERANCE, Verification, Verifier
 
@@ -80,20 +80,30 @@ def violations(
     verifier: Verifier, values: np.ndarray, tolerance: float = TOLERANCE, known: np.ndarray | None = None
 ) -> list[Violation]:
     """The rows, bounds and integers that a point with finite values violates, the largest for its size first; with
-    `known`, a mask of variables, only of these and of rows on these alone."""
+    `known`, a mask of variables, those that it violates whatever the values of the others within their bounds."""
     instance = verifier.instance
     s, rounded = instance.milp, instance.rounded(values)
     kinds = np.where(instance.is_output, "output", "variable")
     names = [f"{kind} {name}" for kind, name in zip(kinds, s.names, strict=True)]
     names = [f"row {name}" for name in s.row_names] + names + [f"integer {name}" for name in names]
-    parts = [
-        (s.rows @ rounded, s.row_lower, s.row_upper),
-        (rounded, s.lower, s.upper),
-        (values, rounded, rounded),
-    ]
-    numbers = np.concatenate([np.stack([*part, excess(*part)], axis=1) for part in parts]).tolist()
     judged, sizes = missed(verifier, values)
+    reached = s.rows @ rounded
     if known is not None:
-        judged = judged * np.concatenate([abs(s.rows) @ ~known == 0, known, known])
+        reached = _nearest_activity(s, rounded, known)
+        rows = excess(reached, *s.sides) / verifier.units.rows(np.abs(rounded))
+        judged = np.concatenate([rows, judged[s.n_rows :] * np.tile(known, 2)])
+    parts = [(reached, s.row_lower, s.row_upper), (rounded, s.lower, s.upper), (values, rounded, rounded)]
+    numbers = np.concatenate([np.stack([*part, excess(*part)], axis=1) for part in parts]).tolist()
     worst_first = sorted(np.flatnonzero(judged > tolerance), key=lambda i: -sizes[i])
     return [Violation(names[i], *numbers[i]) for i in worst_first]
+
+
+def _nearest_activity(s: MILP, values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Of each row the value nearest to its sides, where all variables but the known ones move within their bounds."""
+    rows = s.rows.tocoo()
+    given = rows.data * values[rows.col]
+    at_lower, at_upper = rows.data * s.lower[rows.col], rows.data * s.upper[rows.col]
+    least = np.where(known[rows.col], given, np.minimum(at_lower, at_upper))
+    most = np.where(known[rows.col], given, np.maximum(at_lower, at_upper))
+    low, high = (np.bincount(rows.row, ends, s.n_rows) for ends in (least, most))
+    return np.where(low > s.row_upper, low, np.where(high < s.row_lower, high, np.clip(s.rows @ values, *s.sides)))

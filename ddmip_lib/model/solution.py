@@ -152,6 +152,9 @@ class Solution(Bounded):
     nearest: Report | None = None
     """Where no point was feasible, the one that came nearest, and what it violates."""
 
+    start: str = ""
+    """What the start that was given violates, and how it was repaired; empty where it violates nothing."""
+
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"unknown status {self.status!r}")
@@ -212,6 +215,8 @@ class Solution(Bounded):
         ]
         if self.nearest is not None and self.nearest.violations:
             lines.insert(3, f"  nearest     {self.nearest.violations[0]}  (more in solution.report())")
+        if self.start:
+            lines.append(f"  start       {self.start}")
         if len(self.history):
             lines.append(f"  iterations  {len(self.history)}")
         for key, value in self.details.items():

@@ -13,6 +13,7 @@ from ..certificates import certify
 from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS, Mending
+from ..linearisation.repair import near_start
 from ..model.blocks import Blocks
 from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
@@ -67,8 +68,9 @@ def solve(
     turns find nothing better; where an exact model of the whole problem finds nothing better, the proof follows at once
     and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried once more, and the run ends with the
     claim if it fails; ``details["checked_bound"]`` is then what was proved. A run in which no method comes to the end
-    of its share of the time, and no proof is given up, is the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to tell; a true result ends
-    the whole run. `client`, a `distributed.Client`, goes to what can use a cluster: prices and certificates.
+    of its share of the time, and no proof is given up, is the same whenever it is repeated. `callback` hears a `Moment`
+    whenever a method has one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes to what
+    can use a cluster: prices and certificates.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -87,7 +89,7 @@ def solve(
 
 
 def _solve(begun: Begun, client: Any) -> Solution:
-    run = Portfolio(begun, begun.incumbent(), client)
+    run = Portfolio(begun, begun.incumbent(repair=near_start), client)
     if (proved := unreachable(begun, "ranges")) is not None:
         run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
@@ -122,6 +124,7 @@ class Portfolio:
     def __init__(self, begun: Begun, incumbent: Incumbent, client: Any = None) -> None:
         self.begun, self.incumbent, self.log, self.client = begun, incumbent, Log(), client
         self.problem = begun.problem.twin()  # whose start is the best point
+        self.problem.start_failed = incumbent.values is None
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices, self.stopped = "converged", None, False
@@ -144,7 +147,7 @@ class Portfolio:
         began = now()
         if self.incumbent.values is not None:
             instance, best = self.begun.instance, self.incumbent.values
-            self.problem.start = instance.inputs(best)
+            self.problem.start, self.problem.start_failed = instance.inputs(best), False
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         if self.begun.callback is not None:
             solver = replace(solver, callback=self.heard)
