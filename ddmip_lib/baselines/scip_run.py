@@ -173,4 +173,5 @@ def exact_solution(
         if status in ("no_solution_found", "claimed_optimal"):
             status = "stopped"
     details = details | {"incumbents": incumbent.found}
+    told(bound=bound)
     return Solution(status, method, bound=bound, proof=proof, **incumbent.point(), seconds=seconds, details=details)

@@ -31,7 +31,7 @@ from ..model.blocks import Blocks
 from ..model.crew import Crew, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine
+from ..model.progress import ProgressLine, told
 from ..model.solution import Solution
 from ..model.solver import begin
 from ..model.structure import Structure
@@ -95,7 +95,9 @@ def certify(
     if client is not None and (workers is not None or place.type != "cpu"):
         raise ValueError("client= names those who work: leave out workers and device, which are of this machine.")
     with ProgressLine(problem, "certify", began, progress) as line:
-        return _certify(problem, solution, prices, time_limit, workers, place, seed, steps, client, line)
+        found = _certify(problem, solution, prices, time_limit, workers, place, seed, steps, client, line)
+        told(bound=found.bound)
+        return found
 
 
 def _certify(

@@ -224,7 +224,8 @@ class Search:
             gain = np.where(divisible, score[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        open_ = np.where(self.instance.milp.integer, node.upper - node.lower, 0.0)
+        open_, whole = np.zeros(len(node.lower)), self.instance.milp.integer
+        open_[whole] = node.upper[whole] - node.lower[whole]  # others may have no bounds
         return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
 
     def _halves(self, node: Node, at: int) -> list[Node]:

@@ -111,7 +111,9 @@ def _solve(begun: Begun, client: Any) -> Solution:
         idle = 0 if run.incumbent.objective != before else idle + 1
     if run.claim is None:  # of which a second proof would say no more
         run.prove()
-    return run.solution()
+    found = run.solution()
+    told(bound=found.bound)
+    return found
 
 
 def _exact(graph: Graph) -> bool:

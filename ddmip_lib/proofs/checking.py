@@ -71,7 +71,9 @@ def check(
     def hear(bound: float) -> None:
         told(bound=incumbent.instance.milp.sign * bound)
 
-    return prove(program, enough(incumbent), deadline, visit, most_nodes, patient, hear if watched() else None)
+    found = prove(program, enough(incumbent), deadline, visit, most_nodes, patient, hear if watched() else None)
+    hear(found.bound)
+    return found
 
 
 def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:
