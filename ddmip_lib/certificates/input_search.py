@@ -224,8 +224,8 @@ class Search:
             gain = np.where(divisible, score[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        open_, whole = np.zeros(len(node.lower)), self.instance.milp.integer
-        open_[whole] = node.upper[whole] - node.lower[whole]  # others may have no bounds
+        bounded = self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)  # one without has
+        open_ = np.subtract(node.upper, node.lower, out=np.zeros(len(node.lower)), where=bounded)  # no middle
         return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
 
     def _halves(self, node: Node, at: int) -> list[Node]:

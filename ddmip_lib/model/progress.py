@@ -2,16 +2,15 @@
 
 import logging
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from ..clock import now
+from .instance import Instance
+from .predictor import Predictor
+from .report import Nearest
 from .solution import shown
-
-if TYPE_CHECKING:  # both of which use this module
-    from .incumbent import Incumbent
-    from .problem import NeuralMIP
 
 logger = logging.getLogger("ddmip_lib")
 logger.addHandler(logging.NullHandler())
@@ -19,6 +18,22 @@ logger.addHandler(logging.NullHandler())
 CLOSER = 0.9  # a bound is logged again where the gap has fallen to so much of what it was
 
 _current: ContextVar["ProgressLine | None"] = ContextVar("current", default=None)
+
+
+class Problem(Protocol):
+    """What a line needs of a `NeuralMIP`."""
+
+    predictors: list[Predictor]
+
+
+class Best(Protocol):
+    """What a line needs of an `Incumbent`."""
+
+    instance: Instance
+    nearest: Nearest
+
+    @property
+    def objective(self) -> float | None: ...
 
 
 class ProgressLine:
@@ -34,7 +49,7 @@ class ProgressLine:
     'a method  best 50.5083  bound 48  gap 5 %'
     """
 
-    def __init__(self, problem: "NeuralMIP", method: str, began: float, visible: bool) -> None:
+    def __init__(self, problem: Problem, method: str, began: float, visible: bool) -> None:
         self.predictors, self.method, self.began, self.visible = problem.predictors, method, began, visible
         self.doing = method
         self.sign: float | None = None  # of the objective as a minimisation, once it is known
@@ -67,7 +82,7 @@ class ProgressLine:
             if self.bar is not None:
                 self.bar.close()
 
-    def see(self, incumbent: "Incumbent") -> None:
+    def see(self, incumbent: Best) -> None:
         """Take over the best value of a run, or, where it has no point, what the nearest one violates."""
         self.sign, value = incumbent.instance.milp.sign, incumbent.objective
         if value is None:
@@ -116,7 +131,7 @@ def watched() -> bool:
     return _current.get() is not None
 
 
-def improved(incumbent: "Incumbent") -> None:
+def improved(incumbent: Best) -> None:
     """Report a better point, or one that is nearer to being feasible, of the run whose line is open."""
     line = _current.get()
     if line is not None and line.predictors is incumbent.instance.predictors:

@@ -1,26 +1,36 @@
 """What becomes of a start: it competes as it is; one that fails a constraint is reported, and repaired if possible."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
+from .completion import Completer
 from .instance import Instance
 from .progress import logger
 from .report import violations
 from .verification import Verification, Verifier
 
-if TYPE_CHECKING:  # which uses this module
-    from .incumbent import Incumbent
-
 Start = list[np.ndarray]
 """Network inputs, one matrix for each predictor."""
-Repair = Callable[["Incumbent", Start, float], bool]
-"""Lets points with inputs close to a start's compete, for so many seconds; whether one of them is feasible."""
+Repair = Callable[[Any, Start, float], bool]
+"""Gets an `Incumbent`; lets points close to a start compete, for so many seconds; whether one of them is feasible."""
 KEPT = 1e-9  # inputs that moved by no more are those of the start
 
 
-def repaired(incumbent: "Incumbent", verifier: Verifier, start: Start, seconds: float, repair: Repair | None) -> str:
+class Competition(Protocol):
+    """What a start needs of an `Incumbent`."""
+
+    instance: Instance
+    completer: Completer
+    values: np.ndarray | None
+
+    @property
+    def objective(self) -> float | None: ...
+    def consider(self, values: np.ndarray) -> Verification: ...
+
+
+def repaired(incumbent: Competition, verifier: Verifier, start: Start, seconds: float, repair: Repair | None) -> str:
     """Let a start compete: the whole point if one is known, then its inputs, the rest solved for, then, where neither
     is feasible, points close to it by `repair`.
 
@@ -70,7 +80,7 @@ def _unlisted(instance: Instance, checks: list[Verification]) -> str:
     return f"no values of the other variables fit its network inputs{named}"
 
 
-def _outcome(incumbent: "Incumbent", start: Start, feasible: bool, moving: bool) -> str:
+def _outcome(incumbent: Competition, start: Start, feasible: bool, moving: bool) -> str:
     if not feasible or incumbent.values is None:
         where = "with its network inputs or close to them" if moving else "with its network inputs"
         return f"not repaired: no feasible point was found {where}"
