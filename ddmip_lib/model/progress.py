@@ -46,7 +46,7 @@ class ProgressLine:
     >>> line = ProgressLine(hand_sized(), "a method", began=now(), visible=False)
     >>> line.sign, line.best, line.bound = 1.0, 50.50834, 48.0
     >>> line.text().partition(" s  ")[2]
-    'a method  best 50.5083  bound 48  gap 5 %'
+    'a method  best 50.5083  bound 48  gap 4.97 %'
     """
 
     def __init__(self, problem: Problem, method: str, began: float, visible: bool) -> None:
