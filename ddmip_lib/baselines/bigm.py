@@ -17,6 +17,7 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
 from ..model.predictor import MARGIN, Predictor
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
 from ..model.scip import MILP, copy_model, fix, matrix_of, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
@@ -107,9 +108,10 @@ class BigM:
             twin = problem.twin()
             twin.set_start(*self.start) if isinstance(self.start, tuple) else twin.set_start(self.start)
             begun = replace(begun, problem=twin)
-        return guarded(begun, self.method, partial(self._solve, progress=progress))
+        with ProgressLine(problem, self.method, begun.began, progress):
+            return guarded(begun, self.method, self._solve)
 
-    def _solve(self, begun: Begun, progress: bool) -> Solution:
+    def _solve(self, begun: Begun) -> Solution:
         instance = begun.instance
         read = flat_layers if self.ranges is None else relu_graph
         flat: list[Any] = [read(p.net, p.inputs.shape[1]) for p in instance.predictors]
@@ -131,14 +133,14 @@ class BigM:
         self._give_start(written, incumbent, begun.deadline)
         program = partial(embedded, instance, incumbent.units, graphs) if self.check else None
         margin = self.margin if classes else 0.0
-        return exact_run(written, incumbent, begun, self.method, progress, details, program, margin)
+        return exact_run(written, incumbent, begun, self.method, details, program, margin)
 
     def _by_layers(
         self, begun: Begun, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
     ) -> ScaledModel | None:
         """The model that PySCIPOpt-ML writes; None where the time ran out."""
         instance = begun.instance
-        unit = units_of_variables(instance) if self.scale else None
+        unit = units_of_variables(instance) if self.scale and not instance.milp.others else None  # see scaled_model
         parts = zip(instance.predictors, graphs, layers, instance.maps, strict=True)
         networks = [scaled_network(*part, instance.milp, unit) for part in parts]
         written = scaled_model(instance, unit, self.numerics, begun.seed)

@@ -12,6 +12,7 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.instance import Instance
 from ..model.listing import Listing
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
 from ..model.scip import excess
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
@@ -73,9 +74,10 @@ class Enumeration:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Tabulate the networks; compare all assignments where they are few, else let SCIP work on the MILP."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
-        return guarded(begun, self.method, partial(self._solve, progress=progress), look=False)  # it sees all
+        with ProgressLine(problem, self.method, begun.began, progress):
+            return guarded(begun, self.method, self._solve, look=False)  # it sees all
 
-    def _solve(self, begun: Begun, progress: bool) -> Solution:
+    def _solve(self, begun: Begun) -> Solution:
         instance = begun.instance
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
@@ -92,7 +94,7 @@ class Enumeration:
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, begun, details)
-        incumbent.consider_start(begun.problem.start, begun.time_limit)
+        incumbent.consider_start(None if begun.problem.start_failed else begun.problem.start, begun.time_limit)
         unit = units_of_variables(instance)
         for table in tables:
             size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
@@ -104,7 +106,7 @@ class Enumeration:
         add_program(written, exact.program(), s.n_rows)
         details["build_seconds"] = now() - begun.began
         program = partial(tabulated, instance, incumbent.units, tables) if self.check and exactly else None
-        return exact_run(written, incumbent, begun, self.method, progress, details, program)
+        return exact_run(written, incumbent, begun, self.method, details, program)
 
     def _compared(
         self, incumbent: Incumbent, everything: np.ndarray, begun: Begun, details: dict[str, Any]

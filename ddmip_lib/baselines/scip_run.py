@@ -5,11 +5,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from pyscipopt import Model
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
+from ..model.progress import told, watched
 from ..model.scip import hear_incumbents
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
@@ -52,46 +52,41 @@ class CallbackStop(KeyboardInterrupt):
     """A callback wants the run to end: SCIP ends as after Ctrl-C."""
 
 
-def optimise(
-    written: Written, incumbent: Incumbent, begun: Begun, method: str, progress: bool, restricted: bool = False
-) -> bool:
+def optimise(written: Written, incumbent: Incumbent, begun: Begun, restricted: bool = False) -> bool:
     """Solve, verifying every incumbent on the way; the callback hears of incumbents and nodes.
 
     An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
     it was.
     """
     model = written.model
-    with tqdm(disable=not progress, desc=method, unit=" incumbents") as bar:
 
-        def on_incumbent(scip: Model) -> None:
-            incumbent.consider(written.values(scip))
-            best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
-            bar.update(1)
-            bar.set_postfix(incumbent=best, bound=f"{written.bound:.6g}")
-            tell(scip)
+    def on_incumbent(scip: Model) -> None:
+        incumbent.consider(written.values(scip))
+        tell(scip)
 
-        def tell(_: Model) -> None:
-            bound = written.bound
-            if begun.told(bound if abs(bound) < 1e20 else None):
-                raise CallbackStop
+    def tell(_: Model) -> None:
+        bound = written.bound if abs(written.bound) < 1e20 else None
+        told(bound=bound)
+        if begun.told(bound):
+            raise CallbackStop
 
-        raised = hear_incumbents(model, on_incumbent, tell if begun.callback else None)
+    raised = hear_incumbents(model, on_incumbent, tell if begun.callback or watched() else None)
 
-        def ask() -> None:
-            try:
-                optimise_model(model, begun.seconds_left, raised)
-            except KeyboardInterrupt:
-                if model.getStatus() != "userinterrupt":  # it came as SCIP ended
-                    raise
-            if model.getNSols():
-                incumbent.consider(written.values(model))
+    def ask() -> None:
+        try:
+            optimise_model(model, begun.seconds_left, raised)
+        except KeyboardInterrupt:
+            if model.getStatus() != "userinterrupt":  # it came as SCIP ended
+                raise
+        if model.getNSols():
+            incumbent.consider(written.values(model))
 
+    ask()
+    ask_again = at_odds(model.getStatus(), written.bound, incumbent, restricted)
+    if ask_again:
+        model.freeTransform()
+        model.setParam("presolving/maxrounds", 0)
         ask()
-        ask_again = at_odds(model.getStatus(), written.bound, incumbent, restricted)
-        if ask_again:
-            model.freeTransform()
-            model.setParam("presolving/maxrounds", 0)
-            ask()
     return ask_again
 
 
@@ -113,16 +108,17 @@ def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
 
 
 def exact_run(
-    written: Written, incumbent: Incumbent, begun: Begun, method: str, progress: bool, details: dict[str, Any],
+    written: Written, incumbent: Incumbent, begun: Begun, method: str, details: dict[str, Any],
     program: Callable[[], Program] | None, margin: float = 0.0,
 ) -> Solution:  # fmt: skip
     """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim), within the time
     limit for at most as long as what is proved took, and ten seconds."""
-    details["asked_again"] = optimise(written, incumbent, begun, method, progress, margin > 0)
+    details["asked_again"] = optimise(written, incumbent, begun, margin > 0)
     details["solve_seconds"] = now() - begun.began - details["build_seconds"]
     details["nodes"], checked = written.model.getNTotalNodes(), None
     if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
         ended = now()
+        told("proof")
         proved = check(incumbent, program(), min(begun.deadline, ended + (ended - begun.began) + 10.0))
         details["check_nodes"], checked = proved.nodes, proved.bound
     return exact_solution(method, incumbent, written.model.getStatus(), written.bound, details, margin, checked)
@@ -139,7 +135,8 @@ def exact_solution(
 ) -> Solution:
     """SCIP's answer after verification; `claimed` is its bound, `checked` one of a minimisation that was proved.
 
-    A model with a `margin` proves nothing of a problem without.
+    A model with a `margin` proves nothing of a problem without. Of a point that is claimed to be optimal, the bound is
+    the claimed one, and ``details["checked_bound"]`` what was proved; elsewhere a checked bound takes precedence.
     """
     best, sign, seconds = incumbent.objective, incumbent.instance.milp.sign, now() - incumbent.began
     if scip_status in ("unbounded", "inforunbd") and best is None:
@@ -163,15 +160,18 @@ def exact_solution(
             bound = None
         point = incumbent.point()
         return Solution(status, method, bound=bound, proof=proof, **point, seconds=seconds, details=details)
+    gap, slack = _gap(incumbent, claimed)  # below 0 where a logit inside the margin beat the model, or SCIP is wrong
     if checked is not None and meets(incumbent, checked):
         status = "optimal"
-    elif not proof.checked:
-        gap, slack = _gap(incumbent, claimed)
-        if gap < -slack:  # a logit inside the margin beat the model's bound, or SCIP cut off a point
+    elif status == "claimed_optimal" and claimed is not None and abs(gap) <= slack:
+        if proof.checked:
+            details["checked_bound"] = bound
+        proof, bound = proof_of(incumbent, method, False, margin), claimed
+    else:
+        if not proof.checked and gap < -slack:
             bound = None
-        if status == "claimed_optimal" and (bound is None or gap > slack):
+        if status in ("no_solution_found", "claimed_optimal"):
             status = "stopped"
-    if status == "no_solution_found":
-        status = "stopped"
     details = details | {"incumbents": incumbent.found}
+    told(bound=bound)
     return Solution(status, method, bound=bound, proof=proof, **incumbent.point(), seconds=seconds, details=details)

@@ -2,14 +2,12 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
-from tqdm.auto import tqdm
 
 from ..clock import TimeOver, now
 from ..errors import ProblemError
@@ -17,6 +15,7 @@ from ..model.gradients import take_step, vjp
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine, told
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
@@ -82,10 +81,11 @@ class SingleStepGradient:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
-        return guarded(begun, self.method, partial(self._solve, progress=progress))
+        with ProgressLine(problem, self.method, begun.began, progress):
+            return guarded(begun, self.method, self._solve)
 
     @torch.enable_grad()
-    def _solve(self, begun: Begun, progress: bool) -> Solution:
+    def _solve(self, begun: Begun) -> Solution:
         problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
         s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
@@ -94,10 +94,7 @@ class SingleStepGradient:
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
         moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
         best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, True, False
-        with (
-            suppress(KeyboardInterrupt, TimeOver),
-            tqdm(total=self.steps, disable=not progress, desc=self.method) as bar,
-        ):
+        with suppress(KeyboardInterrupt, TimeOver):
             while t < self.steps and now() < deadline and not stopped:
                 t += 1
                 # forward: p, at the point before the step
@@ -112,8 +109,7 @@ class SingleStepGradient:
                     incumbent.consider(relaxation.repair(point))
                 elif p <= ZERO and relaxation.own_cost @ point < best:
                     best, claimed = relaxation.own_cost @ point, instance.rounded(point)
-                bar.update(1)
-                bar.set_postfix(incumbent=incumbent.objective, violation=f"{p:.1e}")
+                told()
                 stopped = begun.told() and t < self.steps
             interrupted = False
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}

@@ -10,6 +10,7 @@ from ..bounds import Graph
 from ..clock import now
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
+from ..model.progress import told
 from ..model.solution import Solution
 from ..pricing.oracle import MARGIN, follow, pull_back
 from .certificate import Certificate, with_bound
@@ -28,7 +29,6 @@ class Account:
     ) -> None:  # fmt: skip
         self.incumbent, self.solution, self.blocks, self.pi, self.graphs = incumbent, solution, blocks, pi, graphs
         self.device, self.steps, self.began = device, steps, incumbent.began
-        self.bar: Any = None
         self.milp, self.predictors = incumbent.instance.milp, incumbent.instance.predictors
         size = len(blocks.block)
         self.losses: dict[int, Losses] = {}
@@ -129,8 +129,7 @@ class Account:
         value = self.value()
         if not self.history or value < self.history[-1][1]:
             self.history.append((now() - self.began, value))
-        if self.bar is not None:
-            self.bar.set_postfix(bound=f"{self.objective(value):.6g}", open=len(self.rows()))
+        told(bound=self.objective(value))
 
     def value(self) -> float:
         """The bound on the sum of values, rounded up."""

@@ -22,6 +22,7 @@ from ..bounds.rounding import gamma
 from ..clock import TimeOver, check_time, now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
+from ..model.progress import told
 from ..model.structure import Structure
 from ..proofs import Program, prove
 from ..proofs.checking import AIM, best_cost, enough
@@ -175,6 +176,7 @@ def blocks_bound(incumbent: Incumbent, structure: Structure, prices: Any, deadli
             best.prove(deadline, nodes)
             if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
                 history.append((now() - apart.began, best.bound))
+                told(bound=incumbent.instance.milp.sign * best.bound)
     except KeyboardInterrupt:
         by_hand = True
     except TimeOver:

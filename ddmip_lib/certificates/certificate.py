@@ -70,8 +70,10 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
     own = earlier is not None and earlier.problem == incumbent.instance.digest
     if own and earlier is not None and earlier.checked and solution.bound is not None:
         low = max(low, min(sign * solution.bound, best))
-    if status == "optimal" or (status == "claimed_optimal" and not own):
-        status = "stopped"  # what was said of another problem, or without a proof
+    if status in ("optimal", "claimed_optimal"):
+        status = "stopped"  # what was said of another problem, or without a proof: only the bound here counts
+    elif status in ("infeasible", "no_solution_found") and incumbent.values is not None:
+        status = "stopped"
     if meets(incumbent, low):
         status = "optimal"
     elif low == np.inf:

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ..bounds import network_graph
 from ..clock import check_time, now
@@ -31,6 +30,7 @@ from ..model.blocks import Blocks
 from ..model.crew import Crew, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine, told
 from ..model.solution import Solution
 from ..model.solver import Begun, begin
 from ..model.structure import Structure
@@ -99,11 +99,9 @@ def certify(
         incumbent = _verified(begun, solution)
         blocks = find_blocks(problem, incumbent.instance)
         if isinstance(blocks, Structure):
-            return _without_description(problem, solution, incumbent, blocks, prices, begun.deadline, seed, progress)
+            return _without_description(problem, solution, incumbent, blocks, prices, begun.deadline, seed)
         accounts.append(_account(begun, solution, incumbent, blocks, prices, place, int(steps), client))
-        with tqdm(disable=not progress, desc="certify", bar_format="{desc} {elapsed}{postfix}") as bar:
-            accounts[0].bar = bar
-            _search(accounts[0], begun.deadline, workers, Crew(client))
+        _search(accounts[0], begun.deadline, workers, Crew(client))
         return accounts[0].signed()
 
     def so_far(status: str) -> Solution:
@@ -111,7 +109,10 @@ def certify(
         found = accounts[0].signed() if accounts else with_bound(solution, incumbent, None, None)
         return found if status == "time_limit" else stopped(found, now() - begun.began)
 
-    return begun.finish(certified, so_far)
+    with ProgressLine(problem, "certify", begun.began, progress):
+        found = begun.finish(certified, so_far)
+        told(bound=found.bound)
+        return found
 
 
 def _verified(begun: Begun, solution: Solution) -> Incumbent:
@@ -160,7 +161,7 @@ def _account(
 
 def _without_description(
     problem: NeuralMIP, solution: Solution, incumbent: Incumbent, structure: Structure, prices: Any, deadline: float,
-    seed: int, progress: bool,
+    seed: int,
 ) -> Solution:  # fmt: skip
     """General blocks by the exact models of their pieces; then, or where there are none, by branching on inputs."""
     if prices is not None and structure.obstacle:
@@ -183,7 +184,7 @@ def _without_description(
             found = with_bound(solution, incumbent, first.said(sign), first.certificate)
             return stopped(found, now() - incumbent.began) if first.interrupted else found
     known = replace(solution, **incumbent.point())
-    lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed, progress)
+    lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed)
     if lines.point is not None:
         incumbent.consider(lines.point)
     if lines.bound is None or sign * lines.bound < first.bound:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from ..bounds import Box, crown, intervals, optimised_crown
 from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
+from ..model.progress import told
 from ..proofs.branching import WHOLE
 from ..proofs.checking import enough, offer
 from ..proofs.embedding import let_out
@@ -99,17 +99,15 @@ class Search:
         """What is proved: the weakest bound of all nodes."""
         return min([self.settled, *(node.bound for node in self.working), *(self.heap[0][:1] if self.heap else ())])
 
-    def run(self, progress: bool) -> str:
+    def run(self) -> str:
         """Branch until the bound is good enough or the time is up; the status."""
         if self.bound() < np.inf:
             self._start(heapq.heappop(self.heap)[2])
-        with tqdm(disable=not progress, desc="Lagrangian bound", unit=" nodes") as bar:
-            while self.heap and self.heap[0][0] < self.enough:
-                if now() >= self.deadline:
-                    return "time_limit"
-                self._expand()
-                bar.update(self.nodes - bar.n)
-                bar.set_postfix(bound=f"{self.instance.milp.sign * self.bound():.6g}")
+        while self.heap and self.heap[0][0] < self.enough:
+            if now() >= self.deadline:
+                return "time_limit"
+            self._expand()
+            told(bound=self.instance.milp.sign * self.bound())
         return "infeasible" if self.bound() == np.inf else "closed"
 
     def _start(self, root: Node) -> None:
@@ -226,7 +224,8 @@ class Search:
             gain = np.where(divisible, score[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        open_ = np.where(self.instance.milp.integer, node.upper - node.lower, 0.0)
+        bounded = self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)  # one without has
+        open_ = np.subtract(node.upper, node.lower, out=np.zeros(len(node.lower)), where=bounded)  # no middle
         return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
 
     def _halves(self, node: Node, at: int) -> list[Node]:

@@ -28,6 +28,7 @@ from ..bounds import Bounds, crown
 from ..clock import now
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
 from ..model.sizes import Units
 from ..model.solution import Bounded, Solution, shown
 from ..model.solver import Begun, begin
@@ -92,14 +93,15 @@ def lagrangian_bound(
 
     def bounded() -> LagrangianBound:
         searches.append(Search(problem, None if solution is None else solution.values, begun.began, begun.deadline))
-        status = searches[0].run(progress) if time_limit > 0 else "time_limit"
-        return _bound_of(searches[0], status)
+        line.see(searches[0].incumbent)
+        return _bound_of(searches[0], searches[0].run() if time_limit > 0 else "time_limit")
 
     def so_far(status: str) -> LagrangianBound:
         known = "interrupted" if status == "stopped" else status
         return _bound_of(searches[0], known) if searches else _nothing(begun, solution, known)
 
-    return begun.finish(bounded, so_far)
+    with ProgressLine(problem, "Lagrangian bound", begun.began, progress) as line:
+        return begun.finish(bounded, so_far)
 
 
 def _nothing(begun: Begun, solution: Solution | None, status: str) -> LagrangianBound:

@@ -11,7 +11,7 @@ from pyscipopt import Model
 
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
-from ..model.solution import STATUSES, Solution
+from ..model.solution import STATUSES, Solution, contradiction
 from .bench import Bench, Run
 
 FIRST, STARTED = "binary inputs", "a side variable"
@@ -72,7 +72,7 @@ def _no_time(bench: Bench) -> bool:
 
 def _progress(bench: Bench) -> bool:
     plain, shown = bench.known(STARTED), bench.answer(STARTED, progress=True)
-    return _alike(plain, shown) and "incumbent" in bench.last.printed
+    return _alike(plain, shown) and all(word in bench.last.printed for word in ("best", "bound", " s  "))
 
 
 def _from(bench: Bench, name: str, start: Any) -> Solution:
@@ -156,7 +156,7 @@ CALLS: dict[str, Callable[[Bench], Any]] = {
     "a misspelt option is an error": lambda b: _error(TypeError, lambda: b.answer(FIRST, timelimit=3)),
     "a model alone is an error": lambda b: _error(TypeError, lambda: b.solver.solve(Model())),
     "no networks are an error": lambda b: _error(ProblemError, lambda: b.solver.solve(NeuralMIP(Model()))),
-    "progress names the incumbent and changes nothing": _progress,
+    "progress names the best value and the bound, and changes nothing": _progress,
     "a feasible start is not lost": _keeps_start,
     "an answer may be a start": _again,
     "a start outside the rows does no harm": lambda b: bool(_from(b, FIRST, np.ones((2, 2)))),
@@ -223,6 +223,7 @@ ALWAYS: dict[str, Callable[[Run], Any]] = {
     "a bound has a proof of this very problem":
         lambda r: r.solution.bound is None or getattr(r.solution.proof, "problem", "") == r.example.digest,
     "optimal is the optimum, met by a checked bound": lambda r: r.solution.status != "optimal" or _checked(r),
+    "a status does not contradict objective and bound": lambda r: not contradiction(r.solution),
     "infeasible is what has no point": lambda r: r.solution.status != "infeasible" or r.example.best is None,
     "without a point nothing is said of one": lambda r: r.solution.found or _empty(r.solution),
     "without a point there is a report": lambda r: isinstance(r.solution.report(), str),

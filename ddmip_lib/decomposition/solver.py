@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..device import check_place
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine, told
 from ..model.solution import History, Solution
 from ..model.solver import Begun, begin
 from ..proofs.reach import unreachable
@@ -221,6 +221,10 @@ class DualDecomposition:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run Algorithm 1, again and again where nothing was fixed, and return the best verified point."""
         begun = begin(problem, time_limit, seed, visit)
+        with ProgressLine(problem, self.method, begun.began, progress):
+            return self._solve(begun)
+
+    def _solve(self, begun: Begun) -> Solution:
         runs: list[Run] = []
 
         def iterate() -> Solution:
@@ -228,7 +232,7 @@ class DualDecomposition:
                 return found
             for run in self._runs(begun):
                 runs.append(run)
-                self._iterate(run, begun, progress)
+                self._iterate(run, begun)
             return self._solution(runs)
 
         def so_far(status: str) -> Solution:
@@ -263,23 +267,21 @@ class DualDecomposition:
         chosen = problem.start is not None or self.penalty is not None
         return 0 if chosen or self.max_iterations != type(self).max_iterations else RESTARTS
 
-    def _iterate(self, run: Run, begun: Begun, progress: bool) -> None:
-        with tqdm(total=self.max_iterations, disable=not progress, desc=self.method) as bar:
-            while run.stopped is None:
-                if run.seconds_left <= 0:
-                    run.stopped = "time_limit"
-                elif run.k == self.max_iterations:
-                    run.stopped = "iteration_limit"
-                else:
-                    k = run.k
-                    self.step(run)
-                    if run.k > k:
-                        self._report(run, begun, bar)
+    def _iterate(self, run: Run, begun: Begun) -> None:
+        while run.stopped is None:
+            if run.seconds_left <= 0:
+                run.stopped = "time_limit"
+            elif run.k == self.max_iterations:
+                run.stopped = "iteration_limit"
+            else:
+                k = run.k
+                self.step(run)
+                if run.k > k:
+                    self._report(run, begun)
+        told(turn=True)
 
-    def _report(self, run: Run, begun: Begun, bar: Any) -> None:
-        latest = run.history[-1]
-        bar.update(1)
-        bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", residual=f"{latest.primal_residual:.1e}")
+    def _report(self, run: Run, begun: Begun) -> None:
+        told()
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
             begun.stop(True)

@@ -21,6 +21,7 @@ from .milp import Answer, solve_program, solve_with
 from .slopes import Tangent
 
 MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
+FITTING = 1e4  # price of an output off its line, in units of a whole range of one input
 SAMPLES = 8  # random points at which the sizes of outputs are looked at
 
 
@@ -139,6 +140,14 @@ class Elastic:
         cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
         found = self._ask(cost, parts, (self.lower, self.upper), s.n_variables + count, seconds).point
         return None if found is None else found[: s.n_variables]
+
+    def fit(self, target: np.ndarray, line: Tangent, ends: Ends, seconds: float) -> np.ndarray | None:
+        """The point of the user's rows nearest to a target within `ends`, its outputs on lines where rows allow."""
+        n, slack, count = self.milp.n_variables, 2 * len(self.outputs), len(self.inputs)
+        parts = [self.rows, *self._lines(line, ends), self._distance(np.arange(count), target, n + slack)]
+        cost = np.concatenate([np.zeros(n), np.full(slack, FITTING), 1.0 / self.range])
+        found = self._ask(cost, parts, ends, n + slack + count, seconds).point
+        return None if found is None else found[:n]
 
     def choose(self, parts: list[Part], switches: int, start: np.ndarray, seconds: float) -> np.ndarray | None:
         """The best point of the user's rows and `parts`, which have so many binaries behind the user's variables."""

@@ -1,17 +1,16 @@
 """Sequential linearisation: networks become lines, a MIP decides, and the true networks judge."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..device import check_place
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine, told
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..proofs import prove
@@ -21,6 +20,7 @@ from .elastic import Elastic, Point
 from .moves import Moves
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Options
+from .repair import near_start
 from .slopes import lines_at
 from .walks import Walks
 
@@ -82,23 +82,22 @@ class SequentialMIP:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Descend from one start after the other; the best verified point is returned."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
-        return guarded(begun, self.method, partial(self._solve, progress=progress))
+        with ProgressLine(problem, self.method, begun.began, progress):
+            return guarded(begun, self.method, self._solve)
 
-    def _solve(self, begun: Begun, progress: bool) -> Solution:
+    def _solve(self, begun: Begun) -> Solution:
         device = torch.device(self.device)
-        run = Run(self, begun, begun.incumbent(screen_on=None if device.type == "cpu" else device))
+        run = Run(self, begun, begun.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start))
         status = "converged"
-        with tqdm(disable=not progress, desc=self.method, unit=" starts") as bar:
-            while run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST):
-                if begun.seconds_left <= 0:
-                    status = "time_limit"
-                    break
-                run.turn()
-                bar.update(1)
-                bar.set_postfix(incumbent=run.incumbent.objective)
-                if run.stopped:
-                    status = "stopped"
-                    break
+        while run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST):
+            if begun.seconds_left <= 0:
+                status = "time_limit"
+                break
+            run.turn()
+            told(turn=True)
+            if run.stopped:
+                status = "stopped"
+                break
         if run.incumbent.objective is None and status == "converged":
             status = "infeasible" if run.rows_are_empty() else "no_solution_found"
         details = run.details | {"incumbents": run.incumbent.found}
@@ -163,7 +162,9 @@ class Run:
         self.starts += 1
         s, at, given = self.elastic.milp, self.elastic.inputs, self.begun.problem.start
         if self.starts == 1 and given is not None:
-            return self.begun.instance.assignment(given, rest=0.0)
+            known = self.begun.instance.assignment(given, rest=0.0)
+            failed = self.incumbent.values is None  # also a repair of it: then from the nearest point of the rows
+            return self.elastic.nearest(known, self.begun.seconds_left) if failed else known
         low, high = s.lower[at], s.upper[at]
         target = np.zeros(s.n_variables)
         near = self.incumbent.values if self.starts > FIRST and self.starts % 3 else None

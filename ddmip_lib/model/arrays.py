@@ -39,6 +39,7 @@ class ArrayMIP(NeuralMIP):
             raise ProblemError("state binary variables first, then other integers, then the rest: as SCIP lists them.")
         self.milp, self.name = milp, name
         self.predictors, self.start, self.start_point, self.blocks = [], None, {}, None
+        self.start_failed = False
 
     @cached_property
     def model(self) -> Model:  # type: ignore[override]  # there an attribute

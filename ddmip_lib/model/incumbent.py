@@ -11,6 +11,8 @@ from ..clock import now
 from .completion import Completer
 from .instance import Instance
 from .onoff import OnOff
+from .progress import improved
+from .repair import Repair, repaired
 from .report import Nearest
 from .sizes import Units
 from .verification import Verification, Verifier
@@ -43,6 +45,8 @@ class Incumbent:
         """What the best of all points that failed violates, kept as long as none is feasible."""
         self.found: list[tuple[float, float]] = []
         """Seconds since the run began, and the verified objective, of every improvement."""
+        self.start = ""
+        """What the start violates and what became of it; empty where it violates nothing."""
         self.seen: dict[bytes, Verification] = {}
         """What became of each matrix of network inputs that was completed."""
 
@@ -76,9 +80,11 @@ class Incumbent:
         check = self._judge.check(replaced)
         if not check.feasible and self.check is None:
             self.nearest.consider(replaced, check)
+            improved(self)
         if check.feasible and self.better(check.objective):
             self.check, self.values = check, replaced
             self.found.append((now() - self.began, check.objective))
+            improved(self)
             if self._judge is not self._last:
                 self._waiting.append((replaced, check))
         return check
@@ -111,23 +117,19 @@ class Incumbent:
             self.seen[key] = self.consider(values if completed is None else completed)
         return self.seen[key]
 
-    def consider_start(self, start: list[np.ndarray] | None, time_limit: float) -> None:
-        """Let the problem's start compete: the whole point if one is known, then its inputs, completed in time."""
-        if start is None or time_limit <= 0:
-            return
-        known = np.array([self.instance.known.get(address, np.nan) for address in self.instance.milp.position])
-        if self.instance.known and np.isfinite(known[~self.instance.is_output]).all():
-            self.consider(known)
-        values = self.completer.complete(start, seconds=min(10.0, 0.2 * time_limit))
-        if values is not None:
-            self.consider(values)
+    def consider_start(self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None) -> None:
+        """Let the problem's start compete, or what it is `repaired` to; what it violates is kept as `start`."""
+        if start is not None and time_limit > 0:
+            self.start = repaired(self, self._last, start, min(10.0, 0.2 * time_limit), repair)
 
     def point(self) -> dict[str, Any]:
         """The fields of a `Solution` that describe the point, or the nearest one where none is feasible."""
         self.settle()
+        start = {"start": self.start} if self.start else {}
         if self.values is None:
-            return {"variables": self.instance.variables, "nearest": self.nearest.report()}
+            return {"variables": self.instance.variables, "nearest": self.nearest.report(), **start}
         return {
+            **start,
             "variables": self.instance.variables,
             "objective": self.objective,
             "inputs": self.instance.inputs(self.values),

@@ -52,6 +52,8 @@ class NeuralMIP:
         """Inputs of each predictor from which solvers start (see `set_start`)."""
         self.start_point: dict[int, float] = {}
         """What `set_start` was told of all variables, by their addresses."""
+        self.start_failed = False
+        """Whether the start was found infeasible, and beyond repair, by a run that hands the problem on."""
         self.blocks: Blocks | None = None
         """The problem as blocks that share resources (see `set_blocks`)."""
 
@@ -102,9 +104,13 @@ class NeuralMIP:
         """Tell solvers where to start: one (n, p) array of input values for each predictor, in order.
 
         Or a whole point: a `Solution` of this problem, an array in the order of `Model.getVars`, or a dictionary of
-        values by variable name, which must say the networks' inputs. A point that says all competes as it is.
+        values by variable name, which must say the networks' inputs. A point that says all competes as it is; outputs
+        are computed by the networks. A start that fails a constraint is reported (`Solution.start`, and a warning by
+        the logger "ddmip_lib") and repaired: its network inputs are kept, the rest is solved for; `solve` and
+        `SequentialMIP` then also look for the nearest feasible point in a small box around them.
         """
         self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
+        self.start_failed = False
 
     def twin(self) -> "NeuralMIP":
         """The same problem, model and networks shared, with a start of its own."""

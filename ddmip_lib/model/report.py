@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .scip import excess
+from .scip import MILP, excess
 from .sizes import ROUNDING
 from .verification import TOLERANCE, Verification, Verifier
 
@@ -56,30 +56,54 @@ class Nearest:
             self.kept, self.distance = (values.copy(), check), distance
 
     def _missed(self, values: np.ndarray) -> np.ndarray:
-        """Violations of rows, bounds and integrality: as verification judges them, and relative to the sizes of all."""
-        units, rounded = self.verifier.units, self.verifier.instance.rounded(values)
-        judged = np.concatenate([*self.verifier.missed(rounded), np.abs(values - rounded)])
-        exact = np.concatenate([units.row == 0, units.exact, np.zeros(len(values), dtype=bool)])
-        return np.stack([judged, np.where(exact, ROUNDING / TOLERANCE, 1.0) * judged])
+        return missed(self.verifier, values)
 
     def report(self) -> Report | None:
         """What there is to say of the nearest point; nothing where none was visited."""
         if self.kept is None:
             return None
         (values, check), instance = self.kept, self.verifier.instance
-        found, s, rounded = [], instance.milp, instance.rounded(values)
-        if np.isfinite(values).all():
-            kinds = np.where(instance.is_output, "output", "variable")
-            names = [f"{kind} {name}" for kind, name in zip(kinds, s.names, strict=True)]
-            names = [f"row {name}" for name in s.row_names] + names + [f"integer {name}" for name in names]
-            parts = [
-                (s.rows @ rounded, s.row_lower, s.row_upper),
-                (rounded, s.lower, s.upper),
-                (values, rounded, rounded),
-            ]
-            numbers = np.concatenate([np.stack([*part, excess(*part)], axis=1) for part in parts]).tolist()
-            judged, sizes = self._missed(values)
-            worst_first = sorted(np.flatnonzero(judged > check.tolerance), key=lambda i: -sizes[i])
-            found = [Violation(names[i], *numbers[i]) for i in worst_first]
+        found = violations(self.verifier, values, check.tolerance) if np.isfinite(values).all() else []
         found += [Violation(f"perhaps {name}") for name in check.other_violations]
         return Report(found or [Violation(check.worst)], values, instance.inputs(values))
+
+
+def missed(verifier: Verifier, values: np.ndarray) -> np.ndarray:
+    """Violations of rows, bounds and integrality: as verification judges them, and relative to the sizes of all."""
+    units, rounded = verifier.units, verifier.instance.rounded(values)
+    judged = np.concatenate([*verifier.missed(rounded), np.abs(values - rounded)])
+    exact = np.concatenate([units.row == 0, units.exact, np.zeros(len(values), dtype=bool)])
+    return np.stack([judged, np.where(exact, ROUNDING / TOLERANCE, 1.0) * judged])
+
+
+def violations(
+    verifier: Verifier, values: np.ndarray, tolerance: float = TOLERANCE, known: np.ndarray | None = None
+) -> list[Violation]:
+    """The rows, bounds and integers that a point with finite values violates, the largest for its size first; with
+    `known`, a mask of variables, those that it violates whatever the values of the others within their bounds."""
+    instance = verifier.instance
+    s, rounded = instance.milp, instance.rounded(values)
+    kinds = np.where(instance.is_output, "output", "variable")
+    names = [f"{kind} {name}" for kind, name in zip(kinds, s.names, strict=True)]
+    names = [f"row {name}" for name in s.row_names] + names + [f"integer {name}" for name in names]
+    judged, sizes = missed(verifier, values)
+    reached = s.rows @ rounded
+    if known is not None:
+        reached = _nearest_activity(s, rounded, known)
+        rows = excess(reached, *s.sides) / verifier.units.rows(np.abs(rounded))
+        judged = np.concatenate([rows, judged[s.n_rows :] * np.tile(known, 2)])
+    parts = [(reached, s.row_lower, s.row_upper), (rounded, s.lower, s.upper), (values, rounded, rounded)]
+    numbers = np.concatenate([np.stack([*part, excess(*part)], axis=1) for part in parts]).tolist()
+    worst_first = sorted(np.flatnonzero(judged > tolerance), key=lambda i: -sizes[i])
+    return [Violation(names[i], *numbers[i]) for i in worst_first]
+
+
+def _nearest_activity(s: MILP, values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Of each row the value nearest to its sides, where all variables but the known ones move within their bounds."""
+    rows = s.rows.tocoo()
+    given = rows.data * values[rows.col]
+    at_lower, at_upper = rows.data * s.lower[rows.col], rows.data * s.upper[rows.col]
+    least = np.where(known[rows.col], given, np.minimum(at_lower, at_upper))
+    most = np.where(known[rows.col], given, np.maximum(at_lower, at_upper))
+    low, high = (np.bincount(rows.row, ends, s.n_rows) for ends in (least, most))
+    return np.where(low > s.row_upper, low, np.where(high < s.row_lower, high, np.clip(s.rows @ values, *s.sides)))

@@ -13,12 +13,12 @@ import numpy as np
 from ..errors import ProblemError
 from .report import Report
 from .variables import Variables
-from .verification import Verification
+from .verification import CLOSED, Verification
 
 STATUSES = ("optimal", "claimed_optimal", "converged", "cycle", "iteration_limit", "time_limit", "stopped",
             "infeasible", "no_solution_found")  # fmt: skip
 """An "optimal" point and its bound were both checked outside the solver that found them, and "infeasible" was proved so
-too; "claimed_optimal" is what a solver says that was not checked."""
+too; "claimed_optimal" is a point that a solver's own bound meets, which was not checked. See `contradiction`."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +152,9 @@ class Solution(Bounded):
     nearest: Report | None = None
     """Where no point was feasible, the one that came nearest, and what it violates."""
 
+    start: str = ""
+    """What the start that was given violates, and how it was repaired; empty where it violates nothing."""
+
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"unknown status {self.status!r}")
@@ -159,6 +162,8 @@ class Solution(Bounded):
             raise ValueError("an objective may only be reported with a verification that holds")
         if self.status == "optimal" and (self.proof is None or not self.proof.checked):
             raise ValueError("a solution may only be called optimal with a bound that was checked")
+        if wrong := contradiction(self):
+            raise ValueError(wrong)
 
     @property
     def found(self) -> bool:
@@ -210,9 +215,35 @@ class Solution(Bounded):
         ]
         if self.nearest is not None and self.nearest.violations:
             lines.insert(3, f"  nearest     {self.nearest.violations[0]}  (more in solution.report())")
+        if self.start:
+            lines.append(f"  start       {self.start}")
         if len(self.history):
             lines.append(f"  iterations  {len(self.history)}")
         for key, value in self.details.items():
             if isinstance(value, (int, float, str)):
                 lines.append(f"  {key:<11} {value:.4g}" if isinstance(value, float) else f"  {key:<11} {value}")
         return "\n".join(lines)
+
+
+def contradiction(solution: Solution, status: str | None = None) -> str:
+    """What status (or another one), objective and bound say against each other, or nothing.
+
+    Where a solver's status is "optimal" or "claimed_optimal", objective and bound meet up to `CLOSED`; where it is
+    "infeasible" or "no_solution_found", there is no point, and "infeasible" has no finite bound.
+    """
+    status, objective, bound = status or solution.status, solution.objective, solution.bound
+    if status in ("infeasible", "no_solution_found") and objective is not None:
+        return f"the status is {status}, and there is a point of objective {objective:.9g}: call it stopped."
+    if status == "infeasible" and bound is not None and np.isfinite(bound):
+        return f"the status is infeasible, and the bound {bound:.9g} is finite: leave the bound out."
+    if status not in ("optimal", "claimed_optimal"):
+        return ""
+    if objective is None or bound is None:
+        return f"the status is {status}, which takes an objective and a bound: {shown(objective)} and {shown(bound)}."
+    unit = abs(objective) if solution.verification is None else solution.verification.objective_unit
+    if abs(objective - bound) <= CLOSED * max(unit, abs(objective)):
+        return ""
+    return (
+        f"the status is {status}, and the bound {bound:.9g} leaves a gap to the objective {objective:.9g}: say why "
+        "the solver ended, such as time_limit or stopped."
+    )

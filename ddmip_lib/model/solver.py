@@ -16,6 +16,7 @@ from .instance import Instance
 from .log import Log, Turn
 from .onoff import OnOff
 from .problem import NeuralMIP
+from .repair import Repair
 from .solution import Solution
 
 
@@ -96,13 +97,14 @@ class Begun:
         return self.limit is not None and self.limit.interrupted
 
     def incumbent(
-        self, onoff: Sequence[OnOff] = (), screen_on: torch.device | None = None, with_start: bool = True
-    ) -> Incumbent:
-        """Where verified points compete, the problem's start first."""
+        self, onoff: Sequence[OnOff] = (), screen_on: torch.device | None = None, with_start: bool = True,
+        repair: Repair | None = None,
+    ) -> Incumbent:  # fmt: skip
+        """Where verified points compete, the problem's start first; one that fails is repaired, also by `repair`."""
         incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
         self.incumbents.append(incumbent)
-        if with_start:
-            incumbent.consider_start(self.problem.start, self.time_limit)
+        if with_start and not self.problem.start_failed:
+            incumbent.consider_start(self.problem.start, self.time_limit, repair)
         return incumbent
 
     def told(self, bound: float | None = None, objective: float | None = None) -> bool:

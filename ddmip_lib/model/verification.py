@@ -15,6 +15,9 @@ from .sizes import Units
 
 TOLERANCE = 1e-6
 """What a point may miss, in units of what it misses (see `Verification`)."""
+CLOSED = 1e-5
+"""Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
+`verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Verification:
     other_violations: tuple[str, ...]
     worst: str
     tolerance: float = TOLERANCE
+    objective_unit: float = 1.0  #: What differences between objectives and bounds are compared with.
 
     @property
     def feasible(self) -> bool:
@@ -130,6 +134,7 @@ class Verifier:
             other_violations=self._check_others(values) if linear_ok else (),
             worst=worst,
             tolerance=tolerance,
+            objective_unit=self.units.objective(s.objective(values)),
         )
 
     def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

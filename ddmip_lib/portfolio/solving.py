@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..bounds import Graph, network_graph
 from ..bounds.activations import ACTIVATIONS
@@ -14,12 +13,14 @@ from ..certificates import certify
 from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS, Mending
+from ..linearisation.repair import near_start
 from ..model.blocks import Blocks
 from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
 from ..model.log import Log, Turn
 from ..model.problem import NeuralMIP
-from ..model.solution import Proof, Solution
+from ..model.progress import ProgressLine, told
+from ..model.solution import Proof, Solution, contradiction
 from ..model.solver import Begun, Callback, Moment, begin
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import best_cost, check, meets, proof_of
@@ -43,9 +44,11 @@ def solve(
     best point of those before it. Then comes a proof, which may meet a better point. One that would hardly close in
     time is given up, and the methods have further turns, with other seeds, until the time is over or three rounds of
     turns find nothing better; where an exact model of the whole problem finds nothing better, the proof follows at once
-    and ends the run. A run in which no method comes to the end of its share of the time, and no proof is given up, is
-    the same whenever it is repeated. `callback` hears a `Moment` whenever a method has one to tell; a true result ends
-    the whole run. `client`, a `distributed.Client`, goes to what can use a cluster: prices and certificates.
+    and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried once more, and the run ends with the
+    claim if it fails; ``details["checked_bound"]`` is then what was proved. A run in which no method comes to the end
+    of its share of the time, and no proof is given up, is the same whenever it is repeated. `callback` hears a `Moment`
+    whenever a method has one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes to what
+    can use a cluster: prices and certificates.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -59,8 +62,8 @@ def solve(
     runs: list[Portfolio] = []
 
     def solved() -> Solution:
-        runs.append(Portfolio(begun, begun.incumbent(), client))
-        return _solve(runs[0], begun, progress)
+        runs.append(Portfolio(begun, begun.incumbent(repair=near_start), client))
+        return _solve(runs[0], begun)
 
     def so_far(status: str) -> Solution:
         if not runs:
@@ -68,30 +71,33 @@ def solve(
         runs[0].cut_short(status)
         return runs[0].solution()
 
-    return begun.finish(solved, so_far)
+    with ProgressLine(problem, "solve", begun.began, progress):
+        found = begun.finish(solved, so_far)
+        told(bound=found.bound)
+        return found
 
 
-def _solve(run: "Portfolio", begun: Begun, progress: bool) -> Solution:
+def _solve(run: "Portfolio", begun: Begun) -> Solution:
     if (proved := unreachable(begun, "ranges")) is not None:
         run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
     steps = methods_for(run.problem, begun.instance, run.client)
-    with tqdm(disable=not progress, desc="solve", unit=" methods") as bar:
-        for step in steps:
-            for number in itertools.count():
-                before = run.incumbent.objective
-                run.turn(step, step.share * begun.seconds_left, bar, number)
-                if not step.insists or run.incumbent.objective == before:
-                    break
-        run.prove(patient=run.closed or run.incumbent.values is None)
-        idle = 0
-        for number in itertools.count(1):
-            if run.over or run.closed or idle == ROUNDS:
-                break
+    for step in steps:
+        for number in itertools.count():
             before = run.incumbent.objective
-            for step in (step for step in steps if step.again):
-                run.turn(step, step.again * begun.time_limit, bar, number)
-            idle = 0 if run.incumbent.objective != before else idle + 1
+            run.turn(step, step.share * begun.seconds_left, number)
+            if not step.insists or run.incumbent.objective == before:
+                break
+    run.prove(patient=run.claim is None and (run.closed or run.incumbent.values is None))
+    idle = 0
+    for number in itertools.count(1):
+        if run.over or run.closed or idle == ROUNDS:
+            break
+        before = run.incumbent.objective
+        for step in (step for step in steps if step.again):
+            run.turn(step, step.again * begun.time_limit, number)
+        idle = 0 if run.incumbent.objective != before else idle + 1
+    if run.claim is None:  # of which a second proof would say no more
         run.prove()
     return run.solution()
 
@@ -106,10 +112,12 @@ class Portfolio:
     def __init__(self, begun: Begun, incumbent: Incumbent, client: Any = None) -> None:
         self.begun, self.incumbent, self.log, self.client = begun, incumbent, Log(), client
         self.problem = begun.problem.twin()  # whose start is the best point
+        self.problem.start_failed = incumbent.values is None
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status, self.prices, self.stopped = "converged", None, False
         self.doing = "reading the problem", begun.began  # what is in progress, and since when
+        self.claim: Solution | None = None  # of a method that calls its point the best of all, unchecked
         self.done = False  # whether another proof would say nothing new
         self.closed = False  # whether an exact model of the whole problem had nothing better: points need no more time
 
@@ -117,13 +125,11 @@ class Portfolio:
     def over(self) -> bool:
         return self.status in ENDED or self.begun.interrupted or self.begun.seconds_left <= 0
 
-    def turn(self, step: Step, seconds: float, bar: Any, number: int = 0) -> None:
+    def turn(self, step: Step, seconds: float, number: int = 0) -> None:
         """Let a method work from the best point for so long, unless all is done; its seed is another in every turn."""
         if self.over or self.closed:
             return
-        bar.set_postfix(method=step.solver.method, incumbent=self.incumbent.objective)  # type: ignore[attr-defined]
         self.take(step.solver, min(seconds, self.begun.seconds_left), step.why, self.begun.seed + number)
-        bar.update(1)
 
     def cut_short(self, status: str) -> None:
         """Note what was in progress when the time limit, a callback or Ctrl-C ended the run."""
@@ -140,7 +146,7 @@ class Portfolio:
         self.doing = solver.method, began
         if self.incumbent.values is not None:
             instance, best = self.begun.instance, self.incumbent.values
-            self.problem.start = instance.inputs(best)
+            self.problem.start, self.problem.start_failed = instance.inputs(best), False
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         if self.begun.callback is not None:
             solver = replace(solver, callback=self.heard)
@@ -152,11 +158,15 @@ class Portfolio:
                 self.incumbent.found[-1:] = moments
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+        if found.details.get("checked_bound") is not None:
+            proof = replace(found.proof, checked=True, margin=0.0)
+            self.raise_bound(self.begun.instance.milp.sign * found.details["checked_bound"], proof)
         self.prices = found.details.get("prices", self.prices)
-        self.closed = found.details.get("closed_radius", 0.0) >= 1.0
+        self.claim = found if found.status == "claimed_optimal" else None
+        self.closed = found.details.get("closed_radius", 0.0) >= 1.0 or self.claim is not None
         if "interrupted" in found.details or self.stopped:
             self.status = "stopped"
-        elif found.status == "infeasible":
+        elif found.status == "infeasible" and self.incumbent.values is None:
             self.status = found.status
         self.note(found.method, found.status, began, why)
 
@@ -187,6 +197,7 @@ class Portfolio:
         sign = self.begun.instance.milp.sign
         bound = float(sign * min(self.bound, best_cost(self.incumbent))) if np.isfinite(self.bound) else None
         self.log.append(Turn(method, status, self.incumbent.objective, bound, now() - began, why))
+        told("solve", bound, turn=True)
 
     def prove(self, patient: bool = True) -> None:
         """A bound by prices where there are blocks, by an exact model where networks have one, else by lines; one that
@@ -195,6 +206,7 @@ class Portfolio:
             return
         began, instance, left = now(), self.begun.instance, self.begun.seconds_left
         self.doing = "proof", began
+        told("proof", float(instance.milp.sign * self.bound), turn=True)
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         except UnsupportedNetworkError as error:
@@ -209,7 +221,7 @@ class Portfolio:
             self.done = True
             self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
         elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
-            share = 1.0 if patient or len(instance.free_inputs) <= FEW else LINES
+            share = 1.0 if patient or (self.claim is None and len(instance.free_inputs) <= FEW) else LINES
             self.by_certificate(began, "lines around the networks, and inputs split", share * left)
         else:
             program = embedded(instance, self.incumbent.units, graphs)
@@ -251,9 +263,15 @@ class Portfolio:
             if self.incumbent.values is None and status == "converged":
                 status = "no_solution_found"
         bound = float(sign * min(self.bound, best)) if np.isfinite(self.bound) else None
+        proof = self.proof if bound is not None else None
         details = {"log": self.log, "incumbents": self.incumbent.found}
         if status == "stopped":
             details["interrupted"] = True
-        return Solution(status, "solve", bound=bound, proof=self.proof if bound is not None else None,
-                        **self.incumbent.point(), seconds=now() - self.begun.began,
-                        details=details)  # fmt: skip
+        found = Solution("stopped", "solve", bound=bound, proof=proof, **self.incumbent.point(),
+                         seconds=now() - self.begun.began, details=details)  # fmt: skip
+        if status in ("converged", "time_limit") and self.claim is not None:
+            claimed = replace(found, bound=self.claim.bound, proof=self.claim.proof)
+            if not contradiction(claimed, "claimed_optimal"):
+                details |= {} if bound is None else {"checked_bound": bound}
+                found, status = claimed, "claimed_optimal"
+        return replace(found, status=status)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..data import Dataset
@@ -154,6 +153,8 @@ def _train(net: nn.Module, data: Dataset, mean: np.ndarray, std: np.ndarray, rec
     training = int((1 - test_share) * len(x))
     train_rows, test_rows = rows[:training], rows[training:]
     loss = nn.BCEWithLogitsLoss() if data.task == "classification" else nn.MSELoss()
+    from tqdm.auto import tqdm  # here, since it takes a while to import
+
     start = now()
     with one_thread(), seeded(seed), tqdm(range(1, epochs + 1), "training", disable=not progress) as bar:
         _check_shape(net, x)

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..device import check_place
@@ -13,6 +12,7 @@ from ..errors import ProblemError
 from ..model.crew import Crew, check_client
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine, told
 from ..model.solution import Solution
 from ..model.solver import Begun, Callback, begin
 from ..model.structure import Structure
@@ -93,53 +93,51 @@ class PriceCoordination:
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Run rounds until no option is missing, then choose; the best verified choice is returned."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
+        with ProgressLine(problem, self.method, begun.began, progress):
+            return self._solve(begun)
+
+    def _solve(self, begun: Begun) -> Solution:
         markets: list[Market] = []
 
         def coordinated() -> Solution:
             if (answer := unreachable(begun, self.method)) is not None:
                 return answer
-            found = find_blocks(problem, begun.instance)
+            found = find_blocks(begun.problem, begun.instance)
             if isinstance(found, Structure):
                 found.require(self.method)
-                return coordinate(begun, found, self.method, self.max_rounds, self.idle_rounds, progress)
+                return coordinate(begun, found, self.method, self.max_rounds, self.idle_rounds)
             markets.append(self._start(begun))
-            return self._solution(markets[0], self._rounds(markets[0], begun, progress))
+            return self._solution(markets[0], self._rounds(markets[0], begun))
 
         def so_far(status: str) -> Solution:
             return self._solution(markets[0], status) if markets else begun.ended(self.method, status)
 
         return begun.finish(coordinated, so_far)
 
-    def _rounds(self, market: Market, begun: Begun, progress: bool) -> str:
+    def _rounds(self, market: Market, begun: Begun) -> str:
         status, choosing = "iteration_limit", SHARE * market.seconds_left
-        with tqdm(disable=not progress, desc=self.method, unit=" rounds") as bar:
-            while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
-                if market.seconds_left <= choosing:
-                    status = "time_limit"
+        while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
+            if market.seconds_left <= choosing:
+                status = "time_limit"
+                break
+            self.round(market)
+            told(turn=True)
+            if begun.told():
+                return "stopped"
+            if market.idle >= self.idle_rounds:
+                status = "converged"
+        for k in range(self.choices):
+            market.choose(self.gap, self.nodes, begun.seed + k, thorough=k % 2 == 1)
+            if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
+                break
+            for seen in (market.scarcity(), market.jittered()):
+                if market.seconds_left <= 0:
                     break
-                self.round(market)
-                self._report(market, bar)
+                self.round(market, seen)
+                told(turn=True)
                 if begun.told():
                     return "stopped"
-                if market.idle >= self.idle_rounds:
-                    status = "converged"
-            for k in range(self.choices):
-                market.choose(self.gap, self.nodes, begun.seed + k, thorough=k % 2 == 1)
-                if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
-                    break
-                for seen in (market.scarcity(), market.jittered()):
-                    if market.seconds_left <= 0:
-                        break
-                    self.round(market, seen)
-                    self._report(market, bar)
-                    if begun.told():
-                        return "stopped"
         return "time_limit" if market.seconds_left <= 0 else status
-
-    def _report(self, market: Market, bar: Any) -> None:
-        latest = market.rounds[-1]
-        bar.update(1)
-        bar.set_postfix(incumbent=f"{latest.incumbent:.6g}", linear=f"{latest.lp_value:.6g}")
 
     def start(
         self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None

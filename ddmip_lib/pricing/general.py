@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..clock import now
 from ..linearisation.elastic import Elastic, Part
 from ..linearisation.slopes import lines_at
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
+from ..model.progress import told
 from ..model.solution import Solution
 from ..model.solver import Begun
 from ..model.structure import Structure
@@ -29,30 +29,27 @@ PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
 STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
 
 
-def coordinate(
-    begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int, progress: bool
-) -> Solution:
+def coordinate(begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int) -> Solution:
     """Rounds from the problem's start, from the best options known and from random points in turn; the best verified
     point is returned."""
     search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
     return begun.finish(
-        lambda: _result(search, structure, method, _rounds(search, begun, method, rounds, idle_rounds, progress)),
+        lambda: _result(search, structure, method, _rounds(search, begun, rounds, idle_rounds)),
         lambda status: _result(search, structure, method, status),
     )
 
 
-def _rounds(search: "Search", begun: Begun, method: str, rounds: int, idle_rounds: int, progress: bool) -> str:
+def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> str:
     """Rounds until nothing new is found; the status."""
     incumbent, idle, seen = search.incumbent, 0, None
     start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
-    bar = tqdm(range(rounds), disable=not progress, desc=method, unit=" rounds")
-    for k in bar:
+    for k in range(rounds):
         if search.seconds_left <= 0:
             return "time_limit"
         if idle >= 2 * idle_rounds:
             return "converged"
         search.round(start if k == 0 else None if k % 2 else search.random())
-        bar.set_postfix(incumbent=incumbent.objective)
+        told(turn=True)
         if begun.told():
             return "stopped"
         found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)

@@ -11,6 +11,7 @@ from ..errors import ProblemError
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..model.solver import Begun, Visiting, begin
 from ..model.structure import Structure
@@ -83,7 +84,12 @@ class Recovering:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Solve, then choose."""
-        begun, visited = begin(problem, time_limit, seed, visit), list[Point]()
+        begun = begin(problem, time_limit, seed, visit)
+        with ProgressLine(problem, "recovery", begun.began, progress):
+            return self._solve(begun)
+
+    def _solve(self, begun: Begun) -> Solution:
+        visited, visit = list[Point](), begun.visit
         blocks = _blocks(begun)
 
         def record(inputs: Point) -> None:
@@ -91,17 +97,19 @@ class Recovering:
             if visit is not None:
                 visit(inputs)
 
-        found = self.solver.solve(problem, SHARE * time_limit, seed, progress, record)
+        found = self.solver.solve(begun.problem, SHARE * begun.time_limit, begun.seed, visit=record)
         incumbent = begun.incumbent(with_start=False)
         if found.values is not None:
             incumbent.consider(found.values)
         incumbent.found[:] = found.details.get("incumbents", [])
-        details = {**found.details, "incumbents": incumbent.found}
+        details, known = {**found.details, "incumbents": incumbent.found}, incumbent.objective
         method = f"{found.method}, recovered"
 
         def result(status: str) -> Solution:
             if status == "stopped":
                 details["interrupted"] = True
+            if incumbent.objective != known and status in ("claimed_optimal", "no_solution_found"):  # no longer so
+                status = "stopped"
             seconds = now() - begun.began
             return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
 

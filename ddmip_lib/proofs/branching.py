@@ -34,11 +34,13 @@ class Proved(NamedTuple):
 def prove(
     program: Program, enough: float = np.inf, deadline: float = np.inf,
     visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf, patient: bool = True,
+    hear: Callable[[float], Any] | None = None,
 ) -> Proved:  # fmt: skip
     """A bound of the program; it ends at `enough`, or with what is proved at the deadline, at Ctrl-C or after so many
     nodes, or, if it is not `patient`, as soon as it looks as if it would not come to `enough` in time.
 
-    `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`.
+    `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`;
+    `hear` gets the bound before each node is split.
 
     >>> import scipy.sparse as sp
     >>> from .program import Rows
@@ -52,7 +54,7 @@ def prove(
     tree, first, known = None, Proved(-np.inf, 0, False), np.inf
     try:
         program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
-        tree = Tree(program, began, deadline, enough, visit)
+        tree = Tree(program, began, deadline, enough, visit, hear)
         first = tree.search(min(FIRST, most_nodes), patient)
         after_first = now()
         if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
@@ -99,9 +101,10 @@ class Tree:
 
     def __init__(
         self, program: Program, began: float, deadline: float, enough: float,
-        visit: Callable[[np.ndarray], Any] | None,
+        visit: Callable[[np.ndarray], Any] | None, hear: Callable[[float], Any] | None = None,
     ) -> None:  # fmt: skip
         self.program, self.began, self.deadline, self.enough, self.visit = program, began, deadline, enough, visit
+        self.hear = hear
         self.proposer, self.nodes = Proposer(), 0
         self.last, self.next = -np.inf, 1  # the bound when it was judged last, and the nodes after which it is again
         self.heap: list[tuple[float, int, Node]] = []
@@ -121,6 +124,8 @@ class Tree:
             late = now() >= self.deadline or self.nodes >= most_nodes
             if late or (not patient and self.nodes >= self.next and self.hopeless(self.heap[0][0])):
                 return Proved(self.proved, self.nodes, False)
+            if self.hear is not None:
+                self.hear(min(self.proved, self.enough))
             self.working = self.heap[0][0]
             node = heapq.heappop(self.heap)[2]
             open_ = self.open(node)

@@ -7,13 +7,12 @@ import numpy as np
 
 from ..errors import ProofError
 from ..model.incumbent import Incumbent
+from ..model.progress import told, watched
 from ..model.solution import Proof
+from ..model.verification import CLOSED
 from .branching import Proved, prove
 from .program import Program
 
-CLOSED = 1e-5
-"""Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
-`verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
 NODES = 300
 """So many nodes may a check take after a solver's claim, so that its outcome does not hang on a machine's speed where
 no time limit is hit."""
@@ -69,7 +68,12 @@ def check(
         offer(incumbent, point, mend)
         return enough(incumbent)
 
-    return prove(program, enough(incumbent), deadline, visit, most_nodes, patient)
+    def hear(bound: float) -> None:
+        told(bound=incumbent.instance.milp.sign * bound)
+
+    found = prove(program, enough(incumbent), deadline, visit, most_nodes, patient, hear if watched() else None)
+    hear(found.bound)
+    return found
 
 
 def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:

@@ -50,7 +50,7 @@ class RandomInputs:
             set_time_limit(model, left)
             model.optimize()
             if model.getStatus() == "infeasible":
-                status = "infeasible"
+                status = "infeasible" if incumbent.values is None else "stopped"
                 break
             if model.getNSols():
                 incumbent.consider_inputs(solution_values(model, matrix_of(variables)), min(10.0, max(left, 0.1)))

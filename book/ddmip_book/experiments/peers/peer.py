@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 
 from ddmip_lib.baselines.scip_run import exact_solution
 from ddmip_lib.bounds.chain import flat_layers, output_range
@@ -20,6 +19,7 @@ from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib.model.progress import ProgressLine, told
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import begin
 
@@ -137,13 +137,12 @@ class Peer:
         details: dict[str, Any] = {"margin": self.margin} if classes else {}
         details["packages"] = ", ".join(f"{name} {version(name)}" for name in self.packages.values())
         details["threads"] = self.threads
-        with tqdm(disable=not progress, desc=self.method, unit=" incumbents") as bar:
+        with ProgressLine(problem, self.method, begun.began, progress) as line:
+            line.see(incumbent)
 
             def report(values: np.ndarray, bound: float) -> None:
                 incumbent.consider(values)
-                best = "none" if incumbent.objective is None else f"{incumbent.objective:.6g}"
-                bar.update(1)
-                bar.set_postfix(incumbent=best, bound=f"{bound:.6g}")
+                told(bound=bound)
 
             job = Job(instance, flat, incumbent.values, self.margin, begun.began, begun.deadline, seed, report)
             outcome = self._run(job)
