@@ -9,7 +9,7 @@ import piqp
 import scipy.sparse as sp
 import torch
 
-from ..clock import TimeOver, now
+from ..clock import TimeOver, now, unlimited
 from ..errors import ProblemError
 from ..model.gradients import take_step, vjp
 from ..model.incumbent import Visit
@@ -115,8 +115,9 @@ class SingleStepGradient:
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
             details["claimed_objective"] = float(s.sign * best + s.offset)
-            details["claimed_values"] = instance.with_outputs(claimed)
-            details["claimed_feasible"] = incumbent.consider(claimed).feasible
+            with unlimited():  # the claim is verified, whatever ended the run
+                details["claimed_values"] = instance.with_outputs(claimed)
+                details["claimed_feasible"] = incumbent.consider(claimed).feasible
         status = "stopped" if interrupted or stopped else "iteration_limit" if t == self.steps else "time_limit"
         if interrupted:
             details["interrupted"] = True

@@ -119,7 +119,7 @@ class Incumbent:
 
     def consider_start(self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None) -> None:
         """Let the problem's start compete, or what it is `repaired` to; what it violates is kept as `start`."""
-        if start is not None and time_limit > 0:
+        if start is not None and time_limit > 0 and not self.start:  # one that fails is reported once
             self.start = repaired(self, self._last, start, min(10.0, 0.2 * time_limit), repair)
 
     def point(self) -> dict[str, Any]:

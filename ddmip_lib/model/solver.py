@@ -151,7 +151,7 @@ class Begun:
             except KeyboardInterrupt:
                 status = "stopped"
             with unlimited():
-                if status is None and self.interrupted and found.status not in ("optimal", "infeasible"):
+                if status is None and self.interrupted and found.status not in ("optimal", "infeasible", "stopped"):
                     status = "stopped"  # a part of the method kept its partial result
                 return self._logged(found if status is None else so_far(status))
 
