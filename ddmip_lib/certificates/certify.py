@@ -183,7 +183,7 @@ def _without_description(
         if first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
             found = with_bound(solution, incumbent, first.said(sign), first.certificate)
             return stopped(found, now() - incumbent.began) if first.interrupted else found
-    known = replace(solution, **incumbent.point())
+    known = Solution("stopped", solution.method, **incumbent.point())  # not with the bound that it came with
     lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed)
     if lines.point is not None:
         incumbent.consider(lines.point)

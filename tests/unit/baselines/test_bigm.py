@@ -223,7 +223,7 @@ def infeasible_by_the_network():
 
 def test_infeasible_is_believed_the_second_time():
     begun = begin(infeasible_by_the_network(), 60.0, 0)
-    solution = BigM()._solve(begun, progress=False)  # without the look at ranges, which prove it too
+    solution = BigM()._solve(begun)  # without the look at ranges, which prove it too
     assert (solution.status, solution.details["asked_again"]) == ("infeasible", True)
 
 
