@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.solution import Solution, shown
-from ..proofs.checking import CLOSED, best_cost, meets, proof_of
+from ..proofs.checking import CLOSED, best_cost, meets, proof_of, require_uncrossed
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,9 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
     earlier, status = solution.proof, solution.status
     own = earlier is not None and earlier.problem == incumbent.instance.digest
     if own and earlier is not None and earlier.checked and solution.bound is not None:
-        low = max(low, min(sign * solution.bound, best))
+        brought = sign * solution.bound
+        require_uncrossed(incumbent, brought, f"that the solution of {solution.method} brings along")
+        low = max(low, min(brought, best))
     if status == "optimal" or (status == "claimed_optimal" and not own):
         status = "stopped"  # what was said of another problem, or without a proof
     if meets(incumbent, low):
