@@ -40,7 +40,12 @@ class Predictor:
     """Whether an output is the class that a logit decides, not a prediction."""
 
     def raw(self, x: np.ndarray) -> np.ndarray:
-        """$f(x)$ by the true network in float64: predictions, or logits of a classifier."""
+        """$f(x)$ by the true network in float64: predictions, or logits of a classifier.
+
+        Of no rows there are none: the network, which may not take an empty batch, is not called.
+        """
+        if len(x) == 0:
+            return np.zeros((0, self.outputs.shape[1]))
         with torch.no_grad():
             return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
 
