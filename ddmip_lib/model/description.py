@@ -76,7 +76,7 @@ class Description:
         self._open[key] = len(self._open)
         try:
             found = _hash(*self._parts(value))
-        except (Indescribable, RecursionError):
+        except Exception:  # of objects whose own code fails, too: whatever it is, it is not described
             self.complete, found = False, _hash("not described", type(value).__name__)
         finally:
             del self._open[key]
@@ -99,6 +99,8 @@ class Description:
                 yield from map(self.of, entry)
         elif isinstance(value, torch.jit.ScriptModule):
             yield from _archive(value)
+        elif isinstance(value, torch.fx.GraphModule):
+            yield from self._program(value)
         elif isinstance(value, nn.Module):
             yield from self._module(value)
         elif isinstance(value, Tensor):
@@ -152,6 +154,16 @@ class Description:
                 yield from (name, self.of(dict(held) if name in ("_parameters", "_buffers", "_modules") else held))
         for name in HOOKS:
             yield self.of(list(getattr(value, name).values()))  # their keys are numbers that are given out once
+
+    def _program(self, value: torch.fx.GraphModule) -> Iterator[str | bytes]:
+        """What torch.fx or torch.export made: the code that it wrote, and what this code reads."""
+        yield value.code
+        held = vars(value) | value._parameters | value._buffers | value._modules
+        for name in sorted(held):
+            if name == "forward" or (f"self.{name}" in value.code and name != "_guards_fn"):  # guards change nothing
+                yield from (name, self.of(held[name]))
+        for name in HOOKS:
+            yield self.of(list(getattr(value, name).values()))
 
     def _class(self, value: type) -> Iterator[str | bytes]:
         """A class: its name, its code and its values, and all of these of the classes that it is derived from."""

@@ -1,4 +1,4 @@
-"""What the processes of a certificate run: this library, wherever it is, and nothing that lies in the current folder."""
+"""What the processes of a certificate run: this library, wherever it lies, and nothing from the current folder."""
 
 import importlib
 import os
