@@ -1,46 +1,49 @@
 """A name for a problem, by which bounds find the problem that they were proved for."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from pyscipopt import Model
 
 from .description import Description
-
-if TYPE_CHECKING:
-    from .instance import Instance
+from .predictor import Predictor
+from .scip import MILP
 
 POINTS = 32  # at which each network is evaluated, besides the ends and the middle of its inputs' boxes
 _own_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Of networks that cannot be described: each is different from all others, also from its twins."""
 
 
-def digest_of(instance: Instance) -> str:
+Place = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Of one network: its inputs as numbers of variables, -1 where they are constant; the constants; its outputs."""
+
+
+def digest_of(s: MILP, predictors: Sequence[Predictor], places: Sequence[Place], model: Callable[[], Model]) -> str:
     """Equal for problems that are equal, in every process, and different where anything differs: rows, bounds,
     objective, other constraints, and the networks, by all that their code can reach and by values in their boxes.
 
     A network that `Description` cannot follow to the end has a name of its own, given at random and kept with it.
     """
-    s, parts = instance.milp, hashlib.sha256()
-    names = {predictor.net: name_of(predictor.net) for predictor in instance.predictors}
+    parts = hashlib.sha256()
+    names = {predictor.net: name_of(predictor.net) for predictor in predictors}
     arrays = [s.cost, s.lower, s.upper, s.integer, s.row_lower, s.row_upper]
     arrays += [s.rows.data, s.rows.indices, s.rows.indptr]
-    for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-        arrays += [m.index, m.constant, m.output]
-        integer = (m.index >= 0) & s.integer[m.index]
-        arrays += _signature(predictor.raw(points_in(m.at(s.lower), m.at(s.upper), integer)))
+    for predictor, (index, constant, output) in zip(predictors, places, strict=True):
+        arrays += [index, constant, output]
+        low, high = (np.where(index >= 0, end[index], constant) for end in (s.lower, s.upper))
+        arrays += _signature(predictor.raw(points_in(low, high, (index >= 0) & s.integer[index])))
         parts.update(predictor.kind.encode() + names[predictor.net])
     for array in arrays:
         parts.update(repr((array.dtype.str, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
     parts.update(repr((s.sign, s.offset)).encode())
     if s.others:
-        parts.update(repr(s.others).encode() + _constraints(instance.model))
+        parts.update(repr(s.others).encode() + _constraints(model()))
     return parts.hexdigest()[:16]
 
 
@@ -81,7 +84,7 @@ def name_of(net: Any) -> bytes:
     return found + _own_names.setdefault(net, secrets.token_hex(16)).encode()
 
 
-def _constraints(model: Any) -> bytes:
+def _constraints(model: Model) -> bytes:
     """The text of a model: of constraints that are no rows, nothing else tells all numbers."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.cip"

@@ -106,7 +106,8 @@ class Instance:
     @cached_property
     def digest(self) -> str:
         """A name for this very problem (see `digest_of`): no other has the same."""
-        return digest_of(self)
+        places = [(m.index, m.constant, m.output) for m in self.maps]
+        return digest_of(self.milp, self.predictors, places, lambda: self.model)
 
     def inputs(self, values: np.ndarray) -> list[np.ndarray]:
         """Input matrices of the predictors at a full assignment."""
