@@ -2,12 +2,14 @@
 plain rows of layers by the same rules, layer by layer."""
 
 import copy
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils.hooks import RemovableHandle
 
 from ..errors import UnsupportedNetworkError
 from .graph import Graph
@@ -67,10 +69,7 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     """
     tape, paths = Tape(n_in), {module: path for path, module in net.named_modules()}
     tape.inside.append((net, ""))
-    hooks = [  # on all modules: those of scripted ones take none of their own
-        register_module_forward_pre_hook(lambda module, _: tape.inside.append((module, paths.get(module, "")))),
-        register_module_forward_hook(lambda *_: tape.inside.pop() and None),
-    ]
+    hooks = _follow_layers(tape, paths)
     state = [*net.parameters(), *net.buffers()]
     versions = [part._version for part in state]
     probe = torch.tensor(np.random.default_rng(1).standard_normal((BATCH, n_in)))
@@ -97,6 +96,22 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     elif found.node is not None:
         tape.output = found.node
     return tape
+
+
+def _follow_layers(tape: Tape, paths: dict[nn.Module, str]) -> list[RemovableHandle]:
+    """Let the tape know which layer's forward() is running. Hooks are on all modules, since those of scripted ones take
+    none of their own, so also on those that other threads run meanwhile."""
+    reader = get_ident()
+
+    def enter(module: nn.Module, _: Any) -> None:
+        if get_ident() == reader:
+            tape.inside.append((module, paths.get(module, "")))
+
+    def leave(*_: Any) -> None:
+        if get_ident() == reader:
+            tape.inside.pop()
+
+    return [register_module_forward_pre_hook(enter), register_module_forward_hook(leave)]
 
 
 def is_plain(net: nn.Module) -> bool:

@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,6 +22,15 @@ from .unit_search import Progress, UnitSearch
 
 REPORT = 1.0  # seconds between two reports
 EARLY, GRACE = 0.1, 0.1  # seconds before the deadline at which a child ends, and after it until its report counts
+CHILD = """
+import importlib.util, sys
+package, file, module = sys.argv[1:]
+spec = importlib.util.spec_from_file_location(package, file)
+sys.modules[package] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[package])
+importlib.import_module(module).main()
+"""
+"""What a child runs: it takes the package from its file, since the folder around it may hold modules of other names."""
 
 Reported = Callable[[int, list[Progress]], bool]
 """Gets the number of a group and the progress of its searches; false means that nothing more is needed."""
@@ -80,9 +88,12 @@ def _expect_no_failure(children: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")]))
+    """A child that runs this very library, and nothing from the current folder, wherever that is."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join(filter(os.path.isabs, given))  # all others depend on the current folder
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+    package = __name__.partition(".")[0]
+    command = [sys.executable, "-P", "-c", CHILD, package, str(sys.modules[package].__file__), __name__]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 

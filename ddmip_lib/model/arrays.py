@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from pyscipopt import Model, quicksum
-from torch import nn
 
 from ..errors import ProblemError
-from .conduct import check_conduct
+from .conduct import check_conduct, on_copies
+from .exported import Network
 from .instance import Instance
 from .predictor import KINDS, Predictor, frozen_double, output_width
 from .problem import NeuralMIP
@@ -46,7 +46,7 @@ class ArrayMIP(NeuralMIP):
         """The same as a model of SCIP."""
         return model_of(self.milp)
 
-    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any = None, output: str = "regression") -> Predictor:
+    def add_predictor(self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression") -> Predictor:
         """Add the constraint outputs = net(inputs), row by row; both are matrices of numbers of variables."""
         s, frozen, kind = self.milp, frozen_double(net), KINDS[output]
         x, y = np.asarray(inputs, dtype=int), np.asarray(outputs, dtype=int)
@@ -57,6 +57,7 @@ class ArrayMIP(NeuralMIP):
             raise ProblemError("an input variable is unbounded: give it finite bounds.")
         if kind.gives_class and not (s.integer[y] & (s.lower[y] >= 0) & (s.upper[y] <= 1)).all():
             raise ProblemError("a variable that carries a class must be binary.")
+        frozen = on_copies(frozen, s.lower[x], s.upper[x])
         check_conduct(frozen, s.lower[x], s.upper[x], kind.gives_class)
         self.predictors.append(kind(frozen, x, y, type(net).__name__))
         return self.predictors[-1]

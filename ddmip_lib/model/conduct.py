@@ -1,6 +1,7 @@
 """How a network must behave to be a predictor: the same each time, each row for itself, with values that are finite."""
 
 import copy
+from contextlib import suppress
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from ..bounds.reader import is_plain, traced_run
 from ..device import Elsewhere
 from ..errors import ProblemError
+from .exported import REMEDY, is_exported
 
 ROWS = 5
 SQUASHED = {"sigmoid", "softmax", "log_softmax", "log_sigmoid_forward"}
@@ -31,11 +33,15 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
         try:
             said, again, moved = net(points.clone()), net(points.clone()), net(points.flip(0)).flip(0)
             apart = torch.cat([net(points[:1].clone()), net(points[1:].clone())])
-        except (RuntimeError, ValueError, IndexError) as error:
+        except (RuntimeError, ValueError, IndexError, AssertionError) as error:
             why = f"the network does not take every number of rows ({last_line(error)}): "
+            if is_exported(net):
+                raise ProblemError(why + REMEDY) from error
             traced = isinstance(net, torch.jit.ScriptModule)
             raise ProblemError(why + ("script it, since tracing keeps sizes." if traced else TOGETHER)) from error
     if not _same(again, said):
+        if is_exported(net):
+            raise ProblemError(f"the program was exported in training mode, or is random. {REMEDY}")
         raise ProblemError(
             "the network says something else each time: where forward() calls dropout, write "
             "F.dropout(..., training=self.training); remove all else that is random."
@@ -49,6 +55,37 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
                 f"the network ends in {last}, so its output has the same sign everywhere: a class is 1[logit > 0]. "
                 "Pass the network without its last layer."
             )
+
+
+class OnCopies(nn.Module):
+    """A network that writes on its input, which methods use further: it gets copies."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self.train(net.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net(x.clone())
+        return out
+
+
+def on_copies(net: nn.Module, lower: np.ndarray, upper: np.ndarray) -> nn.Module:
+    """The network, or `OnCopies` of one that writes on points of the box (n, p) of its inputs.
+
+    >>> [on_copies(nn.ReLU(inplace=place), -np.ones((1, 2)), np.ones((1, 2))) for place in (False, True)]
+    [ReLU(), OnCopies(
+      (net): ReLU(inplace=True)
+    )]
+    """
+    points = torch.tensor(np.concatenate([lower, upper]))
+    given = points.clone()
+    with (
+        torch.no_grad(),
+        suppress(RuntimeError, ValueError, IndexError, AssertionError),
+    ):  # whatever is wrong is named by the next
+        net(given)
+    return OnCopies(net) if given._version > 0 or not torch.equal(given, points) else net
 
 
 @cache

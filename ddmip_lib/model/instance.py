@@ -1,7 +1,6 @@
 """A `NeuralMIP` read into arrays and maps at the moment of solving: what all solvers work on."""
 
 import copy
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from pyscipopt import Model
 from ..device import place
 from ..errors import ProblemError
 from .conduct import not_finite
+from .digest import digest_of
 from .grid import is_variable
 from .predictor import Predictor
 from .scip import MILP, read_model
@@ -105,20 +105,9 @@ class Instance:
 
     @cached_property
     def digest(self) -> str:
-        """A name for this very problem: rows, bounds, objective, other constraints, networks with their weights."""
-        s, parts = self.milp, hashlib.sha256()
-        arrays = [s.cost, s.lower, s.upper, s.integer, s.row_lower, s.row_upper]
-        arrays += [s.rows.data, s.rows.indices, s.rows.indptr]
-        for m in self.maps:
-            arrays += [m.index, m.constant, m.output]
-        for predictor, m in zip(self.predictors, self.maps, strict=True):
-            arrays += [weight.cpu().numpy() for weight in predictor.net.state_dict().values()]
-            arrays += [predictor.raw(0.5 * m.at(s.lower) + 0.5 * m.at(s.upper))]
-        for array in arrays:
-            parts.update(repr((array.dtype.str, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
-        networks = [(p.kind, type(p.net).__qualname__, repr(p.net)) for p in self.predictors]
-        parts.update(repr((s.sign, s.offset, s.others, networks)).encode())
-        return parts.hexdigest()[:16]
+        """A name for this very problem (see `digest_of`): no other has the same."""
+        places = [(m.index, m.constant, m.output) for m in self.maps]
+        return digest_of(self.milp, self.predictors, places, lambda: self.model)
 
     def inputs(self, values: np.ndarray) -> list[np.ndarray]:
         """Input matrices of the predictors at a full assignment."""

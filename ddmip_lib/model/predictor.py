@@ -15,6 +15,7 @@ from torch import nn
 
 from ..errors import ProblemError
 from .conduct import last_line, not_finite
+from .exported import REMEDY, as_module, is_exported
 from .gradients import vjp
 from .grid import box
 from .scip import MILP
@@ -40,7 +41,12 @@ class Predictor:
     """Whether an output is the class that a logit decides, not a prediction."""
 
     def raw(self, x: np.ndarray) -> np.ndarray:
-        """$f(x)$ by the true network in float64: predictions, or logits of a classifier."""
+        """$f(x)$ by the true network in float64: predictions, or logits of a classifier.
+
+        Of no rows there are none: the network, which may not take an empty batch, is not called.
+        """
+        if len(x) == 0:
+            return np.zeros((0, self.outputs.shape[1]))
         with torch.no_grad():
             return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
 
@@ -160,6 +166,7 @@ def warn_of_steps(predictor: Predictor, points: int = 64) -> None:
 
 def frozen_double(net: Any) -> nn.Module:
     """An independent float64 copy of `net` whose weights need no gradient, after checking the original."""
+    net = as_module(net)
     if not isinstance(net, nn.Module):
         raise TypeError(f"a predictor must be a torch.nn.Module, not {type(net).__name__}.")
     if any(module.training for module in net.modules()):
@@ -167,6 +174,11 @@ def frozen_double(net: Any) -> nn.Module:
     for name, weight in [*net.named_parameters(), *net.named_buffers()]:
         if nn.parameter.is_lazy(weight):
             raise ProblemError(f"weight {name} has no shape yet: run the lazy network once on a batch.")
+        if weight.device.type == "meta":
+            raise ProblemError(
+                f"weight {name} is on the meta device, without numbers: make room by net.to_empty(device='cpu'), then "
+                "load its weights by net.load_state_dict(...)."
+            )
         if weight.dtype in (torch.float16, torch.bfloat16):
             raise ProblemError(
                 f"weight {name} is {weight.dtype}: convert the network with net.float() or net.double()."
@@ -199,13 +211,15 @@ def output_width(net: nn.Module, n_in: int) -> int:
     try:
         with torch.no_grad():
             out = net(torch.zeros(2, n_in, dtype=torch.float64))
-    except (RuntimeError, IndexError, ValueError) as error:
+    except (RuntimeError, IndexError, ValueError, AssertionError) as error:
         remedy = "Pass as many input columns as the network has inputs."
         if any(word in str(error) for word in ("dtype", "Float", "Double")):
             remedy = "It is run in float64: let forward() make tensors with dtype=x.dtype, or keep them as buffers."
             if isinstance(net, torch.jit.ScriptModule):
                 remedy = "It is run in float64: script or trace net.double(), and do not freeze it."
         why = last_line(error)
+        if is_exported(net):
+            remedy += f" A program may have been exported for one number of rows: {REMEDY}"
         raise ProblemError(f"the network does not accept rows of {n_in} features ({why}). {remedy}") from error
     if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[0] != 2:
         raise ProblemError("the network must map (rows, features) to (rows, outputs).")

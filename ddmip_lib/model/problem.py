@@ -5,11 +5,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 from pyscipopt import Expr, Model
-from torch import nn
 
 from ..errors import ProblemError
 from .blocks import Blocks
-from .conduct import check_conduct
+from .conduct import check_conduct, on_copies
+from .exported import Network, as_module
 from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
 from .instance import Instance
 from .predictor import KINDS, Predictor, frozen_double, output_width, takes, warn_of_outputs, warn_of_steps
@@ -57,7 +57,7 @@ class NeuralMIP:
         self.blocks: Blocks | None = None
         """The problem as blocks that share resources (see `set_blocks`)."""
 
-    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any = None, output: str = "regression") -> Predictor:
+    def add_predictor(self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression") -> Predictor:
         """Add the constraint outputs = net(inputs), row by row.
 
         `inputs` is (n, p): variables with finite bounds, plain numbers, or linear expressions such as `2 * x[0] + 1`;
@@ -65,6 +65,7 @@ class NeuralMIP:
         Without them, free variables are added to your model, which the predictor's `outputs` holds, a matrix to write
         rows with; for each expression among the inputs, a variable and the row that ties it are added too.
         `output="classification"` makes each output variable the class 1[logit > 0]; it must be binary.
+        The network is a module, or what `torch.export` made of one, also by the path of its .pt2 file.
         A copy of the network is kept, so that training it further changes nothing here; it is asked at a few points
         whether it says the same each time and of each row alone.
         """
@@ -73,7 +74,9 @@ class NeuralMIP:
         if self.start is not None:
             raise ProblemError("a start was set already: call set_start after the last add_predictor.")
         require_unsolved(self.model)
-        frozen, kind = frozen_double(net), KINDS[output]
+        self._require_variables()
+        module = as_module(net)
+        frozen, kind = frozen_double(module), KINDS[output]
         x = as_grid(inputs, "inputs")
         if np.ndim(inputs) == 1 and not takes(frozen, x.shape[1]) and takes(frozen, 1):
             x = x.reshape(-1, 1)
@@ -87,8 +90,9 @@ class NeuralMIP:
                 f"{shape}: pass one output variable for each row and network output."
             )
         self._check_variables(x, y, kind)
+        called = getattr(module, "original_name", type(module).__name__)
+        frozen = on_copies(frozen, *box(x))
         check_conduct(frozen, *box(x), kind.gives_class)
-        called = getattr(net, "original_name", type(net).__name__)
         name = f"{called}{len(self.predictors)}"
         x = tie_expressions(self.model, x, f"{name}_input")
         if outputs is None:
@@ -148,7 +152,18 @@ class NeuralMIP:
 
     def instance(self) -> Instance:
         """The problem as arrays and maps, read now: what solvers work on."""
+        self._require_variables()
         return Instance(self.model, self.predictors, self.start_point)
+
+    def _require_variables(self) -> None:
+        """Refuse networks whose variables are gone: SCIP would read memory that it has given back."""
+        own = {v.ptr() for v in self.model.getVars()}
+        for p in self.predictors:
+            if any(is_variable(v) and v.ptr() not in own for v in (*p.inputs.flat, *p.outputs.flat)):
+                raise ProblemError(
+                    f"a variable of network {p.name} was deleted from the model: build model and problem anew without "
+                    "it, or fix it by its bounds."
+                )
 
     def _check_variables(self, x: np.ndarray, y: np.ndarray, kind: type[Predictor]) -> None:
         own = {v.ptr() for v in self.model.getVars()}
@@ -162,6 +177,8 @@ class NeuralMIP:
             if not np.isfinite([constant, *(a for _, a in terms)]).all():
                 raise ProblemError(f"input {entry} is not finite: pass finite numbers.")
             for v, _ in terms:
+                if not v.ptr():
+                    raise ProblemError("an input variable was deleted, or is of another model: use this model's own.")
                 if v.ptr() not in own:
                     raise ProblemError(f"input variable {v.name} belongs to another model: use this model's own.")
                 if v.ptr() in taken:
@@ -171,6 +188,8 @@ class NeuralMIP:
                 fed.add(v.ptr())
         seen: set[int] = set()
         for entry in y.flat:
+            if is_variable(entry) and not entry.ptr():
+                raise ProblemError("an output variable was deleted: it must be a variable of this model.")
             if not is_variable(entry) or entry.ptr() not in own:
                 raise ProblemError(f"output {entry} must be a variable of this model.")
             if entry.ptr() in taken | seen:
@@ -187,6 +206,7 @@ class NeuralMIP:
         )
 
     def __repr__(self) -> str:
+        self._require_variables()
         model = self.model
         integers = sum(v.isIntegral() for v in model.getVars())
         rows = model.getNConss()

@@ -23,7 +23,7 @@ from ..model.progress import ProgressLine, told
 from ..model.solution import Proof, Solution, contradiction
 from ..model.solver import Begun, Callback, Moment, begin
 from ..pricing.recognition import find_blocks
-from ..proofs.checking import best_cost, check, meets, proof_of
+from ..proofs.checking import best_cost, check, meets, proof_of, require_uncrossed
 from ..proofs.exact import embedded
 from ..proofs.reach import unreachable
 from .choosing import Step, methods_for, units_of
@@ -253,6 +253,7 @@ class Portfolio:
         self.note("proof", found.status if found.status != "converged" else "open", began, why)
 
     def solution(self) -> Solution:
+        require_uncrossed(self.incumbent, self.bound, "proved on the way")
         sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)
         status = self.status
         if self.begun.interrupted and status not in ("optimal", "infeasible"):

@@ -3,8 +3,10 @@
 import math
 import os
 import re
+import struct
 import zipfile
 import zlib
+from typing import IO, Any
 
 import numpy as np
 import torch
@@ -12,23 +14,43 @@ from torch import nn
 
 from .describe import describe, linear_layers
 
-LIMIT, INFLATED = 2**30, 1100
-"""Bytes that all arrays of a file may have, in total and for each byte of the file (deflate packs 1032 into one)."""
+LIMIT, INFLATED, SMALL = 2**30, 100, 2**20
+"""Bytes that all arrays of a file may take in memory: in total, and for each byte of the file. Weights hardly shrink
+where they are packed, so that a file in which they take more is none of weights; a `SMALL` one may be anything."""
+LONGEST = 10_000  # bytes of a header, as numpy has it
+HEADER = re.compile(
+    r"\{'descr': '([^'\\]{1,20})', 'fortran_order': (?:True|False), 'shape': \(((?:\d{1,18},? ?){0,32})\), ?\}\s*"
+)
+
+
+def _header(file: IO[bytes]) -> tuple[np.dtype[Any], int]:
+    """Type and number of the entries of an array, by a header that numpy writes for plain arrays, and by no other."""
+    old = np.lib.format.read_magic(file) == (1, 0)
+    (length,) = struct.unpack("<H" if old else "<I", file.read(2 if old else 4))
+    found = HEADER.fullmatch(file.read(length).decode("latin1")) if length <= LONGEST else None
+    if found is None:
+        raise ValueError("its header is none of a plain array")
+    return np.dtype(found[1]), math.prod(int(size) for size in re.findall(r"\d+", found[2]))
 
 
 def _require_small(path: str | os.PathLike[str]) -> None:
-    """Refuse arrays that are larger than the file can hold, by their headers: before memory is asked for."""
-    most = min(LIMIT, INFLATED * os.path.getsize(path))
+    """Refuse arrays that are larger than the file can hold, or than weights are: by their headers, before memory is
+    asked for. As long as all are read, an array takes what is stored, and as much again as doubles."""
+    room = min(LIMIT, max(SMALL, INFLATED * os.path.getsize(path)))
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             with archive.open(member) as file:
-                old = np.lib.format.read_magic(file) == (1, 0)
-                read = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(file)
-            size = math.prod(shape) * dtype.itemsize
-            most -= max(size, member.file_size)
-            if size > member.file_size or most < 0:
-                raise ValueError(f"{member.filename} claims {size} bytes, more than the file holds or {LIMIT} in all")
+                try:
+                    dtype, count = _header(file)
+                except (ValueError, TypeError, struct.error) as problem:
+                    raise ValueError(f"{member.filename}: {problem}") from problem
+            size = count * dtype.itemsize
+            room -= max(size, member.file_size) + 8 * count
+            if size > member.file_size or room < 0:
+                raise ValueError(
+                    f"{member.filename} claims {size} bytes, more than the file holds, than {INFLATED} times its size "
+                    f"or {LIMIT} in all, with the doubles that arrays become"
+                )
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -42,7 +64,9 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     for name, array in arrays.items():
         if np.issubdtype(array.dtype, np.floating):
             with np.errstate(over="ignore"):
-                arrays[name] = array.astype(np.float64)  # what is too large for a double becomes infinite here
+                arrays[name] = array.astype(
+                    np.float64, order="C"
+                )  # what is too large for a double becomes infinite here
         if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
             raise ValueError(f"{path}: array {name!r} must hold finite floating-point numbers only")
     return arrays
@@ -93,8 +117,8 @@ def load_npz(path: str | os.PathLike[str]) -> nn.Sequential:
     layers: list[nn.Module] = []
     for layer in range(depth):
         weight, bias = arrays[f"W{layer}"], arrays[f"b{layer}"]
-        linear = nn.utils.skip_init(nn.Linear, weight.shape[1], weight.shape[0], dtype=torch.float64)
-        linear.load_state_dict({"weight": torch.from_numpy(weight), "bias": torch.from_numpy(bias)})
+        linear = nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64, device="meta")  # takes no memory
+        linear.weight, linear.bias = (nn.Parameter(torch.from_numpy(part), False) for part in (weight, bias))
         layers += [linear, nn.ReLU()]
     net = nn.Sequential(*layers[:-1]).requires_grad_(False).eval()
     net.__dict__.update({name: arrays[name] for name in ("mean", "std") if name in arrays})

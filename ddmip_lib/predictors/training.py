@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..clock import now
 from ..data import Dataset
+from ..model.description import Aside
 from ..model.gradients import take_step
 from . import cache as disk
 from .architectures import seeded
@@ -137,7 +138,7 @@ def train(
     else:
         trained.load_state_dict(entry["state"])
     trained.double().requires_grad_(False).eval()
-    trained.__dict__.update(mean=mean, std=std, report={**entry["report"], "cached": cached})
+    trained.__dict__.update(mean=mean, std=std, report=Aside({**entry["report"], "cached": cached}))
     return trained
 
 

@@ -44,6 +44,16 @@ def meets(incumbent: Incumbent, bound: float) -> bool:
     return best - bound <= CLOSED * size
 
 
+def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
+    """An error where a bound, of a minimisation, lies beyond the verified point by more than tolerances explain."""
+    best, sign = best_cost(incumbent), incumbent.instance.milp.sign
+    if np.isfinite(best) and bound > best + CLOSED * incumbent.units.objective(best):
+        raise ProofError(
+            f"the bound {sign * bound:.12g} {source} is crossed by the verified objective {sign * best:.12g}: "
+            "the bound is wrong, or of another problem. Solve this problem anew, from a Solution without a bound."
+        )
+
+
 def offer(incumbent: Incumbent, point: np.ndarray, mend: Callable[[np.ndarray], Any] | None = None) -> None:
     """Let a point that was proposed compete, if it is better than what `verify` forgives could make it; one that
     fails, since a search of bounds lets rows out, is handed to `mend`."""

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ddmip_lib.data import Dataset
+from ddmip_lib.model.description import Aside
 from ddmip_lib.predictors import cache as disk
 from ddmip_lib.predictors.training import one_thread
 
@@ -86,7 +87,7 @@ def train_reacting(net: nn.Module, data: Dataset, seed: int = 0, device: str = "
             disk.store(key, entry)
     net.load_state_dict(entry["state"])
     net.double().requires_grad_(False).eval()
-    net.__dict__.update(mean=np.asarray(mean), std=np.broadcast_to(std, mean.shape), report=entry["report"])
+    net.__dict__.update(mean=np.asarray(mean), std=np.broadcast_to(std, mean.shape), report=Aside(entry["report"]))
     return net
 
 

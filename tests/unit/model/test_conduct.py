@@ -11,13 +11,14 @@ from pyscipopt import Model
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP
+from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, SequentialMIP, Solution
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.conduct import not_finite
 from ddmip_lib.model.predictor import Classification
 from ddmip_lib.predictors import lstm
 from tests.builders.instances import build, relu_net
+from tests.builders.networks import linear
 
 
 def add(net: nn.Module) -> None:
@@ -118,3 +119,56 @@ def test_enumeration_leaves_out_points_without_a_class() -> None:
     built = build(overflowing(), 1, vtype="B", output="classification", sense="minimize")
     solution = Enumeration().solve(built.problem, time_limit=5)
     assert solution.objective == 1.0  # x = 1, whose logit is -inf, is no class 0
+
+
+class OnItsInput(nn.Module):
+    """It writes on what it is given: by torch, or by numpy, which torch does not notice."""
+
+    def __init__(self, by_numpy: bool) -> None:
+        super().__init__()
+        self.by_numpy = by_numpy
+        torch.manual_seed(0)
+        self.layer = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.by_numpy:
+            x.detach().numpy()[:] *= 2.0
+        else:
+            x *= 2.0
+        out: Tensor = self.layer(x)
+        return out
+
+
+@pytest.mark.parametrize(
+    "net", [OnItsInput(False), OnItsInput(True), nn.Sequential(nn.ReLU(inplace=True), linear(-1.0, 0.5, 2.0))]
+)
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda problem: SequentialMIP().solve(problem, 2.0),
+        lambda problem: DualDecomposition(max_iterations=2).solve(problem, np.inf),
+        lambda problem: SingleStepGradient(steps=3).solve(problem, np.inf),
+        lambda problem: PriceCoordination(max_rounds=2).solve(problem, np.inf),
+    ],
+)
+def test_networks_that_write_on_their_inputs_get_copies(
+    net: nn.Module, method: Callable[[NeuralMIP], Solution]
+) -> None:
+    built = build(net.eval(), 3, n=2, low=-1.0)
+    x = np.array([[0.5, -0.5, 0.25], [1.0, 1.0, -1.0]])
+    given = x.copy()
+    raw = built.problem.predictors[0].raw(x)
+    assert (x == given).all()
+    assert np.array_equal(raw, net.double()(torch.tensor(x)).detach().numpy())
+    found = method(built.problem)
+    assert not found.found or built.problem.verify(found).feasible
+
+
+def test_weights_on_the_meta_device_are_refused_with_a_remedy() -> None:
+    weights = nn.Linear(3, 1).double().state_dict()
+    net = nn.Linear(3, 1, device="meta", dtype=torch.float64).eval()
+    with pytest.raises(ProblemError, match=r"weight weight is on the meta device.*to_empty.*load_state_dict"):
+        add(net)
+    net = net.to_empty(device="cpu")
+    net.load_state_dict(weights)
+    add(net)

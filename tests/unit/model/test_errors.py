@@ -9,7 +9,7 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
-from ddmip_lib import PGD, DualDecomposition, NeuralMIP
+from ddmip_lib import PGD, DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.decomposition.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.problems import water_potability
@@ -120,6 +120,33 @@ class TestVariables:
         _, _, foreign = model_with()
         with pytest.raises(ProblemError, match="must be a variable of this model"):
             NeuralMIP(model).add_predictor(relu_net(3), x, foreign)
+
+    def test_variables_deleted_before(self) -> None:
+        for at in range(2):
+            model = Model()
+            given = [model.addVar("x", ub=1.0), model.addVar("y", lb=None)]
+            model.delVar(given[at])
+            with pytest.raises(ProblemError, match=f"{('input', 'output')[at]} variable was deleted"):
+                NeuralMIP(model).add_predictor(relu_net(1), [[given[0]]], [[given[1]]])
+
+    @pytest.mark.parametrize("at", range(2))
+    def test_variables_deleted_later(self, at: int) -> None:
+        """SCIP reads memory that it has given back where it is asked about them."""
+        model = Model()
+        given, more = [model.addVar("x", ub=1.0), model.addVar("y", lb=None)], model.addVar("z", ub=1.0)
+        problem = NeuralMIP(model)
+        problem.add_predictor(relu_net(1), [[given[0]]], [[given[1]]])
+        model.delVar(given[at])
+        attempts: list[Callable[[], Any]] = [
+            problem.instance,
+            lambda: repr(problem),
+            lambda: problem.add_predictor(relu_net(1), [[more]]),
+            lambda: problem.set_start([[0.5]]) or problem.instance(),
+            lambda: Enumeration().solve(problem),
+        ]
+        for attempt in attempts:
+            with pytest.raises(ProblemError, match="was deleted from the model: build model and problem anew"):
+                attempt()
 
     def test_output_used_twice(self) -> None:
         built = build(relu_net(3), 3)

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -212,8 +213,54 @@ class TestNpz:
         else:
             limit, allowed = ("LIMIT", 100) if forged == "many" else ("INFLATED", 0.1)
             monkeypatch.setattr(npz, limit, allowed)
+            monkeypatch.setattr(npz, "SMALL", 0)
             with pytest.raises(ValueError, match="more than the file holds"):
                 load_npz(path)
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float64])
+    def test_an_archive_that_unpacks_to_much_more_is_refused(self, tmp_path: Path, dtype: type) -> None:
+        """100 kB that would become 200 MB; what is measured is what Python and numpy ask for."""
+        arrays = {"W0": np.zeros((2**13, 2**11), dtype=dtype), "b0": np.zeros(2**13, dtype=dtype)}
+        np.savez_compressed(tmp_path / "net.npz", **arrays)
+        assert (tmp_path / "net.npz").stat().st_size < 2**18
+        del arrays
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match=r"W0\.npy claims \d+ bytes.*write it with save_npz"):
+                load_npz(tmp_path / "net.npz")
+            assert tracemalloc.get_traced_memory()[1] < 2**21
+        finally:
+            tracemalloc.stop()
+
+    def test_weights_that_are_packed_are_read(self, tmp_path: Path) -> None:
+        arrays = {"W0": np.eye(700, dtype=np.float16), "b0": np.zeros(700, dtype=np.float16)}
+        arrays["W0"] += np.random.default_rng(0).random((700, 700)) < 0.1  # most are 0
+        np.savez_compressed(tmp_path / "net.npz", **arrays)
+        layer = load_npz(tmp_path / "net.npz")[0]
+        assert torch.equal(layer.weight, torch.from_numpy(arrays["W0"].astype(float)))
+        assert layer.weight.is_contiguous()
+        assert not layer.weight.is_meta
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': " + b"(" * 5000 + b")" * 4000 + b", }",
+            b"{'descr': " + b"[" * 3000 + b"]" * 3000 + b", 'fortran_order': False, 'shape': (3,), }",
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,",
+            b"{'descr': 'no type', 'fortran_order': False, 'shape': (3,), }",
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (-3,), }",
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"1, " * 40 + b"), }",
+            b" " * 20_000,
+            b"\xff\x00",
+        ],
+    )
+    @pytest.mark.parametrize("version", [1, 2])
+    def test_headers_that_are_none_are_refused(self, tmp_path: Path, header: bytes, version: int) -> None:
+        length = len(header).to_bytes(2 if version == 1 else 4, "little")
+        with zipfile.ZipFile(tmp_path / "net.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("W0.npy", b"\x93NUMPY" + bytes([version, 0]) + length + header + np.zeros(3).tobytes())
+        with pytest.raises(ValueError, match=r"is not an npz file of plain arrays .*write it with save_npz"):
+            load_npz(tmp_path / "net.npz")
 
     def test_numbers_beyond_doubles_are_refused_by_name(self, tmp_path: Path) -> None:
         arrays = self.arrays()

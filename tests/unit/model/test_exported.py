@@ -1,0 +1,137 @@
+"""What torch.export makes of a network is read as the network is, as a program, as its module and as a file."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pyscipopt import Model
+from torch import Tensor, nn
+
+from ddmip_lib import NeuralMIP, solve
+from ddmip_lib.errors import ProblemError
+from ddmip_lib.predictors import conv1d, mlp, resnet
+from tests.builders.places import ROOT
+
+
+class Normed(nn.Module):
+    """Layers that behave in another way in training, a buffer that is not stored, and a constant made in forward()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4, 1))
+        self.register_buffer("shift", torch.full((1,), 0.25), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.layers(x) + self.shift + torch.ones(1)
+        return out
+
+
+def normed() -> nn.Module:
+    torch.manual_seed(0)
+    net = Normed()
+    net(torch.randn(20, 3))  # running statistics
+    return net.eval()
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "MLP": lambda: mlp(2, 4, 3),
+    "double": lambda: mlp(1, 4, 3, seed=1).double(),
+    "residual": lambda: resnet(1, 4, 3),
+    "convolution": lambda: conv1d(1, 4, 3),
+    "in training another": normed,
+}
+
+
+def problem_of(net: Any) -> NeuralMIP:
+    model = Model()
+    x, y = model.addMatrixVar((1, 3), lb=-1.0, ub=1.0), model.addVar("y", lb=None)
+    model.setObjective(y, "maximize")
+    problem = NeuralMIP(model)
+    problem.add_predictor(net, x, [[y]])
+    return problem
+
+
+def exported(net: nn.Module, **shapes: Any) -> torch.export.ExportedProgram:
+    x = torch.randn(4, 3, dtype=next(net.parameters()).dtype)
+    return torch.export.export(net, (x,), **shapes)
+
+
+def by_remedy(net: nn.Module) -> torch.export.ExportedProgram:
+    """As the error message has it."""
+    net.eval()
+    x = torch.randn(4, 3, dtype=next(net.parameters()).dtype)
+    return torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_round_trip(name: str, tmp_path: Path) -> None:
+    net = NETWORKS[name]()
+    program, path = by_remedy(net), tmp_path / "net.pt2"
+    torch.export.save(program, path)
+    x = np.random.default_rng(0).uniform(-1, 1, (6, 3))
+    own = problem_of(net)
+    for given in (program, program.module(), torch.export.load(path), path, str(path)):
+        problem = problem_of(given)
+        np.testing.assert_allclose(problem.predictors[0].raw(x), own.predictors[0].raw(x), rtol=1e-12, atol=1e-12)
+        assert problem.instance().digest == problem_of(path).instance().digest
+        assert "ExportedProgram, regression, 1 x 3" in repr(problem)
+    best, found = solve(own, 60.0), solve(problem_of(path), 60.0)
+    assert found.status == best.status == "optimal"
+    assert found.objective == pytest.approx(best.objective, rel=1e-5)
+
+
+def test_programs_that_differ_have_different_digests() -> None:
+    digests = {problem_of(by_remedy(mlp(1, 4, 3, seed=seed))).instance().digest for seed in range(3)}
+    assert len(digests) == 3
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_a_program_for_one_number_of_rows_is_refused_with_a_remedy(rows: int, tmp_path: Path) -> None:
+    net = mlp(1, 4, 3)
+    program = torch.export.export(net, (torch.zeros(rows, 3),))
+    remedy = r"torch\.export\.export\(net, \(x,\), dynamic_shapes=\(\{0: torch\.export\.Dim\('rows'\)\},\)\)"
+    with pytest.raises(ProblemError, match=remedy):
+        problem_of(program)
+    problem_of(by_remedy(net))
+
+
+def test_a_program_in_training_mode_is_refused_with_a_remedy() -> None:
+    net = Normed()
+    program = exported(net, dynamic_shapes=({0: torch.export.Dim("rows")},))
+    with pytest.raises(ProblemError, match=r"exported in training mode.*net\.eval\(\), then torch\.export"):
+        problem_of(program)
+    problem_of(by_remedy(net))
+
+
+def test_the_program_is_not_changed() -> None:
+    module = by_remedy(mlp(1, 4, 3)).module()
+    problem_of(module)
+    assert all(weight.dtype == torch.float32 for weight in module.parameters())
+    assert module.training
+
+
+@pytest.mark.parametrize("path", ["net.pt", "net.onnx", Path("net")])
+def test_other_files_are_refused(path: Any) -> None:
+    with pytest.raises(TypeError, match=r"is no \.pt2 file of torch\.export\.save"):
+        problem_of(path)
+
+
+def test_networks_that_are_none_need_no_sympy() -> None:
+    code = """
+import sys
+from ddmip_lib.predictors import mlp
+from pyscipopt import Model
+from ddmip_lib import NeuralMIP
+model = Model()
+problem = NeuralMIP(model)
+problem.add_predictor(mlp(1, 4, 2), model.addMatrixVar((1, 2), ub=1.0), [[model.addVar("y", lb=None)]])
+problem.instance().digest
+assert "sympy" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
