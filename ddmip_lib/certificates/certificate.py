@@ -69,19 +69,13 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
     earlier, status = solution.proof, solution.status
     own = earlier is not None and earlier.problem == incumbent.instance.digest
     if own and earlier is not None and earlier.checked and solution.bound is not None:
-<<<<<<< HEAD
-        low = max(low, min(sign * solution.bound, best))
+        brought = sign * solution.bound
+        require_uncrossed(incumbent, brought, f"that the solution of {solution.method} brings along")
+        low = max(low, min(brought, best))
     if status in ("optimal", "claimed_optimal"):
         status = "stopped"  # what was said of another problem, or without a proof: only the bound here counts
     elif status in ("infeasible", "no_solution_found") and incumbent.values is not None:
         status = "stopped"
-=======
-        brought = sign * solution.bound
-        require_uncrossed(incumbent, brought, f"that the solution of {solution.method} brings along")
-        low = max(low, min(brought, best))
-    if status == "optimal" or (status == "claimed_optimal" and not own):
-        status = "stopped"  # what was said of another problem, or without a proof
->>>>>>> wt-guard
     if meets(incumbent, low):
         status = "optimal"
     elif low == np.inf:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..bounds import Bounds, crown
-from ..clock import now
+from ..clock import now, unlimited
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
@@ -92,7 +92,9 @@ def lagrangian_bound(
     searches: list[Search] = []
 
     def bounded() -> LagrangianBound:
-        searches.append(Search(problem, None if solution is None else solution.values, begun.began, begun.deadline))
+        with unlimited():  # a first bound by intervals, however short the time
+            point = None if solution is None else solution.values
+            searches.append(Search(problem, point, begun.began, begun.deadline))
         line.see(searches[0].incumbent)
         return _bound_of(searches[0], searches[0].run() if time_limit > 0 else "time_limit")
 

@@ -251,7 +251,7 @@ def test_points_judged_elsewhere_are_verified_here_once(place_on: str, monkeypat
             solver.step(run)
     assert not seen
     assert len(runs[1].incumbent.found) > 1
-    here, there = (solver._solution([run], interrupted=True) for run in runs)
+    here, there = (solver._solution([run], cut_short="stopped") for run in runs)
     assert len(seen) == 1, "the CPU is asked about the last one alone"
     assert here.objective == there.objective == problem.verify(there).objective
     assert [value for _, value in here.details["incumbents"]] == [value for _, value in there.details["incumbents"]]
@@ -271,7 +271,7 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
     solver = DualDecomposition(max_iterations=15)
     for _ in range(15):
         solver.step(run)
-    claimed, solution = run.incumbent.objective, solver._solution([run], interrupted=True)
+    claimed, solution = run.incumbent.objective, solver._solution([run], cut_short="stopped")
     assert claimed is not None
     assert solution.objective is not None
     assert solution.objective < claimed

@@ -183,7 +183,7 @@ def test_a_failure_while_an_incumbent_is_verified_is_not_lost(peer, monkeypatch)
 
 def test_progress_bar_shows_the_incumbent(peer, capsys):
     peer.solve(tiny(1).problem, time_limit=20, progress=True)
-    assert "incumbent=" in capsys.readouterr().err
+    assert "best " in capsys.readouterr().err
 
 
 def test_what_a_peer_cannot_read_is_refused_before_any_work(peer):
