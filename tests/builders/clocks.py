@@ -1,23 +1,44 @@
-"""Clocks that tests drive, and what is computed between two readings of them."""
+"""Time in tests: limits that nobody reaches, clocks that a test drives, and what is computed between two readings."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+LONG = 36_000.0
+"""Seconds that no test takes on any machine: what ends a run under this limit is counted, not timed."""
+
 
 class Ticking:
-    """A clock that advances by `step` seconds at every reading."""
+    """A clock that goes on by `step` seconds whenever it is read, and by nothing else; it counts how often.
+
+    Under `ddmip_lib.clock.using(Ticking())` a limit of five seconds is over at the fifth look at the clock,
+    however fast the machine is.
+    """
 
     def __init__(self, step: float = 1.0) -> None:
-        self.step, self.readings = step, 0
+        self.step, self.looks = step, 0
 
     def __call__(self) -> float:
-        self.readings += 1
-        return self.step * self.readings
+        self.looks += 1
+        return self.step * self.looks
+
+
+class Stopping:
+    """The machine's clock, but an hour later as soon as `stop` was called: a limit is over at a moment of the run."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.perf_counter() + self.ahead
+
+    def stop(self) -> None:
+        self.ahead = 10 * LONG
 
 
 class Counting(Ticking):

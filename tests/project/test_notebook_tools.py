@@ -11,6 +11,7 @@ import psutil
 import pytest
 from papermill.clientwrap import PapermillNotebookClient
 
+from tests.builders.clocks import LONG
 from tools import build_book, notebooks, run_notebook
 
 
@@ -148,7 +149,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(project: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         notebooks.bring_up_to_date(write_chapters(project, one=FOREVER), "quick")
     assert len(found) >= 2, "papermill's process and its kernel"
-    assert psutil.wait_procs(found, timeout=60)[1] == []
+    assert psutil.wait_procs(found, timeout=LONG)[1] == []
     assert list((project / "_build" / "executed" / "quick").iterdir()) == []
 
 
@@ -158,18 +159,20 @@ def test_a_process_that_is_killed_is_a_failure(project: Path) -> None:
         notebooks.execute(notebooks.chapters()[0])
 
 
-def test_seconds_are_told_and_remembered(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notebooks, "MOST_SECONDS", 1)
-    busy = "import time\nwhile time.process_time() < 1.5:\n    pass"
-    chapters = write_chapters(project, **{"03_long": busy})
+def test_seconds_are_told_and_remembered(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chapters = write_chapters(project, **{"03_long": "print(1)"})
     notebooks.bring_up_to_date(chapters, "quick")
+    executed = notebooks.executed_path(chapters[0], "quick")
+    assert notebooks.noted(executed)["seconds"] > 0, "processor seconds of its kernel"
+    notebook = nbformat.read(executed, 4)
+    notebook.metadata["ddmip"]["seconds"] = notebooks.MOST_SECONDS + 1.4
+    nbformat.write(notebook, executed)
     took = notebooks.report_seconds(chapters, "quick")
-    assert took["long"] >= 1.5
-    assert "(usually 30), more than 1 s: shorten it" in capsys.readouterr().out
+    assert took == {"long": notebooks.MOST_SECONDS + 1.4}
+    told = f"(usually 30), more than {notebooks.MOST_SECONDS} s: shorten it"
+    assert told in capsys.readouterr().out
     notebooks.remember({**notebooks.usual_seconds(), **took})
-    assert notebooks.usual_seconds() == {"short": 1, "long": round(took["long"])}
+    assert notebooks.usual_seconds() == {"short": 1, "long": notebooks.MOST_SECONDS + 1}
 
 
 def test_cache_takes_the_outputs_and_refuses_foreign_ones(project: Path) -> None:

@@ -18,6 +18,7 @@ from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solver import Begun
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DOUBLE = torch.float64
@@ -301,9 +302,9 @@ def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
     place_on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem, incumbent = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42), Begun.incumbent
-    here = SequentialMIP(idle_starts=2).solve(problem, time_limit=300, seed=1)
+    here = SequentialMIP(idle_starts=2).solve(problem, time_limit=LONG, seed=1)
     monkeypatch.setattr(Begun, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on)))
-    there = SequentialMIP(idle_starts=2, device=place_on).solve(problem, time_limit=300, seed=1)
+    there = SequentialMIP(idle_starts=2, device=place_on).solve(problem, time_limit=LONG, seed=1)
     assert problem.verify(there).feasible
     assert problem.verify(there).objective == there.objective == here.objective
 

@@ -65,9 +65,9 @@ def test_a_call_ends_soon_after_its_deadline_and_keeps_its_start(method, model, 
         try:
             found = METHODS[method](problem, known[model], limit)
         except ProblemError:  # this method is not for this model, which it says before any work
-            assert clock.readings < AFTERWARDS
+            assert clock.looks < AFTERWARDS
             return
-    assert clock.readings <= limit + AFTERWARDS
+    assert clock.looks <= limit + AFTERWARDS
     sign = problem.instance().milp.sign
     printed = not isinstance(found.objective, float)  # only a limit of one reading may end a call before the start
     assert (printed and limit == 1.0) or sign * found.objective <= sign * known[model].objective + 1e-6
@@ -82,7 +82,7 @@ def test_no_piece_of_work_between_two_readings_is_large(method, model):
     torch.set_num_threads(1)
     with clock.operations, using(clock):
         METHODS[method](problem, start, 10.0)
-    assert clock.readings > 20
+    assert clock.looks > 20
     assert clock.most < PIECE
 
 
@@ -105,7 +105,7 @@ def test_enumeration_returns_the_best_assignment_that_it_has():
 def test_the_innermost_and_the_outermost_deadline_both_count():
     clock = Ticking(step=0.0)
     with using(clock), limited(1.0), limited(2.0):
-        clock.step, clock.readings = 1.5, 0
+        clock.step, clock.looks = 1.5, 0
         with pytest.raises(TimeOver):
             check_time()
         with unlimited():

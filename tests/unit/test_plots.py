@@ -17,6 +17,7 @@ from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
 from ddmip_lib.decomposition.state import Trace
 from ddmip_lib.model.solution import History
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG
 from tests.builders.instances import linear_water
 
 
@@ -31,12 +32,12 @@ def _own_canvas() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def water() -> tuple[NeuralMIP, Solution]:
     problem = linear_water()
-    return problem, DualDecomposition(max_iterations=15).solve(problem, time_limit=20)
+    return problem, DualDecomposition(max_iterations=15).solve(problem, time_limit=LONG)
 
 
 @pytest.fixture(scope="module")
 def exact() -> Solution:
-    return BigM().solve(hand_sized(), time_limit=30)
+    return BigM().solve(hand_sized(), time_limit=LONG)
 
 
 def looks(ax: Axes) -> list[tuple[str, str]]:
@@ -139,7 +140,7 @@ def test_few_multipliers_need_no_band() -> None:
 
 def test_iterates_in_the_plane_over_a_landscape() -> None:
     trace = Trace()
-    solution = DualDecomposition(penalty=1.0, callback=trace).solve(hand_sized(), time_limit=20)
+    solution = DualDecomposition(penalty=1.0, callback=trace).solve(hand_sized(), time_limit=LONG)
     assert len(trace.x) == len(trace.u) == len(trace.lam) == len(solution.history) > 3
     ground = neural_mips.plot_landscape(hand_sized())
     assert plots.plot_iterates(trace.x, trace.u, ax=ground) is ground
@@ -168,7 +169,7 @@ def test_iterates_of_other_shapes_are_refused(xs: list[object], us: list[object]
 
 
 def test_incumbents_end_at_the_objective_and_look_different(exact: Solution) -> None:
-    weak = DualDecomposition(penalty=1.0).solve(hand_sized(), time_limit=20)
+    weak = DualDecomposition(penalty=1.0).solve(hand_sized(), time_limit=LONG)
     nothing = Solution("time_limit", "a method without luck")
     ax = plots.plot_incumbents({"exact": exact, "weak": weak, "none": nothing})
     labels = [text.get_text() for text in ax.get_legend().get_texts()]

@@ -21,7 +21,7 @@ from .core import Check, FormError, calls
 def _quick_budget() -> tuple[Any, Any, Any]:
     net = mlp(1, 4, 9).double().eval()
     whole, poorer = (water_potability(n=3, net=net, budget=budget) for budget in (2.0, 1.0))
-    return whole, poorer, DualDecomposition(max_iterations=2).solve(poorer, 5)
+    return whole, poorer, DualDecomposition(max_iterations=2).solve(poorer, 600)
 
 
 def _greenhouses(ruled: bool) -> Any:
@@ -35,7 +35,7 @@ def _greenhouses(ruled: bool) -> Any:
     net[0].weight.copy_(torch.tensor([[1.0, 2.0]]))  # type: ignore[operator]
     problem = NeuralMIP(model)
     problem.add_predictor(net, x, y)
-    return BigM().solve(problem, 5)
+    return BigM().solve(problem, 600)
 
 
 def _heaters(run: Any) -> int:

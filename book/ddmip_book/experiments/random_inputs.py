@@ -1,12 +1,12 @@
 """A baseline that every method should beat: the inputs of the networks at random, all else solved for."""
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from pyscipopt import quicksum
 
+from ddmip_lib.clock import now
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.scip import copy_model, matrix_of, set_time_limit, solution_values
@@ -60,6 +60,6 @@ class RandomInputs:
             status,
             self.method,
             **incumbent.point(),
-            seconds=time.perf_counter() - begun.began,
+            seconds=now() - begun.began,
             details={"incumbents": incumbent.found},
         )

@@ -16,6 +16,7 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import lstm
 from ddmip_lib.problems import tree_planting
 from ddmip_lib.proofs.checking import CLOSED
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, forward, relu_net, tiny
 from tests.builders.networks import tree_networks
 
@@ -92,7 +93,7 @@ LATER = [pytest.param(6, seed, marks=pytest.mark.long) for seed in SEEDS]
 def test_tree_planting_equals_the_exact_model(grid, seed):
     problem = tree_planting(grid=grid, nets=tree_networks(), seed=seed, beta=None if grid == 6 else grid)
     sooner = BigM(feastol=1e-9, aggregate=True, scale=False, check=False)  # and right on these networks
-    exact = sooner.solve(problem, time_limit=600)
+    exact = sooner.solve(problem, time_limit=LONG)
     solution = Enumeration().solve(problem)
     known = {"optimal", "claimed_optimal"}  # whether a proof ends in the time for it, the machine decides
     assert {solution.status, exact.status} <= known

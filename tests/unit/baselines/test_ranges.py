@@ -12,6 +12,7 @@ from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.predictors import mlp, resnet
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG
 from tests.builders.instances import knapsack
 
 CROWN = BigM(ranges="crown")
@@ -57,7 +58,7 @@ PROBLEMS = {
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_same_optimum_with_no_more_binaries(name):
     problem = PROBLEMS[name]()
-    plain, tight = (solver.solve(problem, time_limit=60) for solver in (BigM(), CROWN))
+    plain, tight = (solver.solve(problem, time_limit=LONG) for solver in (BigM(), CROWN))
     assert (plain.status, tight.status) == ("optimal", "optimal")
     assert tight.objective == pytest.approx(plain.objective, abs=2e-5)
     assert tight.details["model_binaries"] <= plain.details["model_binaries"]
@@ -68,7 +69,7 @@ def test_units_that_cannot_switch_cost_no_binary():
     net = mlp(2, 6, 3, seed=3)
     with torch.no_grad():
         net[0].bias.add_(10.0)  # all units of the first layer are on
-    plain, tight = (solver.solve(continuous(net), time_limit=60).details for solver in (BigM(), CROWN))
+    plain, tight = (solver.solve(continuous(net), time_limit=LONG).details for solver in (BigM(), CROWN))
     assert tight["model_binaries"] <= 2 * 6
     assert tight["model_binaries"] < plain["model_binaries"]
 
@@ -77,7 +78,7 @@ def test_residual_networks_have_an_exact_model_too():
     problem = continuous(resnet(1, 4, 3))
     with pytest.raises(UnsupportedNetworkError, match="chain"):
         BigM().solve(problem)
-    solution = CROWN.solve(problem, time_limit=60)
+    solution = CROWN.solve(problem, time_limit=LONG)
     assert solution.status == "optimal"
     draws = np.random.default_rng(0).uniform(-1, 1, (2000, 3))
     best = problem.predictors[0].predict(draws).ravel() - 0.1 * draws.sum(axis=1)
@@ -100,7 +101,7 @@ def test_settings_that_do_not_fit_are_refused():
 def test_what_no_point_satisfies_is_proved_infeasible():
     problem = continuous(mlp(1, 4, 3, seed=1))
     problem.model.addCons(problem.predictors[0].outputs[0, 0] >= 100)
-    assert CROWN.solve(problem, time_limit=30).status == "infeasible"
+    assert CROWN.solve(problem, time_limit=LONG).status == "infeasible"
 
 
 @pytest.mark.parametrize("ranges", [None, "crown"])
@@ -108,7 +109,7 @@ def test_a_start_may_be_a_solution_a_vector_or_values_by_name(ranges):
     problem, best = knapsack(1)
     solver, point = BigM(ranges=ranges), BigM().solve(problem)
     for start in (point, point.values, {f"x_0_{j}": 0.0 for j in range(6)}, (np.zeros((1, 6)),)):
-        found = dataclasses.replace(solver, start=start).solve(problem, time_limit=30)
+        found = dataclasses.replace(solver, start=start).solve(problem, time_limit=LONG)
         assert found.objective == pytest.approx(best, abs=1e-6)
         assert problem.start is None
     first = dataclasses.replace(solver, start=point).solve(problem).details["incumbents"][0][1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,14 @@ from pyscipopt import Model
 from ddmip_lib import NeuralMIP, PriceCoordination
 from ddmip_lib.certificates import apart, certify
 from ddmip_lib.certificates.apart import blocks_bound
+from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.structure import find_structure
 from ddmip_lib.predictors import mlp
 from ddmip_lib.proofs import prove
+from tests.builders.clocks import LONG
 from tests.unit.pricing.test_general import Family
 
 torch.set_num_threads(1)
@@ -27,8 +28,8 @@ NOTHING = Solution("no_solution_found", "none")
 
 def bound_at(problem: NeuralMIP, prices: np.ndarray | None) -> float:
     instance = problem.instance()
-    incumbent = Incumbent(instance, time.perf_counter())
-    return blocks_bound(incumbent, find_structure(instance), prices, time.perf_counter() + 60.0).bound
+    incumbent = Incumbent(instance, now())
+    return blocks_bound(incumbent, find_structure(instance), prices, now() + LONG).bound
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -43,8 +44,8 @@ def test_any_prices_give_a_bound(seed: int) -> None:
 def test_prices_of_the_coordination_nearly_close_it(minimise: bool) -> None:
     case = Family(2, minimise=minimise)
     problem = case.problem()
-    solution = PriceCoordination(max_rounds=12).solve(problem, 300)
-    proved = certify(problem, solution, time_limit=60, workers=1)
+    solution = PriceCoordination(max_rounds=12).solve(problem, LONG)
+    proved = certify(problem, solution, time_limit=LONG, workers=1)
     assert case.sign * proved.bound >= case.sign * case.brute() - 1e-6
     assert case.sign * proved.objective == pytest.approx(case.sign * case.brute(), abs=1e-6)
     lp = solution.details["lp_value"]  # of options that were found: the best bound that prices can give is no better
@@ -73,7 +74,7 @@ def shared_inputs(n: int = 4) -> NeuralMIP:
 
 def test_continuous_blocks_are_bounded_up_to_the_gap_of_duality() -> None:
     problem = shared_inputs()
-    solution = PriceCoordination().solve(problem, 60)
+    solution = PriceCoordination().solve(problem, LONG)
     low = bound_at(problem, solution.details["prices"])
     assert -low >= solution.objective - 1e-9
     assert -low <= max(solution.objective, solution.details["lp_value"]) * (1 + 1e-2)
@@ -82,14 +83,14 @@ def test_continuous_blocks_are_bounded_up_to_the_gap_of_duality() -> None:
 def test_prices_of_another_length_or_no_numbers_are_refused() -> None:
     problem = Family(0).problem()
     with pytest.raises(ProblemError, match="3 prices for 2 linking rows"):
-        certify(problem, NOTHING, [0.0, 1.0, 2.0], time_limit=20)
+        certify(problem, NOTHING, [0.0, 1.0, 2.0], time_limit=LONG)
     with pytest.raises(ProblemError, match="finite"):
-        certify(problem, NOTHING, [np.nan, 1.0], time_limit=20)
+        certify(problem, NOTHING, [np.nan, 1.0], time_limit=LONG)
 
 
 def test_what_is_proved_when_it_is_interrupted_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Family(0).problem()
-    solution = PriceCoordination(max_rounds=12).solve(problem, 300)
+    solution = PriceCoordination(max_rounds=12).solve(problem, LONG)
     calls = []
 
     def interrupted(*arguments: Any, **settings: Any) -> Any:
@@ -99,7 +100,7 @@ def test_what_is_proved_when_it_is_interrupted_is_returned(monkeypatch: pytest.M
         return prove(*arguments, **settings)
 
     monkeypatch.setattr(apart, "prove", interrupted)
-    proved = certify(problem, solution, time_limit=60)
+    proved = certify(problem, solution, time_limit=LONG)
     assert proved.bound is not None
     assert proved.bound >= Family(0).brute() - 1e-6
     assert len(calls) == 4

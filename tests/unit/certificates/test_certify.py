@@ -6,10 +6,10 @@ import importlib
 import itertools
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,19 +25,19 @@ from pyscipopt import Model
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, Solution
 from ddmip_lib.certificates import Certificate, LagrangianBound, certify, process
 from ddmip_lib.certificates.unit_search import UnitSearch
+from ddmip_lib.clock import now, using
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.blocks import Blocks
 from ddmip_lib.predictors import attention, lstm, mlp
 from ddmip_lib.problems import hand_sized, water_potability
 from tests.builders.blocks import Own, grid, own, random_mode, trees
+from tests.builders.clocks import LONG, Stopping, Ticking
 from tests.builders.instances import relu_net
 from tests.builders.networks import KINDS, double, random_net, shifted
 from tests.builders.places import ROOT
 from tests.unit.certificates.test_properties import few_steps
 
 torch.set_num_threads(1)
-LONG = 600.0
-"""Seconds that no test takes, unless the machine has better things to do."""
 NOTHING = Solution("no_solution_found", "none")
 
 
@@ -97,8 +97,8 @@ def test_no_choice_is_better_than_the_bound(seed: int) -> None:
     problem = random_problem(draw)
     blocks = problem.blocks
     pi = draw.exponential(size=len(blocks.capacities)) * draw.choice([0.0, 0.3, 1.0, 1e3], len(blocks.capacities))
-    with few_steps():
-        solution = certify(problem, NOTHING, pi, time_limit=0.5, workers=1)
+    with few_steps(), using(Ticking()):  # time is over after as many looks at the clock, wherever the search is then
+        solution = certify(problem, NOTHING, pi, time_limit=float(draw.integers(1, 200)), workers=1)
     certificate, sign = (
         solution.details["certificate"],
         -1 if problem.model.getObjectiveSense() == "maximize" else 1,
@@ -218,7 +218,7 @@ def test_a_bound_that_meets_the_objective_proves_optimality() -> None:
 
 def test_without_time_the_bound_is_the_number_of_blocks() -> None:
     problem = water_potability(n=3, net=mlp(2, 8, 9))
-    solution = DualDecomposition(max_iterations=1).solve(problem, 10.0)
+    solution = DualDecomposition(max_iterations=1).solve(problem, LONG)
     certified = certify(problem, solution, time_limit=0.0)
     certificate = certified.details["certificate"]
     assert certified.bound == 3.0
@@ -356,7 +356,7 @@ SCRIPT = """
     from tests.builders.blocks import own
     importlib.import_module("ddmip_lib.certificates.certify").ALONE = 0.0
     nothing = Solution("no_solution_found", "none")
-    certificate = certify(own(7, "regression").problem(), nothing, [0.3], 600.0, workers=2).details["certificate"]
+    certificate = certify(own(7, "regression").problem(), nothing, [0.3], 36000.0, workers=2).details["certificate"]
     print(certificate.closed.all(), certificate.nodes > 0, repr(float(certificate.bound)))
 """
 
@@ -365,7 +365,7 @@ def test_two_processes_from_a_script_without_a_guard(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text(textwrap.dedent(SCRIPT))
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=900,
+        [sys.executable, script], capture_output=True, text=True, timeout=LONG,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -381,7 +381,8 @@ def test_two_processes_from_a_script_without_a_guard(tmp_path: Path) -> None:
 def test_processes_are_started_where_time_is_left_for_them(
     monkeypatch: pytest.MonkeyPatch, workers: int, seconds: float, pays: bool
 ) -> None:
-    """They begin anew, seconds later: in a short time one that works alone proves more, and keeps to its time."""
+    """They begin anew, seconds later: in a short time one that works alone proves more, and keeps to its time. Which
+    is chosen follows from the seconds that are left alone."""
     begun: list[tuple[float, int]] = []
 
     def note(groups: Sequence[Any], deadline: float, reported: Any) -> None:
@@ -390,14 +391,14 @@ def test_processes_are_started_where_time_is_left_for_them(
     certifying = importlib.import_module("ddmip_lib.certificates.certify")
     monkeypatch.setattr(certifying, "work", lambda searches, deadline, report: begun.append((deadline, 0)))
     monkeypatch.setattr(certifying, "work_in_processes", note)
-    began = time.perf_counter()
-    certify(own(7, "regression").problem(), NOTHING, [0.3], time_limit=seconds, workers=workers)
+    with using(lambda: 100.0):  # no time passes
+        certify(own(7, "regression").problem(), NOTHING, [0.3], time_limit=seconds, workers=workers)
     assert [size > 0 for _, size in begun] == ([False, True] if pays else [False])
-    assert begun[-1][0] - began >= seconds  # the last, or only, ones have all the time
+    assert begun[-1][0] == 100.0 + seconds  # the last, or only, ones have all the time
 
 
-def child(code: str) -> Any:
-    """In place of `process._start`: a process that runs some code instead of the search."""
+def child(code: str, started: list[subprocess.Popen[bytes]] | None = None) -> Any:
+    """In place of `process._start`: a process that runs some code instead of the search, and is noted in a list."""
 
     def start() -> subprocess.Popen[bytes]:
         command = [
@@ -405,7 +406,10 @@ def child(code: str) -> Any:
             "-c",
             f"import os, pickle, signal, sys, time\nsys.stdin.buffer.read()\n{code}",
         ]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        found = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if started is not None:
+            started.append(found)
+        return found
 
     return start
 
@@ -413,49 +417,65 @@ def child(code: str) -> Any:
 def test_a_process_that_fails_is_an_error_and_one_that_hangs_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def run(code: str, seconds: float) -> list[Any]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def run(code: str, enough: float = np.inf) -> list[Any]:
+        """What two children tell; as soon as they have told `enough`, time is over."""
         heard: list[Any] = []
-        monkeypatch.setattr(process, "_start", child(code))
-        deadline = time.perf_counter() + seconds
-        process.work_in_processes([[], []], deadline, lambda number, found: heard.append((number, found)) or True)
+        monkeypatch.setattr(process, "_start", child(code, started))
+
+        def hear(number: int, found: Any) -> bool:
+            heard.append((number, found))
+            if len(heard) >= enough:
+                clock.stop()
+            return True
+
+        with using(clock := Stopping()):
+            process.work_in_processes([[], []], now() + LONG, hear)
         return sorted(heard)
 
     with pytest.raises(RuntimeError, match="ended with code 3"):
-        run("sys.exit(3)", LONG)
+        run("sys.exit(3)")
     with pytest.raises(RuntimeError, match="ended with code -9"):
-        run("os.kill(os.getpid(), signal.SIGKILL)", LONG)
+        run("os.kill(os.getpid(), signal.SIGKILL)")
     half = pickle.dumps(list(range(1000)))[:500]
     with pytest.raises(RuntimeError, match="ended with code 5"):
-        run(f"sys.stdout.buffer.write({half!r}); sys.stdout.flush(); sys.exit(5)", LONG)
+        run(f"sys.stdout.buffer.write({half!r}); sys.stdout.flush(); sys.exit(5)")
     say = "sys.stdout.buffer.write(pickle.dumps({})); sys.stdout.flush()"
-    assert run(say.format([4]), LONG) == [(0, [4]), (1, [4])]
-    monkeypatch.setattr(process, "GRACE", 0.1)
-    began = time.perf_counter()
-    assert run(f"{say.format([4])}; time.sleep(6000)", 6.0) == [(0, [4]), (1, [4])]
-    assert time.perf_counter() - began < 300
+    assert run(say.format([4])) == [(0, [4]), (1, [4])]
+    assert [each.returncode for each in started[-2:]] == [0, 0]
+    assert run(f"{say.format([4])}; time.sleep({2 * LONG})", enough=2) == [(0, [4]), (1, [4])]
+    assert [each.returncode for each in started[-2:]] == [-signal.SIGKILL] * 2  # nobody waited for them
 
 
 def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than a pipe holds is sent to children, one of which never reads it: the other works, and time ends both."""
-    slow = iter(["time.sleep(6000)", "sys.stdin.buffer.read(); sys.stdout.buffer.write(pickle.dumps([4]))"])
+    slow = iter([f"time.sleep({2 * LONG})", "sys.stdin.buffer.read(); sys.stdout.buffer.write(pickle.dumps([4]))"])
+    started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", f"import pickle, sys, time\n{next(slow)}"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        return started[-1]
+
+    def hear(number: int, found: Any) -> bool:
+        heard.append((number, found))
+        clock.stop()  # time is over when one of them has told what it found
+        return True
 
     monkeypatch.setattr(process, "_start", start)
-    monkeypatch.setattr(process, "GRACE", 0.1)
     heard: list[Any] = []
     groups: list[Any] = [[bytes(2**20)], [bytes(2**20)]]
-    deadline = time.perf_counter() + 6.0
-    process.work_in_processes(groups, deadline, lambda number, found: heard.append((number, found)) or True)
+    with using(clock := Stopping()):
+        process.work_in_processes(groups, now() + LONG, hear)
     assert heard == [(1, [4])]
+    assert started[0].returncode == -signal.SIGKILL
 
 
 def test_processes_end_when_nothing_more_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_start", child("while True: pickle.dump(1, sys.stdout.buffer); sys.stdout.flush()"))
     heard: list[Any] = []
-    process.work_in_processes([[]], time.perf_counter() + 600, lambda _, found: heard.append(found) or len(heard) < 3)
+    process.work_in_processes([[]], now() + LONG, lambda _, found: heard.append(found) or len(heard) < 3)
     assert len(heard) == 3
 
 
@@ -499,4 +519,4 @@ def test_an_error_in_a_report_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> No
         raise ValueError("a report that does not fit")
 
     with pytest.raises(ValueError, match="does not fit"):
-        process.work_in_processes([[]], time.perf_counter() + LONG, reported)
+        process.work_in_processes([[]], now() + LONG, reported)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -15,10 +14,12 @@ from ddmip_lib import DualDecomposition, NeuralMIP, Trace
 from ddmip_lib.bounds import intervals, optimised_crown
 from ddmip_lib.certificates import input_search
 from ddmip_lib.certificates.lagrangian import crown_multipliers, dual_value, lagrangian_bound
+from ddmip_lib.clock import using
 from ddmip_lib.decomposition.split import Split
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.predictors import lstm
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import build, lattice, relu_net, tiny
 from tests.builders.networks import relu_layers
 
@@ -80,7 +81,7 @@ def test_multipliers_of_algorithm_1_give_bounds_in_both_splits() -> None:
     problem, optimum = knapsack(seed=2, p=5, h=6, cap=3)
     for split in ("paper", "graph"):
         trace = Trace()
-        DualDecomposition(split=split, max_iterations=4, callback=trace).solve(problem, time_limit=5)
+        DualDecomposition(split=split, max_iterations=4, callback=trace).solve(problem, time_limit=LONG)
         assert len(trace.lam) > 1
         assert all(-1e6 < dual_value(problem, lam) <= optimum for lam in trace.lam)
     assert np.array_equal((instance := problem.instance()).free_inputs, Split(instance).inputs)
@@ -92,7 +93,7 @@ def test_no_bound_crosses_the_optimum_of_a_tiny_instance(seed: int) -> None:
     optimum, sign = instance.optimum(), instance.sign
     rng = np.random.default_rng(seed)
     lam = rng.standard_normal(instance.points.shape[1])
-    result = lagrangian_bound(instance.problem, time_limit=20)
+    result = lagrangian_bound(instance.problem, time_limit=LONG)
     if optimum is None:
         assert (result.status, result.bound) == ("infeasible", sign * np.inf)
         return
@@ -133,7 +134,7 @@ def test_rows_on_outputs_and_several_networks(kind: str, sense: str) -> None:
         out = (out > 0).astype(float) if kind == "classification" else out
         values = d[0] * second + out @ d[1:] + 0.5 * points[:, 3] + 3.0
         feasible = first - second + out[:, 0] >= limit
-        result = lagrangian_bound(problem, time_limit=20)
+        result = lagrangian_bound(problem, time_limit=LONG)
         if not feasible.any():
             assert result.status == "infeasible"
             continue
@@ -160,7 +161,7 @@ def test_continuous_inputs_against_a_fine_grid(p: int, kind: str) -> None:
         with torch.no_grad():
             raw = net(torch.tensor(grid)).numpy()[:, 0]
         best = (grid @ cost + (raw > 0 if kind == "classification" else raw)).max()
-        result = lagrangian_bound(built.problem, time_limit=60)
+        result = lagrangian_bound(built.problem, time_limit=LONG)
         assert result.bound >= best - 1e-9
         assert result.objective <= result.bound
         if kind == "regression":
@@ -175,7 +176,7 @@ def test_a_smooth_network_is_bounded_too() -> None:
     built = build(net, 2, vtype="I", low=-2, high=2)
     with torch.no_grad():
         optimum = float(net(torch.tensor(lattice(-2, 2, 2))).min())
-    result = lagrangian_bound(built.problem, time_limit=10)
+    result = lagrangian_bound(built.problem, time_limit=LONG)
     assert result.status == "closed"
     assert optimum - 1e-5 <= result.bound <= optimum
 
@@ -183,7 +184,7 @@ def test_a_smooth_network_is_bounded_too() -> None:
 def test_a_model_that_dual_presolving_got_wrong() -> None:
     """With row tolerance 1e-9, SCIP 10.0.2 cut the optimum off in a node of this search."""
     problem, optimum = knapsack(seed=5, p=12, cap=6)
-    result = lagrangian_bound(problem)
+    result = lagrangian_bound(problem, time_limit=LONG)
     assert result.status == "closed"
     assert optimum - 1e-5 <= result.bound <= optimum
 
@@ -207,24 +208,31 @@ def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
 
 def test_a_good_solution_ends_the_search_early_and_a_false_one_is_judged_anew() -> None:
     problem, optimum = knapsack()
-    whole = lagrangian_bound(problem)
-    solution = DualDecomposition(max_iterations=10).solve(problem, time_limit=5)
-    known = lagrangian_bound(problem, solution)
+    whole = lagrangian_bound(problem, time_limit=LONG)
+    solution = DualDecomposition(max_iterations=10).solve(problem, time_limit=LONG)
+    known = lagrangian_bound(problem, solution, time_limit=LONG)
     assert known.bound <= optimum <= known.objective + ROUNDING
     assert known.objective <= solution.objective
     assert known.nodes <= whole.nodes
-    cheaper = DualDecomposition(max_iterations=10).solve(knapsack(offset=-1.0)[0], time_limit=5)
-    judged = lagrangian_bound(problem, cheaper)
+    cheaper = DualDecomposition(max_iterations=10).solve(knapsack(offset=-1.0)[0], time_limit=LONG)
+    judged = lagrangian_bound(problem, cheaper, time_limit=LONG)
     assert judged.bound <= optimum <= judged.objective + ROUNDING
     assert judged.objective == problem.verify(judged.point).objective
+
+
+PAST = 50  # looks at the clock after the last one within a limit
 
 
 def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None:
     problem, optimum = knapsack(seed=5, p=12, cap=6)
     before = [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()]
-    began = time.process_time()
-    bounds = [lagrangian_bound(problem, time_limit=limit) for limit in (-1.0, 0.0, 0.05, 0.2)]
-    assert time.process_time() - began < 6
+    bounds = []
+    for limit in (-1.0, 0.0, 1.0, 20.0, 80.0):  # looks at the clock, which goes on by a second with each
+        with using(clock := Ticking()):
+            bounds.append(lagrangian_bound(problem, time_limit=limit))
+        assert bounds[-1].status == "time_limit"
+        assert clock.looks <= max(limit, 0) + PAST
+    assert bounds[2].nodes <= bounds[3].nodes < bounds[4].nodes
     assert [b.status for b in bounds[:2]] == ["time_limit"] * 2
     assert [b.nodes for b in bounds[:2]] == [0, 0]
     assert all(b.bound <= optimum for b in bounds)

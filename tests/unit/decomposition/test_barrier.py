@@ -14,6 +14,7 @@ from torch import nn
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.decomposition.barrier import Inside, LogBarrier, Point
 from ddmip_lib.errors import ProblemError
+from tests.builders.clocks import LONG
 from tests.builders.instances import build
 from tests.builders.smooth import Quadratic, smooth
 
@@ -328,7 +329,7 @@ def test_rows_on_outputs_are_kept_strictly():
     built.model.setObjective((built.x * np.array([0.9, -0.6])).sum())
     inside = []
     solver = DualDecomposition(LogBarrier(), 2.0, max_iterations=40, callback=lambda run: inside.append(run.u.copy()))
-    solution = solver.solve(built.problem, time_limit=600)
+    solution = solver.solve(built.problem, time_limit=LONG)
     assert solution.objective == pytest.approx(-3 * 0.6 * np.hypot(0.9, 0.6), abs=1e-3)
     assert all((np.sum(u.reshape(3, 2) ** 2, axis=1) < 0.36).all() for u in inside)
 
@@ -350,7 +351,7 @@ def test_a_run_with_rows_held_by_the_barrier_ends_as_converged() -> None:
     built.model.addCons(built.y[0, 0] <= 1.0)
     built.model.setObjective(-built.x.sum(), "minimize")
     solution = DualDecomposition(LogBarrier(steps=30), penalty=1.0, max_iterations=300).solve(
-        built.problem, time_limit=600
+        built.problem, time_limit=LONG
     )
     assert solution.status == "converged"
     assert solution.objective == pytest.approx(-np.sqrt(2), abs=1e-3)

@@ -17,6 +17,7 @@ from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import tree_planting, water_potability
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, forward, relu_net, tiny
 
 torch.set_num_threads(1)
@@ -187,7 +188,7 @@ class TestRuns:
     @pytest.mark.parametrize("seed", [0, 3, 8, 11])
     def test_verified_and_never_better_than_enumeration(self, seed: int) -> None:
         instance = tiny(seed)
-        solution = DualDecomposition(split="graph", restarts=0).solve(instance.problem, time_limit=20, seed=seed)
+        solution = DualDecomposition(split="graph", restarts=0).solve(instance.problem, time_limit=LONG, seed=seed)
         best = instance.optimum()
         if best is None:
             assert not solution.found
@@ -206,7 +207,7 @@ class TestRuns:
         points = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
         f = forward(net, points).ravel()
         values = 2.0 * np.maximum(0.0, 1.0 - f) + f + 0.1 * points.sum(axis=1)
-        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG)
         assert solution.details["split"] == "graph"
         assert built.problem.verify(solution).feasible
         assert solution.objective == pytest.approx(values.min(), abs=1e-6)
@@ -227,7 +228,7 @@ class TestRuns:
         split = graph_of(problem)
         assert split.inputs.size == 3
         assert split.n_groups == 1
-        solution = DualDecomposition(restarts=0).solve(problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(problem, time_limit=LONG)
         assert problem.verify(solution).feasible
         assert solution.objective >= best - 1e-6
 
@@ -236,7 +237,7 @@ class TestRuns:
         z = built.model.addVar("z", ub=1.0)
         built.model.addConsIndicator(z <= 0.5, binvar=built.y[0, 0])
         built.model.setObjective(z + 0.2 * built.y[0, 0], "maximize")
-        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG)
         assert solution.details["split"] == "graph"
         assert built.problem.verify(solution).feasible
         assert solution.objective == pytest.approx(1.0)
@@ -245,10 +246,10 @@ class TestRuns:
         built = build(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2)  # of which only samples are known
         z = built.model.addVar("z", ub=1.0)
         built.model.addCons(built.y[0, 0] >= 1000 - z)
-        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG)
         assert solution.status == "no_solution_found"
         built.model.addCons(z >= 2)
-        assert DualDecomposition(restarts=0).solve(built.problem, time_limit=20).status == "infeasible"
+        assert DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG).status == "infeasible"
 
     def test_units_of_the_objective_do_not_matter(self) -> None:
         def solve(factor):

@@ -13,6 +13,7 @@ from ddmip_lib.decomposition.penalty import (
     ResidualBalancing,
     Sweeps,
 )
+from tests.builders.clocks import LONG
 from tests.builders.smooth import Quadratic, Smooth, restricted
 
 TIE = Smooth(Quadratic(np.eye(1), np.array([0.5])), upper=1.0, lower=0.0)
@@ -29,7 +30,7 @@ def run_tie(rule, iterations=150, **options):
         dual_tolerance=1e-12, detect_cycles=False, callback=trace, **options,
     )  # fmt: skip
     built.problem.set_start([[0.3]])
-    return solver.solve(built.problem, time_limit=60), trace
+    return solver.solve(built.problem, time_limit=LONG), trace
 
 
 class TestDescentTest:

@@ -8,6 +8,7 @@ from torch import nn
 from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG
 
 
 def wavy(units: float = 1.0) -> NeuralMIP:
@@ -26,8 +27,8 @@ def wavy(units: float = 1.0) -> NeuralMIP:
 
 
 def test_a_problem_without_start_is_tried_again_and_the_best_point_is_kept() -> None:
-    once = DualDecomposition(restarts=0).solve(wavy(), time_limit=300)
-    again = DualDecomposition(restarts=2).solve(wavy(), time_limit=300)
+    once = DualDecomposition(restarts=0).solve(wavy(), time_limit=LONG)
+    again = DualDecomposition(restarts=2).solve(wavy(), time_limit=LONG)
     assert again.details["runs"] >= 3
     assert "runs" not in once.details
     assert again.objective <= once.objective + 1e-9
@@ -36,15 +37,15 @@ def test_a_problem_without_start_is_tried_again_and_the_best_point_is_kept() -> 
 
 @pytest.mark.parametrize("settings", [{"penalty": 1.0}, {"max_iterations": 5}])
 def test_what_somebody_chose_is_run_once(settings: dict[str, float]) -> None:
-    assert "runs" not in DualDecomposition(**settings).solve(wavy(), time_limit=300).details
+    assert "runs" not in DualDecomposition(**settings).solve(wavy(), time_limit=LONG).details
 
 
 def test_a_given_start_is_run_once() -> None:
-    assert "runs" not in DualDecomposition().solve(hand_sized(), time_limit=300).details
+    assert "runs" not in DualDecomposition().solve(hand_sized(), time_limit=LONG).details
 
 
 def test_units_of_an_input_do_not_matter() -> None:
-    plain, coarse = (DualDecomposition(restarts=0).solve(wavy(units), time_limit=300) for units in (1.0, 1000.0))
+    plain, coarse = (DualDecomposition(restarts=0).solve(wavy(units), time_limit=LONG) for units in (1.0, 1000.0))
     assert coarse.objective == pytest.approx(plain.objective, abs=1e-3 * max(1.0, abs(plain.objective)))
 
 
@@ -55,7 +56,7 @@ def test_a_callback_ends_all_runs() -> None:
         heard.append(1)
         return len(heard) == 3
 
-    solution = DualDecomposition(callback=stop, restarts=5).solve(wavy(), time_limit=300)
+    solution = DualDecomposition(callback=stop, restarts=5).solve(wavy(), time_limit=LONG)
     assert solution.status == "stopped"
     assert len(heard) == 3
 

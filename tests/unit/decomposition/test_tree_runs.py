@@ -14,8 +14,10 @@ from ddmip_lib import PGD, DualDecomposition, Enumeration, LogBarrier
 from ddmip_lib.decomposition.graph_split import GraphSplit
 from ddmip_lib.model.completion import Completer
 from ddmip_lib.problems import tree_planting
+from tests.builders.clocks import LONG
 from tests.builders.networks import tree_networks
 
+MOST_ITERATIONS = 100  # 61 and 65 on two of them
 SEEDS = (42, 123, 456, 789, 1024)
 torch.set_num_threads(1)
 
@@ -46,23 +48,24 @@ def without_and_best_of_random(problem, tries: int, seed: int) -> tuple[float, f
     return s.objective(Completer(instance).complete(at(problem, np.zeros(n)))), max(objectives)
 
 
-def closed(problem, solver, seed: int) -> tuple[float, float, float]:
-    """What the solver closed, what as many random soils close, and its seconds; the point is verified."""
-    solution = solver.solve(problem, time_limit=60, seed=seed)
+def closed(problem, solver, seed: int) -> tuple[float, float, int]:
+    """What the solver closed, what as many random soils close, and its iterations; the point is verified."""
+    solution = solver.solve(problem, time_limit=LONG, seed=seed)
     check = problem.verify(solution)
     assert check.feasible
     assert check.objective == pytest.approx(solution.objective, abs=1e-9)
-    optimum = Enumeration().solve(problem, time_limit=60)
+    optimum = Enumeration().solve(problem, time_limit=LONG)
     assert optimum.status in ("optimal", "claimed_optimal")  # more than anybody found, whether it was checked or not
     assert solution.objective <= optimum.objective + 1e-6
     none, chance = without_and_best_of_random(problem, solution.details["points"], seed)
     gap = optimum.objective - none
-    return (solution.objective - none) / gap, (chance - none) / gap, solution.seconds
+    return (solution.objective - none) / gap, (chance - none) / gap, len(solution.history)
 
 
 @pytest.mark.parametrize("block", [PGD, pytest.param(LogBarrier, marks=pytest.mark.long)])
 def test_default_settings_on_one_instance(block) -> None:
-    ours, chance, _ = closed(reference("2x16", 42, grid=4), DualDecomposition(block(), restarts=0), 42)
+    ours, chance, iterations = closed(reference("2x16", 42, grid=4), DualDecomposition(block(), restarts=0), 42)
+    assert iterations <= MOST_ITERATIONS
     assert ours >= 0.90
     assert ours > min(chance, 1 - 1e-6)
 
@@ -73,14 +76,14 @@ def test_default_settings_on_every_instance(block) -> None:
     rows = []
     for size in ("2x16", "8x32"):
         for seed in SEEDS:
-            ours, chance, seconds = closed(reference(size, seed), DualDecomposition(block(), restarts=0), seed)
-            print(f"{block.__name__} {size} {seed}: closed {ours:.3f}, chance {chance:.3f}, {seconds:.1f} s")
-            rows.append((ours, chance, seconds))
-    ours, chance, seconds = np.array(rows).T
+            ours, chance, iterations = closed(reference(size, seed), DualDecomposition(block(), restarts=0), seed)
+            print(f"{block.__name__} {size} {seed}: closed {ours:.3f}, chance {chance:.3f}, {iterations} iterations")
+            rows.append((ours, chance, iterations))
+    ours, chance, iterations = np.array(rows).T
     assert ours.min() >= 0.90
     assert ours.mean() >= 0.95
     assert (ours > np.minimum(chance, 1 - 1e-6)).all()
-    assert seconds.max() < 40  # 20 s on a free machine
+    assert iterations.max() <= MOST_ITERATIONS
 
 
 def test_the_papers_penalty_never_leaves_bare_soil() -> None:
@@ -89,7 +92,7 @@ def test_the_papers_penalty_never_leaves_bare_soil() -> None:
     visited = []
     watch = lambda run: visited.append(run.w[:9].copy())  # noqa: E731
     solver = replace(DualDecomposition.paper(), callback=watch, max_iterations=15)
-    solution = solver.solve(problem, time_limit=60, seed=42)
+    solution = solver.solve(problem, time_limit=LONG, seed=42)
     assert np.abs(visited).max() == 0
     none, _ = without_and_best_of_random(problem, 1, 0)
     assert solution.objective == pytest.approx(none, abs=1e-6)
@@ -103,7 +106,7 @@ def test_the_papers_settings_on_every_instance(block: str) -> None:
     for size in ("2x16", "8x32"):
         for seed in SEEDS:
             problem = reference(size, seed)
-            solution = DualDecomposition.paper(block).solve(problem, time_limit=15, seed=seed)
+            solution = DualDecomposition.paper(block).solve(problem, time_limit=LONG, seed=seed)
             none, _ = without_and_best_of_random(problem, 1, seed)
             print(f"paper, {block} {size} {seed}: {solution.objective:.4f} (bare soil {none:.4f}), {solution.status}")
             assert problem.verify(solution).feasible

@@ -10,6 +10,7 @@ from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import Elastic
 from ddmip_lib.linearisation.recombination import Options
 from ddmip_lib.predictors import mlp
+from tests.builders.clocks import LONG
 
 ROWS, COLUMNS, BUDGET = 3, 2, 2.0
 
@@ -43,7 +44,7 @@ def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
     best = max(
         said[list(w), range(ROWS)].sum() for w, x in zip(ways, mixtures, strict=True) if x.sum() <= BUDGET + 1e-9
     )
-    found = options.best(values[0], seconds=60.0)
+    found = options.best(values[0], seconds=LONG)
     assert found is not None
     completed = instance.with_outputs(found)
     assert problem.verify(completed).feasible

@@ -15,6 +15,7 @@ from ddmip_lib.linearisation.sequential import DEAR, DEARER, DEAREST, Run
 from ddmip_lib.model.solver import begin
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, lattice, relu_net, tiny
 
 torch.set_num_threads(1)
@@ -31,7 +32,7 @@ def test_random_problems_come_close_to_enumeration(neighbourhoods):
     for seed in range(8):
         instance = tiny(seed)
         solution = SequentialMIP(idle_starts=20, neighbourhoods=neighbourhoods).solve(
-            instance.problem, time_limit=300, seed=seed
+            instance.problem, time_limit=LONG, seed=seed
         )
         if instance.optimum() is None:
             assert not solution.found
@@ -47,7 +48,7 @@ def test_any_network_with_slopes(act):
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(2, 6), act(), nn.LayerNorm(6), nn.Linear(6, 1)).double().eval()
     built = build(net, 2, low=-2.0, high=2.0)
-    solution = SequentialMIP(idle_starts=8).solve(built.problem, time_limit=300)
+    solution = SequentialMIP(idle_starts=8).solve(built.problem, time_limit=LONG)
     grid = np.stack(np.meshgrid(*2 * [np.linspace(-2, 2, 81)]), -1).reshape(-1, 2)
     assert built.problem.verify(solution).feasible
     assert solution.objective <= built.problem.predictors[0].raw(grid).min() + 1e-3
@@ -56,7 +57,7 @@ def test_any_network_with_slopes(act):
 def test_black_boxes_have_sampled_slopes():
     bowl = black_box(lambda x: ((x - 0.3) ** 2).sum(axis=1, keepdims=True), n_outputs=1)
     built = build(nn.Sequential(bowl, nn.Linear(1, 1)).double().eval(), 2, sense="maximize")
-    solution = SequentialMIP(idle_starts=4).solve(built.problem, time_limit=300)
+    solution = SequentialMIP(idle_starts=4).solve(built.problem, time_limit=LONG)
     corners = built.problem.predictors[0].raw(lattice(0, 1, 2))
     inside = built.problem.predictors[0].raw(np.full((1, 2), 0.3))
     assert solution.objective >= max(corners.max(), inside.max()) - 1e-3
@@ -68,13 +69,13 @@ def test_rows_on_outputs_are_met():
     built = build(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double().eval(), 3, cost=np.ones(3))
     said = built.problem.predictors[0].raw(np.array([[0.5, 0.2, 0.7]])).item()
     built.model.addCons(built.y[0, 0] == said)
-    solution = SequentialMIP(idle_starts=5).solve(built.problem, time_limit=300)
+    solution = SequentialMIP(idle_starts=5).solve(built.problem, time_limit=LONG)
     assert solution.objective <= said + 1.4 + 1e-6
 
 
 def test_the_same_seed_gives_the_same_answer_and_another_may_not():
     problem = build(relu_net(4, width=12, seed=5), 4, vtype="I", low=-3, high=3).problem
-    first, again = (SequentialMIP(idle_starts=3).solve(problem, 300, seed=1) for _ in range(2))
+    first, again = (SequentialMIP(idle_starts=3).solve(problem, LONG, seed=1) for _ in range(2))
     np.testing.assert_array_equal(first.values, again.values)
     assert {k: v for k, v in first.details.items() if k != "incumbents"} == {
         k: v for k, v in again.details.items() if k != "incumbents"
@@ -84,7 +85,7 @@ def test_the_same_seed_gives_the_same_answer_and_another_may_not():
 def test_water_without_a_word_about_blocks():
     problem = water_potability(n=10, net=mlp(2, 16, 9, seed=1), seed=42)
     problem.blocks = None
-    solution = SequentialMIP(idle_starts=2, neighbourhoods=False).solve(problem, time_limit=60, seed=42)
+    solution = SequentialMIP(idle_starts=2, neighbourhoods=False).solve(problem, time_limit=LONG, seed=42)
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
     assert problem.verify(solution).feasible
     assert solution.objective > untreated
@@ -92,14 +93,14 @@ def test_water_without_a_word_about_blocks():
 
 def test_a_box_that_closes_is_no_idle_turn():
     """Six idle turns are over before boxes have grown to the whole one; each of them that closes is progress."""
-    solution = SequentialMIP(idle_starts=6).solve(tiny(0).problem, time_limit=300)
+    solution = SequentialMIP(idle_starts=6).solve(tiny(0).problem, time_limit=LONG)
     assert solution.details["closed_radius"] == 1.0
     assert solution.details["starts"] < 6 < solution.details["starts"] + solution.details["exact_models"]
 
 
 def looking(problem, around: float) -> Run:
     """A run that begins at the best point of another one, with a box of this radius."""
-    problem.set_start(SequentialMIP(idle_starts=3).solve(problem, time_limit=300))
+    problem.set_start(SequentialMIP(idle_starts=3).solve(problem, time_limit=LONG))
     begun = begin(problem, 300, 0)
     run = Run(SequentialMIP(), begun, begun.incumbent())
     run.around = around
@@ -133,8 +134,8 @@ def test_a_box_that_closes_or_finds_a_better_point_makes_the_next_no_dearer():
 
 def test_a_bound_for_a_box():
     built = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0)
-    solution = SequentialMIP().solve(built.problem, time_limit=300)
-    local = local_bound(built.problem, solution, radius=0.2, time_limit=300)
+    solution = SequentialMIP().solve(built.problem, time_limit=LONG)
+    local = local_bound(built.problem, solution, radius=0.2, time_limit=LONG)
     assert local.closed
     assert local.gap <= 1e-4
     draws = local.lower + (local.upper - local.lower) * np.random.default_rng(0).random((20_000, 3))
@@ -160,4 +161,4 @@ def test_a_descent_does_not_crawl_along_a_kink():
     """With the radius kept where steps fall short, one descent here took thousands of tiny steps."""
     sites = member("sites").build()
     patient = SequentialMIP(neighbourhoods=False, idle_starts=3, callback=lambda moment: moment.iteration > 1_000)
-    assert patient.solve(sites, time_limit=300, seed=42).status == "converged"
+    assert patient.solve(sites, time_limit=LONG, seed=42).status == "converged"

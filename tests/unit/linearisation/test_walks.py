@@ -15,6 +15,7 @@ from ddmip_lib.linearisation.moves import Moves
 from ddmip_lib.linearisation.sequential import PRICE
 from ddmip_lib.linearisation.walks import APART, Walks
 from ddmip_lib.predictors import black_box, mlp
+from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)
 
@@ -93,9 +94,9 @@ def test_ends_come_once_the_best_first() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_starts_at_ends_find_the_highest_value_in_a_box(seed: int) -> None:
     problem = box(seed)
-    exact = BigM(check=False).solve(problem, time_limit=300)
+    exact = BigM(check=False).solve(problem, time_limit=LONG)
     assert exact.status == "claimed_optimal"
-    found = SequentialMIP(neighbourhoods=False, idle_starts=6).solve(problem, time_limit=300, seed=seed)
+    found = SequentialMIP(neighbourhoods=False, idle_starts=6).solve(problem, time_limit=LONG, seed=seed)
     assert found.objective == pytest.approx(exact.objective, abs=0.01 * max(1.0, abs(exact.objective)))
 
 

@@ -13,6 +13,7 @@ from ddmip_lib.model.arrays import ArrayMIP, model_of
 from ddmip_lib.model.scip import read_model
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 
 
 def both(n: int = 4):
@@ -41,7 +42,7 @@ def test_a_model_made_of_arrays_reads_as_they_are():
 @pytest.mark.parametrize("solver", [PriceCoordination(max_rounds=3), DualDecomposition(max_iterations=5)])
 def test_solvers_and_verification_see_no_difference(solver):
     one, two = both()
-    first, second = (solver.solve(problem, 60, seed=1) for problem in (one, two))
+    first, second = (solver.solve(problem, LONG, seed=1) for problem in (one, two))
     assert first.objective == second.objective
     check = two.verify(second)
     assert check.feasible
@@ -54,7 +55,7 @@ def test_solvers_and_verification_see_no_difference(solver):
 
 def test_no_model_is_built_before_one_is_asked_for_and_then_it_counts():
     problem = both()[1]
-    solution = PriceCoordination(max_rounds=2).solve(problem, 60)
+    solution = PriceCoordination(max_rounds=2).solve(problem, LONG)
     assert "model" not in problem.__dict__
     assert problem.verify(solution)
     problem.model.addCons(problem.model.getVars()[0] <= 0.5, name="never the first")
@@ -64,9 +65,9 @@ def test_no_model_is_built_before_one_is_asked_for_and_then_it_counts():
 
 def test_a_solution_starts_the_next_run():
     problem = both()[1]
-    solution = PriceCoordination(max_rounds=2).solve(problem, 60)
+    solution = PriceCoordination(max_rounds=2).solve(problem, LONG)
     problem.set_start(solution)
-    assert DualDecomposition(max_iterations=1).solve(problem, 60).objective >= solution.objective
+    assert DualDecomposition(max_iterations=1).solve(problem, LONG).objective >= solution.objective
 
 
 def test_what_makes_no_sense_is_refused():

@@ -17,6 +17,7 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.conduct import not_finite
 from ddmip_lib.model.predictor import Classification
 from ddmip_lib.predictors import lstm
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear
 
@@ -112,12 +113,12 @@ def test_the_layer_and_the_row_are_named() -> None:
     for solver in (DualDecomposition(penalty=1.0), SingleStepGradient(learning_rate=1.0)):
         built.problem.set_start([[1.0]])
         with pytest.raises(ProblemError, match=r"layer 2 \(Linear\) is NaN or infinite at the inputs"):
-            solver.solve(built.problem, time_limit=5)
+            solver.solve(built.problem, time_limit=LONG)
 
 
 def test_enumeration_leaves_out_points_without_a_class() -> None:
     built = build(overflowing(), 1, vtype="B", output="classification", sense="minimize")
-    solution = Enumeration().solve(built.problem, time_limit=5)
+    solution = Enumeration().solve(built.problem, time_limit=LONG)
     assert solution.objective == 1.0  # x = 1, whose logit is -inf, is no class 0
 
 

@@ -13,6 +13,7 @@ from ddmip_lib import PGD, DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.decomposition.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 
 
@@ -186,7 +187,7 @@ class NotANumber(nn.Module):
 def test_network_that_is_nan_inside_the_box(vtype: str, penalty: float | None) -> None:
     built = build(NotANumber(), 3, vtype=vtype)
     with pytest.raises(ProblemError, match="NaN"):
-        DualDecomposition(penalty=penalty).solve(built.problem, time_limit=5)
+        DualDecomposition(penalty=penalty).solve(built.problem, time_limit=LONG)
 
 
 class TestModels:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +36,7 @@ from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from ddmip_lib.proofs.checking import CLOSED
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, forward, relu_net
 from tests.builders.networks import linear
 from tests.builders.smooth import WIDE, Quadratic, exact, restricted, smooth
@@ -277,7 +277,7 @@ class TestGraphSplitRuns:
     def test_planting_is_solved_or_nearly(self, seed: int) -> None:
         problem, _ = planting(seed)
         best = Enumeration().solve(problem)
-        solution = DualDecomposition(restarts=0).solve(problem, time_limit=20)
+        solution = DualDecomposition(restarts=0).solve(problem, time_limit=LONG)
         assert solution.details["split"] == "graph"
         assert problem.verify(solution).feasible
         assert solution.objective <= best.objective + 1e-6
@@ -291,7 +291,7 @@ class TestGraphSplitRuns:
             net[-1].bias -= net(torch.tensor(start[0], dtype=torch.float32)).quantile(0.75)
         problem = water_potability(n=6, net=net, seed=7)
         untreated = problem.predictors[0].predict(start[0]).sum()
-        solution = DualDecomposition(split="graph", max_iterations=15).solve(problem, time_limit=10)
+        solution = DualDecomposition(split="graph", max_iterations=15).solve(problem, time_limit=LONG)
         assert problem.verify(solution).feasible
         assert solution.objective > untreated
 
@@ -303,7 +303,7 @@ class TestGraphSplitRuns:
         """y >= side holds nowhere that the network goes, but a range that was only sampled cannot prove that."""
         built = build(nn.Sequential(relu_net(2), nn.Softplus()), 2, n=1, low=-1.0)
         built.model.addCons(built.y[0, 0] >= 1e3)
-        solution = DualDecomposition(split="graph", max_iterations=3).solve(built.problem, time_limit=10)
+        solution = DualDecomposition(split="graph", max_iterations=3).solve(built.problem, time_limit=LONG)
         assert (solution.status, solution.found) == ("no_solution_found", False)
 
 
@@ -375,7 +375,7 @@ class TestIncumbent:
         built = build(net, 2, vtype="B", sense=sense)
         built.model.addCons(built.x.sum() <= 1)
         instance = built.problem.instance()
-        incumbent = Incumbent(instance, time.perf_counter())
+        incumbent = Incumbent(instance, 0.0)
         held = []
         for x in ((1, 1), (0, 0), (1, 0), (1, 1), (0, 1), (0, 0)):
             values = np.zeros(3)
@@ -393,9 +393,9 @@ class TestIncumbent:
     def test_inputs_seen_before_are_not_solved_again(self) -> None:
         problem, _ = planting()
         instance = problem.instance()
-        incumbent = Incumbent(instance, time.perf_counter())
+        incumbent = Incumbent(instance, 0.0)
         values = np.zeros(instance.milp.n_variables)
-        first = incumbent.consider_inputs(values, seconds=5.0)
+        first = incumbent.consider_inputs(values, seconds=LONG)
         assert first.feasible
         assert incumbent.consider_inputs(values, seconds=0.0) is first
         assert first.objective > 0  # p = 0 in `values`: the rest was chosen for these inputs

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.scip import read_model
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear
 
@@ -118,7 +119,7 @@ class TestExpressions:
         problem = NeuralMIP(model)
         y = problem.add_predictor(linear(1.0, -1.0), x * np.array([[2.0, 3.0]]) - 1.0).outputs
         model.setObjective(y.sum(), "maximize")
-        solution = solver.solve(problem, time_limit=300)
+        solution = solver.solve(problem, time_limit=LONG)
         assert solution.objective == pytest.approx(6.0)
         np.testing.assert_array_equal(solution.inputs[0], 2 * np.tile([[1.0, 0.0]], (3, 1)) * [[1, 1.5]] - 1)
         np.testing.assert_array_equal(solution[x], np.tile([[1.0, 0.0]], (3, 1)))

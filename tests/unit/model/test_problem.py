@@ -7,6 +7,7 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP
+from tests.builders.clocks import LONG
 from tests.builders.instances import Built, Tiny, build, forward, lattice, relu_net, tiny
 
 
@@ -99,7 +100,7 @@ def forward_one(built: Built, point: list[float]) -> float:
 
 
 def solve(problem: NeuralMIP) -> tuple[float, list[np.ndarray]]:
-    solution = DualDecomposition(restarts=0).solve(problem, time_limit=300)  # it ends long before
+    solution = DualDecomposition(restarts=0).solve(problem, time_limit=LONG)  # it ends long before
     assert solution.objective is not None
     assert problem.verify(solution).feasible
     return solution.objective, solution.inputs

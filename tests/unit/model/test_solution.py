@@ -18,6 +18,7 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.solution import History
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG
 from tests.builders.instances import Built, build, relu_net
 from tests.builders.networks import linear
 
@@ -209,7 +210,7 @@ class TestReports:
         ids=["paper", "graph", "single step", "enumeration"],
     )
     def test_the_row_is_named_with_its_amount(self, solver: Any, vtype: str) -> None:
-        solution = solver.solve(out_of_reach(vtype).problem, time_limit=300)
+        solution = solver.solve(out_of_reach(vtype).problem, time_limit=LONG)
         assert not solution.found
         (violation,) = solution.nearest.violations
         assert violation.what == "row demand"
@@ -224,7 +225,7 @@ class TestReports:
         assert solution.report().endswith("proved infeasible.")
 
     def test_where_ranges_prove_it_a_point_is_visited_for_the_report(self) -> None:
-        solution = BigM().solve(out_of_reach().problem, time_limit=300)
+        solution = BigM().solve(out_of_reach().problem, time_limit=LONG)
         assert "violates\n  row demand is" in solution.report()
         assert solution.report().endswith("proved infeasible.")
 

@@ -7,6 +7,7 @@ from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, Solution,
 from ddmip_lib.model.solution import STATUSES, History, Proof, contradiction
 from ddmip_lib.model.verification import Verification
 from ddmip_lib.problems import hand_sized, water_potability
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net, tiny
 from tests.builders.networks import linear
 
@@ -32,18 +33,20 @@ def test_infeasible_mip(vtype: str, started: bool) -> None:
     built.model.addCons(built.x.sum() >= 3)
     if started:
         built.problem.set_start([[1.0, 1.0]])
-    without_point(DualDecomposition(restarts=0).solve(built.problem, time_limit=5), "infeasible")
+    without_point(DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG), "infeasible")
 
 
 def test_infeasible_only_over_the_integers() -> None:
     built = build(relu_net(2), 2, vtype="B")
     built.model.addCons(2 * built.x.sum() == 1)
-    without_point(DualDecomposition(restarts=0).solve(built.problem, time_limit=5), "infeasible")
+    without_point(DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG), "infeasible")
 
 
 def test_no_integer_between_the_bounds() -> None:
     without_point(
-        DualDecomposition(restarts=0).solve(build(relu_net(2), 2, vtype="I", low=0.2, high=0.8).problem, time_limit=5),
+        DualDecomposition(restarts=0).solve(
+            build(relu_net(2), 2, vtype="I", low=0.2, high=0.8).problem, time_limit=LONG
+        ),
         "infeasible",
     )
 
@@ -53,13 +56,13 @@ def test_contradictory_output_rows(vtype: str) -> None:
     built = build(relu_net(2), 2, vtype=vtype)
     built.model.addCons(built.y[0, 0] >= 1)
     built.model.addCons(built.y[0, 0] <= -1)
-    without_point(DualDecomposition(max_iterations=30).solve(built.problem, time_limit=5), "infeasible")
+    without_point(DualDecomposition(max_iterations=30).solve(built.problem, time_limit=LONG), "infeasible")
 
 
 def test_output_row_that_no_input_meets() -> None:
     built = build(relu_net(2), 2, vtype="B")
     built.model.addCons(built.y[0, 0] >= 1e4)
-    without_point(DualDecomposition(max_iterations=30).solve(built.problem, time_limit=5), "infeasible")
+    without_point(DualDecomposition(max_iterations=30).solve(built.problem, time_limit=LONG), "infeasible")
 
 
 @pytest.mark.parametrize("limit", [0, 0.0, -1.0, -np.inf])
@@ -88,7 +91,7 @@ def test_iteration_limit_returns_what_was_found() -> None:
 
 def test_every_status_is_a_known_one() -> None:
     solver = DualDecomposition(max_iterations=40)
-    found = {solver.solve(tiny(seed).problem, time_limit=5).status for seed in range(6)}
+    found = {solver.solve(tiny(seed).problem, time_limit=LONG).status for seed in range(6)}
     assert found <= set(STATUSES)
     with pytest.raises(ValueError, match="unknown status"):
         Solution("done", "test")

@@ -9,13 +9,14 @@ import torch
 from ddmip_book.experiments.suite.tiny import MOST, Tiny, tiny
 from ddmip_lib import solve
 from ddmip_lib.portfolio import choosing
+from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)
 
 
 def right(instance: Tiny, seed: int) -> bool:
     """Whether `solve` finds the optimum; every point that it reports is checked, against the list of all points too."""
-    solution, best = solve(instance.problem, time_limit=60, seed=seed), instance.optimum
+    solution, best = solve(instance.problem, time_limit=LONG, seed=seed), instance.optimum
     assert best is not None
     if solution.values is None:
         return False

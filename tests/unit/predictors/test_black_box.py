@@ -15,6 +15,7 @@ from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.predictors import black_box
+from tests.builders.clocks import LONG
 
 
 def wave(rows: np.ndarray) -> np.ndarray:
@@ -71,7 +72,7 @@ def problem_with(vtype: str = "B") -> tuple[NeuralMIP, Model]:
 def test_trees_are_solved() -> None:
     problem, _ = problem_with()
     assert Enumeration().solve(problem).objective == pytest.approx(2 * 2.9)
-    followed = DualDecomposition(max_iterations=30).solve(problem, time_limit=300)
+    followed = DualDecomposition(max_iterations=30).solve(problem, time_limit=LONG)
     assert followed.objective > 2.0  # what (0, 0) is worth: sampled slopes lead away from it
     assert problem.verify(followed).feasible
 

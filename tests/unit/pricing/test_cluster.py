@@ -19,6 +19,7 @@ from ddmip_lib.model.crew import Crew
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import search
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 
 distributed = pytest.importorskip("distributed")
 
@@ -39,7 +40,7 @@ def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def solved(client: object = None, **keywords: int) -> Solution:
     solver = PriceCoordination(max_rounds=3, steps=6, choices=1, client=client, **keywords)
-    return solver.solve(water_potability(n=8, net=mlp(2, 8, 9, seed=3)), time_limit=300, seed=5)
+    return solver.solve(water_potability(n=8, net=mlp(2, 8, 9, seed=3)), time_limit=LONG, seed=5)
 
 
 def same(one: Solution, two: Solution) -> None:

@@ -20,6 +20,7 @@ from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.pricing.general import Apart
 from ddmip_lib.pricing.options import Options
 from ddmip_lib.pricing.recognition import find_blocks
+from tests.builders.clocks import LONG
 from tests.builders.instances import relu_net
 
 torch.set_num_threads(1)
@@ -89,7 +90,7 @@ def test_most_optima_of_the_family_are_hit_and_no_point_is_too_good():
     hits, cases = 0, [Family(seed, minimise=seed % 2 == 1) for seed in range(4)]
     for case in cases:
         problem, exact = case.problem(), case.brute()
-        solution = PriceCoordination(max_rounds=12).solve(problem, 300, seed=case.seed)
+        solution = PriceCoordination(max_rounds=12).solve(problem, LONG, seed=case.seed)
         assert problem.verify(solution)
         assert case.sign * (solution.objective - exact) <= 1e-6
         hits += case.sign * (solution.objective - exact) >= -1e-6
@@ -117,7 +118,7 @@ def classes(capacity: float = 1.0) -> NeuralMIP:
 def test_classes_are_bought_as_far_as_the_capacity_goes(capacity, best):
     problem = classes(capacity)
     assert isinstance(find_blocks(problem, problem.instance()), Structure)
-    assert PriceCoordination(max_rounds=6).solve(problem, 300).objective == best
+    assert PriceCoordination(max_rounds=6).solve(problem, LONG).objective == best
 
 
 def test_an_equality_between_blocks_is_met_by_joined_steps():
@@ -134,7 +135,7 @@ def test_an_equality_between_blocks_is_met_by_joined_steps():
             weight.copy_(torch.linspace(-1.0, 1.0, weight.numel()).reshape(weight.shape).sin())
         net[2].bias.fill_(0.1)
     problem.add_predictor(net, x, y)
-    solution = PriceCoordination(max_rounds=6).solve(problem, 300)
+    solution = PriceCoordination(max_rounds=6).solve(problem, LONG)
     assert problem.verify(solution)
     assert solution.outputs[0].sum() == pytest.approx(8.0, abs=1e-5)
 
@@ -184,15 +185,15 @@ def test_visited_points_are_options_of_their_blocks():
     problem = classes(1.3)
     points = [[np.zeros((3, 2))], [np.zeros((3, 2))]]
     points[0][0][0, 0] = points[1][0][1, 0] = 0.61
-    solution = recover(problem, points, 20)
+    solution = recover(problem, points, LONG)
     assert solution.objective == 2
     plain = DualDecomposition(max_iterations=3)
-    assert Recovering(plain).solve(problem, 300).objective >= (plain.solve(problem, 300).objective or 0)
+    assert Recovering(plain).solve(problem, LONG).objective >= (plain.solve(problem, LONG).objective or 0)
 
 
 def test_the_answer_says_what_was_found_and_repeats_itself():
     problem = Family(1).problem()
-    one, two = (PriceCoordination(max_rounds=4).solve(problem, 300, seed=3) for _ in range(2))
+    one, two = (PriceCoordination(max_rounds=4).solve(problem, LONG, seed=3) for _ in range(2))
     assert one.details["structure"].n == 3
     assert one.objective <= one.details["lp_value"] + 1e-6
     assert one.objective == two.objective
@@ -203,7 +204,7 @@ def test_no_time_and_no_point_are_statuses():
     problem = classes()
     assert PriceCoordination().solve(problem, 0.0).status == "time_limit"
     problem.model.addCons(quicksum(problem.model.getVars()[:6]) >= 5, name="too much")
-    assert PriceCoordination(max_rounds=2).solve(problem, 300).status == "no_solution_found"
+    assert PriceCoordination(max_rounds=2).solve(problem, LONG).status == "no_solution_found"
 
 
 def test_rounds_one_by_one_are_for_blocks_of_the_plain_form():

@@ -16,6 +16,7 @@ from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing.oracle import Task, follow, linear_step, pull_back
 from ddmip_lib.pricing.pool import Pool
+from tests.builders.clocks import LONG
 from tests.builders.networks import linear
 
 torch.set_num_threads(1)
@@ -226,7 +227,7 @@ def test_selection_equals_brute_force_over_all_choices(seed: int, targets: bool)
     pool = random_pool(draw, targets)
     feasible = choices(pool)
     start = feasible[draw.integers(len(feasible))] if feasible and seed % 2 else None
-    found = pool.select(np.arange(len(pool)), start, gap=0.0, nodes=10_000, seconds=20)
+    found = pool.select(np.arange(len(pool)), start, gap=0.0, nodes=10_000, seconds=LONG)
     if not feasible:
         assert found is None
         return
@@ -239,10 +240,10 @@ def test_selection_equals_brute_force_over_all_choices(seed: int, targets: bool)
 def test_selection_stays_among_what_it_is_given() -> None:
     pool = random_pool(np.random.default_rng(3), optional=True)
     among = np.arange(len(pool))[::2]
-    found = pool.select(among, None, gap=0.0, nodes=100, seconds=20)
+    found = pool.select(among, None, gap=0.0, nodes=100, seconds=LONG)
     assert found is not None
     assert np.isin(found, among).all()
-    assert pool.select(np.zeros(0, dtype=int), None, gap=0.0, nodes=100, seconds=20).size == 0
+    assert pool.select(np.zeros(0, dtype=int), None, gap=0.0, nodes=100, seconds=LONG).size == 0
 
 
 @few

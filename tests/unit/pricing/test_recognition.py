@@ -12,6 +12,7 @@ from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import recover
 from ddmip_lib.pricing.recognition import find_blocks
 from ddmip_lib.problems import site_care, tree_planting, water_potability
+from tests.builders.clocks import LONG
 
 NETS = [mlp(1, 6, 7, seed=k) for k in range(4)]
 
@@ -113,11 +114,11 @@ def test_an_output_that_must_not_be_negative_needs_a_network_that_never_is():
 
 def test_water_without_a_description_gives_the_same_choice_and_certificate():
     problem = water_potability(n=5, net=mlp(1, 6, 9, seed=3))
-    described = PriceCoordination().solve(problem, 60)
+    described = PriceCoordination().solve(problem, LONG)
     problem.blocks = None
-    read = PriceCoordination().solve(problem, 60)
+    read = PriceCoordination().solve(problem, LONG)
     assert abs(read.objective - described.objective) <= 1
-    proved = certify(problem, read, time_limit=60, workers=1)
+    proved = certify(problem, read, time_limit=LONG, workers=1)
     assert "certificate" in proved.details
     assert described.objective <= proved.bound <= 5
 

@@ -14,6 +14,7 @@ from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.problems import water_potability
 from tests.builders.blocks import trees
+from tests.builders.clocks import LONG
 from tests.builders.networks import linear
 
 torch.set_num_threads(1)
@@ -87,7 +88,7 @@ def test_the_same_points_and_seed_give_the_same_answer():
 def test_on_water_recovery_is_never_worse_than_algorithm_1_alone(seed):
     problem = water_potability(n=10, net=mlp(2, 16, 9, seed=seed), seed=seed)
     alone = DualDecomposition(max_iterations=12)
-    plain, recovered = (solver.solve(problem, time_limit=60, seed=1) for solver in (alone, Recovering(alone)))
+    plain, recovered = (solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone)))
     assert recovered.objective >= plain.objective
     assert problem.verify(recovered)
     assert len(recovered.history) == len(plain.history) == 12
@@ -97,7 +98,7 @@ def test_on_water_recovery_is_never_worse_than_algorithm_1_alone(seed):
 
 def test_an_lstm_is_recovered_too():
     problem = water_potability(n=3, net=lstm(1, 6, 9, seed=2))
-    solution = Recovering(DualDecomposition(max_iterations=3)).solve(problem, time_limit=30)
+    solution = Recovering(DualDecomposition(max_iterations=3)).solve(problem, time_limit=LONG)
     assert solution.objective >= problem.predictors[0].predict(problem.start[0]).sum()
 
 
@@ -114,7 +115,7 @@ def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
 
 def test_on_trees_algorithm_1_gains_by_recovery():
     problem, alone = trees(grid=2, seed=1), DualDecomposition(max_iterations=4)
-    plain, recovered = (solver.solve(problem, time_limit=60, seed=1) for solver in (alone, Recovering(alone)))
+    plain, recovered = (solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone)))
     assert recovered.objective >= (-np.inf if plain.objective is None else plain.objective)
     assert recovered.objective == pytest.approx(Enumeration().solve(problem).objective, abs=1e-6)
 
@@ -138,8 +139,8 @@ def test_without_blocks_recovery_is_refused_before_any_work(monkeypatch):
 def test_recovery_wraps_any_solver_and_tells_what_was_visited(solver):
     """Every point that the solver looked at is heard by the caller too, and the answer is never worse."""
     problem, heard = planted(), list[np.ndarray]()
-    plain = solver.solve(problem, time_limit=20)
-    wrapped = Recovering(solver).solve(problem, time_limit=20, visit=lambda inputs: heard.append(inputs[0].copy()))
+    plain = solver.solve(problem, time_limit=LONG)
+    wrapped = Recovering(solver).solve(problem, time_limit=LONG, visit=lambda inputs: heard.append(inputs[0].copy()))
     assert wrapped.objective >= plain.objective
     assert problem.verify(wrapped)
     assert heard

@@ -10,6 +10,7 @@ import pytest
 from ddmip_book.figures.neural_mips import landscape
 from ddmip_lib import BigM, DualDecomposition
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG
 
 CORNERS = np.array(list(itertools.product((0, 1), repeat=2)), dtype=float)
 
@@ -43,7 +44,7 @@ def test_relaxing_and_rounding_misses_the_optimum() -> None:
 
 @pytest.mark.parametrize("formulation", ["bigm", "sos"])
 def test_exact_model_finds_and_proves_the_optimum(formulation: str) -> None:
-    solution = BigM(formulation=formulation).solve(hand_sized(), time_limit=30)
+    solution = BigM(formulation=formulation).solve(hand_sized(), time_limit=LONG)
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(min(by_hand(*p) for p in CORNERS))
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
@@ -52,18 +53,18 @@ def test_exact_model_finds_and_proves_the_optimum(formulation: str) -> None:
 
 @pytest.mark.parametrize("rho", [4.1, 10.0])
 def test_strong_penalty_freezes_at_the_start(rho: float) -> None:
-    solution = DualDecomposition(penalty=rho).solve(hand_sized(), time_limit=30)
+    solution = DualDecomposition(penalty=rho).solve(hand_sized(), time_limit=LONG)
     assert (solution.status, solution.objective) == ("converged", 1.5)
     assert set(solution.history["objective"]) == {1.5}
     assert solution.history["primal_residual"][0] == pytest.approx(2 / rho)
 
 
 def test_weak_penalty_cycles_through_the_optimum() -> None:
-    solution = DualDecomposition(penalty=1.0).solve(hand_sized(), time_limit=30)
+    solution = DualDecomposition(penalty=1.0).solve(hand_sized(), time_limit=LONG)
     assert (solution.status, solution.objective) == ("cycle", 0.5)
     assert set(solution.history["objective"][-4:]) == {0.5, 2.0}  # it comes by again and again, and leaves
     assert hand_sized().verify(solution)
 
 
 def test_defaults_find_the_optimum() -> None:
-    assert DualDecomposition(restarts=0).solve(hand_sized(), time_limit=30).objective == 0.5
+    assert DualDecomposition(restarts=0).solve(hand_sized(), time_limit=LONG).objective == 0.5

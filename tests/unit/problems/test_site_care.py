@@ -17,6 +17,7 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import site_care, tree_planting
 from ddmip_lib.problems.care import light_edges
+from tests.builders.clocks import LONG
 from tests.builders.networks import tree_networks
 
 torch.set_num_threads(1)
@@ -46,7 +47,7 @@ def small():
 @cache
 def exact(seed, doses=False):
     problem = site_care(nets=small(), seed=seed, doses=doses, **TINY)
-    return problem, BigM(feastol=1e-9).solve(problem, time_limit=120)
+    return problem, BigM(feastol=1e-9).solve(problem, time_limit=LONG)
 
 
 def untreated(problem):
@@ -125,7 +126,7 @@ def test_two_by_two_equals_brute_force_over_light_soil_and_species(seed):
 @pytest.mark.parametrize("seed", [3, pytest.param(42, marks=pytest.mark.long)])
 def test_the_reference_networks_on_two_by_two_equal_brute_force(seed):
     problem = site_care(nets=reference(), seed=seed, **TINY)
-    solution = BigM().solve(problem, time_limit=300)
+    solution = BigM().solve(problem, time_limit=LONG)
     assert solution.status in ("optimal", "claimed_optimal")  # SCIP's word, which the next line checks
     assert solution.objective == pytest.approx(brute_force(seed, reference()), abs=1e-4)
 
@@ -203,7 +204,7 @@ def test_enumeration_refuses_it(doses):
 
 def test_dual_decomposition_improves_on_the_untreated_plot():
     problem, solution = exact(42)
-    found = DualDecomposition(max_iterations=20).solve(problem, time_limit=120)
+    found = DualDecomposition(max_iterations=20).solve(problem, time_limit=LONG)
     assert found.details["split"] == "graph"
     assert problem.verify(found).feasible
     assert untreated(problem) + 0.1 * (solution.objective - untreated(problem)) < found.objective

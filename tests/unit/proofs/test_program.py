@@ -1,7 +1,6 @@
 """Bounds from multipliers are never above the truth, and no step before the search loses a point."""
 
 import itertools
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -92,8 +91,8 @@ def test_no_whole_point_is_lost(seed: int) -> None:
         assert not len(points)
         return
     assert ((points >= box[0]) & (points <= box[1])).all()
-    for changed in (tighter_rows(program, *box), lifted(program, time.perf_counter() + 60), covered(program),
-                    strengthened(program, time.perf_counter() + 60)):  # fmt: skip
+    for changed in (tighter_rows(program, *box), lifted(program, np.inf), covered(program),
+                    strengthened(program, np.inf)):  # fmt: skip
         left = points @ changed.rows.matrix(len(program.cost)).T.toarray()
         slack = 1e-12 * (1 + np.abs(left))
         assert (left <= changed.row_upper + slack).all()

@@ -13,6 +13,7 @@ from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import hand_sized
 from ddmip_lib.proofs.reach import out_of_reach
+from tests.builders.clocks import LONG
 from tests.builders.instances import lattice, relu_net
 
 
@@ -71,7 +72,7 @@ SOLVERS = {
 def test_every_solver_says_so_before_any_work(name):
     heard = []
     problem = asking(mlp(2, 6, 2, seed=0), 1e3)
-    solution = SOLVERS[name].solve(problem, time_limit=600, visit=heard.append)
+    solution = SOLVERS[name].solve(problem, time_limit=LONG, visit=heard.append)
     assert solution.status == "infeasible"
     assert len(heard) <= 1  # the point of the report
     assert "row asked is" in solution.report()
@@ -79,7 +80,7 @@ def test_every_solver_says_so_before_any_work(name):
 
 
 def test_solve_says_so_in_its_log():
-    solution = solve(asking(mlp(2, 6, 2, seed=0), 1e3), time_limit=600)
+    solution = solve(asking(mlp(2, 6, 2, seed=0), 1e3), time_limit=LONG)
     assert (solution.status, solution.method) == ("infeasible", "solve")
     assert [turn.method for turn in solution.details["log"]] == ["ranges"]
 
@@ -98,7 +99,7 @@ def test_crown_sees_what_intervals_do_not():
 def test_bounds_of_outputs_count_too():
     problem = hand_sized()
     problem.model.chgVarLb(problem.predictors[0].outputs[0, 0], 10.0)
-    assert DualDecomposition(restarts=0).solve(problem, time_limit=600).status == "infeasible"
+    assert DualDecomposition(restarts=0).solve(problem, time_limit=LONG).status == "infeasible"
 
 
 def test_what_cannot_be_read_is_left_to_the_solver():

@@ -10,9 +10,9 @@ from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.certificates import certify, crown_multipliers, dual_value, lagrangian_bound
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.solution import Solution
+from tests.builders.clocks import LONG
 from tests.builders.scales import Scaled, draw_scaled
 
-SECONDS = 3.0
 MET = 2e-5  # twice what counts as met: the point may be off by as much as the bound
 
 
@@ -40,10 +40,10 @@ def attack(scaled: Scaled) -> dict[str, str]:
     """What every exact method says; its answer is judged."""
     problem, said = scaled.problem, dict[str, str]()
     nothing = Solution("no_solution_found", "none")
-    solvers = {"big-m": lambda: BigM().solve(problem, SECONDS)}
+    solvers = {"big-m": lambda: BigM().solve(problem, LONG)}
     if scaled.complete:
-        solvers["enumeration"] = lambda: Enumeration(256).solve(problem, SECONDS)
-    solvers["certify"] = lambda: certify(problem, nothing, time_limit=SECONDS)
+        solvers["enumeration"] = lambda: Enumeration(256).solve(problem, LONG)
+    solvers["certify"] = lambda: certify(problem, nothing, time_limit=LONG)
     for name, solve in solvers.items():
         try:
             s = solve()
@@ -52,15 +52,15 @@ def attack(scaled: Scaled) -> dict[str, str]:
             continue
         said[name] = judge(scaled, s.status, s.objective, s.bound, s.proof is not None and s.proof.checked)
         if name == "big-m":
-            c = certify(problem, s, time_limit=SECONDS)
+            c = certify(problem, s, time_limit=LONG)
             said["big-m, then certify"] = judge(scaled, c.status, c.objective, c.bound, True)
     try:
-        found = lagrangian_bound(problem, time_limit=SECONDS)
+        found = lagrangian_bound(problem, time_limit=LONG)
         said["lagrangian"] = judge(scaled, found.status, found.objective, found.bound, True)
         rng = np.random.default_rng(0)
         best = crown_multipliers(problem)
         for lam in (np.zeros(len(best)), best, best * rng.uniform(0, 2, len(best))):
-            value = dual_value(problem, lam, time_limit=SECONDS)
+            value = dual_value(problem, lam, time_limit=LONG)
             judge(scaled, "dual", None, value if np.isfinite(value) else None, True)
     except (ProblemError, UnsupportedNetworkError):
         said["lagrangian"] = "refused"

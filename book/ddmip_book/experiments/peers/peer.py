@@ -1,6 +1,5 @@
 """What the peers share: everything but the model."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,6 +13,7 @@ from torch import nn
 
 from ddmip_lib.baselines.scip_run import exact_solution
 from ddmip_lib.bounds.chain import flat_layers, output_range
+from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.instance import Instance
@@ -59,11 +59,11 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.began
+        return now() - self.began
 
     @property
     def seconds_left(self) -> float:
-        return max(self.deadline - time.perf_counter(), 0.0)
+        return max(self.deadline - now(), 0.0)
 
     def box(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the inputs of one predictor, row by row."""

@@ -1,6 +1,5 @@
 """Rivals: random feasible points, relax-and-walk, and the gradient walk."""
 
-import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent, Visit
 from ddmip_lib.model.problem import NeuralMIP
@@ -22,7 +22,7 @@ BEYOND = 1e-5
 def _solution(method: str, begun: Begun, incumbent: Incumbent, points: int) -> Solution:
     status = "time_limit" if begun.seconds_left <= 0 else "iteration_limit"
     details = {"incumbents": incumbent.found, "points": points}
-    return Solution(status, method, **incumbent.point(), seconds=time.perf_counter() - begun.began, details=details)
+    return Solution(status, method, **incumbent.point(), seconds=now() - begun.began, details=details)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -59,12 +57,21 @@ def test_power_law_recovers_a_slope_within_its_error(slope: float, factor: float
     assert costs.power_law(x, factor * x**slope).slope == pytest.approx(slope)
 
 
-def test_time_of_others_is_not_counted() -> None:
-    def work() -> None:
-        time.sleep(0.02)
-        sum(range(20_000))
+def test_time_of_others_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call takes a second of the processor, and others take a minute more each time."""
+    calls: list[int] = []
+    monkeypatch.setattr(costs.time, "process_time", lambda: float(len(calls)))
+    monkeypatch.setattr(costs.time, "perf_counter", lambda: 60.0 * len(calls))
+    assert costs.median_seconds(lambda: calls.append(1), 3) == 1.0
+    assert len(calls) == 5, "one to warm up, one to see how many fill a bunch, and three that are measured"
 
-    assert 0 < costs.median_seconds(work, 3) < 0.015
+
+def test_calls_too_short_for_the_clock_are_timed_in_bunches(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    for name in ("process_time", "perf_counter"):
+        monkeypatch.setattr(costs.time, name, lambda: 1e-5 * len(calls))
+    assert costs.median_seconds(lambda: calls.append(1), 3) == pytest.approx(1e-5)
+    assert len(calls) >= 2 + 3 * 200
 
 
 def test_gradient_is_that_of_the_network() -> None:

@@ -28,6 +28,7 @@ from ddmip_book.examples.linearise_models import best_of_grid, dials, drawn, mod
 from ddmip_lib import BigM, Enumeration
 from ddmip_lib.linearisation.elastic import Elastic
 from ddmip_lib.linearisation.slopes import lines_at
+from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)
 
@@ -149,7 +150,7 @@ def test_no_unit_switches_that_is_called_stable(radius: float) -> None:
 
 def test_models_and_their_best_values() -> None:
     assert list(models()) == ["greenhouses", "recipe", "target", "folds", "blocked"]
-    assert BigM().solve(folds(), time_limit=300).objective == pytest.approx(0.5, abs=1e-6)
+    assert BigM().solve(folds(), time_limit=LONG).objective == pytest.approx(0.5, abs=1e-6)
     whole = minimise(drawn(3, 8, nn.ReLU(), seed=4), [-2] * 3, [2] * 3, whole=range(3))
-    assert Enumeration(max_values=125).solve(whole, time_limit=300).objective == pytest.approx(best_of_grid(whole))
+    assert Enumeration(max_values=125).solve(whole, time_limit=LONG).objective == pytest.approx(best_of_grid(whole))
     assert best_of_grid(target(), 5) is None

@@ -12,6 +12,7 @@ from ddmip_lib import BigM, NeuralMIP, PriceCoordination
 from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 
 
 def problem(n: int) -> NeuralMIP:
@@ -21,7 +22,7 @@ def problem(n: int) -> NeuralMIP:
 def test_a_started_model_is_never_below_its_start_and_counts_all_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     given, solve = list[np.ndarray](), BigM.solve
     monkeypatch.setattr(BigM, "solve", lambda solver, *rest: given.extend(solver.start) or solve(solver, *rest))
-    solution = Started(BigM(check=False)).solve(problem(6), time_limit=6.0, seed=1)
+    solution = Started(BigM(check=False)).solve(problem(6), time_limit=LONG, seed=1)
     logits = problem(6).predictors[0].raw(given[0])
     assert int((logits > MARGIN).sum()) == solution.details["start_objective"] > 0, "the model counts all of them"
     assert solution.objective >= solution.details["start_objective"]

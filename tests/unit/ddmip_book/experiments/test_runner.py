@@ -30,6 +30,7 @@ from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.verify import NotVerifiable, verify_row
 from ddmip_book.experiments.worker import CaseFailed, Worker
 from ddmip_lib.data import source
+from tests.builders.clocks import LONG
 from tests.builders.places import ROOT
 
 TINY = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in (2, 3, 4, 5, 6)]
@@ -169,7 +170,7 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> No
     children = psutil.Process(sweep.pid).children(recursive=True)
     os.kill(sweep.pid, signal.SIGKILL)
     sweep.wait()
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=LONG)
     assert alive == [], "a killed sweep leaves no process behind"
     assert wanted <= len(store.rows()) < len(TINY)
     run_cases(TINY, tmp_path, workers=0, progress=False)

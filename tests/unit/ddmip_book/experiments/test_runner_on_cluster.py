@@ -20,6 +20,7 @@ from ddmip_book.experiments.__main__ import main
 from ddmip_book.experiments.cluster import ALLOCATOR, cluster_client
 from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.worker import CaseFailed
+from tests.builders.clocks import LONG
 
 distributed = pytest.importorskip("distributed")
 CASES = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in (2, 3, 4)]
@@ -100,6 +101,11 @@ def started(*command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "distributed.cli." + command[0], *command[1:]], **quiet)
 
 
+def answers_at(port: int) -> bool:
+    with socket.socket() as knocking:
+        return knocking.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.mark.long
 def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -111,7 +117,7 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
     monkeypatch.setattr(cluster, "WAIT", "3s")
     here_alone = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
     scheduler = started("dask_scheduler", "--port", str(port), *here_alone)
-    worker = started("dask_worker", address, "--nthreads", "1", "--death-timeout", "30", *here_alone)
+    worker = started("dask_worker", address, "--nthreads", "1", "--death-timeout", "3600", *here_alone)
     append = Store.append
 
     def appending(store: Store, row: Any) -> None:
@@ -119,11 +125,12 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
         scheduler.kill()
 
     try:
-        time.sleep(2.0)
+        while not answers_at(port):
+            time.sleep(0.1)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(Store, "append", appending)
             with cluster_client(address) as client:
-                client.wait_for_workers(1, timeout=60)
+                client.wait_for_workers(1, timeout=LONG)
                 with pytest.raises(CaseFailed, match="cluster is lost"):
                     run_cases(CASES, tmp_path, progress=False, client=client)
     finally:

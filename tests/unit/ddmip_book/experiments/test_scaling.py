@@ -40,12 +40,12 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
     assert scaling.stored(tmp_path) == []
     few = scaling.water
     monkeypatch.setattr(scaling, "water", lambda n, *_, **of: few(6, 1, 4, **of))
-    scaling.main(["--processes", "1", "--n", "6", "--seconds", "1", "--folder", str(tmp_path)])
+    scaling.main(["--processes", "1", "--n", "6", "--seconds", "3600", "--folder", str(tmp_path)])
     (row,) = scaling.stored(tmp_path)
     assert row["processes"] == 1
     assert min(row["seconds_networks"], row["seconds_rest"], row["bytes"]) > 0
     assert '"closed"' in capsys.readouterr().out
-    scaling.main(["--search", "--processes", "1", "--seconds", "60", "--folder", str(tmp_path)])
+    scaling.main(["--search", "--processes", "1", "--seconds", "36000", "--folder", str(tmp_path)])
     (search,) = scaling.stored(tmp_path, scaling.SEARCHES)
     assert search["closed"] == search["blocks"] == 6
     assert scaling.stored(tmp_path) == [row]
@@ -61,10 +61,22 @@ def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
         "certify",
         lambda *given, **named: limits.append((given[3], named["workers"])) or certify(*given, **named),
     )
-    command = ["--search", "--no-dask", "--shared", "--seconds", "60", "--blocks", "4", "--n", "4", "--budget", "0.5"]
+    command = [
+        "--search",
+        "--no-dask",
+        "--shared",
+        "--seconds",
+        "36000",
+        "--blocks",
+        "4",
+        "--n",
+        "4",
+        "--budget",
+        "0.5",
+    ]
     scaling.main([*command, "--processes", "1", "2", "--weights", str(weights), "--folder", str(tmp_path)])
     one, two = scaling.stored(tmp_path, scaling.SEARCHES)
-    assert [limits[1], limits[3]] == [(60.0, 1), (30.0, 2)], "the first of each is not timed"
+    assert [limits[1], limits[3]] == [(36000.0, 1), (18000.0, 2)], "the first of each is not timed"
     assert one["network"] == "small"
     assert (one["budget"], one["blocks"], one["dask"], two["dask"]) == (0.5, 4, False, False)
     assert two["bound"] == pytest.approx(one["bound"], abs=4e-4), "each block closed to a tolerance of 1e-4"
@@ -84,7 +96,19 @@ def test_certificates_apart_from_each_other_are_counted_together(
     weights = tmp_path / "small.npz"
     save_npz(mlp(1, 4, 9, seed=1), weights)
     monkeypatch.setattr(scaling, "cluster_client", in_threads)
-    command = ["--apart", "--seconds", "60", "--blocks", "4", "--n", "4", "--budget", "0.5", "--weights", str(weights)]
+    command = [
+        "--apart",
+        "--seconds",
+        "36000",
+        "--blocks",
+        "4",
+        "--n",
+        "4",
+        "--budget",
+        "0.5",
+        "--weights",
+        str(weights),
+    ]
     scaling.main([*command, "--processes", "1", "2", "--folder", str(tmp_path)])
     one, two = scaling.stored(tmp_path, scaling.APART)
     assert (one["closed"], two["closed"], two["processes"]) == (4, 4, 2)

@@ -21,8 +21,10 @@ from ddmip_book.experiments.suite.rivals import GradientWalk, RandomPoints, Rela
 from ddmip_book.experiments.verify import verify_row
 from ddmip_book.figures import e7 as figures
 from ddmip_lib import BigM
+from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.problems import hand_sized
+from tests.builders.clocks import LONG, Ticking
 from tests.builders.rows import finished
 
 # models
@@ -62,7 +64,7 @@ def test_a_model_is_what_the_table_says_and_its_networks_react(name: str) -> Non
 @pytest.mark.parametrize("name", ["blend", "city", "approvals", "units", "sequence"])
 def test_points_pass_both_checks_and_changed_ones_fail(name: str) -> None:
     problem = SUITE[name].build()
-    solution = RandomPoints(most=40).solve(problem, time_limit=60)
+    solution = RandomPoints(most=40).solve(problem, time_limit=LONG)
     assert solution.values is not None
     own = own_check(problem, solution.values)
     assert own == pytest.approx(solution.objective, rel=1e-9)
@@ -103,12 +105,13 @@ def test_a_region_is_affine_and_its_border_is_where_it_ends() -> None:
 @pytest.mark.parametrize("walk", [RelaxAndWalk(), GradientWalk()])
 def test_walks_find_the_optimum_of_a_small_box_and_refuse_rows(walk: RelaxAndWalk | GradientWalk) -> None:
     problem = box(n=2, widths=(8,))
-    best = BigM().solve(problem, time_limit=60)
-    found = walk.solve(problem, time_limit=3.0, seed=1)
+    best = BigM().solve(problem, time_limit=LONG)
+    with using(Ticking()):  # a walk ends with its time, of which every step takes a second here
+        found = walk.solve(problem, time_limit=200.0, seed=1)
     assert found.objective == pytest.approx(best.objective, rel=1e-3)
     for other in (knapsack(), hand_sized()):
         with pytest.raises(ProblemError, match="one network in a box"):
-            walk.solve(other, time_limit=1.0)
+            walk.solve(other, time_limit=LONG)
 
 
 # rows
