@@ -2,7 +2,7 @@
 
     python -m tools.bench_limits [--models NAME ...] [--methods NAME ...] [--limits SECONDS ...]
 
-The models are those on which a careless step takes seconds (`tests/builders/heavy.py`). A limit is to hold within 0.2
+The models are those on which a careless step takes seconds (`tools/bench_models.py`). A limit is to hold within 0.2
 seconds and 2 % on quiet cores, Ctrl-C and a callback within 0.5 seconds. The figures are printed and stored beside the
 load of the machine; nothing passes or fails by them.
 """
@@ -37,7 +37,7 @@ from ddmip_lib import (
 )
 from ddmip_lib.certificates import lagrangian_bound
 from ddmip_lib.errors import ProblemError
-from tests.builders.heavy import HEAVY
+from tools.bench_models import HEAVY
 
 Call = Callable[[NeuralMIP, Solution, float, Any], Any]
 Event = Callable[[str, NeuralMIP, Solution, float], dict[str, Any] | None]

@@ -23,7 +23,7 @@ from ddmip_lib.clock import TimeOver, check_time, limited, unlimited, using
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.verification import Verifier
 from tests.builders.clocks import Counting, Ticking
-from tests.builders.heavy import assignments, prices, reactor, water
+from tools.bench_models import assignments, prices, reactor, water
 
 METHODS = {
     "solve": lambda problem, known, limit: solve(problem, limit),

@@ -206,8 +206,8 @@ def test_a_time_limit_in_the_middle_still_chooses():
     problem = trees(3, seed=1)
     exact = Enumeration().solve(problem)
     assert exact.status == "optimal"
-    with using(Ticking(step=10.0)):  # time is over after sixty looks at the clock; SCIP has enough in any case
-        solution = PriceCoordination(max_rounds=10**6, idle_rounds=10**6).solve(problem, time_limit=600.0)
+    with using(Ticking(step=10.0)):  # time is over after six hundred looks at the clock; SCIP has enough in any case
+        solution = PriceCoordination(max_rounds=10**6, idle_rounds=10**6).solve(problem, time_limit=6000.0)
     assert solution.status == "time_limit"
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6)
 

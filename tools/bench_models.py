@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +14,8 @@ from torch import nn
 from ddmip_lib import NeuralMIP
 from ddmip_lib.predictors import load_npz
 from ddmip_lib.problems import water_potability
-from tests.builders.places import ROOT
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def _network(widths: list[int], activation: type[nn.Module], seed: int) -> nn.Sequential:
