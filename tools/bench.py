@@ -1,13 +1,14 @@
-"""What one outer iteration of Algorithm 1 costs, and by how much time limits are overrun: `make bench` prints and
-stores one table of each.
+"""What things cost in seconds: `make bench` prints a table of each benchmark and stores all of them.
 
-For each network and number of samples, the milliseconds of an iteration: in the MIP block (and of these inside PIQP
-or SCIP), in the NN block, and the bare cost of the network passes that the iteration made, counted and run again on
-their own. What is left after solver and passes is the library's overhead. All figures come from one run on one
-machine: compare them with each other only.
+- processes: `import ddmip_lib` beside `import torch`, and README's first example, each in a new process;
+- slopes, ratios: seconds of networks and blocks beside what the chapters count of them (tools/bench_ratios.py);
+- iterations: for each network and number of samples, the milliseconds of an iteration of Algorithm 1: in the MIP block
+  (and of these inside PIQP or SCIP), in the NN block, and the bare cost of the network passes that the iteration made,
+  counted and run again on their own. What is left after solver and passes is the library's overhead;
+- overruns: for each solver, problem and limit, the seconds beyond the limit, the longest solve of a block among the
+  run's iterations, and the load of the machine.
 
-For each solver, problem and limit, the seconds beyond the limit, the longest solve of a block among the run's
-iterations, and the load of the machine: a limit holds within a second and one solve of a block, on an idle machine.
+Nothing is asserted. All figures come from one run on one machine: compare them with each other only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,7 @@ from ddmip_lib.data import load_water, source_line
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import site_care, tree_planting, water_potability
+from tools import bench_ratios
 
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
@@ -50,7 +53,6 @@ BLOCKS: dict[str, Callable[[], Any]] = {
     "adam": lambda: PGD(method="adam"),
     "barrier": LogBarrier,
 }
-COLUMNS = ("block", "net", "n", "iteration_ms", "mip_ms", "solver_ms", "nn_ms", "passes_ms", "overhead_ms")
 
 LIMITS = (0.5, 1.0, 2.0)
 
@@ -172,7 +174,6 @@ def overrun(solver: str, problem: NeuralMIP, limit: float) -> dict[str, Any]:
 def overruns(solvers: list[str]) -> list[dict[str, Any]]:
     """Every solver on every problem that it accepts."""
     rows = []
-    print(" ".join(f"{name:>12}" for name in OVERRUN))
     for name, build in PROBLEMS.items():
         problem = build()
         for solver in solvers:
@@ -181,8 +182,7 @@ def overruns(solvers: list[str]) -> list[dict[str, Any]]:
                     row = {"solver": solver, "problem": name, **overrun(solver, problem, limit)}
                 except ProblemError:  # inputs that cannot be enumerated
                     break
-                rows.append(row)
-                print(" ".join(f"{_cell(row[column]):>12}" for column in OVERRUN), flush=True)
+                rows.append({column: row[column] for column in OVERRUN})
     return rows
 
 
@@ -190,37 +190,61 @@ def _cell(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
+def iterations(sizes: Sequence[int], blocks: Sequence[str]) -> list[dict[str, Any]]:
+    """The cost of an iteration for every NN block, network and number of samples."""
+    return [iteration_cost(block, *net, n) for block in blocks for net in NETS for n in sizes]
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows as text, a column for each of their entries."""
+    if not rows:
+        return "nothing was measured"
+    cells = [list(rows[0]), *([_cell(row[name]) for name in rows[0]] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Cost of one outer iteration of Algorithm 1; overrun time limits.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", help="names of benchmarks; all of them if none is given")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--blocks", nargs="*", choices=list(BLOCKS), default=list(BLOCKS))
     parser.add_argument("--solvers", nargs="*", choices=list(SOLVERS), default=list(SOLVERS), help="whose limits")
-    parser.add_argument("--output", type=Path, default=Path("_build/bench.json"))
+    parser.add_argument("--output", type=Path, default=Path("_build/bench.json"), help="and the tables beside it, .txt")
     arguments = parser.parse_args()
+    benchmarks: dict[str, Callable[[], list[dict[str, Any]]]] = {  # by name: a function that returns rows
+        "processes": bench_ratios.fresh_processes,
+        "slopes": bench_ratios.slopes,
+        "ratios": bench_ratios.ratios,
+        "iterations": partial(iterations, arguments.sizes, arguments.blocks),
+        "overruns": partial(overruns, arguments.solvers),
+    }
+    chosen = arguments.only or list(benchmarks)
+    if unknown := set(chosen) - set(benchmarks):
+        parser.error(f"--only {' '.join(sorted(unknown))}: choose among {', '.join(benchmarks)}")
     torch.set_num_threads(1)
     load_water()
-    print(source_line())
-    print(" ".join(f"{name:>12}" for name in COLUMNS))
-    rows = []
-    for block in arguments.blocks:
-        for depth, width in NETS:
-            for n in arguments.sizes:
-                row = iteration_cost(block, depth, width, n)
-                rows.append(row)
-                print(" ".join(f"{_cell(value):>12}" for value in row.values()), flush=True)
-    record = {
+    record: dict[str, Any] = {
         "library": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "load": os.getloadavg()[0],
         "date": time.strftime("%Y-%m-%d"),
         "data": source_line(),
-        "rows": rows,
-        "overruns": overruns(arguments.solvers),
     }
+    print(source_line())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(record, indent=1))
-    print(f"stored in {arguments.output}")
+    text = arguments.output.with_suffix(".txt")
+    text.write_text("")
+    for name in chosen:
+        record[name] = benchmarks[name]()
+        shown = f"\n{name}\n{table(record[name])}"
+        print(shown, flush=True)
+        with text.open("a") as tables:
+            tables.write(f"{shown}\n")
+        arguments.output.write_text(json.dumps(record, indent=1))
+    print(f"stored in {arguments.output} and {text}")
 
 
 if __name__ == "__main__":
