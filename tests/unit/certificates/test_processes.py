@@ -15,6 +15,7 @@ from ddmip_lib import certify
 from ddmip_lib.certificates import process
 from ddmip_lib.model.solution import Solution
 from tests.builders.blocks import own
+from tests.builders.clocks import LONG
 from tests.builders.places import ROOT
 
 HOSTILE = "import pathlib; pathlib.Path({marker!r}).touch()\nraise SystemExit(1)\n"
@@ -47,7 +48,7 @@ def test_nothing_is_run_from_the_current_folder(
     monkeypatch.setattr(certifying, "ALONE", 0.0)  # at once in processes
     monkeypatch.setattr(certifying, "STARTING", 0.0)
     instance = own(1, "regression")
-    found = certify(instance.problem(), Solution("stopped", "none"), [0.4], time_limit=600.0, workers=2)
+    found = certify(instance.problem(), Solution("stopped", "none"), [0.4], time_limit=LONG, workers=2)
     assert started
     assert found.details["certificate"].closed.all()
     assert found.bound >= instance.optimum() - 1e-9

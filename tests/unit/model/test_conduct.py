@@ -146,7 +146,7 @@ class OnItsInput(nn.Module):
 @pytest.mark.parametrize(
     "method",
     [
-        lambda problem: SequentialMIP().solve(problem, 2.0),
+        lambda problem: SequentialMIP(idle_starts=3).solve(problem, LONG),
         lambda problem: DualDecomposition(max_iterations=2).solve(problem, np.inf),
         lambda problem: SingleStepGradient(steps=3).solve(problem, np.inf),
         lambda problem: PriceCoordination(max_rounds=2).solve(problem, np.inf),

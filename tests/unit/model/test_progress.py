@@ -26,6 +26,7 @@ from ddmip_lib.clock import now, using
 from ddmip_lib.model.progress import ProgressLine, improved, told, watched
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
+from tests.builders.clocks import LONG
 from tests.builders.instances import build, knapsack, relu_net
 
 LINE = r"\d+\.\d s  .+  (best \S+|no .+point yet.*)  bound \S+(  gap \S+ %)?"
@@ -74,7 +75,7 @@ def shown(capture: str) -> list[str]:
 def test_every_solver_shows_and_logs_it(name, capsys, caplog):
     make, problem = SOLVERS[name]
     with caplog.at_level(logging.INFO, "ddmip_lib"):
-        found = make().solve(problem(), time_limit=30, progress=True)
+        found = make().solve(problem(), time_limit=LONG, progress=True)
     lines, records = shown(capsys.readouterr().err), [r for r in caplog.records if r.levelno == logging.INFO]
     assert lines
     assert records
@@ -90,7 +91,7 @@ def test_every_solver_shows_and_logs_it(name, capsys, caplog):
 @pytest.mark.usefixtures("nobody_logs")
 def test_nothing_is_written_unasked(name, capsys):
     make, problem = SOLVERS[name]
-    make().solve(problem(), time_limit=30)
+    make().solve(problem(), time_limit=LONG)
     assert capsys.readouterr() == ("", "")
     assert not watched()
 
@@ -112,7 +113,7 @@ def test_the_bound_of_a_proof_is_seen_to_rise(caplog):
     """A model that enumeration does not take, so that its proof is one of solve's own."""
     built = build(relu_net(4, width=14, seed=3), 4, low=-1.0, high=1.0)
     with caplog.at_level(logging.INFO, "ddmip_lib"):
-        found = solve(built.problem, time_limit=60)
+        found = solve(built.problem, time_limit=LONG)
     texts = [record.getMessage() for record in caplog.records]
     bounds = [
         float(re.search(r"bound (\S+)", text)[1]) for text in texts if "proof" in text and "bound none" not in text

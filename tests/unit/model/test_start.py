@@ -18,6 +18,7 @@ from ddmip_lib import (
     solve,
 )
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 from tests.builders.instances import Built, build, knapsack
 from tests.builders.networks import linear
 
@@ -46,7 +47,7 @@ def test_a_feasible_start_is_reported_nowhere(caplog):
     built.problem.set_start([[0.25, 0.5]])
     for solver in (*EVERY, Solving()):
         with caplog.at_level(logging.WARNING, "ddmip_lib"):
-            found = solver.solve(built.problem, time_limit=20)
+            found = solver.solve(built.problem, time_limit=LONG)
         assert (found.start, caplog.text) == ("", "")
         assert found.objective >= 1.25
 
@@ -56,7 +57,7 @@ def test_a_start_that_misses_a_row_by_little_is_told_and_repaired(solver, caplog
     built = sloped()
     built.problem.set_start([[0.5, 0.5 + 2.3e-5]])
     with caplog.at_level(logging.WARNING, "ddmip_lib"):
-        found = solver.solve(built.problem, time_limit=20)
+        found = solver.solve(built.problem, time_limit=LONG)
     assert found.start.startswith("row sum0 is 1.00002, outside [-inf, 1] by 2.3e-05; repaired")
     assert "moved by up to 2.3e-05" in found.start or "moved by up to 1.2e-05" in found.start
     assert [record.levelname for record in caplog.records if found.start in record.getMessage()] == ["WARNING"]
@@ -73,7 +74,7 @@ def test_the_inputs_are_kept_where_the_rest_can_be_solved_for(solver):
     built.model.addCons(side >= built.x[0, 0] + built.x[0, 1], name="cover")
     built.model.setObjective(built.y[0, 0] - side, "maximize")
     built.problem.set_start({"x_0_0": 0.5, "x_0_1": 0.25, "side": 0.75 - 2.3e-5})
-    found = solver.solve(built.problem, time_limit=20)
+    found = solver.solve(built.problem, time_limit=LONG)
     assert found.start.startswith("row cover is")
     assert "by 2.3e-05; repaired, its network inputs kept, objective 0.25" in found.start
     assert found.objective >= 0.25 - 1e-6
@@ -82,7 +83,7 @@ def test_the_inputs_are_kept_where_the_rest_can_be_solved_for(solver):
 def test_an_integer_start_off_an_integer_is_told_and_rounded():
     built = sloped("I")
     built.problem.set_start([[0.4, 1.0]])
-    found = SequentialMIP(idle_starts=1).solve(built.problem, time_limit=20)
+    found = SequentialMIP(idle_starts=1).solve(built.problem, time_limit=LONG)
     assert "is 0.4, outside [0, 0] by 0.4" in found.start
     assert "repaired, its network inputs moved by up to 0.4, objective 2" in found.start
     assert found.objective >= 2.0
@@ -91,7 +92,7 @@ def test_an_integer_start_off_an_integer_is_told_and_rounded():
 def test_a_start_outside_its_bounds_is_told_and_clipped():
     built = sloped()
     built.problem.set_start([[0.0, 1.25]])
-    found = SequentialMIP(idle_starts=1).solve(built.problem, time_limit=20)
+    found = SequentialMIP(idle_starts=1).solve(built.problem, time_limit=LONG)
     assert "outside [0, 1] by 0.25" in found.start
     assert "repaired, its network inputs moved by up to 0.25, objective 2" in found.start
 
@@ -101,7 +102,7 @@ def test_a_start_beyond_repair_is_told_and_the_run_goes_on(solver, caplog):
     built = sloped()
     built.problem.set_start([[1.0, 1.0]])
     with caplog.at_level(logging.WARNING, "ddmip_lib"):
-        found = solver.solve(built.problem, time_limit=20)
+        found = solver.solve(built.problem, time_limit=LONG)
     assert found.start.startswith("row sum0 is 2, outside [-inf, 1] by 1; not repaired")
     assert found.objective is None or found.objective <= 2.0 + 1e-6
     assert isinstance(solver, (SingleStepGradient, DualDecomposition)) or found.objective == pytest.approx(2.0)
@@ -113,7 +114,7 @@ def test_other_constraints_are_named():
     flag = built.model.addVar("flag", vtype="B", lb=1.0)
     built.model.addConsIndicator(built.x[0, 0] + built.x[0, 1] <= 0.5, binvar=flag, name="if_flag")
     built.problem.set_start({"x_0_0": 0.5, "x_0_1": 0.5, "flag": 1.0})
-    found = BigM().solve(built.problem, time_limit=20)
+    found = BigM().solve(built.problem, time_limit=LONG)
     assert "if_flag" in found.start
     assert "not repaired" in found.start
     assert found.objective == pytest.approx(1.0)
@@ -125,7 +126,7 @@ def test_enumeration_and_prices_report_it_too():
     assert Enumeration().solve(problem).start.startswith("row capacity is")
     water = water_potability(n=3, net=linear(*[1.0] * 9, bias=-1.0), seed=1)
     water.set_start(np.full(water.start[0].shape, 1e3))
-    found = PriceCoordination(max_rounds=1).solve(water, time_limit=10)
+    found = PriceCoordination(max_rounds=1).solve(water, time_limit=LONG)
     assert "outside" in found.start
     assert found.objective is None or water.verify(found).feasible
 
@@ -135,6 +136,6 @@ def test_a_new_start_is_looked_at_again():
     built.problem.set_start([[1.0, 1.0]])
     twin = built.problem.twin()
     twin.start_failed = True
-    assert SequentialMIP(idle_starts=1).solve(twin, time_limit=20).start == ""
+    assert SequentialMIP(idle_starts=1).solve(twin, time_limit=LONG).start == ""
     twin.set_start([[1.0, 1.0]])
-    assert SequentialMIP(idle_starts=1).solve(twin, time_limit=20).start != ""
+    assert SequentialMIP(idle_starts=1).solve(twin, time_limit=LONG).start != ""

@@ -164,7 +164,7 @@ def test_a_claim_comes_with_the_bound_that_it_is_about(solver: BigM | Enumeratio
 
 def test_solve_keeps_what_enumeration_claims_and_ends() -> None:
     """A run of half an hour would follow if it did not."""
-    found = solve(indicated(), time_limit=1800.0)
+    found = solve(indicated(), time_limit=LONG)
     assert (found.status, found.objective, found.bound) == ("claimed_optimal", 0.0, pytest.approx(0.0, abs=1e-9))
     assert [turn.method for turn in found.details["log"]] == ["enumeration", "proof"]
     assert found.details["checked_bound"] >= 5.0

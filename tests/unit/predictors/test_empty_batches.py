@@ -19,6 +19,7 @@ from ddmip_lib import (
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
+from tests.builders.clocks import LONG
 
 NET = mlp(1, 6, 9, seed=3).double()
 
@@ -47,9 +48,9 @@ METHODS: dict[str, Callable[[NeuralMIP], Solution]] = {
     "solve": lambda problem: solve(problem, 6.0),
     "prices": lambda problem: PriceCoordination(max_rounds=3).solve(problem, np.inf),
     "Algorithm 1": lambda problem: DualDecomposition(max_iterations=3).solve(problem, np.inf),
-    "linearisation": lambda problem: SequentialMIP().solve(problem, 3.0),
+    "linearisation": lambda problem: SequentialMIP(idle_starts=3).solve(problem, LONG),
     "certificate": lambda problem: certify(
-        problem, PriceCoordination(max_rounds=3).solve(problem, np.inf), time_limit=3.0
+        problem, PriceCoordination(max_rounds=3).solve(problem, np.inf), time_limit=LONG
     ),
 }
 
