@@ -62,7 +62,7 @@ coverage: setup ## which lines of the library the unit tests run; fails under 90
 mutations: setup ## break the library on purpose, one formula at a time; a test must notice
 	@$(PY) tests/mutations.py
 
-lock: setup ## rewrite requirements.lock from pyproject.toml
+lock: setup ## rewrite requirements.lock from pyproject.toml and book/pyproject.toml
 	@$(PY) -m tools.lock
 
 dist: setup ## the wheel and the source distribution of the library, in _build/dist
@@ -77,7 +77,7 @@ links: setup ## ask every address outside the book whether it still answers (nee
 	@$(PY) -m tools.external_links
 
 clean: ## remove everything that was built; keep .venv
-	@rm -rf _build build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf _build build book/build *.egg-info book/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find book ddmip_lib tests tools -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
 
 distclean: clean ## remove .venv as well

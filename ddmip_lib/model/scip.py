@@ -152,7 +152,7 @@ def read_model(model: Model) -> MILP:
         offset=float(model.getObjoffset()),
         lower=_finite_or_inf([v.getLbOriginal() for v in variables], infinity),
         upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
-        integer=np.array([v.isIntegral() for v in variables], dtype=bool),
+        integer=np.array([_integral(v) for v in variables], dtype=bool),
         names=[v.name for v in variables], position=position,
         rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
         row_lower=_finite_or_inf([s[0] for s in sides], infinity),
@@ -272,8 +272,9 @@ def matrix_of(variables: Any) -> MatrixVariable:
 
 
 def solution_values(model: Model, variables: Any) -> np.ndarray:
-    """Values of `variables` (a MatrixVariable) in the best solution of `model`."""
-    return np.asarray(model.getSolVal(model.getBestSol(), variables), dtype=float)
+    """Values of `variables`, a list or vector, in the best solution of `model`."""
+    best = model.getBestSol()  # which before PySCIPOpt 6.1 takes no vectors
+    return np.array([model.getSolVal(best, variable) for variable in variables], dtype=float)
 
 
 def _position(variable: Any, position: dict[int, int], names: dict[str, int]) -> int:
@@ -282,6 +283,11 @@ def _position(variable: Any, position: dict[int, int], names: dict[str, int]) ->
     if at is None:
         raise ProblemError(f"variable {variable.name} of a constraint is not among the model's variables.")
     return at
+
+
+def _integral(variable: Any) -> bool:
+    """Whether a variable takes integers alone; before PySCIPOpt 6 its type is all there is to know."""
+    return bool(variable.isIntegral() if hasattr(variable, "isIntegral") else variable.vtype() != "CONTINUOUS")
 
 
 def _finite_or_inf(values: list[float], infinity: float) -> np.ndarray:

@@ -105,7 +105,7 @@ class TestExport:
         history = DualDecomposition(max_iterations=3).solve(hand_sized()).history
         assert list(history.to_frame()) == list(history.columns)
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(ImportError, match="pip install pandas"):
+        with pytest.raises(ImportError, match=r"pip install 'ddmip-lib\[frames\]'"):
             solution.to_frame()
 
     def test_pandas(self) -> None:
