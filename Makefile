@@ -8,10 +8,10 @@ else
 PLAIN += OPENBLAS_CORETYPE=ARMV8
 endif
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full site course student results test test-long test-paths lab bench lint coverage mutations lock dist links nightly clean distclean
+.PHONY: help setup book book-full site course student results test test-long test-paths test-versions lab bench lint coverage mutations lock dist links nightly clean distclean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## create or repair the environment in .venv
 	@bash tools/setup_env.sh
@@ -44,6 +44,9 @@ test-long: setup ## the tests that take minutes
 test-paths: setup ## unit tests and notebooks once more, rounded as on the plainest processor
 	@$(PLAIN) $(PY) -m tools.run_tests --only unit
 	@$(PLAIN) $(PY) -m tools.run_tests --only notebooks
+
+test-versions: setup ## the library's unit tests with the lowest and the newest requirements, for each Python (hours)
+	@$(PY) -m tools.test_versions
 
 lab: setup ## open JupyterLab on the chapters
 	@$(PY) -m jupyterlab --notebook-dir=book

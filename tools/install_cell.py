@@ -39,9 +39,9 @@ if "google.colab" in sys.modules:
     if not os.path.isdir(project):
         {fetch}
     if importlib.util.find_spec("ddmip_lib") is None:
-        packages = [project, f"{{project}}/book", {packages}]
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "-c", f"{{project}}/requirements.lock"]
-        subprocess.run([*pip, *packages], check=True)
+        packages = ["-c", f"{{project}}/requirements.lock", project, f"{{project}}/book"]
+        packages += [{packages}]
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *packages], check=True)
     os.chdir(f"{{project}}/book")"""
 FETCH = 'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project], check=True)'
 NO_ADDRESS = 'raise FileNotFoundError(f"no address is known: upload the project to {project} and run this again")'

@@ -17,6 +17,7 @@ from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
 
 from ..clock import check_time, now
 from ..errors import ProblemError
+from .grid import is_integral
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
 BRIEF = 0.2  # seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
@@ -152,7 +153,7 @@ def read_model(model: Model) -> MILP:
         offset=float(model.getObjoffset()),
         lower=_finite_or_inf([v.getLbOriginal() for v in variables], infinity),
         upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
-        integer=np.array([_integral(v) for v in variables], dtype=bool),
+        integer=np.array([is_integral(v) for v in variables], dtype=bool),
         names=[v.name for v in variables], position=position,
         rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
         row_lower=_finite_or_inf([s[0] for s in sides], infinity),
@@ -283,11 +284,6 @@ def _position(variable: Any, position: dict[int, int], names: dict[str, int]) ->
     if at is None:
         raise ProblemError(f"variable {variable.name} of a constraint is not among the model's variables.")
     return at
-
-
-def _integral(variable: Any) -> bool:
-    """Whether a variable takes integers alone; before PySCIPOpt 6 its type is all there is to know."""
-    return bool(variable.isIntegral() if hasattr(variable, "isIntegral") else variable.vtype() != "CONTINUOUS")
 
 
 def _finite_or_inf(values: list[float], infinity: float) -> np.ndarray:
