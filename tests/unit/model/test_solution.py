@@ -45,7 +45,8 @@ class TestValues:
 
     def test_what_has_no_value_is_refused_by_name(self) -> None:
         built, solution = solved()
-        stranger = Model().addVar("stranger")
+        elsewhere = Model()  # which PySCIPOpt 5 needs as long as its variable
+        stranger = elsewhere.addVar("stranger")
         later = built.model.addVar("later")
         for variable in (stranger, later):
             with pytest.raises(ProblemError, match=f"{variable.name} is no variable of the model that was solved"):
