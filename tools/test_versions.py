@@ -240,6 +240,8 @@ def versions_in(pins: str) -> dict[str, str]:
 
 # Why a requirement does not reach further back, where it could: what failed, and with which release.
 FLOORS = {
+    "distributed": "2025.4 raises a bare `Exception` where a client was closed, which cannot be told from others.",
+    "highspy": "1.9 does not hand out the multipliers that prove a linear program to be empty (`getDualRay`).",
     "pyscipopt": "5.6 cannot tell the coefficients of a row that is no plain linear constraint (`getConsVals`).",
 }
 HEAD = (
