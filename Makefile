@@ -8,10 +8,10 @@ else
 PLAIN += OPENBLAS_CORETYPE=ARMV8
 endif
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full site course student results test test-long test-paths lab bench lint coverage mutations lock dist links nightly clean distclean
+.PHONY: help setup book book-full site course student results test test-long test-paths test-versions lab bench lint coverage mutations lock dist links nightly clean distclean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## create or repair the environment in .venv
 	@bash tools/setup_env.sh
@@ -45,6 +45,9 @@ test-paths: setup ## unit tests and notebooks once more, rounded as on the plain
 	@$(PLAIN) $(PY) -m tools.run_tests --only unit
 	@$(PLAIN) $(PY) -m tools.run_tests --only notebooks
 
+test-versions: setup ## the library's unit tests with the lowest and the newest requirements, for each Python (hours)
+	@$(PY) -m tools.test_versions
+
 lab: setup ## open JupyterLab on the chapters
 	@$(PY) -m jupyterlab --notebook-dir=book
 
@@ -62,7 +65,7 @@ coverage: setup ## which lines of the library the unit tests run; fails under 90
 mutations: setup ## break the library on purpose, one formula at a time; a test must notice
 	@$(PY) tests/mutations.py
 
-lock: setup ## rewrite requirements.lock from pyproject.toml
+lock: setup ## rewrite requirements.lock from pyproject.toml and book/pyproject.toml
 	@$(PY) -m tools.lock
 
 dist: setup ## the wheel and the source distribution of the library, in _build/dist
@@ -77,7 +80,7 @@ links: setup ## ask every address outside the book whether it still answers (nee
 	@$(PY) -m tools.external_links
 
 clean: ## remove everything that was built; keep .venv
-	@rm -rf _build build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf _build build book/build *.egg-info book/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find book ddmip_lib tests tools -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
 
 distclean: clean ## remove .venv as well

@@ -1,31 +1,75 @@
-"""Neural networks inside mixed-integer optimisation, by augmented-Lagrangian splitting and by exact embedding."""
+"""Neural networks inside mixed-integer optimisation, by augmented-Lagrangian splitting and by exact embedding.
 
-from importlib.metadata import version
+Nothing is imported before it is used: neither torch nor a solver by `import ddmip_lib` alone.
+"""
 
-from .baselines.bigm import BigM
-from .baselines.enumeration import Enumeration
-from .baselines.single_step import SingleStepGradient
-from .certificates import certify
-from .contract import check_solver
-from .decomposition import (
-    PGD,
-    DescentTest,
-    DualDecomposition,
-    Fixed,
-    IncreaseOnStagnation,
-    LogBarrier,
-    ResidualBalancing,
-    Sweeps,
-    Trace,
-)
-from .linearisation import SequentialMIP
-from .model.problem import NeuralMIP
-from .model.solution import Solution
-from .portfolio import solve
-from .pricing import PriceCoordination, Recovering
+from typing import TYPE_CHECKING, Any
 
-__version__ = version("ddmip-lib")
+if TYPE_CHECKING:
+    from .baselines.bigm import BigM
+    from .baselines.enumeration import Enumeration
+    from .baselines.single_step import SingleStepGradient
+    from .certificates import certify
+    from .contract import check_solver
+    from .decomposition import (
+        PGD,
+        DescentTest,
+        DualDecomposition,
+        Fixed,
+        IncreaseOnStagnation,
+        LogBarrier,
+        ResidualBalancing,
+        Sweeps,
+        Trace,
+    )
+    from .linearisation import SequentialMIP
+    from .model.problem import NeuralMIP
+    from .model.solution import Solution
+    from .portfolio import solve
+    from .pricing import PriceCoordination, Recovering
+
+    __version__: str
+
 __all__ = ["PGD", "BigM", "DescentTest", "DualDecomposition", "Enumeration", "Fixed", "IncreaseOnStagnation",
            "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SequentialMIP",
            "SingleStepGradient", "Solution", "Sweeps", "Trace", "__version__", "certify", "check_solver",
            "solve"]  # fmt: skip
+
+PLACES = {  # of the names above; a test compares them with the imports for type checkers
+    ".baselines.bigm": ("BigM",),
+    ".baselines.enumeration": ("Enumeration",),
+    ".baselines.single_step": ("SingleStepGradient",),
+    ".certificates": ("certify",),
+    ".contract": ("check_solver",),
+    ".decomposition": ("PGD", "DescentTest", "DualDecomposition", "Fixed", "IncreaseOnStagnation", "LogBarrier",
+                       "ResidualBalancing", "Sweeps", "Trace"),
+    ".linearisation": ("SequentialMIP",),
+    ".model.problem": ("NeuralMIP",),
+    ".model.solution": ("Solution",),
+    ".portfolio": ("solve",),
+    ".pricing": ("PriceCoordination", "Recovering"),
+}  # fmt: skip
+PARTS = ("baselines", "bounds", "certificates", "contract", "data", "decomposition", "linearisation", "model", "plots",
+         "portfolio", "predictors", "pricing", "problems", "proofs")  # fmt: skip
+
+if not TYPE_CHECKING:  # which would let type checkers accept any name
+
+    def __getattr__(name: str) -> Any:
+        """A public name or a part of the library, imported now that it is used."""
+        from importlib import import_module
+        from importlib.metadata import version
+
+        place = next((module for module, names in PLACES.items() if name in names), None)
+        if place is not None:
+            found = getattr(import_module(place, __name__), name)
+        elif name in PARTS:
+            found = import_module(f".{name}", __name__)
+        elif name == "__version__":
+            found = version("ddmip-lib")
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, *PARTS})

@@ -7,11 +7,15 @@ Every function draws into axes that are handed in, or into a new figure, and ret
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-from cycler import cycler
-from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, MaxNLocator
+
+try:
+    import matplotlib.pyplot as plt
+    from cycler import cycler
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import LogLocator, MaxNLocator
+except ModuleNotFoundError as error:
+    raise ImportError("ddmip_lib.plots needs matplotlib: pip install 'ddmip-lib[plots]'.") from error
 
 from .model.solution import History, Solution
 

@@ -1,12 +1,12 @@
 """The cell that lets a chapter run on Colab: `python -m tools.install_cell [--check] [FILE ...]` puts it into them.
 
 Colab opens a notebook alone, without the project around it. The cell fetches the project (chapters read stored
-results and weights), installs the library from it, and goes to the chapters' folder; anywhere else it does nothing.
+results and weights), installs both packages from it, and goes to the chapters' folder; anywhere else it does nothing.
 It is the first code cell, is hidden in the pages, and its text is written here alone, from _config.yml and
 pyproject.toml; papermill puts its parameters after the cell tagged for them, further down.
 
 What Colab has (torch, numpy, scipy, matplotlib) stays as it is: its kernel has loaded some of these before the first
-cell runs, and another torch would take minutes and lose the GPU. Only what it lacks is installed, with our pins.
+cell runs, and another torch would take minutes and lose the GPU. Only what it lacks is installed, as the lock pins it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tools.address import branch, config, repository
 from tools.notebooks import ROOT, chapters
 
 ID, TAG = "colab", "remove-cell"
-BROUGHT_BY_COLAB = {"matplotlib", "numpy", "psutil", "pyyaml", "scipy", "torch", "tqdm"}
+BROUGHT_BY_COLAB = {"numpy", "scipy", "torch", "tqdm"}
+EXTRAS = ("data", "paper")  # which chapters use and Colab lacks
 TEMPLATE = """\
 # On Colab this fetches the book and installs its library; anywhere else it does nothing.
 import sys
@@ -38,8 +39,8 @@ if "google.colab" in sys.modules:
     if not os.path.isdir(project):
         {fetch}
     if importlib.util.find_spec("ddmip_lib") is None:
-        packages = [{first}]
-        packages += [{rest}]
+        packages = ["-c", f"{{project}}/requirements.lock", project, f"{{project}}/book"]
+        packages += [{packages}]
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *packages], check=True)
     os.chdir(f"{{project}}/book")"""
 FETCH = 'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project], check=True)'
@@ -49,26 +50,27 @@ NO_ADDRESS = 'raise FileNotFoundError(f"no address is known: upload the project 
 def package_name(requirement: str) -> str:
     """The package that a requirement asks for.
 
-    >>> package_name("pyscipopt-ml==1.4.1")
+    >>> package_name("pyscipopt-ml>=1.4")
     'pyscipopt-ml'
     """
     return re.split(r"[^\w-]", requirement, maxsplit=1)[0]
 
 
 def packages() -> list[str]:
-    """What Colab lacks of the library's dependencies, as pyproject.toml asks for it."""
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    return [line for line in wanted if package_name(line) not in BROUGHT_BY_COLAB]
+    """What Colab lacks of the library's dependencies and of the extras that chapters use."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [line for name in EXTRAS for line in project["optional-dependencies"][name]]
+    wanted = {package_name(line) for line in [*project["dependencies"], *extras]}
+    return sorted(wanted - BROUGHT_BY_COLAB)
 
 
 def source(settings: dict[str, Any]) -> str:
     """The text of the cell; without an address it says what to do instead of fetching."""
     address = repository(settings)
     fetch = FETCH.format(branch=branch(settings)) if address else NO_ADDRESS
-    entries = ["project", *(f'"{line}"' for line in packages())]
-    first, rest = (", ".join(part) for part in (entries[:4], entries[4:]))
+    lacking = ", ".join(f'"{name}"' for name in packages())
     name = address.split("/")[-1] or "ddmip-book"
-    return TEMPLATE.format(name=name, address=address, fetch=fetch, first=first, rest=rest)
+    return TEMPLATE.format(name=name, address=address, fetch=fetch, packages=lacking)
 
 
 def with_cell(notebook: nbformat.NotebookNode, text: str) -> nbformat.NotebookNode:

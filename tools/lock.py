@@ -1,4 +1,4 @@
-"""Rewrite requirements.lock from pyproject.toml: one pin per package for all supported Pythons and platforms.
+"""Rewrite requirements.lock from both pyproject.toml: one pin per package for all supported Pythons and platforms.
 
 Versions already pinned stay; `python -m tools.lock --upgrade` moves them.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 HEADER = """\
-# Written by `make lock` from pyproject.toml; do not edit by hand.
+# Written by `make lock` from pyproject.toml and book/pyproject.toml; do not edit by hand.
 # One file for Python 3.11-3.13 on Linux x86-64 and aarch64 and on macOS arm64.
 # torch's CUDA packages are left out on purpose: the book runs on the CPU build (see tools/setup_env.sh).
 """
@@ -35,8 +35,8 @@ def main() -> int:
         print(f"make lock needs {uv.name}. To fix this: make setup", file=sys.stderr)
         return 1
     command = [str(uv), "pip", "compile", "--universal", "--python-version", "3.11"]
-    command += ["--extra", "book", "--extra", "cluster", "--extra", "test", "--no-header", "--no-annotate", "--quiet"]
-    command += [*sys.argv[1:], "pyproject.toml"]
+    command += ["--extra", "test", "--no-emit-package", "ddmip-lib", "--no-header", "--no-annotate", "--quiet"]
+    command += [*sys.argv[1:], "book/pyproject.toml"]  # which asks for the library with all its extras
     # With an output file uv keeps the versions already in it, unless --upgrade is given.
     code = subprocess.run([*command, "--output-file", LOCK.name], cwd=ROOT).returncode
     if code:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Create or repair .venv with exactly what requirements.lock pins, and the library in editable mode.
+# Create or repair .venv with exactly what requirements.lock pins, and both packages in editable mode.
 #
 #   PYTHON             the interpreter to use (3.11 to 3.13); found by itself otherwise
 #   DDMIP_TORCH_INDEX  where torch comes from: auto (default), default, or the URL of a wheel index
@@ -18,7 +18,7 @@ fail() { printf 'set-up failed: %s\nTo fix this: %s\n' "$1" "$2" >&2; exit 1; }
 sha256() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -c 1-64; }
 
 # The folder is part of the key: an environment that was moved or copied gets repaired.
-wanted=$( { cat requirements.lock pyproject.toml tools/setup_env.sh; pwd; } | sha256)
+wanted=$( { cat requirements.lock pyproject.toml book/pyproject.toml tools/setup_env.sh; pwd; } | sha256)
 if [ -x $venv/bin/python ] && [ "$(cat $stamp 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 
 case "$(uname -s) $(uname -m)" in
@@ -102,8 +102,8 @@ else
   pip_install -c requirements.lock --index-url "$index" "$torch"
 fi
 
-say "installing the library in editable mode"
-pip_install --no-deps --no-build-isolation -e .
+say "installing the library and the book's package in editable mode"
+pip_install --no-deps --no-build-isolation -e . -e ./book
 
 # pip would compile on one core alone; what is seldom imported is compiled then, what does not compile never is.
 say "compiling them"

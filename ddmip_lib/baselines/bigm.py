@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from pyscipopt_ml.add_predictor import add_predictor_constr
 from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
 from ..bounds.chain import flat_layers
 from ..clock import check_time, now
-from ..errors import UnsupportedNetworkError
+from ..errors import UnsupportedNetworkError, of_extra
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import InputMap, Instance
 from ..model.predictor import MARGIN, Predictor
@@ -103,6 +102,8 @@ class BigM:
     def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
               visit: Visit | None = None) -> Solution:  # fmt: skip
         """Build the exact model and let SCIP work on it until the time limit."""
+        if self.ranges is None:
+            of_extra("pyscipopt_ml", "paper", 'BigM() without ranges="crown"')
         begun = begin(problem, time_limit, seed, visit, self.callback)
         if self.start is not None:
             twin = problem.twin()
@@ -161,6 +162,8 @@ class BigM:
         self, written: ScaledModel, instance: Instance, networks: list["ScaledNetwork"], deadline: float
     ) -> bool:
         """Write every network into the model, a few samples at a time; False where the time ran out."""
+        from pyscipopt_ml.add_predictor import add_predictor_constr
+
         longest = 0.0  # seconds of a chunk: one that would pass the deadline is not begun
         for number, (where, network) in enumerate(zip(instance.maps, networks, strict=True)):
             inputs = self._input_variables(written, where, network)

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 import torch
 from pyscipopt import Model, quicksum
 from torch import nn
-from torch.nn.utils import skip_init
 
+from ..bounds.layer import linear_layer
 from ..model.instance import Instance
 from ..model.scip import add_rows, add_variables, copy_model, matrix_of, solution_values
 from ..proofs import Program
@@ -140,10 +140,7 @@ def scaled_layers(
         out = power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
         if k + 1 + len(after) == len(layers):
             out = np.where(whole, 1.0, out)
-        sizes_of = layer.in_features, layer.out_features
-        new = skip_init(nn.Linear, *sizes_of, dtype=torch.float64).requires_grad_(False)
-        new.weight.copy_(layer.weight * torch.from_numpy(into / out[:, None]))
-        new.bias.copy_(layer.bias / torch.from_numpy(out))
-        found.append(new)
+        weight, bias = layer.weight * torch.from_numpy(into / out[:, None]), layer.bias / torch.from_numpy(out)
+        found.append(linear_layer(weight, bias))
         into = out
     return found, into

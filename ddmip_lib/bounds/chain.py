@@ -3,12 +3,12 @@
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.utils import skip_init
 
 from ..errors import UnsupportedNetworkError
 from .activations import ACTIVATIONS
 from .crown import intervals
 from .graph import Affine, Graph, Sum
+from .layer import linear_layer
 from .reader import network_graph
 from .regions import Box
 
@@ -37,10 +37,7 @@ def chain(graph: Graph) -> list[nn.Module]:
         if isinstance(node, Sum) or node.parents != (index,):
             raise UnsupportedNetworkError(f"a chain cannot hold the sum of layers at {graph.name(index + 1)}")
         if isinstance(node, Affine):
-            linear = skip_init(nn.Linear, node.weight.shape[1], node.units, dtype=torch.float64).requires_grad_(False)
-            linear.weight.copy_(node.weight)
-            linear.bias.copy_(node.bias)
-            layers.append(linear)
+            layers.append(linear_layer(node.weight, node.bias))
         else:
             layers.append(ACTIVATIONS[node.kind].layer())  # type: ignore[union-attr]
     if not any(isinstance(layer, nn.Linear) for layer in layers):

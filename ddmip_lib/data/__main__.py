@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{path}: sha256 verified")
         else:
             print(status())
-    except DataError as problem:
+    except (DataError, ImportError) as problem:
         print(problem, file=sys.stderr)
         return 1
     except (OSError, ValueError) as problem:

@@ -2,12 +2,12 @@
 
 import hashlib
 import os
+import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
-
+from ..errors import of_extra
 from .dataset import DataError
 
 DOWNLOAD = "`python -m ddmip_lib.data download`"
@@ -37,14 +37,15 @@ FILES: dict[str, DataFile] = {
 
 
 def cache_dir() -> Path:
-    """The folder for downloads and trained networks: ``DDMIP_CACHE_DIR``, else the user's cache folder.
+    """The folder for downloads and trained networks: ``DDMIP_CACHE_DIR``, else one in the user's cache folder.
 
     >>> import os, unittest.mock
     >>> with unittest.mock.patch.dict(os.environ, DDMIP_CACHE_DIR="somewhere"):
     ...     cache_dir().name
     'somewhere'
     """
-    return _folder("DDMIP_CACHE_DIR") or Path(pooch.os_cache("ddmip")).expanduser()
+    caches = Path("~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return _folder("DDMIP_CACHE_DIR") or caches.expanduser() / "ddmip"
 
 
 def _folder(variable: str) -> Path | None:
@@ -91,6 +92,7 @@ def download() -> list[Path]:
 
     A file appears in the cache only after its checksum has been verified.
     """
+    pooch = of_extra("pooch", "data", "fetching the published files")
     return [
         Path(pooch.retrieve(file.url, f"sha256:{file.sha256}", fname=file.name, path=cache_dir()))
         for file in FILES.values()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from .interior import CENTRED, Inside, Point, grad, newton_direction
@@ -238,6 +237,8 @@ class LogBarrier(NNBlock):
     def _lbfgsb(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
         """L-BFGS-B, with each row's logarithm continued by a parabola below a small slack: SciPy's line search
         needs a finite value everywhere. A group that ends outside goes back and tries with a smaller one."""
+        from scipy.optimize import minimize
+
         p, barred = len(u), f.barred
         kappa, group, slack = f.kappa[2 * p :], sub.row_group, Point(f, u).slack[2 * p :]
         last = self._carried.end

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from pyscipopt import Model, quicksum
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from .instance import Instance
 from .onoff import OnOff, OnOffRow
@@ -68,6 +67,8 @@ class Completer:
 
     def _by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
         """The rest is continuous and meets rows alone: no copy of the model is needed."""
+        from scipy.optimize import Bounds, LinearConstraint, milp  # a quarter of a second, for those who need it
+
         s = self.instance.milp
         given, free = s.rows[:, fixed] @ values[fixed], s.rows[:, ~fixed]
         met = np.diff(free.indptr) > 0

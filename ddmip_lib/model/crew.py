@@ -6,6 +6,8 @@ from concurrent.futures import CancelledError
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from ..errors import of_extra
+
 RETRIES = 5  # of a piece whose worker died
 LARGE = "1 TB"  # pieces are large, and are meant to be sent: Dask need not warn
 
@@ -80,11 +82,7 @@ def check_client(client: Any) -> None:
     """Refuse what is no client of Dask's, and say how to get one."""
     if client is None:
         return
-    try:
-        known = import_module("distributed").Client
-    except ImportError as error:
-        raise ImportError("client= needs dask.distributed: pip install 'ddmip_lib[cluster]'.") from error
-    if not isinstance(client, known):
+    if not isinstance(client, of_extra("distributed", "cluster", "client=").Client):
         raise TypeError(f"client must be a distributed.Client, such as Client(address), not {type(client).__name__}.")
 
 

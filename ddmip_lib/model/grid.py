@@ -14,6 +14,11 @@ def is_variable(entry: Any) -> bool:
     return hasattr(entry, "ptr")
 
 
+def is_integral(variable: Any) -> bool:
+    """Whether a variable takes integers alone; PySCIPOpt 5 knows no more of that than its type."""
+    return bool(variable.isIntegral() if hasattr(variable, "isIntegral") else variable.vtype() != "CONTINUOUS")
+
+
 def as_grid(entries: Any, what: str) -> np.ndarray:
     """A two-dimensional object array of variables, expressions and numbers; a vector is one row."""
     if isinstance(entries, Mapping):
@@ -68,7 +73,7 @@ def tie_expressions(model: Model, x: np.ndarray, name: str) -> np.ndarray:
             tied[i, j] = terms[0][0]
         else:
             (low,), (high,) = box(np.array([entry], dtype=object))
-            whole = float(constant).is_integer() and all(v.isIntegral() and float(a).is_integer() for v, a in terms)
+            whole = float(constant).is_integer() and all(is_integral(v) and float(a).is_integer() for v, a in terms)
             kind = "C" if not whole else "B" if (low, high) == (0, 1) else "I"
             tied[i, j] = model.addVar(f"{name}_{i}_{j}", vtype=kind, lb=low, ub=high)
             model.addCons(tied[i, j] == entry, name=f"{name}_{i}_{j}")

@@ -10,7 +10,7 @@ from ..errors import ProblemError
 from .blocks import Blocks
 from .conduct import check_conduct, on_copies
 from .exported import Network, as_module
-from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
+from .grid import as_grid, box, is_integral, is_variable, linear_terms, tie_expressions
 from .instance import Instance
 from .predictor import KINDS, Predictor, frozen_double, output_width, takes, warn_of_outputs, warn_of_steps
 from .scip import matrix_of, require_copyable, require_unsolved
@@ -208,7 +208,7 @@ class NeuralMIP:
     def __repr__(self) -> str:
         self._require_variables()
         model = self.model
-        integers = sum(v.isIntegral() for v in model.getVars())
+        integers = sum(is_integral(v) for v in model.getVars())
         rows = model.getNConss()
         lines = [
             f"NeuralMIP {self.name}".rstrip(),

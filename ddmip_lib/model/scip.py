@@ -17,6 +17,7 @@ from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
 
 from ..clock import check_time, now
 from ..errors import ProblemError
+from .grid import is_integral
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
 BRIEF = 0.2  # seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
@@ -152,7 +153,7 @@ def read_model(model: Model) -> MILP:
         offset=float(model.getObjoffset()),
         lower=_finite_or_inf([v.getLbOriginal() for v in variables], infinity),
         upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
-        integer=np.array([v.isIntegral() for v in variables], dtype=bool),
+        integer=np.array([is_integral(v) for v in variables], dtype=bool),
         names=[v.name for v in variables], position=position,
         rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
         row_lower=_finite_or_inf([s[0] for s in sides], infinity),
@@ -272,8 +273,9 @@ def matrix_of(variables: Any) -> MatrixVariable:
 
 
 def solution_values(model: Model, variables: Any) -> np.ndarray:
-    """Values of `variables` (a MatrixVariable) in the best solution of `model`."""
-    return np.asarray(model.getSolVal(model.getBestSol(), variables), dtype=float)
+    """Values of `variables`, a list or vector, in the best solution of `model`."""
+    best = model.getBestSol()  # which before PySCIPOpt 6.1 takes no vectors
+    return np.array([model.getSolVal(best, variable) for variable in variables], dtype=float)
 
 
 def _position(variable: Any, position: dict[int, int], names: dict[str, int]) -> int:

@@ -4,13 +4,12 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import ProblemError
+from ..errors import ProblemError, of_extra
 from .report import Report
 from .variables import Variables
 from .verification import CLOSED, Verification
@@ -78,10 +77,7 @@ class History:
 
 
 def _frame(columns: dict[str, Any]) -> Any:
-    try:
-        return import_module("pandas").DataFrame(columns)
-    except ImportError as error:
-        raise ImportError("to_frame() needs pandas, which ddmip_lib does not install: pip install pandas.") from error
+    return of_extra("pandas", "frames", "to_frame()").DataFrame(columns)
 
 
 def shown(value: float | None) -> str:

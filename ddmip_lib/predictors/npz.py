@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..bounds.layer import linear_layer
 from .describe import describe, linear_layers
 
 LIMIT, INFLATED, SMALL = 2**30, 100, 2**20
@@ -116,10 +117,8 @@ def load_npz(path: str | os.PathLike[str]) -> nn.Sequential:
     _check_shapes(path, arrays, depth)
     layers: list[nn.Module] = []
     for layer in range(depth):
-        weight, bias = arrays[f"W{layer}"], arrays[f"b{layer}"]
-        linear = nn.Linear(weight.shape[1], weight.shape[0], dtype=torch.float64, device="meta")  # takes no memory
-        linear.weight, linear.bias = (nn.Parameter(torch.from_numpy(part), False) for part in (weight, bias))
-        layers += [linear, nn.ReLU()]
+        weight, bias = (torch.from_numpy(arrays[f"{kind}{layer}"]) for kind in "Wb")
+        layers += [linear_layer(weight, bias), nn.ReLU()]
     net = nn.Sequential(*layers[:-1]).requires_grad_(False).eval()
     net.__dict__.update({name: arrays[name] for name in ("mean", "std") if name in arrays})
     return net

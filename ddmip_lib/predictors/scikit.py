@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..bounds.layer import linear_layer
 from ..errors import UnsupportedNetworkError
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid}
@@ -29,9 +30,8 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
     layers, activation = _read(estimator)
     modules: list[nn.Module] = []
     for weight, bias in layers:
-        linear = nn.Linear(*weight.shape[::-1])
-        linear.weight.data, linear.bias.data = torch.tensor(weight), torch.tensor(np.broadcast_to(bias, len(weight)))
-        modules += [linear, activation()]
+        each = np.broadcast_to(bias, len(weight))
+        modules += [linear_layer(torch.tensor(weight), torch.tensor(each)), activation()]
     return nn.Sequential(*[m for m in modules[:-1] if type(m) is not nn.Identity]).requires_grad_(False).eval()
 
 

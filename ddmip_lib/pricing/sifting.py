@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from ..model.blocks import Blocks
 
@@ -36,6 +35,8 @@ def linear(
 ) -> Answer | None:  # fmt: skip
     """The linear program over options of n blocks, where resources may be bought and sold at prices;
     None where no mixture is feasible."""
+    from scipy.optimize import linprog
+
     m, k = len(capacities), len(value)
     sold = np.zeros(m) if sell is None else sell
     own = sp.csr_matrix((np.ones(k), (block, np.arange(k))), shape=(n, k))

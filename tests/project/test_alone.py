@@ -1,4 +1,4 @@
-"""Chapters away from the project: copied alone into an empty folder, the library installed from a wheel.
+"""Chapters away from the project: copied alone into an empty folder, both packages installed from wheels.
 
 The environment is new; of this one it sees the dependencies alone, never the checkout.
 """
@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-import venv
 from pathlib import Path
 
 import nbformat
@@ -19,51 +18,16 @@ import pytest
 import yaml
 
 from ddmip_book.experiments import EXPERIMENTS, load
+from tests.builders.environments import called, environment, install, lend_dependencies, sources, wheel
 from tools import install_cell
 from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parameters
 
 # One that starts from nothing, one of Part II, and one that reads stored results.
 CHOSEN = ("quickstart", "split", "e5")
-SOURCES = ("ddmip_lib", "book/ddmip_book", "data", "pyproject.toml", "README.md", "LICENSE")
 GITHUB = {"repository": {"url": "https://github.com/Someone/book", "branch": "main"}}
 AS_IMPORTED = {"pyscipopt-ml": "pyscipopt_ml", "pyyaml": "yaml"}
-BROUGHT_ALONG = ("ddmip_lib", "ddmip_book", "IPython", "cycler")  # by itself, by every kernel, by matplotlib
+BROUGHT_ALONG = ("ddmip_lib", "ddmip_book", "IPython", "cycler")  # by themselves, by every kernel, by matplotlib
 WHERE = nbformat.v4.new_code_cell("import ddmip_lib\n\nprint(ddmip_lib.__file__)", id="where-from")
-
-
-def called(*command: str | Path, **options: object) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
-def sources(folder: Path, *left_out: str) -> Path:
-    """A copy of what the library is built from: building leaves files behind, and must not find old ones."""
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            unwanted = shutil.ignore_patterns("__pycache__", ".*_cache", *left_out)
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=unwanted)
-        else:
-            shutil.copy(ROOT / name, folder / name)
-    return folder
-
-
-def environment(folder: Path) -> tuple[Path, Path]:
-    """A new environment and the folder of its packages."""
-    venv.create(folder, with_pip=False, symlinks=True)
-    python = folder / "bin" / "python"
-    return python, Path(called(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-
-
-def lend_dependencies(packages: Path) -> None:
-    """Links to everything installed here but the library itself, so that pip finds nothing of ours to replace."""
-    ours = Path(next(path for path in sys.path if path.endswith("site-packages")))
-    lent = packages.parent / "lent"
-    lent.mkdir()
-    for path in ours.iterdir():
-        if "ddmip" not in path.name:
-            (lent / path.name).symlink_to(path)
-    (packages / "lent.pth").write_text(f"{lent}\n")
 
 
 def code(path: Path) -> ast.Module:
@@ -87,15 +51,12 @@ def packages_of(node: ast.Import | ast.ImportFrom) -> set[str]:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python whose ddmip_lib comes from a wheel."""
+    """A Python whose two packages come from wheels."""
     base = tmp_path_factory.mktemp("alone")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     (base / "sources").mkdir()
-    wheel = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", base]
-    called(*pip, "wheel", *wheel, sources(base / "sources"))
+    project = sources(base / "sources")
     python, packages = environment(base / "env")
-    (built,) = base.glob("*.whl")
-    called(*pip, "--python", python, "install", "--quiet", "--no-deps", "--no-index", built)
+    install(python, wheel(project, base / "library"), wheel(project / "book", base / "book"))
     lend_dependencies(packages)
     return python
 
@@ -133,7 +94,7 @@ except FileNotFoundError as problem:
 """
 
 
-def test_all_that_chapters_import_and_read_comes_with_the_wheel(alone: Path, tmp_path: Path) -> None:
+def test_all_that_chapters_import_and_read_comes_with_the_wheels(alone: Path, tmp_path: Path) -> None:
     statements = {ast.unparse(node): None for path in chapters() for node in imports(code(path))}
     (tmp_path / "program.py").write_text("\n".join([*statements, READ]))
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -177,7 +138,12 @@ def test_the_cell_for_colab_makes_everything_available(tmp_path: Path) -> None:
     """The cell itself, on a machine that takes itself for Colab; the repository is a folder here."""
     (tmp_path / "book").mkdir()
     project = sources(tmp_path / "book", "networks")
-    shutil.copytree(ROOT / "book", project / "book", ignore=shutil.ignore_patterns("ddmip_book"), dirs_exist_ok=True)
+    shutil.copytree(
+        ROOT / "book",
+        project / "book",
+        ignore=shutil.ignore_patterns("ddmip_book", "pyproject.toml"),
+        dirs_exist_ok=True,
+    )
     git = ["git", "-C", project, "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q", "-b", "main"], ["add", "-A", "-f"], ["commit", "-q", "-m", "all"]):
         called(*git, *words)
@@ -243,13 +209,16 @@ def test_run_all_is_the_quick_profile() -> None:
     assert [path.name for path in chapters() if parameters(path, "quick") != {}] == []
 
 
-def test_the_wheel_asks_for_all_that_chapters_and_library_import() -> None:
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    names = {install_cell.package_name(line) for line in asked}
+def test_the_packages_ask_for_all_that_chapters_and_library_import() -> None:
+    library, book = (
+        tomllib.loads((ROOT / name).read_text())["project"] for name in ("pyproject.toml", "book/pyproject.toml")
+    )
+    extras = [line for name, lines in library["optional-dependencies"].items() if name != "test" for line in lines]
+    names = {install_cell.package_name(line) for line in [*library["dependencies"], *extras, *book["dependencies"]]}
     known = {AS_IMPORTED.get(name, name) for name in names} | sys.stdlib_module_names | set(BROUGHT_ALONG)
     packages = (ROOT / "ddmip_lib", ROOT / "book" / "ddmip_book")
-    library = [path for package in packages for path in package.rglob("*.py") if "peers" not in path.parts]
-    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in library}
+    files = [path for package in packages for path in package.rglob("*.py") if "peers" not in path.parts]
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
     trees |= {path.name: code(path) for path in chapters()}
     foreign = {
         (name, package)
@@ -264,6 +233,7 @@ def test_the_wheel_asks_for_all_that_chapters_and_library_import() -> None:
 def test_binder_gets_library_kernel_and_interface() -> None:
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     (pip,) = [part["pip"] for part in listed if isinstance(part, dict)]
-    assert pip[-2:] == ["-r requirements.lock", "-e ."]
+    assert pip[-2:] == ["-e .", "-e ./book"]
+    assert "-r requirements.lock" in pip
     pinned = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines()}
     assert {"ipykernel", "jupyterlab", "torch", "pyscipopt"} <= pinned

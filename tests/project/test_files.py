@@ -21,6 +21,7 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 def test_version_is_the_same_everywhere() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == VERSION
+    assert tomllib.loads((ROOT / "book" / "pyproject.toml").read_text())["project"]["version"] == VERSION
     assert citation["title"].endswith(book_title().removeprefix("Dual decomposition"))
     assert re.search(rf"^## {re.escape(VERSION)}", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 

@@ -1,12 +1,19 @@
-"""What a process has to wait for: torch imports SymPy and its compiler, for seconds, where one is not careful."""
+"""What a process has to wait for: nothing is imported that was not asked for, and no import changes a setting."""
 
+from __future__ import annotations
+
+import ast
 import subprocess
 import sys
 
+import pytest
+
+import ddmip_lib
 from tests.builders.places import ROOT
 
-SCRIPT = """
-import sys
+NOT_ASKED_FOR = ("IPython", "dask", "distributed", "matplotlib", "pandas", "pooch", "pyscipopt_ml", "sklearn", "sympy",
+                 "torch._dynamo", "torch.distributed.tensor", "yaml")  # fmt: skip
+SOLVERS = """
 from ddmip_lib import DualDecomposition, PriceCoordination, SequentialMIP, certify
 from ddmip_lib.data import load_water
 from ddmip_lib.predictors import mlp, train
@@ -16,10 +23,95 @@ problem = water_potability(n=2, net=train(mlp(1, 4, 9), load_water(), epochs=1, 
 for solver in (DualDecomposition(max_iterations=2), SequentialMIP(idle_starts=1), PriceCoordination(max_rounds=1)):
     solution = solver.solve(problem, time_limit=20)
 certify(problem, solution, time_limit=20, workers=1)
-print([name for name in ("sympy", "torch._dynamo", "torch.distributed.tensor") if name in sys.modules])
+"""
+SOLVE = """
+from ddmip_lib import solve
+from ddmip_lib.problems import hand_sized
+solve(hand_sized())
+"""
+FILES = """
+import tempfile
+from ddmip_lib.predictors import load_npz, mlp, save_npz
+with tempfile.TemporaryDirectory() as folder:
+    save_npz(mlp(depth=1, width=4, n_in=3), folder + "/net.npz")
+    load_npz(folder + "/net.npz")
+"""
+BIGM = """
+from ddmip_lib import BigM
+from ddmip_lib.problems import hand_sized
+BigM().solve(hand_sized())
 """
 
 
-def test_no_solver_makes_a_process_wait_for_what_a_plain_network_does_not_need() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+def imported_by(program: str) -> list[str]:
+    """The modules that a new process holds at the end of a program."""
+    script = f"{program}\nimport sys\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize("program", [SOLVERS, SOLVE, FILES], ids=["solvers", "solve", "files"])
+def test_no_solver_makes_a_process_wait_for_what_a_plain_network_does_not_need(program: str) -> None:
+    modules = imported_by(program)
+    assert [name for name in NOT_ASKED_FOR if name in modules] == []
+
+
+def test_the_papers_baseline_imports_its_own_package_and_no_sympy() -> None:
+    modules = imported_by(BIGM)
+    assert [name for name in NOT_ASKED_FOR if name in modules] == ["pyscipopt_ml"]
+
+
+def test_importing_the_library_imports_no_package_at_all() -> None:
+    ours = {name.partition(".")[0] for name in imported_by("import ddmip_lib")}
+    assert ours - {name.partition(".")[0] for name in imported_by("import typing, importlib.metadata")} <= {"ddmip_lib"}
+
+
+def test_problem_and_solve_do_not_import_what_they_do_not_use() -> None:
+    modules = imported_by("from ddmip_lib import NeuralMIP, solve")
+    parts = ("contract", "data", "plots", "predictors", "problems", "baselines.bigm")
+    assert [part for part in parts if f"ddmip_lib.{part}" in modules] == []
+    assert [name for name in (*NOT_ASKED_FOR, "scipy.optimize") if name in modules] == []
+
+
+FILTERS = """
+import warnings, torch, scipy.optimize, scipy.special  # which set their own
+before = list(warnings.filters)
+{program}
+assert warnings.filters == before, [line for line in warnings.filters if line not in before]
+"""
+
+
+@pytest.mark.parametrize(
+    "program", ["from ddmip_lib import *", SOLVE, FILES, BIGM], ids=["import", "solve", "files", "bigm"]
+)
+def test_the_filters_of_warnings_stay_as_they_are(program: str) -> None:
+    imported_by(FILTERS.format(program=program))
+
+
+def test_names_are_where_the_library_looks_for_them() -> None:
+    """Type checkers read imports which never run; the table that is used instead says the same."""
+    tree = ast.parse((ROOT / "ddmip_lib" / "__init__.py").read_text())
+    (checked,) = (
+        node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    imports = {f".{node.module}": tuple(alias.name for alias in node.names)
+               for node in checked if isinstance(node, ast.ImportFrom)}  # fmt: skip
+    assert imports == ddmip_lib.PLACES
+    names = {name for names in ddmip_lib.PLACES.values() for name in names}
+    assert names | {"__version__"} == set(ddmip_lib.__all__)
+    assert set(ddmip_lib.PARTS) == {
+        path.stem for path in (ROOT / "ddmip_lib").iterdir() if (path / "__init__.py").exists()
+    } | {"plots"}
+
+
+@pytest.mark.parametrize("name", [*ddmip_lib.__all__, *ddmip_lib.PARTS])
+def test_every_name_is_listed_and_found(name: str) -> None:
+    assert name in dir(ddmip_lib)
+    assert getattr(ddmip_lib, name) is getattr(ddmip_lib, name)
+
+
+def test_a_name_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="module 'ddmip_lib' has no attribute 'solver'"):
+        ddmip_lib.solver  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Solve'"):
+        exec("from ddmip_lib import Solve")

@@ -1,4 +1,4 @@
-"""pyproject.toml, requirements.lock, environment.yml and what is installed say the same."""
+"""Both pyproject.toml, requirements.lock, environment.yml and what is installed say the same."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from packaging.version import Version
 from tests.builders.places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BOOK = tomllib.loads((ROOT / "book" / "pyproject.toml").read_text())["project"]
+MADE_WITH = {"jupyter-book", "torch", "pyscipopt", "pyscipopt-ml", "matplotlib", "numpy", "papermill"}
+"""The packages that the book is made with: its environment and its package name each of them."""
 LOCK_LINES = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
 LOCK = [Requirement(line) for line in LOCK_LINES]
 ENVIRONMENTS = [
@@ -46,10 +49,10 @@ def pins(environment: dict[str, str] | None = None) -> dict[str, Version]:
 
 
 def asked_for() -> list[Requirement]:
-    apart = ("peers", "sklearn")  # which are not part of the environment
-    chosen = {name: lines for name, lines in PROJECT["optional-dependencies"].items() if name not in apart}
-    extras = [line for lines in chosen.values() for line in lines]
-    return [Requirement(line) for line in [*PROJECT["dependencies"], *extras]]
+    """What the environment must hold: all that both packages ask for but the extra `peers`."""
+    lines = [*PROJECT["dependencies"], *BOOK["dependencies"], *BOOK["optional-dependencies"]["test"]]
+    lines += [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
+    return [wish for wish in map(Requirement, lines) if wish.name != PROJECT["name"]]
 
 
 def test_lock_pins_everything_exactly() -> None:
@@ -72,7 +75,8 @@ def test_lock_answers_pyproject_everywhere(environment: dict[str, str]) -> None:
 
 
 def test_python_versions_agree() -> None:
-    assert SpecifierSet(PROJECT["requires-python"]) == SpecifierSet(">=3.11,<3.14")
+    assert SpecifierSet(PROJECT["requires-python"]) == SpecifierSet(">=3.11")
+    assert SpecifierSet(BOOK["requires-python"]) == SpecifierSet(">=3.11,<3.14")  # those that the lock pins for
     script = (ROOT / "tools" / "setup_env.sh").read_text()
     assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in script
 
@@ -82,12 +86,35 @@ def test_environment_yml_uses_the_same_pins() -> None:
     python, pip, pip_section = environment["dependencies"]
     name, _, version = python.partition("=")
     assert (name, pip) == ("python", "pip")
-    assert f"{version}.0" in SpecifierSet(PROJECT["requires-python"])
-    assert pip_section["pip"] == [
-        "--extra-index-url https://download.pytorch.org/whl/cpu",
-        "-r requirements.lock",
-        "-e .",
-    ]
+    assert f"{version}.0" in SpecifierSet(BOOK["requires-python"])
+    index, lock, *named, library, book = pip_section["pip"]
+    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
+    assert (lock, library, book) == ("-r requirements.lock", "-e .", "-e ./book")
+    assert not [name for name in named if Requirement(name).specifier], "versions stand in the lock"
+
+
+def test_what_the_book_is_made_with_is_named_in_its_package_and_its_environment() -> None:
+    *_, pip_section = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    lines = [line for line in pip_section["pip"] if not line.startswith("-")]
+    assert {canonicalize_name(line) for line in lines} == MADE_WITH
+    assert {canonicalize_name(Requirement(line).name) for line in BOOK["dependencies"]} >= MADE_WITH
+
+
+def test_exact_versions_stand_in_the_lock_alone() -> None:
+    assert [str(wish) for wish in asked_for() if any(part.operator == "==" for part in wish.specifier)] == []
+
+
+def test_the_library_refuses_no_newer_release() -> None:
+    extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
+    wishes = [Requirement(line) for line in [*PROJECT["dependencies"], *extras]]
+    others = [wish for wish in wishes if wish.name != PROJECT["name"]]
+    assert all([part.operator for part in wish.specifier] == [">="] for wish in others)
+
+
+def test_the_extra_all_holds_each_extra_that_users_have() -> None:
+    (everything,) = map(Requirement, PROJECT["optional-dependencies"]["all"])
+    assert everything.name == PROJECT["name"]
+    assert everything.extras == set(PROJECT["optional-dependencies"]) - {"all", "test"}
 
 
 def test_installed_versions_are_the_pinned_ones() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.builders.places import ROOT
 
-INPUTS = ("requirements.lock", "pyproject.toml", "tools/setup_env.sh")
+INPUTS = ("requirements.lock", "pyproject.toml", "book/pyproject.toml", "tools/setup_env.sh")
 FAKE_VENV_PYTHON = """\
 #!/bin/bash
 case "$*" in
@@ -35,6 +35,7 @@ exit 0
 def project(tmp_path: Path) -> Path:
     """A copy of what the script reads, in a folder of its own, with room for fake commands."""
     (tmp_path / "tools").mkdir()
+    (tmp_path / "book").mkdir()
     (tmp_path / "bin").mkdir()
     for name in INPUTS:
         shutil.copy(ROOT / name, tmp_path / name)
@@ -118,7 +119,7 @@ def test_interrupted_install_is_shown_and_repaired(project: Path) -> None:
     assert (project / "created.log").read_text().splitlines() == ["created", "created"]
     calls = (project / "pip.log").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["pip", "pip", "uv", "pip", "pip"]
-    assert calls[1].split()[-1].startswith("uv==")  # the first one failed; then uv, packages, torch, library
+    assert calls[1].split()[-1].startswith("uv==")  # the first one failed; then uv, packages, torch, library and book
     assert calls[2].endswith("-r .venv/requirements-without-torch.txt from ")
     assert calls[3].endswith("torch==2.13.0")
     assert "--index-url" not in calls[3]

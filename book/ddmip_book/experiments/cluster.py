@@ -20,7 +20,7 @@ from .rows import Row
 from .store import Store
 from .worker import CaseFailed, Worker
 
-REMEDY = "dask.distributed is not installed: pip install 'ddmip_lib[cluster]'."
+REMEDY = "dask.distributed is not installed: pip install 'ddmip-lib[cluster]'."
 WAIT = "10s"  # for a scheduler that does not answer
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**25}
 """Dask lets its processes give memory back at once (64 KiB), and networks then wait for it half of their time."""

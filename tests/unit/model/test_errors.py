@@ -109,16 +109,16 @@ def test_bad_plain_number(number: Any) -> None:
         NeuralMIP(model).add_predictor(relu_net(3), [x[0, 0], number, x[0, 2]], y)
 
 
-class TestVariables:
+class TestVariables:  # of `_other`, a model that lives on: PySCIPOpt 5 crashes on variables of one that does not
     def test_foreign_inputs(self) -> None:
         model, _, y = model_with()
-        _, foreign, _ = model_with()
+        _other, foreign, _ = model_with()
         with pytest.raises(ProblemError, match="another model"):
             NeuralMIP(model).add_predictor(relu_net(3), foreign, y)
 
     def test_foreign_outputs(self) -> None:
         model, x, _ = model_with()
-        _, _, foreign = model_with()
+        _other, _, foreign = model_with()
         with pytest.raises(ProblemError, match="must be a variable of this model"):
             NeuralMIP(model).add_predictor(relu_net(3), x, foreign)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ import numpy as np
 import pytest
 
 from ddmip_lib import PriceCoordination, Solution
-from ddmip_lib.model import crew as crew_module
 from ddmip_lib.model.crew import Crew
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import search
@@ -157,9 +157,6 @@ def test_what_is_no_client_is_refused_and_a_missing_dask_is_named(monkeypatch):
     with pytest.raises(TypeError, match=r"distributed\.Client"):
         PriceCoordination(client="tcp://127.0.0.1:8786")
 
-    def missing(name: str) -> None:
-        raise ImportError(name)
-
-    monkeypatch.setattr(crew_module, "import_module", missing)
-    with pytest.raises(ImportError, match="cluster"):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'ddmip-lib\[cluster\]'"):
         PriceCoordination(client=object())

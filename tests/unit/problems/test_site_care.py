@@ -14,6 +14,7 @@ from ddmip_lib import BigM, DualDecomposition
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.data import light_range, load_trees, source
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.grid import is_integral
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import site_care, tree_planting
 from ddmip_lib.problems.care import light_edges
@@ -146,7 +147,7 @@ def test_grid_search_is_a_lower_bound_close_to_the_optimum(seed):
 def test_doses_can_only_help_and_lie_between_none_and_all():
     problem, solution = exact(42, doses=True)
     assert solution.objective >= exact(42)[1].objective - 1e-6
-    assert not {v.name for v in problem.model.getVars() if v.name[:2] in ("m_", "z_") and v.isIntegral()}
+    assert not {v.name for v in problem.model.getVars() if v.name[:2] in ("m_", "z_") and is_integral(v)}
     found = grid_search(problem, levels=3)
     assert problem.verify(found).feasible
     assert found.objective <= solution.bound + 1e-6

@@ -163,7 +163,7 @@ class Peer:
                 failed[name] = error
         if failed:
             what = f"{self.method}: not installed: {', '.join(failed)}"
-            raise ImportError(f"{what}. Run: pip install 'ddmip-lib[peers]'") from next(iter(failed.values()))
+            raise ImportError(f"{what}. Run: pip install './book[peers]'") from next(iter(failed.values()))
 
     def _run(self, job: Job) -> Outcome:
         raise NotImplementedError

@@ -157,4 +157,4 @@ def test_addresses_and_files_that_lead_nowhere_are_refused(
 
     monkeypatch.setattr(cluster, "import_module", missing)
     assert main(["run", "e1", "--folder", str(tmp_path), "--dask", "local"]) == 1
-    assert "ddmip_lib[cluster]" in capsys.readouterr().err
+    assert "ddmip-lib[cluster]" in capsys.readouterr().err
