@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from ..bounds import network_graph
-from ..clock import check_time, now
+from ..clock import check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
@@ -70,6 +70,8 @@ def certify(
     are bounded by exact models, one for each (`apart`; prices are then multipliers of the linking rows of the problem
     as a minimisation); problems without blocks get `lagrangian_bound`.
 
+    Where the time ends before any bound is known, the solution comes back without one.
+
     `steps` of a gradient method improve the bound of each node that needs them. `client`, a `distributed.Client`, lets
     the workers of a cluster take the place of processes: one or many, they close the same blocks where time does not
     end first, to the same tolerance, and what was proven by a worker that dies is kept.
@@ -96,6 +98,12 @@ def certify(
     accounts: list[Account] = []
 
     def certified() -> Solution:
+        if time_limit <= 0:  # what needs no search is computed in any case
+            with unlimited():
+                return computed()
+        return computed()
+
+    def computed() -> Solution:
         incumbent = _verified(begun, solution)
         blocks = find_blocks(problem, incumbent.instance)
         if isinstance(blocks, Structure):

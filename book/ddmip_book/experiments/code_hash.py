@@ -180,9 +180,13 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, Target]:
-        """By the names that they bind: all imports, those inside functions too, those for type checkers not."""
+        """By the names that they bind: all imports, those inside functions too, those for type checkers not.
+
+        A package that imports its names on demand lists them for type checkers: there they count.
+        """
         found = {}
-        for node in walk(self.tree):
+        lazy = [node for node in self.tree.body if self.is_package and _is_prose(node)]
+        for node in [*walk(self.tree), *(each for block in lazy for each in ast.walk(block))]:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     found[alias.asname or alias.name.partition(".")[0]] = Target(alias.name, None)
@@ -302,4 +306,4 @@ def _is_noise(node: Any) -> bool:
     """What does not count in a list of statements."""
     if isinstance(node, (ast.Import, ast.ImportFrom, ast.Pass)) or _is_prose(node):
         return True
-    return isinstance(node, ast.Assign) and "__all__" in _bound(node)
+    return isinstance(node, ast.Assign) and bool(_bound(node) & {"__all__", "PLACES", "PARTS"})  # where names lead

@@ -36,7 +36,7 @@ def test_a_missing_package_is_an_import_error_that_names_the_extra(kind, monkeyp
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
             assert not kind.available()
-            with pytest.raises(ImportError, match=rf"not installed: .*{kind.packages[module]}.*ddmip-lib\[peers\]"):
+            with pytest.raises(ImportError, match=rf"not installed: .*{kind.packages[module]}.*book\[peers\]"):
                 kind().solve(hand_sized())
 
 
