@@ -323,8 +323,7 @@ def main() -> int:
                 print(f"{name}: {problem}", file=sys.stderr)
                 wrong += 1
                 continue
-            rows[name] = row
-            store(rows)
+            store(load() | {name: row})  # another run may have stored rows meanwhile
             wrong += bool(row.failed)
             print(f"{name}: {row.versions} {row.outcome} {row.failed}", flush=True)
     return min(wrong, 1)
