@@ -47,8 +47,8 @@ LISTED = {"model", "pricing", "bounds", "proofs", "certificates", "clock.py"}
 def library_names(with_experiments: bool) -> frozenset[str]:
     """Public functions and classes of every module of the library, and all that an ``__all__`` lists.
 
-    Of clock, model, prices, bounds, proofs and certificates only what packages list, of the experiments too, and of these only
-    in chapters that import them: the others are everyday words.
+    Of clock, model, prices, bounds, proofs and certificates only what packages list, of the experiments too, and of
+    these only in chapters that import them: the others are everyday words.
     """
     names: set[str] = set()
     for file in [*(ROOT / "ddmip_lib").rglob("*.py"), *[EXPERIMENTS] * with_experiments]:
