@@ -5,8 +5,8 @@
 - iterations: for each network and number of samples, the milliseconds of an iteration of Algorithm 1: in the MIP block
   (and of these inside PIQP or SCIP), in the NN block, and the bare cost of the network passes that the iteration made,
   counted and run again on their own. What is left after solver and passes is the library's overhead;
-- overruns: for each solver, problem and limit, the seconds beyond the limit, the longest solve of a block among the
-  run's iterations, and the load of the machine.
+- limits: the seconds by which calls overrun their limits, and until Ctrl-C and a callback end them
+  (tools/bench_limits.py).
 
 Nothing is asserted. All figures come from one run on one machine: compare them with each other only.
 """
@@ -27,24 +27,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddmip_lib import (
-    PGD,
-    BigM,
-    DualDecomposition,
-    Enumeration,
-    LogBarrier,
-    NeuralMIP,
-    PriceCoordination,
-    Recovering,
-    SingleStepGradient,
-    Solution,
-    __version__,
-)
+from ddmip_lib import PGD, DualDecomposition, LogBarrier, NeuralMIP, __version__
 from ddmip_lib.data import load_water, source_line
-from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import site_care, tree_planting, water_potability
-from tools import bench_ratios
+from ddmip_lib.problems import water_potability
+from tools import bench_limits, bench_ratios
 
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
@@ -53,36 +40,6 @@ BLOCKS: dict[str, Callable[[], Any]] = {
     "adam": lambda: PGD(method="adam"),
     "barrier": LogBarrier,
 }
-
-LIMITS = (0.5, 1.0, 2.0)
-
-
-def _surviving(seed: int) -> nn.Module:
-    """A network by which about two thirds of the trees survive, so that targets can be met."""
-    net = mlp(2, 16, 7, seed=seed)
-    with torch.no_grad():
-        net[-1].bias.add_(0.65)
-    return net
-
-
-PROBLEMS: dict[str, Callable[[], NeuralMIP]] = {
-    "water": lambda: water_potability(n=100, net=mlp(4, 32, 9, seed=0), seed=42),
-    "trees": lambda: tree_planting(grid=8, nets=[_surviving(k) for k in range(4)], seed=42),
-    "site care": lambda: site_care(grid=6, nets=[_surviving(k) for k in range(4)], seed=42),
-}
-SOLVERS: dict[str, Callable[[], Any]] = {
-    "dd": DualDecomposition,
-    "dd, graph": lambda: DualDecomposition(split="graph"),
-    "dd, barrier": lambda: DualDecomposition(nn_block=LogBarrier()),
-    "dd, lbfgsb": lambda: DualDecomposition.paper("lbfgsb"),
-    "gradient": SingleStepGradient,
-    "enumeration": Enumeration,
-    "big-m": BigM,
-    "sos1": lambda: BigM("sos"),
-    "prices": PriceCoordination,
-    "recovering": lambda: Recovering(DualDecomposition()),
-}
-OVERRUN = ("solver", "problem", "limit_s", "overrun_s", "block_s", "load", "status")
 
 
 class Counted(nn.Module):
@@ -159,33 +116,6 @@ def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: in
     return seconds
 
 
-def overrun(solver: str, problem: NeuralMIP, limit: float) -> dict[str, Any]:
-    """By how much one run exceeds its limit."""
-    began = time.perf_counter()
-    solution: Solution = SOLVERS[solver]().solve(problem, time_limit=limit, seed=42)
-    seconds, history = time.perf_counter() - began, solution.history
-    blocks = [history[name] for name in ("seconds_mip", "seconds_nn") if len(history)]
-    return {
-        "limit_s": limit, "overrun_s": seconds - limit, "load": os.getloadavg()[0], "status": solution.status,
-        "block_s": float(np.max(blocks)) if blocks else None,
-    }  # fmt: skip
-
-
-def overruns(solvers: list[str]) -> list[dict[str, Any]]:
-    """Every solver on every problem that it accepts."""
-    rows = []
-    for name, build in PROBLEMS.items():
-        problem = build()
-        for solver in solvers:
-            for limit in LIMITS:
-                try:
-                    row = {"solver": solver, "problem": name, **overrun(solver, problem, limit)}
-                except ProblemError:  # inputs that cannot be enumerated
-                    break
-                rows.append({column: row[column] for column in OVERRUN})
-    return rows
-
-
 def _cell(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
@@ -209,7 +139,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of benchmarks; all of them if none is given")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--blocks", nargs="*", choices=list(BLOCKS), default=list(BLOCKS))
-    parser.add_argument("--solvers", nargs="*", choices=list(SOLVERS), default=list(SOLVERS), help="whose limits")
     parser.add_argument("--output", type=Path, default=Path("_build/bench.json"), help="and the tables beside it, .txt")
     arguments = parser.parse_args()
     benchmarks: dict[str, Callable[[], list[dict[str, Any]]]] = {  # by name: a function that returns rows
@@ -217,7 +146,7 @@ def main() -> None:
         "slopes": bench_ratios.slopes,
         "ratios": bench_ratios.ratios,
         "iterations": partial(iterations, arguments.sizes, arguments.blocks),
-        "overruns": partial(overruns, arguments.solvers),
+        "limits": bench_limits.rows_of,
     }
     chosen = arguments.only or list(benchmarks)
     if unknown := set(chosen) - set(benchmarks):

@@ -15,7 +15,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,9 @@ def _row(event: str, asked: float, late: float, found: Any) -> dict[str, Any]:
     }
 
 
-def rows_of(models: list[str], methods: list[str], limits: list[float]) -> list[dict[str, Any]]:
+def rows_of(
+    models: Sequence[str] = tuple(HEAVY), methods: Sequence[str] = tuple(METHODS), limits: Sequence[float] = LIMITS
+) -> list[dict[str, Any]]:
     """All rows, printed as they come."""
     rows: list[dict[str, Any]] = []
     print(" ".join(f"{name:>20}" if name == "method" else f"{name:>12}" for name in COLUMNS))
