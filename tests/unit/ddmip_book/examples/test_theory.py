@@ -303,7 +303,7 @@ def test_settled_points_are_feasible(seed: int) -> None:
         feasible = [x for x in LATTICE if np.allclose(cut(x), x)]
         room = min(problem.total(x) + rho / 2 * ((x - last) ** 2).sum() for x in feasible)
         assert problem.total(last) <= room + 1e-7
-    else:
+    elif (path.x[-100:] != path.x[-1]).any():  # one that settles between may be anywhere on its way
         assert path.residual[-100:].max() > 1e-6, "the integer part never settles"
 
 
