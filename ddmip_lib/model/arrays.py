@@ -22,6 +22,7 @@ class ArrayMIP(NeuralMIP):
     from then on the model is what counts, so that rows may be added to it.
 
     >>> import scipy.sparse as sp
+    >>> from torch import nn
     >>> one = np.ones(3)
     >>> milp = MILP(-1.0, np.array([0.0, 0.0, 1.0]), 0.0, -one, one, one > 1, ["x0", "x1", "y"], {},
     ...             sp.csr_matrix([[1.0, 1.0, 0.0]]), -np.inf * one[:1], one[:1], ["budget"], ())
