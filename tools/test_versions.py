@@ -181,7 +181,9 @@ class Trial:
     def run(self, row: Row, interpreter: str, pins: str) -> None:
         """Make the environment, run the tests in a copy of the project, and write into the row what came out."""
         env, copy, report = self.folder / "env", self.folder / "project", self.folder / "report.xml"
-        for name in tracked("ddmip_lib", "book/ddmip_book", "data", "tests", "pyproject.toml", "README.md", "LICENSE"):
+        for name in tracked(
+            "ddmip_lib", "book/ddmip_book", "data", "tests", "tools", "pyproject.toml", "README.md", "LICENSE"
+        ):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
         (self.folder / "pins.txt").write_text(pins)
@@ -246,9 +248,10 @@ FLOORS = {
 }
 HEAD = (
     "# Versions tried\n\n"
-    "The library asks for ranges of versions, as wide as was tried: its unit tests ran with the lowest and with the "
-    "newest release of each requirement, for every Python.\n"
-    "`make test-versions` makes these environments anew, one at a time, and writes this page; its rows are those of "
+    "The library asks for ranges of versions.\n"
+    "Each line below is an environment with the lowest or the newest release of each requirement, and what the unit "
+    "tests of the library gave there; some were resolved and not tried.\n"
+    "`make test-versions` makes these environments anew, one at a time, and writes this page from "
     "`tests/versions.yml`.\n"
     "The book itself is built with the exact versions of `requirements.lock`.\n\n"
     "*Lowest* and *newest* mean: of the releases that have a wheel for that Python and fit together.\n"
@@ -265,7 +268,7 @@ def page(rows: Sequence[Row]) -> str:
     core, extras = project()["core"], {k: v for k, v in project().items() if k not in ("core", "all", "test")}
     names = [Requirement(line).name for line in core]
     parts = [HEAD, "## What `solve` needs\n"]
-    parts.append(table(["Python", "end", *names, "unit tests"], (line(row, names, True) for row in rows)) + "\n")
+    parts.append(table(["Python", "end", "unit tests", *names], (line(row, names, True) for row in rows)) + "\n")
     parts.append("## Extras\n")
     parts.append("They were installed beside it, each at the same end of its range.\n")
     others = [Requirement(text).name for lines in extras.values() for text in lines]
@@ -278,16 +281,14 @@ def page(rows: Sequence[Row]) -> str:
 
 
 def line(row: Row, names: Sequence[str], outcome: bool) -> list[str]:
-    cells = [row.python, row.end, *(row.versions.get(name, "none") for name in names)]
+    which, versions = [row.python, row.end], [row.versions.get(name, "none") for name in names]
     if not outcome:
-        return cells
+        return [*which, *versions]
     if not row.outcome:
-        return [*cells, "not tried, resolved only"]
+        return [*which, "not tried, resolved only", *versions]
     failed = f", {len(row.failed)} failed" * bool(row.failed)
-    return [
-        *cells,
-        f"{row.outcome['passed']} passed, {row.outcome['skipped']} skipped{failed} ({row.system}, {row.day})",
-    ]
+    counts = f"{row.outcome['passed']} passed, {row.outcome['skipped']} skipped{failed}"
+    return [*which, f"{counts} ({row.system}, {row.day})", *versions]
 
 
 def main() -> int:

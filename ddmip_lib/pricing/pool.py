@@ -61,7 +61,7 @@ class Pool:
         is stays too: no choice holds it, but it teaches the prices."""
         key = self._key(at, u)
         first = np.sort(np.unique(key, return_index=True)[1])
-        new = first[~np.isin(key[first], self.key)]
+        new = first[~np.isin(key[first], self.key, kind="sort")]  # keys are hashes: a table would not do
         at, u, value = at[new], u[new], value[new]
         both = [(self.at, at), (self.u, u), (self.value, value), (self.use, self.blocks.use(at, u, value))]
         self.at, self.u, self.value, self.use = map(np.concatenate, both)

@@ -55,7 +55,8 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
     site, species, value = options[:, 0].astype(int), options[:, 1].astype(int), options[:, 2]
     each = np.arange(len(options))
     one = sp.csr_matrix((np.ones(len(options)), (site, each)))
-    rows = sp.vstack([one, options[:, 3:].T, problem.plot.cost[species], sp.csr_matrix((value, (species, each)))])
+    shared, cost = sp.csr_matrix(options[:, 3:].T), sp.csr_matrix(problem.plot.cost[species][None])
+    rows = sp.vstack([one, shared, cost, sp.csr_matrix((value, (species, each)))])
     n, none = len(problem.plot.sites), np.full(4, np.inf)
     lower = np.concatenate([np.ones(n), -none, problem.plot.gamma])
     upper = np.concatenate([np.ones(n), problem.budgets, [problem.plot.budget], none])

@@ -17,6 +17,11 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.predictors import conv1d, mlp, resnet
 from tests.builders.places import ROOT
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+NAMES_STAY = GUARDED = TORCH > (2, 6)
+"""Of an exported program: whether loading it keeps all names, without which bounds do not carry over to it, and whether
+its module refuses other numbers of rows. Torch 2.6 does neither."""
+
 
 class Normed(nn.Module):
     """Layers that behave in another way in training, a buffer that is not stored, and a constant made in forward()."""
@@ -78,7 +83,8 @@ def test_a_round_trip(name: str, tmp_path: Path) -> None:
     for given in (program, program.module(), torch.export.load(path), path, str(path)):
         problem = problem_of(given)
         np.testing.assert_allclose(problem.predictors[0].raw(x), own.predictors[0].raw(x), rtol=1e-12, atol=1e-12)
-        assert problem.instance().digest == problem_of(path).instance().digest
+        if NAMES_STAY:
+            assert problem.instance().digest == problem_of(path).instance().digest
         assert "ExportedProgram, regression, 1 x 3" in repr(problem)
     best, found = solve(own, 60.0), solve(problem_of(path), 60.0)
     assert found.status == best.status == "optimal"
@@ -95,8 +101,12 @@ def test_a_program_for_one_number_of_rows_is_refused_with_a_remedy(rows: int, tm
     net = mlp(1, 4, 3)
     program = torch.export.export(net, (torch.zeros(rows, 3),))
     remedy = r"torch\.export\.export\(net, \(x,\), dynamic_shapes=\(\{0: torch\.export\.Dim\('rows'\)\},\)\)"
-    with pytest.raises(ProblemError, match=remedy):
-        problem_of(program)
+    if GUARDED:
+        with pytest.raises(ProblemError, match=remedy):
+            problem_of(program)
+    else:  # then any number of rows gives what the network gives
+        x = np.random.default_rng(0).uniform(-1, 1, (7, 3))
+        np.testing.assert_allclose(problem_of(program).predictors[0].raw(x), problem_of(net).predictors[0].raw(x))
     problem_of(by_remedy(net))
 
 
