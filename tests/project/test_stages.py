@@ -25,7 +25,7 @@ def says(text: str) -> list[str]:
 
 
 def pytest_on(file: Path, *options: str) -> list[str]:
-    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(file)]
+    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(file.parent), *options, str(file)]
 
 
 def table_of(said: str) -> str:
@@ -113,7 +113,8 @@ def test_that_ends_its_process():
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_failing_tests_are_named(run, tmp_path: Path, workers: str) -> None:
+def test_failing_tests_are_named(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: str) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # where this test itself runs in one
     (tmp_path / "test_it.py").write_text(TESTS)
     code, said = run([pytest_on(tmp_path / "test_it.py", "-n", workers)], [says("fine")])
     assert code == 1
@@ -152,10 +153,12 @@ def test_one_stage_alone(run) -> None:
 
 
 INTERRUPTED = """\
+import signal
 import sys
 from pathlib import Path
 from tools import run_tests
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background programs ignore
 begun, tests = sys.argv.pop(), sys.argv.pop()
 waits = ["-c", "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(3600)", begun]
 failing = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", tests]
