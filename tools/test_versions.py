@@ -264,31 +264,31 @@ def table(head: Sequence[str], lines: Iterator[Sequence[str]]) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The page of the book: two tables of versions, and why the ranges end where they do."""
-    core, extras = project()["core"], {k: v for k, v in project().items() if k not in ("core", "all", "test")}
-    names = [Requirement(line).name for line in core]
-    parts = [HEAD, "## What `solve` needs\n"]
-    parts.append(table(["Python", "end", "unit tests", *names], (line(row, names, True) for row in rows)) + "\n")
-    parts.append("## Extras\n")
-    parts.append("They were installed beside it, each at the same end of its range.\n")
-    others = [Requirement(text).name for lines in extras.values() for text in lines]
-    parts.append(table(["Python", "end", *others], (line(row, others, False) for row in rows)) + "\n")
-    parts.append("## Where the ranges begin\n")
+    """The page of the book: what was tried, with which versions, and why the ranges end where they do."""
+    parts = [HEAD, "## What came out\n"]
+    parts.append(table(["Python", "releases", "unit tests"], ([row.python, row.end, outcome(row)] for row in rows)))
+    parts.append("\n## Which releases these are\n")
+    parts += [f"- **Python {row.python}, {row.end}**: {releases(row)}." for row in rows]
+    parts.append("\n## Where the ranges begin\n")
     asked = ", ".join(f"{wish.name} {str(wish.specifier).removeprefix('>=')}" for wish in requirements().values())
     parts.append(f"{asked}.\n")
     parts += [f"- **{name}**: {why}" for name, why in FLOORS.items()]
     return "\n".join(parts) + "\n"
 
 
-def line(row: Row, names: Sequence[str], outcome: bool) -> list[str]:
-    which, versions = [row.python, row.end], [row.versions.get(name, "none") for name in names]
-    if not outcome:
-        return [*which, *versions]
+def outcome(row: Row) -> str:
     if not row.outcome:
-        return [*which, "not tried, resolved only", *versions]
+        return "not tried, resolved only"
     failed = f", {len(row.failed)} failed" * bool(row.failed)
-    counts = f"{row.outcome['passed']} passed, {row.outcome['skipped']} skipped{failed}"
-    return [*which, f"{counts} ({row.system}, {row.day})", *versions]
+    return f"{row.outcome['passed']} passed, {row.outcome['skipped']} skipped{failed} ({row.system}, {row.day})"
+
+
+def releases(row: Row) -> str:
+    """What the library needs, then the extras."""
+    core = [Requirement(text).name for text in project()["core"]]
+    names = [name for name in core if name in row.versions]
+    names += [name for name in row.versions if name not in core]
+    return ", ".join(f"{name} {row.versions[name]}" for name in names)
 
 
 def main() -> int:

@@ -66,6 +66,12 @@ def exported(net: nn.Module, **shapes: Any) -> torch.export.ExportedProgram:
     return torch.export.export(net, (x,), **shapes)
 
 
+@pytest.fixture(autouse=True)
+def no_programs_of_other_tests() -> None:
+    """Torch gives up tracing a network of a class that it has traced too often in one process."""
+    torch.compiler.reset()
+
+
 def by_remedy(net: nn.Module) -> torch.export.ExportedProgram:
     """As the error message has it."""
     net.eval()
