@@ -1,6 +1,5 @@
 """The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,8 +92,8 @@ class SingleStepGradient:
         point = free.numpy()  # v itself: the same memory
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
         moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
-        best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, True, False
-        with suppress(KeyboardInterrupt, TimeOver):
+        best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, False, False
+        try:
             while t < self.steps and now() < deadline and not stopped:
                 t += 1
                 # forward: p, at the point before the step
@@ -111,7 +110,10 @@ class SingleStepGradient:
                     best, claimed = relaxation.own_cost @ point, instance.rounded(point)
                 told()
                 stopped = begun.told() and t < self.steps
-            interrupted = False
+        except TimeOver:
+            pass  # the status says so
+        except KeyboardInterrupt:
+            interrupted = True
         details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
         if claimed is not None:
             details["claimed_objective"] = float(s.sign * best + s.offset)
