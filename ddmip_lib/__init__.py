@@ -1,4 +1,5 @@
-"""Neural networks inside mixed-integer optimisation, by augmented-Lagrangian splitting and by exact embedding.
+"""Neural networks inside mixed-integer optimisation, by augmented-Lagrangian splitting and by exact
+embedding.
 
 Nothing is imported before it is used: neither torch nor a solver by `import ddmip_lib` alone.
 """
@@ -30,10 +31,29 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["PGD", "BigM", "DescentTest", "DualDecomposition", "Enumeration", "Fixed", "IncreaseOnStagnation",
-           "LogBarrier", "NeuralMIP", "PriceCoordination", "Recovering", "ResidualBalancing", "SequentialMIP",
-           "SingleStepGradient", "Solution", "Sweeps", "Trace", "__version__", "certify", "check_solver",
-           "solve"]  # fmt: skip
+__all__ = [
+    "PGD",
+    "BigM",
+    "DescentTest",
+    "DualDecomposition",
+    "Enumeration",
+    "Fixed",
+    "IncreaseOnStagnation",
+    "LogBarrier",
+    "NeuralMIP",
+    "PriceCoordination",
+    "Recovering",
+    "ResidualBalancing",
+    "SequentialMIP",
+    "SingleStepGradient",
+    "Solution",
+    "Sweeps",
+    "Trace",
+    "__version__",
+    "certify",
+    "check_solver",
+    "solve",
+]
 
 PLACES = {  # of the names above; a test compares them with the imports for type checkers
     ".baselines.bigm": ("BigM",),
@@ -41,16 +61,39 @@ PLACES = {  # of the names above; a test compares them with the imports for type
     ".baselines.single_step": ("SingleStepGradient",),
     ".certificates": ("certify",),
     ".contract": ("check_solver",),
-    ".decomposition": ("PGD", "DescentTest", "DualDecomposition", "Fixed", "IncreaseOnStagnation", "LogBarrier",
-                       "ResidualBalancing", "Sweeps", "Trace"),
+    ".decomposition": (
+        "PGD",
+        "DescentTest",
+        "DualDecomposition",
+        "Fixed",
+        "IncreaseOnStagnation",
+        "LogBarrier",
+        "ResidualBalancing",
+        "Sweeps",
+        "Trace",
+    ),
     ".linearisation": ("SequentialMIP",),
     ".model.problem": ("NeuralMIP",),
     ".model.solution": ("Solution",),
     ".portfolio": ("solve",),
     ".pricing": ("PriceCoordination", "Recovering"),
-}  # fmt: skip
-PARTS = ("baselines", "bounds", "certificates", "contract", "data", "decomposition", "linearisation", "model", "plots",
-         "portfolio", "predictors", "pricing", "problems", "proofs")  # fmt: skip
+}
+PARTS = (
+    "baselines",
+    "bounds",
+    "certificates",
+    "contract",
+    "data",
+    "decomposition",
+    "linearisation",
+    "model",
+    "plots",
+    "portfolio",
+    "predictors",
+    "pricing",
+    "problems",
+    "proofs",
+)
 
 if not TYPE_CHECKING:  # which would let type checkers accept any name
 

@@ -1,8 +1,9 @@
 """The clock of the library, and the time limits of the calls in progress.
 
-Every second is read from `now`. A method works inside `limited(deadline)`; long computations call `check_time` between
-two pieces of work, which raises `TimeOver` once the deadline of any call in progress has passed, so that no loop has to
-know how it is nested. The method catches it and returns the best that it has.
+Every second is read from `now`. A method works inside `limited(deadline)`; long computations call
+`check_time` between two pieces of work, which raises `TimeOver` once the deadline of any call in
+progress has passed, so that no loop has to know how it is nested. The method catches it and returns
+the best that it has.
 """
 
 import signal
@@ -18,7 +19,8 @@ from typing import TypeVar
 Clock = Callable[[], float]
 T = TypeVar("T")
 
-GRACE = 0.05  # seconds after a deadline for which the result of a solver with a limit of its own is awaited
+# seconds after a deadline for which the result of a solver with a limit of its own is awaited
+GRACE = 0.05
 
 
 class TimeOver(Exception):
@@ -43,13 +45,16 @@ _limits: ContextVar[tuple[Limit, ...]] = ContextVar("limits", default=())
 
 
 def now() -> float:
-    """Seconds since an arbitrary moment, by the clock in force: `time.perf_counter` outside `using`."""
+    """Seconds since an arbitrary moment, by the clock in force: `time.perf_counter` outside
+    `using`.
+    """
     return _clock.get()()
 
 
 @contextmanager
 def using(clock: Clock) -> Iterator[None]:
-    """Let calls of the library inside the `with` read another clock, so that a test decides when time is over.
+    """Let calls of the library inside the `with` read another clock, so that a test decides when
+    time is over.
 
     SCIP and HiGHS measure the seconds that are left to them by the processor's own clock.
 
@@ -66,7 +71,8 @@ def using(clock: Clock) -> Iterator[None]:
 
 @contextmanager
 def limited(deadline: float) -> Iterator[Limit]:
-    """Let `check_time` raise `TimeOver` from this moment of the clock on, or `Stopped` once the limit is marked so.
+    """Let `check_time` raise `TimeOver` from this moment of the clock on, or `Stopped` once the
+    limit is marked so.
 
     >>> with limited(now() - 1.0):
     ...     check_time()
@@ -93,7 +99,9 @@ def unlimited() -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """Mark all calls in progress as ended by Ctrl-C: for code that catches it to keep a partial result."""
+    """Mark all calls in progress as ended by Ctrl-C: for code that catches it to keep a partial
+    result.
+    """
     for limit in _limits.get():
         limit.stopped = limit.interrupted = True
 
@@ -102,8 +110,8 @@ def interrupt() -> None:
 def heard_interrupts() -> Iterator[None]:
     """Let Ctrl-C mark all calls in progress as ended, besides raising `KeyboardInterrupt`.
 
-    Python drops an exception that is raised inside a destructor or a weak reference's callback; `check_time` then
-    raises instead. Handlers other than Python's own are left alone.
+    Python drops an exception that is raised inside a destructor or a weak reference's callback;
+    `check_time` then raises instead. Handlers other than Python's own are left alone.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -139,10 +147,11 @@ def seconds_to_deadline() -> float:
 
 
 def awaited(call: Callable[[], T], cancel: Callable[[], object]) -> T:
-    """The result of a `call` of compiled code that may miss its time limit, made in a thread of its own.
+    """The result of a `call` of compiled code that may miss its time limit, made in a thread of its
+    own.
 
-    Ctrl-C is heard while it runs, and a deadline of `limited` ends the wait: `cancel` then tells the compiled code to
-    end, and nobody uses its result.
+    Ctrl-C is heard while it runs, and a deadline of `limited` ends the wait: `cancel` then tells
+    the compiled code to end, and nobody uses its result.
     """
     results: list[T] = []
     errors: list[BaseException] = []

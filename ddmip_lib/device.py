@@ -1,10 +1,12 @@
-r"""The networks of the NN block on another device or in another precision; points are verified elsewhere, on the CPU.
+r"""The networks of the NN block on another device or in another precision; points are verified
+elsewhere, on the CPU.
 
-A pass through a deep network is hundreds of small kernels, and launching them one by one takes a GPU longer than
-running them. On CUDA the pass forward and the pass back, $v \mapsto v^\top \partial f(x)$, are therefore recorded once
-for the shape of the input, and each is one launch afterwards. `torch.cuda.make_graphed_callables` does nearly that; on
-an H200 both passes of a 64x512 network, 100 rows in single precision, take 2.7 ms with it, 1.5 ms here (launched one by
-one 6.1 ms), since transfers are part of the recording and weights lie in memory both ways.
+A pass through a deep network is hundreds of small kernels, and launching them one by one takes a
+GPU longer than running them. On CUDA the pass forward and the pass back, $v \mapsto v^\top \partial
+f(x)$, are therefore recorded once for the shape of the input, and each is one launch afterwards.
+`torch.cuda.make_graphed_callables` does nearly that; on an H200 both passes of a 64x512 network,
+100 rows in single precision, take 2.7 ms with it, 1.5 ms here (launched one by one 6.1 ms), since
+transfers are part of the recording and weights lie in memory both ways.
 """
 
 import copy
@@ -18,7 +20,8 @@ from torch.overrides import TorchFunctionMode
 
 
 class Elsewhere:
-    """A copy of a network on another device or in another precision, between double-precision tensors on the CPU.
+    """A copy of a network on another device or in another precision, between double-precision
+    tensors on the CPU.
 
     >>> elsewhere = Elsewhere(nn.Linear(2, 1), "cpu", torch.float32)
     >>> elsewhere(torch.zeros(3, 2, dtype=torch.float64)).dtype
@@ -26,7 +29,12 @@ class Elsewhere:
     """
 
     def __init__(self, net: nn.Module, device: torch.device | str, dtype: torch.dtype) -> None:
-        self.here, self.net, self.device, self.dtype = net, _copied(net, device, dtype), device, dtype
+        self.here, self.net, self.device, self.dtype = (
+            net,
+            _copied(net, device, dtype),
+            device,
+            dtype,
+        )
         self._recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -39,14 +47,20 @@ class Elsewhere:
     def _values(self, x: Tensor) -> Tensor:
         if not self._recurrent:
             return self.net(x)
-        with torch.backends.cudnn.flags(enabled=False):  # cuDNN's have no gradient in evaluation mode
+        with torch.backends.cudnn.flags(
+            enabled=False
+        ):  # cuDNN's have no gradient in evaluation mode
             return self.net(x)
 
 
 def _copied(net: nn.Module, device: torch.device | str, dtype: torch.dtype) -> nn.Module:
-    """The network there; its weights, which may be most of the memory, go there without a copy here."""
-    there: dict[int, Any] = {id(weight): nn.Parameter(weight.detach().to(device, dtype, copy=True), False)
-                             for weight in net.parameters()}  # fmt: skip
+    """The network there; its weights, which may be most of the memory, go there without a copy
+    here.
+    """
+    there: dict[int, Any] = {
+        id(weight): nn.Parameter(weight.detach().to(device, dtype, copy=True), False)
+        for weight in net.parameters()
+    }
     return copy.deepcopy(net, there).to(device, dtype)
 
 
@@ -64,8 +78,9 @@ class Product(torch.autograd.Function):
 
 
 class BothWays(TorchFunctionMode):
-    """Linear layers with a turned copy of their weights, and the bias added apart: on few rows in single precision
-    this takes two thirds of the time of cuBLAS's product with a bias in it."""
+    """Linear layers with a turned copy of their weights, and the bias added apart: on few rows in
+    single precision this takes two thirds of the time of cuBLAS's product with a bias in it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,17 +97,23 @@ class BothWays(TorchFunctionMode):
 
 
 class Recorded(Elsewhere):
-    """The same on a CUDA device, its passes recorded for one shape of input and played back, transfers included.
+    """The same on a CUDA device, its passes recorded for one shape of input and played back,
+    transfers included.
 
-    A second derivative, of which there is no recording, is computed kernel by kernel."""
+    A second derivative, of which there is no recording, is computed kernel by kernel.
+    """
 
-    def __init__(self, net: nn.Module, device: torch.device | str, dtype: torch.dtype, like: Tensor) -> None:
+    def __init__(
+        self, net: nn.Module, device: torch.device | str, dtype: torch.dtype, like: Tensor
+    ) -> None:
         super().__init__(net, device, dtype)
         self.passes = 0
         self._linear = BothWays()
         with torch.enable_grad(), self._linear, warnings.catch_warnings():
             # the first backward pass of a process says so, and then helps itself
-            warnings.filterwarnings("ignore", "Attempting to run cuBLAS, but there was no current CUDA context")
+            warnings.filterwarnings(
+                "ignore", "Attempting to run cuBLAS, but there was no current CUDA context"
+            )
             self._record(like)
 
     def _record(self, like: Tensor) -> None:
@@ -111,7 +132,9 @@ class Recorded(Elsewhere):
                 x = self.x.to(self.device, non_blocking=True).to(self.dtype).requires_grad_(True)
                 y = self._values(x.clone())  # a clone, for networks that write on their input
                 self.y.copy_(y.detach().double(), non_blocking=True)
-            with torch.cuda.graph(self.back, pool=self.ahead.pool()):  # what it reads is kept, to be read again
+            with torch.cuda.graph(
+                self.back, pool=self.ahead.pool()
+            ):  # what it reads is kept, to be read again
                 along = self.along.to(self.device, non_blocking=True).to(self.dtype)
                 (slope,) = torch.autograd.grad(y, x, along, retain_graph=True)
                 self.slope.copy_(slope.double(), non_blocking=True)
@@ -159,7 +182,10 @@ class Playback(torch.autograd.Function):
     def backward(ctx: Any, *along: Tensor) -> tuple[Tensor, None]:
         (x,), recorded = ctx.saved_tensors, ctx.recorded
         if torch.is_grad_enabled():  # a second derivative is to follow
-            return torch.autograd.grad(recorded.pass_by_pass(x), x, along, create_graph=True)[0], None
+            return (
+                torch.autograd.grad(recorded.pass_by_pass(x), x, along, create_graph=True)[0],
+                None,
+            )
         if ctx.number != recorded.passes:  # another point was played since
             recorded.play(x)
             ctx.number = recorded.passes
@@ -171,20 +197,27 @@ def check_place(device: torch.device | str, dtype: torch.dtype) -> torch.device:
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype={dtype} must be torch.float32 or torch.float64.")
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={str(device)!r}: this torch finds no CUDA device; use device='cpu'.")
+        raise ValueError(
+            f"device={str(device)!r}: this torch finds no CUDA device; use device='cpu'."
+        )
     return torch.device(device)
 
 
-def place(net: nn.Module, device: torch.device | str, dtype: torch.dtype, like: Tensor) -> Elsewhere:
-    """The network on `device` in `dtype`, for inputs of the shape of `like`; on CUDA recorded where it can be."""
+def place(
+    net: nn.Module, device: torch.device | str, dtype: torch.dtype, like: Tensor
+) -> Elsewhere:
+    """The network on `device` in `dtype`, for inputs of the shape of `like`; on CUDA recorded where
+    it can be.
+    """
     if torch.device(device).type != "cuda":
         return Elsewhere(net, device, dtype)
     try:
         return Recorded(net, device, dtype, like)
     except RuntimeError as error:
         warnings.warn(
-            f"the network cannot be recorded as a CUDA graph ({error}), so its kernels are launched one by one: slower "
-            "where it is deep. Remove item(), cpu() and branches on values from its forward().",
+            f"the network cannot be recorded as a CUDA graph ({error}), so its kernels are launched"
+            " one by one: slower where it is deep. Remove item(), cpu() and branches on values"
+            " from its forward().",
             stacklevel=2,
         )
         return Elsewhere(net, device, dtype)

@@ -1,4 +1,6 @@
-"""Exceptions of the library: each one inherits from the builtin that fits and its text names the remedy."""
+"""Exceptions of the library: each one inherits from the builtin that fits and its text names the
+remedy.
+"""
 
 from importlib import import_module
 from typing import Any
@@ -17,7 +19,8 @@ class ProofError(RuntimeError):
 
 
 def of_extra(module: str, extra: str, purpose: str) -> Any:
-    """A module that an extra of this package installs; where it is missing, an error that names the extra.
+    """A module that an extra of this package installs; where it is missing, an error that names the
+    extra.
 
     >>> of_extra("no_such_module", "plots", "drawing")
     Traceback (most recent call last):
@@ -27,6 +30,10 @@ def of_extra(module: str, extra: str, purpose: str) -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
-        if error.name is None or error.name.partition(".")[0] != package:  # it is there, and lacks something itself
+        if (
+            error.name is None or error.name.partition(".")[0] != package
+        ):  # it is there, and lacks something itself
             raise
-        raise ImportError(f"{purpose} needs {package}: pip install 'ddmip-lib[{extra}]'.") from error
+        raise ImportError(
+            f"{purpose} needs {package}: pip install 'ddmip-lib[{extra}]'."
+        ) from error

@@ -1,5 +1,5 @@
-"""What a user of any solver wants to see: one function for each kind of result, all in one style (`use_style`),
-colour-blind safe, on white, told apart by markers and dashes as well as colour.
+"""What a user of any solver wants to see: one function for each kind of result, all in one style
+(`use_style`), colour-blind safe, on white, told apart by markers and dashes as well as colour.
 
 Every function draws into axes that are handed in, or into a new figure, and returns the axes.
 """
@@ -15,28 +15,60 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.ticker import LogLocator, MaxNLocator
 except ModuleNotFoundError as error:
-    raise ImportError("ddmip_lib.plots needs matplotlib: pip install 'ddmip-lib[plots]'.") from error
+    raise ImportError(
+        "ddmip_lib.plots needs matplotlib: pip install 'ddmip-lib[plots]'."
+    ) from error
 
 from .model.solution import History, Solution
 
-__all__ = ["incumbent_times", "plot_history", "plot_incumbents", "plot_iterates", "plot_multipliers", "plot_objective",
-           "plot_penalty", "plot_residuals", "use_style"]  # fmt: skip
+__all__ = [
+    "incumbent_times",
+    "plot_history",
+    "plot_incumbents",
+    "plot_iterates",
+    "plot_multipliers",
+    "plot_objective",
+    "plot_penalty",
+    "plot_residuals",
+    "use_style",
+]
 
 
-BLUE, RED, GREEN, PINK, ORANGE, INK = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#333333"
+BLUE, RED, GREEN, PINK, ORANGE, INK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#333333",
+)
 PALE_BLUE, PALE_RED, PALE = "#E3F0F8", "#FBE9DF", "#F4F4F4"
 COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, INK)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 STYLE: dict[str, Any] = {
-    "figure.figsize": (6.2, 3.4), "figure.dpi": 160, "figure.facecolor": "white", "figure.constrained_layout.use": True,
-    "savefig.facecolor": "white", "axes.facecolor": "white", "axes.edgecolor": INK, "text.color": INK,
-    "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "figure.figsize": (6.2, 3.4),
+    "figure.dpi": 160,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.use": True,
+    "savefig.facecolor": "white",
+    "axes.facecolor": "white",
+    "axes.edgecolor": INK,
+    "text.color": INK,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
     "axes.prop_cycle": cycler(color=COLOURS) + cycler(linestyle=DASHES) + cycler(marker=MARKERS),
-    "axes.titlesize": 10.5, "font.size": 10.5, "legend.fontsize": 9.5, "legend.frameon": False,
-    "grid.color": "#dddddd", "lines.linewidth": 1.8, "lines.markersize": 5,
-}  # fmt: skip
+    "axes.titlesize": 10.5,
+    "font.size": 10.5,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "grid.color": "#dddddd",
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+}
 
 
 def use_style() -> None:
@@ -72,7 +104,9 @@ def _over_iterations(ax: Axes, ylabel: str) -> Axes:
     return ax
 
 
-def _log_lines(ax: Axes, history: History, lines: Sequence[tuple[str, str, str, str]], ylabel: str) -> Axes:
+def _log_lines(
+    ax: Axes, history: History, lines: Sequence[tuple[str, str, str, str]], ylabel: str
+) -> Axes:
     """Columns of a history on a log scale; entries that are not positive leave a gap."""
     for column, label, colour, dashes in lines:
         values = history[column]
@@ -84,11 +118,29 @@ def _log_lines(ax: Axes, history: History, lines: Sequence[tuple[str, str, str, 
 
 
 def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
-    """Verified objective of every iterate (points; none where infeasible) and the best so far (steps)."""
+    """Verified objective of every iterate (points; none where infeasible) and the best so far
+    (steps).
+    """
     history, ax = _iterations(run), _axes(ax)
     k = history["k"]
-    ax.plot(k, history["objective"], "o", color=ORANGE, markersize=3, label="this iterate, verified", zorder=3)
-    ax.step(k, history["incumbent"], where="post", color=BLUE, linestyle="-", marker="", label="best so far")
+    ax.plot(
+        k,
+        history["objective"],
+        "o",
+        color=ORANGE,
+        markersize=3,
+        label="this iterate, verified",
+        zorder=3,
+    )
+    ax.step(
+        k,
+        history["incumbent"],
+        where="post",
+        color=BLUE,
+        linestyle="-",
+        marker="",
+        label="best so far",
+    )
     if np.all(np.isclose(history["incumbent"] % 1, 0)):
         ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))  # a count
     legend_below(ax, 2)
@@ -96,13 +148,20 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
 
 
 def plot_residuals(run: Solution | History, ax: Axes | None = None) -> Axes:
-    r"""Primal residual $\lVert u-x\rVert_\infty$ and dual residual $\rho\lVert u-u'\rVert_\infty$, log scale."""
-    lines = (("primal_residual", "primal residual", RED, "-"), ("dual_residual", "dual residual", GREEN, "--"))
+    r"""Primal residual $\lVert u-x\rVert_\infty$ and dual residual $\rho\lVert u-u'\rVert_\infty$,
+    log scale.
+    """
+    lines = (
+        ("primal_residual", "primal residual", RED, "-"),
+        ("dual_residual", "dual residual", GREEN, "--"),
+    )
     return _log_lines(_axes(ax), _iterations(run), lines, "residuals")
 
 
 def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
-    r"""Penalty $\rho$ of each iteration, log scale, and that of coupled outputs where there are any."""
+    r"""Penalty $\rho$ of each iteration, log scale, and that of coupled outputs where there are
+    any.
+    """
     history, lines = _iterations(run), [("rho", "penalty ρ", INK, ":")]
     if "rho_outputs" in history.columns and np.isfinite(history["rho_outputs"]).any():
         lines.append(("rho_outputs", "penalty ρ of outputs", ORANGE, "-."))
@@ -122,39 +181,71 @@ def plot_history(solution: Solution) -> tuple[Axes, Axes]:
 
 
 def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> Axes:
-    r"""Multipliers $\lambda^k_i$, an array (iterations, coordinates): those that end largest as lines, the range of
-    the others as a pale band.
+    r"""Multipliers $\lambda^k_i$, an array (iterations, coordinates): those that end largest as
+    lines, the range of the others as a pale band.
     """
     values, ax = np.asarray(lams, dtype=float), _axes(ax)
     if values.ndim != 2 or not values.size:
-        raise ValueError(f"lams has shape {values.shape}: pass one row for each iteration (see Trace).")
+        raise ValueError(
+            f"lams has shape {values.shape}: pass one row for each iteration (see Trace)."
+        )
     k = np.arange(1, len(values) + 1)
     order = np.argsort(-np.abs(values[-1]), kind="stable")
     shown, rest = order[:highlight], values[:, order[highlight:]]
     if rest.size:
-        ax.fill_between(k, rest.min(axis=1), rest.max(axis=1), facecolor=PALE, edgecolor="#999999", linewidth=0.8,
-                        label=f"the other {rest.shape[1]}")  # fmt: skip
+        ax.fill_between(
+            k,
+            rest.min(axis=1),
+            rest.max(axis=1),
+            facecolor=PALE,
+            edgecolor="#999999",
+            linewidth=0.8,
+            label=f"the other {rest.shape[1]}",
+        )
     for number, i in enumerate(shown):
         style = number % len(COLOURS)
-        ax.plot(k, values[:, i], color=COLOURS[style], linestyle=DASHES[style], marker=MARKERS[style],
-                markevery=(0.05 * number, 0.2), label=f"$\\lambda_{{{i + 1}}}$")  # fmt: skip
+        ax.plot(
+            k,
+            values[:, i],
+            color=COLOURS[style],
+            linestyle=DASHES[style],
+            marker=MARKERS[style],
+            markevery=(0.05 * number, 0.2),
+            label=f"$\\lambda_{{{i + 1}}}$",
+        )
     ax.axhline(0, color=INK, linewidth=0.8, linestyle="-", marker="")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return _over_iterations(ax, "multiplier")
 
 
 def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
-    """Iterates of a small problem: $x^k$ as squares and the path of $u^k$, over the iterations with one coordinate
-    each, in the plane with two; there the number at a square counts its visits.
+    """Iterates of a small problem: $x^k$ as squares and the path of $u^k$, over the iterations with
+    one coordinate each, in the plane with two; there the number at a square counts its visits.
     """
     x, u = (np.asarray(points, dtype=float) for points in (xs, us))
     if x.ndim != 2 or x.shape != u.shape or not len(x) or x.shape[1] > 2:
-        raise ValueError(f"xs and us have shapes {x.shape} and {u.shape}: need the same (iterations, 1 or 2).")
+        raise ValueError(
+            f"xs and us have shapes {x.shape} and {u.shape}: need the same (iterations, 1 or 2)."
+        )
     ax = _axes(ax, figsize=(6.2, 3.4) if x.shape[1] == 1 else (5.4, 4.6))
-    square: dict[str, Any] = {"marker": "s", "markersize": 9, "markerfacecolor": "none", "markeredgecolor": RED,
-                              "markeredgewidth": 1.6, "linestyle": "none", "label": "$x^k$"}  # fmt: skip
-    path: dict[str, Any] = {"color": INK, "linestyle": "-", "linewidth": 1.1, "marker": "o", "markersize": 4,
-                            "markerfacecolor": "white", "label": "$u^k$"}  # fmt: skip
+    square: dict[str, Any] = {
+        "marker": "s",
+        "markersize": 9,
+        "markerfacecolor": "none",
+        "markeredgecolor": RED,
+        "markeredgewidth": 1.6,
+        "linestyle": "none",
+        "label": "$x^k$",
+    }
+    path: dict[str, Any] = {
+        "color": INK,
+        "linestyle": "-",
+        "linewidth": 1.1,
+        "marker": "o",
+        "markersize": 4,
+        "markerfacecolor": "white",
+        "label": "$u^k$",
+    }
     if x.shape[1] == 1:
         k = np.arange(1, len(x) + 1)
         ax.plot(k, x[:, 0], **square | {"markersize": 6, "markeredgewidth": 1.2})
@@ -164,13 +255,30 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
         return _over_iterations(ax, "value")
     seen, visits = np.unique(x.round(6), axis=0, return_counts=True)
     ax.plot(*u.T, **path, clip_on=False, zorder=7)
-    ax.plot(*u[-1], marker="*", markersize=13, color=INK, markeredgecolor="white", linestyle="none",
-            label="last $u$", clip_on=False, zorder=9)  # fmt: skip
+    ax.plot(
+        *u[-1],
+        marker="*",
+        markersize=13,
+        color=INK,
+        markeredgecolor="white",
+        linestyle="none",
+        label="last $u$",
+        clip_on=False,
+        zorder=9,
+    )
     ax.plot(*seen.T, **square, clip_on=False, zorder=8)
     for point, count in zip(seen, visits, strict=True):
-        ax.annotate(f"{count}", point, xytext=(7, 7), textcoords="offset points", fontsize=9, color=INK,
-                    annotation_clip=False, zorder=8,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8})  # fmt: skip
+        ax.annotate(
+            f"{count}",
+            point,
+            xytext=(7, 7),
+            textcoords="offset points",
+            fontsize=9,
+            color=INK,
+            annotation_clip=False,
+            zorder=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+        )
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     ax.set(xlabel="$x_1$, $u_1$", ylabel="$x_2$, $u_2$", aspect="equal")
@@ -179,7 +287,8 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
 
 
 def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
-    """When the solver held which verified objective: seconds and values, the last one held to the end.
+    """When the solver held which verified objective: seconds and values, the last one held to the
+    end.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> from ddmip_lib import BigM
@@ -197,20 +306,39 @@ def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -> Axes:
-    """Verified objective against seconds, one line for each solver; a mark ends each line where the run ended."""
+    """Verified objective against seconds, one line for each solver; a mark ends each line where the
+    run ended.
+    """
     ax = _axes(ax)
     for number, (label, solution) in enumerate(solutions.items()):
         seconds, values = incumbent_times(solution)
         if not np.isfinite(values).any():
             label += " (no solution)"
         colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
-        ax.step(seconds, values, where="post", color=colour, linestyle=dashes, marker="", label=label)
-        ax.plot(seconds[-1:], values[-1:], color=colour, linestyle="none",
-                marker=MARKERS[number % len(MARKERS)], markersize=7)  # fmt: skip
+        ax.step(
+            seconds, values, where="post", color=colour, linestyle=dashes, marker="", label=label
+        )
+        ax.plot(
+            seconds[-1:],
+            values[-1:],
+            color=colour,
+            linestyle="none",
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=7,
+        )
         if solution.bound is not None:
             ax.axhline(solution.bound, color=colour, linestyle=":", linewidth=1.2)
-            ax.annotate(f"bound of {label}", (0.99, solution.bound), xycoords=("axes fraction", "data"), ha="right",
-                        va="top", fontsize=9, color=INK, xytext=(0, -2), textcoords="offset points")  # fmt: skip
+            ax.annotate(
+                f"bound of {label}",
+                (0.99, solution.bound),
+                xycoords=("axes fraction", "data"),
+                ha="right",
+                va="top",
+                fontsize=9,
+                color=INK,
+                xytext=(0, -2),
+                textcoords="offset points",
+            )
     ax.set(xlabel="seconds", ylabel="verified objective", xlim=(0, None))
     legend_below(ax, 2)
     return ax

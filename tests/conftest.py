@@ -1,4 +1,6 @@
-"""Property tests try new examples wherever a person runs them, and the same ones in CI; none is timed."""
+"""Property tests try new examples wherever a person runs them, and the same ones in CI; none is
+timed.
+"""
 
 import os
 

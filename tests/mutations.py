@@ -1,9 +1,11 @@
-"""Does a test fail when the library is wrong? Each mutation breaks one formula in a copy of the library.
+"""Does a test fail when the library is wrong? Each mutation breaks one formula in a copy of the
+library.
 
     python tests/mutations.py [--list] [--only NAME]
 
-The tests named with a mutation must pass on the library as it is and fail, by an assertion, on the mutated copy.
-The working tree is never touched. Exit code 1 where a mutation survives or breaks more than a formula.
+The tests named with a mutation must pass on the library as it is and fail, by an assertion, on the
+mutated copy. The working tree is never touched. Exit code 1 where a mutation survives or breaks
+more than a formula.
 """
 
 from __future__ import annotations
@@ -22,16 +24,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COPIED = ("ddmip_lib", "book/ddmip_book", "tests", "data", "pyproject.toml")
 # an installed package must not stand in for the copy: whoever runs the tests says what was imported
-CONFTEST = "from pathlib import Path\nimport ddmip_lib\nPath('imported').write_text(ddmip_lib.__file__)\n"
+CONFTEST = (
+    "from pathlib import Path\nimport ddmip_lib\nPath('imported').write_text(ddmip_lib.__file__)\n"
+)
 GUARDS = "tests/unit/model/test_guards.py::"
 THEORY = "tests/unit/decomposition/test_theory.py::TestIdentities::"
-STEP = GUARDS + "TestMultiplierStep::test_adds_the_penalty_of_both_steps_times_the_residual_and_nothing_else"
+STEP = (
+    GUARDS
+    + "TestMultiplierStep::test_adds_the_penalty_of_both_steps_times_the_residual_and_nothing_else"
+)
 ORDER = GUARDS + "TestMultiplierStep::test_each_block_takes_the_latest_point_of_the_other"
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """Replace `snippet`, which must occur once in `file`, by `replacement`; one of `tests` must notice."""
+    """Replace `snippet`, which must occur once in `file`, by `replacement`; one of `tests` must
+    notice.
+    """
 
     name: str
     file: str
@@ -44,12 +53,8 @@ PROGRAM = "tests/unit/proofs/test_program.py::"
 NARROWING = "tests/unit/proofs/test_narrowing.py::"
 WRONG = "tests/unit/proofs/test_wrong_proofs.py::"
 
-DERIVATIVES = (
-    "tests/unit/certificates/test_properties.py::test_the_derivatives_of_a_step_are_those_of_automatic_differentiation"
-)
-STALE = (
-    "tests/unit/certificates/test_certify_on_cluster.py::test_rows_that_a_part_turns_out_not_to_have_are_not_left_open"
-)
+DERIVATIVES = "tests/unit/certificates/test_properties.py::test_the_derivatives_of_a_step_are_those_of_automatic_differentiation"
+STALE = "tests/unit/certificates/test_certify_on_cluster.py::test_rows_that_a_part_turns_out_not_to_have_are_not_left_open"
 
 MUTATIONS = [
     Mutation(
@@ -57,7 +62,9 @@ MUTATIONS = [
         "ddmip_lib/proofs/branching.py",
         "rise = -QUICKENS * gained * np.log2(passed)",
         "rise = QUICKENS * gained",
-        ("tests/unit/proofs/test_branching.py::test_it_is_given_up_where_several_times_the_last_gain_is_not_enough",),
+        (
+            "tests/unit/proofs/test_branching.py::test_it_is_given_up_where_several_times_the_last_gain_is_not_enough",
+        ),
     ),
     Mutation(
         "exact-models-in-vain-cost-no-more",
@@ -143,7 +150,10 @@ MUTATIONS = [
         "ddmip_lib/certificates/certificate.py",
         "own = earlier is not None and earlier.problem == incumbent.instance.digest",
         "own = earlier is not None",
-        (WRONG + "TestABoundBelongsToItsProblem::test_a_bound_of_another_problem_is_not_taken_over",),
+        (
+            WRONG
+            + "TestABoundBelongsToItsProblem::test_a_bound_of_another_problem_is_not_taken_over",
+        ),
     ),
     Mutation(
         "vanished-products-forgotten",
@@ -177,8 +187,9 @@ MUTATIONS = [
         "u-step-before-the-x-step",
         "ddmip_lib/decomposition/solver.py",
         "block = run.mip.solve(run.lam, run.copies, rho, run.deadline)",
-        "block = run.mip.solve(run.lam, run.copies if run.x is None else run.split.copies(run.nn.minimise("
-        "NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline), run.u)), rho, run.deadline)",
+        "block = run.mip.solve(run.lam, run.copies if run.x is None else"
+        " run.split.copies(run.nn.minimise(NNSubproblem(run.split, run.w, run.lam, run.rho,"
+        " run.deadline), run.u)), rho, run.deadline)",
         (ORDER,),
     ),
     Mutation(
@@ -235,7 +246,10 @@ MUTATIONS = [
         "ddmip_lib/decomposition/paper_split.py",
         "self.tightening + left +",
         "self.tightening - left +",
-        (GUARDS + "TestNNSubproblem::test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room",),
+        (
+            GUARDS
+            + "TestNNSubproblem::test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room",
+        ),
     ),
     Mutation(
         "budget-row-dropped",
@@ -284,14 +298,18 @@ MUTATIONS = [
         "ddmip_lib/linearisation/elastic.py",
         "slopes.col[mine], -slopes.data[mine])",
         "slopes.col[mine], slopes.data[mine])",
-        ("tests/unit/linearisation/test_elastic.py::test_a_step_is_exact_where_the_network_is_linear",),
+        (
+            "tests/unit/linearisation/test_elastic.py::test_a_step_is_exact_where_the_network_is_linear",
+        ),
     ),
     Mutation(
         "whole-inputs-leap",
         "ddmip_lib/linearisation/elastic.py",
         "max(2.0, 2.0 * float((radius * self.whole).sum()))",
         "max(2.0, 20.0 * float((radius * self.whole).sum()))",
-        ("tests/unit/linearisation/test_elastic.py::test_whole_inputs_move_at_most_as_far_as_they_may",),
+        (
+            "tests/unit/linearisation/test_elastic.py::test_whole_inputs_move_at_most_as_far_as_they_may",
+        ),
     ),
     Mutation(
         "walks-uphill",
@@ -312,7 +330,9 @@ MUTATIONS = [
         "ddmip_lib/linearisation/sequential.py",
         "if not taken or short == CRAWL:",
         "if not taken:",
-        ("tests/unit/linearisation/test_sequential.py::test_a_descent_does_not_crawl_along_a_kink",),
+        (
+            "tests/unit/linearisation/test_sequential.py::test_a_descent_does_not_crawl_along_a_kink",
+        ),
     ),
     Mutation(
         "completion-ignores-outputs",
@@ -350,7 +370,9 @@ MUTATIONS = [
         "ddmip_lib/proofs/tables.py",
         "[1.0, one - two]",
         "[1.0, two - one]",
-        ("tests/unit/baselines/test_enumeration.py::test_tree_planting_equals_the_exact_model[3-1]",),
+        (
+            "tests/unit/baselines/test_enumeration.py::test_tree_planting_equals_the_exact_model[3-1]",
+        ),
     ),
     Mutation(
         "descent-test-decreases",
@@ -418,15 +440,22 @@ def verdict(result: subprocess.CompletedProcess[str]) -> tuple[bool, str]:
     if result.returncode == 0:
         return False, "SURVIVED"
     if result.returncode != 1 or found is None:
-        return False, f"pytest ended with {result.returncode}: {result.stdout[-300:]}{result.stderr[-300:]}"
+        return (
+            False,
+            f"pytest ended with {result.returncode}: {result.stdout[-300:]}{result.stderr[-300:]}",
+        )
     kind, test, reason = found.groups()
-    asserted = kind == "FAILED" and re.match(r"assert|AssertionError|Failed: DID NOT RAISE", reason or "")
+    asserted = kind == "FAILED" and re.match(
+        r"assert|AssertionError|Failed: DID NOT RAISE", reason or ""
+    )
     where = test.rpartition("/")[2]
     return bool(asserted), where if asserted else f"no assertion: {where}: {reason}"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Break the library on purpose; a test must notice.")
+    parser = argparse.ArgumentParser(
+        description="Break the library on purpose; a test must notice."
+    )
     parser.add_argument("--only", choices=[m.name for m in MUTATIONS], metavar="NAME")
     parser.add_argument("--list", action="store_true", help="name the mutations and stop")
     arguments = parser.parse_args()
@@ -449,7 +478,10 @@ def main() -> int:
         if sound.returncode != 0:
             print(sound.stdout + sound.stderr)
             sys.exit("the tests fail on the library as it is: mend that first")
-        print(f"unmutated: {sound.stdout.strip().splitlines()[-1]}, imported from the copy", flush=True)
+        print(
+            f"unmutated: {sound.stdout.strip().splitlines()[-1]}, imported from the copy",
+            flush=True,
+        )
         for mutation, mutant in zip(chosen, mutants, strict=True):
             file = copy / mutation.file
             original = file.read_text()

@@ -1,7 +1,8 @@
-"""Where the book lives: everything that needs an address gets it here, and here it comes from _config.yml.
+"""Where the book lives: everything that needs an address gets it here, and here it comes from
+_config.yml.
 
-``repository: url`` is the one place for the repository; the site's address is ``html: baseurl`` or follows from it.
-While both are empty, nothing that would lead nowhere is written.
+``repository: url`` is the one place for the repository; the site's address is ``html: baseurl`` or
+follows from it. While both are empty, nothing that would lead nowhere is written.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def repository(settings: dict[str, Any]) -> str:
     address = (settings.get("repository", {}).get("url") or "").rstrip("/").removesuffix(".git")
     if address and not REPOSITORY.fullmatch(address):
         raise ValueError(
-            f"repository: url is {address!r}. To fix this, write it as https://host/owner/name in _config.yml."
+            f"repository: url is {address!r}. To fix this, write it as https://host/owner/name in"
+            " _config.yml."
         )
     return address
 
@@ -53,4 +55,6 @@ def site(settings: dict[str, Any]) -> str:
     if not found or found["host"] != "github.com":
         return ""
     host = f"{found['owner'].lower()}.github.io"
-    return f"https://{host}/" if found["name"].lower() == host else f"https://{host}/{found['name']}/"
+    return (
+        f"https://{host}/" if found["name"].lower() == host else f"https://{host}/{found['name']}/"
+    )

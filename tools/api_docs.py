@@ -1,8 +1,10 @@
-"""A Sphinx extension for the API page: docstrings are text with formulas, and each name says where it is taught.
+"""A Sphinx extension for the API page: docstrings are text with formulas, and each name says where
+it is taught.
 
-Formulas stand between dollar signs as in the chapters, single backquotes mean code, and an indented block is
-shown as it stands. What reStructuredText would read as markup elsewhere (``|u - x|``, ``rho*``, ``lam_``) is
-escaped, so a docstring cannot break the build, and authors need not think about it.
+Formulas stand between dollar signs as in the chapters, single backquotes mean code, and an indented
+block is shown as it stands. What reStructuredText would read as markup elsewhere (``|u - x|``,
+``rho*``, ``lam_``) is escaped, so a docstring cannot break the build, and authors need not think
+about it.
 """
 
 from __future__ import annotations
@@ -96,7 +98,10 @@ def as_rst(lines: list[str]) -> list[str]:
 @cache
 def teachers() -> dict[str, Page]:
     """The page that teaches each name, from book/taught.yml."""
-    pages, contents = yaml.safe_load((ROOT / "book" / "taught.yml").read_text()), Contents.read(ROOT)
+    pages, contents = (
+        yaml.safe_load((ROOT / "book" / "taught.yml").read_text()),
+        Contents.read(ROOT),
+    )
     return {name: contents[page] for page, names in pages.items() for name in names}
 
 
@@ -111,13 +116,19 @@ def taught_line(page: Page) -> str:
 
 def process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = as_rst(lines)
-    page = teachers().get(name.rsplit(".", 1)[-1]) if what in ("class", "exception", "function") else None
+    page = (
+        teachers().get(name.rsplit(".", 1)[-1])
+        if what in ("class", "exception", "function")
+        else None
+    )
     if page:
         lines += ["", taught_line(page), ""]
 
 
 def type_without_page(app: Any, env: Any, node: Any, content: Any) -> Any:
-    """A type in a signature that no page describes is shown as text; elsewhere it stays an error."""
+    """A type in a signature that no page describes is shown as text; elsewhere it stays an
+    error.
+    """
     return content if node.get("refdomain") == "py" and node.get("refdoc") == API_PAGE else None
 
 

@@ -1,14 +1,19 @@
-"""What things cost in seconds: `make bench` prints a table of each benchmark and stores all of them.
+"""What things cost in seconds: `make bench` prints a table of each benchmark and stores all of
+them.
 
-- processes: `import ddmip_lib` beside `import torch`, and README's first example, each in a new process;
-- slopes, ratios: seconds of networks and blocks beside what the chapters count of them (tools/bench_ratios.py);
-- iterations: for each network and number of samples, the milliseconds of an iteration of Algorithm 1: in the MIP block
-  (and of these inside PIQP or SCIP), in the NN block, and the bare cost of the network passes that the iteration made,
-  counted and run again on their own. What is left after solver and passes is the library's overhead;
+- processes: `import ddmip_lib` beside `import torch`, and README's first example, each in a new
+  process;
+- slopes, ratios: seconds of networks and blocks beside what the chapters count of them
+  (tools/bench_ratios.py);
+- iterations: for each network and number of samples, the milliseconds of an iteration of Algorithm
+  1: in the MIP block (and of these inside PIQP or SCIP), in the NN block, and the bare cost of the
+  network passes that the iteration made, counted and run again on their own. What is left after
+  solver and passes is the library's overhead;
 - limits: the seconds by which calls overrun their limits, and until Ctrl-C and a callback end them
   (tools/bench_limits.py).
 
-Nothing is asserted. All figures come from one run on one machine: compare them with each other only.
+Nothing is asserted. All figures come from one run on one machine: compare them with each other
+only.
 """
 
 from __future__ import annotations
@@ -54,7 +59,9 @@ class Counted(nn.Module):
         return self.net(x)
 
 
-def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int = 10) -> dict[str, Any]:
+def iteration_cost(
+    block: str, depth: int, width: int, n: int, iterations: int = 10
+) -> dict[str, Any]:
     """Mean milliseconds of an iteration with rho = 10, after one iteration of warm-up."""
     plain = mlp(depth, width, 9, seed=0)
     problem = water_potability(n=n, net=plain, seed=42)
@@ -69,20 +76,37 @@ def iteration_cost(block: str, depth: int, width: int, n: int, iterations: int =
         solver.step(run)
         total.append(time.perf_counter() - begin)
     net = _counted(water_potability(n=n, net=Counted(plain).eval(), seed=42), solver, iterations)
-    columns = {name: 1e3 * float(np.mean(run.history[f"seconds_{name}"][1:])) for name in ("mip", "solver", "nn")}
-    x = torch.tensor(problem.predictors[0].raw(np.zeros((1, 9))).repeat(9, axis=1).repeat(n, axis=0))
-    passes = 1e3 * _bare(net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()})
+    columns = {
+        name: 1e3 * float(np.mean(run.history[f"seconds_{name}"][1:]))
+        for name in ("mip", "solver", "nn")
+    }
+    x = torch.tensor(
+        problem.predictors[0].raw(np.zeros((1, 9))).repeat(9, axis=1).repeat(n, axis=0)
+    )
+    passes = 1e3 * _bare(
+        net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()}
+    )
     iteration = 1e3 * float(np.mean(total))
-    countable = block != "barrier"  # which differentiates twice as well: its bare cost is not a number of passes
+    countable = (
+        block != "barrier"
+    )  # which differentiates twice as well: its bare cost is not a number of passes
     return {
-        "block": block, "net": f"{depth}x{width}", "n": n, "iteration_ms": iteration, "mip_ms": columns["mip"],
-        "solver_ms": columns["solver"], "nn_ms": columns["nn"], "passes_ms": passes if countable else None,
+        "block": block,
+        "net": f"{depth}x{width}",
+        "n": n,
+        "iteration_ms": iteration,
+        "mip_ms": columns["mip"],
+        "solver_ms": columns["solver"],
+        "nn_ms": columns["nn"],
+        "passes_ms": passes if countable else None,
         "overhead_ms": iteration - columns["solver"] - passes if countable else None,
-    }  # fmt: skip
+    }
 
 
 def _counted(problem: NeuralMIP, solver: DualDecomposition, iterations: int) -> Counted:
-    """The network after the same iterations, with its passes counted; counting takes time, so this run is not timed."""
+    """The network after the same iterations, with its passes counted; counting takes time, so this
+    run is not timed.
+    """
     run = solver.start(problem, seed=42)
     net = run.split.instance.predictors[0].net
     assert isinstance(net, Counted)
@@ -94,7 +118,9 @@ def _counted(problem: NeuralMIP, solver: DualDecomposition, iterations: int) -> 
 
 
 def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: int = 5) -> float:
-    """Seconds of so many passes: forward and back where a gradient is followed, forward alone elsewhere."""
+    """Seconds of so many passes: forward and back where a gradient is followed, forward alone
+    elsewhere.
+    """
     u, ones = x.clone().requires_grad_(True), torch.ones(len(x), 1, dtype=x.dtype)
 
     def back() -> None:
@@ -135,13 +161,24 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="*", help="names of benchmarks; all of them if none is given")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only", nargs="*", help="names of benchmarks; all of them if none is given"
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--blocks", nargs="*", choices=list(BLOCKS), default=list(BLOCKS))
-    parser.add_argument("--output", type=Path, default=Path("_build/bench.json"), help="and the tables beside it, .txt")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("_build/bench.json"),
+        help="and the tables beside it, .txt",
+    )
     arguments = parser.parse_args()
-    benchmarks: dict[str, Callable[[], list[dict[str, Any]]]] = {  # by name: a function that returns rows
+    benchmarks: dict[
+        str, Callable[[], list[dict[str, Any]]]
+    ] = {  # by name: a function that returns rows
         "processes": bench_ratios.fresh_processes,
         "slopes": bench_ratios.slopes,
         "ratios": bench_ratios.ratios,

@@ -1,10 +1,11 @@
-"""By how much calls overrun their limits, and how soon Ctrl-C and a callback end them: a part of `make bench`.
+"""By how much calls overrun their limits, and how soon Ctrl-C and a callback end them: a part of
+`make bench`.
 
     python -m tools.bench_limits [--models NAME ...] [--methods NAME ...] [--limits SECONDS ...]
 
-The models are those on which a careless step takes seconds (`tools/bench_models.py`). A limit is to hold within 0.2
-seconds and 2 % on quiet cores, Ctrl-C and a callback within 0.5 seconds. The figures are printed and stored beside the
-load of the machine; nothing passes or fails by them.
+The models are those on which a careless step takes seconds (`tools/bench_models.py`). A limit is to
+hold within 0.2 seconds and 2 % on quiet cores, Ctrl-C and a callback within 0.5 seconds. The
+figures are printed and stored beside the load of the machine; nothing passes or fails by them.
 """
 
 from __future__ import annotations
@@ -44,12 +45,24 @@ Event = Callable[[str, NeuralMIP, Solution, float], dict[str, Any] | None]
 
 METHODS: dict[str, Call] = {
     "solve": lambda p, known, limit, callback: solve(p, limit, callback=callback),
-    "sequential MIP": lambda p, known, limit, callback: SequentialMIP(callback=callback).solve(p, limit),
-    "dual decomposition": lambda p, known, limit, callback: DualDecomposition(callback=callback).solve(p, limit),
-    "barrier": lambda p, known, limit, callback: DualDecomposition(LogBarrier(), callback=callback).solve(p, limit),
-    "prices": lambda p, known, limit, callback: PriceCoordination(callback=callback).solve(p, limit),
-    "recovering": lambda p, known, limit, callback: Recovering(DualDecomposition(callback=callback)).solve(p, limit),
-    "single-step gradient": lambda p, known, limit, callback: SingleStepGradient(callback=callback).solve(p, limit),
+    "sequential MIP": lambda p, known, limit, callback: SequentialMIP(callback=callback).solve(
+        p, limit
+    ),
+    "dual decomposition": lambda p, known, limit, callback: DualDecomposition(
+        callback=callback
+    ).solve(p, limit),
+    "barrier": lambda p, known, limit, callback: DualDecomposition(
+        LogBarrier(), callback=callback
+    ).solve(p, limit),
+    "prices": lambda p, known, limit, callback: PriceCoordination(callback=callback).solve(
+        p, limit
+    ),
+    "recovering": lambda p, known, limit, callback: Recovering(
+        DualDecomposition(callback=callback)
+    ).solve(p, limit),
+    "single-step gradient": lambda p, known, limit, callback: SingleStepGradient(
+        callback=callback
+    ).solve(p, limit),
     "Big-M": lambda p, known, limit, callback: BigM(callback=callback).solve(p, limit),
     "enumeration": lambda p, known, limit, callback: Enumeration(callback=callback).solve(p, limit),
     "certify": lambda p, known, limit, callback: certify(p, known, time_limit=limit),
@@ -62,14 +75,18 @@ LONG = 60.0  # seconds of a call that Ctrl-C or a callback is to end
 COLUMNS = ("model", "method", "event", "asked_s", "late_s", "load", "status", "objective")
 
 
-def overrun(method: str, problem: NeuralMIP, known: Solution, limit: float) -> dict[str, Any] | None:
+def overrun(
+    method: str, problem: NeuralMIP, known: Solution, limit: float
+) -> dict[str, Any] | None:
     """Seconds beyond the limit."""
     began = time.perf_counter()
     found = METHODS[method](problem, known, limit, None)
     return _row("limit", limit, time.perf_counter() - began - limit, found)
 
 
-def interrupted(method: str, problem: NeuralMIP, known: Solution, after: float) -> dict[str, Any] | None:
+def interrupted(
+    method: str, problem: NeuralMIP, known: Solution, after: float
+) -> dict[str, Any] | None:
     """Seconds from Ctrl-C until the call ends; None where it had ended before."""
     ended, pressed = threading.Event(), list[float]()
 
@@ -87,8 +104,12 @@ def interrupted(method: str, problem: NeuralMIP, known: Solution, after: float) 
     return _row("Ctrl-C", after, now - pressed[0], found) if pressed else None
 
 
-def stopped(method: str, problem: NeuralMIP, known: Solution, calls: float) -> dict[str, Any] | None:
-    """Seconds from a callback's true result until the call ends; None where it was not called so often."""
+def stopped(
+    method: str, problem: NeuralMIP, known: Solution, calls: float
+) -> dict[str, Any] | None:
+    """Seconds from a callback's true result until the call ends; None where it was not called so
+    often.
+    """
     moments: list[float] = []
 
     def callback(_: Any) -> bool:
@@ -113,7 +134,9 @@ def _row(event: str, asked: float, late: float, found: Any) -> dict[str, Any]:
 
 
 def rows_of(
-    models: Sequence[str] = tuple(HEAVY), methods: Sequence[str] = tuple(METHODS), limits: Sequence[float] = LIMITS
+    models: Sequence[str] = tuple(HEAVY),
+    methods: Sequence[str] = tuple(METHODS),
+    limits: Sequence[float] = LIMITS,
 ) -> list[dict[str, Any]]:
     """All rows, printed as they come."""
     rows: list[dict[str, Any]] = []
@@ -143,7 +166,9 @@ def _cell(name: str, value: Any) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Overrun limits; seconds until Ctrl-C and a callback end a call.")
+    parser = argparse.ArgumentParser(
+        description="Overrun limits; seconds until Ctrl-C and a callback end a call."
+    )
     parser.add_argument("--models", nargs="*", choices=list(HEAVY), default=list(HEAVY))
     parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--limits", nargs="*", type=float, default=list(LIMITS))
@@ -153,8 +178,14 @@ def main() -> None:
     rows = rows_of(arguments.models, arguments.methods, arguments.limits)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(rows, indent=1))
-    late = {event: max(row["late_s"] for row in rows if row["event"] == event) for event in {r["event"] for r in rows}}
-    print("latest: " + ", ".join(f"{event} {seconds:.3f} s" for event, seconds in sorted(late.items())))
+    late = {
+        event: max(row["late_s"] for row in rows if row["event"] == event)
+        for event in {r["event"] for r in rows}
+    }
+    print(
+        "latest: "
+        + ", ".join(f"{event} {seconds:.3f} s" for event, seconds in sorted(late.items()))
+    )
     print(f"stored in {arguments.output}")
 
 

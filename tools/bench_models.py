@@ -1,4 +1,6 @@
-"""Models on which a single step of a careless method takes seconds: for limits, callbacks and interrupts."""
+"""Models on which a single step of a careless method takes seconds: for limits, callbacks and
+interrupts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def _network(widths: list[int], activation: type[nn.Module], seed: int) -> nn.Se
 
 
 def reactor(hours: int = 24) -> NeuralMIP:
-    """A schedule: in each hour a tanh 24-24 network with temperature and feed as inputs, ramps between the hours."""
+    """A schedule: in each hour a tanh 24-24 network with temperature and feed as inputs, ramps
+    between the hours.
+    """
     rng = np.random.default_rng(0)
     model = Model()
     model.hideOutput()
@@ -47,12 +51,16 @@ def reactor(hours: int = 24) -> NeuralMIP:
     price = rng.uniform(0.5, 1.5, hours)
     model.setObjective((price * temperature).sum() + feed.sum() + 0.3 * on.sum(), "minimize")
     problem = NeuralMIP(model, name="reactor")
-    problem.add_predictor(_network([3, 24, 24, 1], nn.Tanh, 0), _columns(temperature, feed, 0.5), reached)
+    problem.add_predictor(
+        _network([3, 24, 24, 1], nn.Tanh, 0), _columns(temperature, feed, 0.5), reached
+    )
     return problem
 
 
 def prices(products: int = 300) -> NeuralMIP:
-    """One price for each product, a ReLU 32-32 network for its demand, and a limited number of products to offer."""
+    """One price for each product, a ReLU 32-32 network for its demand, and a limited number of
+    products to offer.
+    """
     rng = np.random.default_rng(1)
     model = Model()
     model.hideOutput()
@@ -76,7 +84,9 @@ def prices(products: int = 300) -> NeuralMIP:
 
 
 def assignments(integers: int = 6, values: int = 7) -> NeuralMIP:
-    """Six integer inputs of seven values, each of a tanh network: 117,649 assignments, compared one by one."""
+    """Six integer inputs of seven values, each of a tanh network: 117,649 assignments, compared one
+    by one.
+    """
     model = Model()
     model.hideOutput()
     x = model.addMatrixVar((integers, 1), vtype="I", lb=0, ub=values - 1, name="x")
@@ -90,7 +100,9 @@ def assignments(integers: int = 6, values: int = 7) -> NeuralMIP:
 
 def water(n: int = 100, network: str = "water_6x128") -> NeuralMIP:
     """A hundred samples and a network of six layers of 128 units."""
-    return water_potability(n=n, net=load_npz(ROOT / "data" / "networks" / f"{network}.npz"), seed=42)
+    return water_potability(
+        n=n, net=load_npz(ROOT / "data" / "networks" / f"{network}.npz"), seed=42
+    )
 
 
 def _columns(temperature: object, feed: object, age: float) -> np.ndarray:

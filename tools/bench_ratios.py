@@ -1,4 +1,6 @@
-"""Ratios and slopes of seconds, side by side: what the chapters count, here by the clock. Nothing is asserted."""
+"""Ratios and slopes of seconds, side by side: what the chapters count, here by the clock. Nothing
+is asserted.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,15 @@ STARTS = {
     "import torch": "import torch",
     "import ddmip_lib": "import ddmip_lib",
 }
-CPU = "import resource; u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime + u.ru_stime)"
+CPU = (
+    "import resource; u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime + u.ru_stime)"
+)
 
 
 def slopes() -> list[dict[str, Any]]:
-    """Slopes in the parameters, timed and counted: of one gradient, for kinds of networks and for those of E2."""
+    """Slopes in the parameters, timed and counted: of one gradient, for kinds of networks and for
+    those of E2.
+    """
     rows = []
     nets = {
         f"{name}": [as_frozen(make(depth, width, 9)) for depth, width in sizes]
@@ -62,35 +68,63 @@ def slopes() -> list[dict[str, Any]]:
         seconds = [gradient_seconds(net, N, repeats=3) for net in family]
         work = [multiply_adds(net, 9) for net in family]
         calls = [operations(net, 9) for net in family]
-        rows.append({
-            "networks": name,
-            "seconds": power_law(size, seconds).slope, "seconds_large": power_law(size[-3:], seconds[-3:]).slope,
-            "multiply_adds": power_law(size, work).slope, "calls": power_law(size, calls).slope,
-            "ns_per_multiply_add": 1e9 * seconds[-1] / (2 * N * work[-1]),
-        })  # fmt: skip
+        rows.append(
+            {
+                "networks": name,
+                "seconds": power_law(size, seconds).slope,
+                "seconds_large": power_law(size[-3:], seconds[-3:]).slope,
+                "multiply_adds": power_law(size, work).slope,
+                "calls": power_law(size, calls).slope,
+                "ns_per_multiply_add": 1e9 * seconds[-1] / (2 * N * work[-1]),
+            }
+        )
     return rows
 
 
 def ratios() -> list[dict[str, Any]]:
-    """Ratios of seconds beside those of what is counted, each a quotient of two measurements in one process."""
-    dense, recurrent, medium = (as_frozen(net) for net in (mlp(3, 96, 9), lstm(1, 64, 9), mlp(4, 64, 9)))
+    """Ratios of seconds beside those of what is counted, each a quotient of two measurements in one
+    process.
+    """
+    dense, recurrent, medium = (
+        as_frozen(net) for net in (mlp(3, 96, 9), lstm(1, 64, 9), mlp(4, 64, 9))
+    )
     large, x = as_frozen(mlp(4, 256, 9)), torch.randn(N, 9, dtype=torch.float64)
     forward = median_seconds(lambda: large(x))
     singly = median_seconds(lambda: [input_gradient(medium, row[None]) for row in x], 3)
     blocks = [_nn_block(block) for block in (PGD(), LogBarrier())]
     steps, pivots = _x_steps()
     rows = [
-        ("LSTM 1x64 over dense 3x96, gradient", gradient_seconds(recurrent, N) / gradient_seconds(dense, N),
-         multiply_adds(recurrent, 9) / multiply_adds(dense, 9), "multiply-adds"),
-        ("gradient over pass forward, 4x256", median_seconds(lambda: input_gradient(large, x)) / forward,
-         multiply_adds(large, 9, "gradient") / multiply_adds(large, 9), "multiply-adds"),
-        (f"{N} samples one by one over one batch", singly / gradient_seconds(medium, N),
-         N * operations(medium, 9, 1) / operations(medium, 9, N), "calls of torch"),
+        (
+            "LSTM 1x64 over dense 3x96, gradient",
+            gradient_seconds(recurrent, N) / gradient_seconds(dense, N),
+            multiply_adds(recurrent, 9) / multiply_adds(dense, 9),
+            "multiply-adds",
+        ),
+        (
+            "gradient over pass forward, 4x256",
+            median_seconds(lambda: input_gradient(large, x)) / forward,
+            multiply_adds(large, 9, "gradient") / multiply_adds(large, 9),
+            "multiply-adds",
+        ),
+        (
+            f"{N} samples one by one over one batch",
+            singly / gradient_seconds(medium, N),
+            N * operations(medium, 9, 1) / operations(medium, 9, N),
+            "calls of torch",
+        ),
         ("slope in samples, 4x64", _slope_in_samples(medium), 1.0, "multiply-adds"),
-        ("NN block, barrier over PGD", blocks[1][0] / blocks[0][0], blocks[1][1] / blocks[0][1], "network passes"),
+        (
+            "NN block, barrier over PGD",
+            blocks[1][0] / blocks[0][0],
+            blocks[1][1] / blocks[0][1],
+            "network passes",
+        ),
         ("x-step of Water, SCIP over PIQP", steps, pivots, "simplex iterations, of SCIP alone"),
-    ]  # fmt: skip
-    return [dict(zip(("ratio", "seconds", "counted", "what_is_counted"), row, strict=True)) for row in rows]
+    ]
+    return [
+        dict(zip(("ratio", "seconds", "counted", "what_is_counted"), row, strict=True))
+        for row in rows
+    ]
 
 
 def _slope_in_samples(net: nn.Module) -> float:
@@ -99,7 +133,9 @@ def _slope_in_samples(net: nn.Module) -> float:
 
 
 def _nn_block(block: Any) -> tuple[float, int]:
-    """Median seconds of the NN block in an iteration on Water, and passes of its network in the whole run."""
+    """Median seconds of the NN block in an iteration on Water, and passes of its network in the
+    whole run.
+    """
     net, passes = mlp(2, 16, 9, seed=42), list[int]()
     net.register_forward_hook(lambda *_: passes.append(1))
     problem = water_potability(n=12, net=net, seed=42)
@@ -116,19 +152,30 @@ def _x_steps() -> tuple[float, int]:
     question = run.lam, run.copies, run.split.weights(run.rho)
     by_scip, by_piqp = EpigraphBlock(run.split), QPBlock(run.split)
     by_piqp.budgets = None  # which the library would sort
-    seconds = [statistics.median(block.solve(*question).seconds for _ in range(5)) for block in (by_scip, by_piqp)]
+    seconds = [
+        statistics.median(block.solve(*question).seconds for _ in range(5))
+        for block in (by_scip, by_piqp)
+    ]
     return seconds[0] / seconds[1], by_scip.model.getNLPIterations()
 
 
 def fresh_processes(repeats: int = 5) -> list[dict[str, Any]]:
-    """Processor and wall-clock seconds of a new process: imports, and the first example of README.md."""
+    """Processor and wall-clock seconds of a new process: imports, and the first example of
+    README.md.
+    """
     example = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
     codes = {**STARTS, "README's first example": example}
     return [{"process": name, **_of_process(code, repeats)} for name, code in codes.items()]
 
 
 def _of_process(code: str, repeats: int) -> dict[str, float]:
-    run = partial(subprocess.run, [sys.executable, "-c", f"{code}\n{CPU}"], cwd=ROOT, capture_output=True, text=True)
+    run = partial(
+        subprocess.run,
+        [sys.executable, "-c", f"{code}\n{CPU}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     run(check=True)  # compiled files and the disk's cache
     processor, wall = [], []
     for _ in range(repeats):
@@ -136,4 +183,8 @@ def _of_process(code: str, repeats: int) -> dict[str, float]:
         done = run(check=True)
         wall.append(time.perf_counter() - began)
         processor.append(float(done.stdout.split()[-1]))
-    return {"cpu_s": statistics.median(processor), "least_cpu_s": min(processor), "wall_s": statistics.median(wall)}
+    return {
+        "cpu_s": statistics.median(processor),
+        "least_cpu_s": min(processor),
+        "wall_s": statistics.median(wall),
+    }

@@ -1,4 +1,6 @@
-"""A Sphinx extension of one job: each page's footer says which edition, version, data and sources built it."""
+"""A Sphinx extension of one job: each page's footer says which edition, version, data and sources
+built it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ EDITION = "Second edition"
 
 
 def commit() -> str:
-    """The commit that the checkout stands on, with a plus where it was changed since; nothing without git."""
+    """The commit that the checkout stands on, with a plus where it was changed since; nothing
+    without git.
+    """
     git = ["git", "-C", str(ROOT)]
     if not (ROOT / ".git").exists():
         return ""
@@ -33,13 +37,20 @@ def sentence(address: str, commit: str) -> str:
     """
     name = commit.removesuffix("+")
     shown = f'<a href="{address.rstrip("/")}/commit/{name}">{name}</a>' if address else name
-    return f" Sources: commit {shown}{', with changes' if commit.endswith('+') else ''}." if commit else ""
+    return (
+        f" Sources: commit {shown}{', with changes' if commit.endswith('+') else ''}."
+        if commit
+        else ""
+    )
 
 
 def set_footer(app: Any, config: Any) -> None:
     options = config.html_theme_options
     sources = sentence(options.get("repository_url") or "", commit())
-    footer = f"<p>{EDITION}, version {version('ddmip-lib')} of book and ddmip_lib. {source_line()}{sources}</p>"
+    footer = (
+        f"<p>{EDITION}, version {version('ddmip-lib')} of book and ddmip_lib."
+        f" {source_line()}{sources}</p>"
+    )
     config.html_theme_options = {**options, "extra_footer": footer}
 
 

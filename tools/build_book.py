@@ -2,8 +2,8 @@
 
     python -m tools.build_book [--profile full]
 
-The outputs are put into the cache from which Jupyter Book takes them. The build fails on any warning,
-and if it executed a notebook itself.
+The outputs are put into the cache from which Jupyter Book takes them. The build fails on any
+warning, and if it executed a notebook itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from tools.contents import ContentsError
 
 HTML = notebooks.BUILD / "html"
 CACHE = notebooks.BUILD / ".jupyter_cache"
-# What tex-chtml.js may load while a page is read: fonts and TeX extensions. Speech and other output forms go.
+# What tex-chtml.js may load while a page is read: fonts and TeX extensions. Speech and other output
+# forms go.
 MATHJAX_KEPT = ("tex-chtml.js", "output/chtml/fonts/woff-v2/", "input/tex/extensions/")
 
 
 def with_outputs(source: Path, executed: Path) -> nbformat.NotebookNode:
-    """The source notebook with the outputs of its execution; only so does its cache key fit the source."""
+    """The source notebook with the outputs of its execution; only so does its cache key fit the
+    source.
+    """
     notebook, result = nbformat.read(source, 4), nbformat.read(executed, 4)
     ours = [cell for cell in notebook.cells if cell.cell_type == "code"]
     theirs = [
@@ -37,7 +40,9 @@ def with_outputs(source: Path, executed: Path) -> nbformat.NotebookNode:
         if cell.cell_type == "code" and "injected-parameters" not in cell.metadata.get("tags", [])
     ]
     if [cell.source for cell in ours] != [cell.source for cell in theirs]:
-        raise notebooks.ChapterError(f"{executed.name} was executed from another source. To fix this: make clean")
+        raise notebooks.ChapterError(
+            f"{executed.name} was executed from another source. To fix this: make clean"
+        )
     for cell, done in zip(ours, theirs, strict=True):
         cell.outputs, cell.execution_count = done.outputs, done.execution_count
     return notebook
@@ -70,7 +75,9 @@ def prune_mathjax(folder: Path) -> None:
 def write_index() -> None:
     """A start page in place of the generated one, which is no valid page."""
     start = notebooks.contents().pages[0].address
-    (HTML / "index.html").write_text(html_page.redirect(start, notebooks.book_title(), "Open the book"))
+    (HTML / "index.html").write_text(
+        html_page.redirect(start, notebooks.book_title(), "Open the book")
+    )
 
 
 def build(profile: str) -> int:
@@ -80,7 +87,17 @@ def build(profile: str) -> int:
     before = seed_cache(profile)
     shutil.rmtree(HTML, ignore_errors=True)
     jupyter_book = str(Path(sys.executable).with_name("jupyter-book"))
-    command = [sys.executable, jupyter_book, "build", ".", "-W", "-n", "--keep-going", "--all", "-q"]
+    command = [
+        sys.executable,
+        jupyter_book,
+        "build",
+        ".",
+        "-W",
+        "-n",
+        "--keep-going",
+        "--all",
+        "-q",
+    ]
     code = subprocess.run(command, cwd=notebooks.ROOT).returncode
     if not code and records() != before:
         print(

@@ -1,12 +1,13 @@
-"""The same runs by two states of the code: `python -m tools.compare_runs run FILE`, then `compare BEFORE AFTER`.
+"""The same runs by two states of the code: `python -m tools.compare_runs run FILE`, then `compare
+BEFORE AFTER`.
 
-`run` repeats a sample of the stored rows, and every method on small problems with the reference networks, and writes
-what came out. The sample is drawn by a rule, not by hand: of the stored runs that other code than today's made and that
-ended by themselves, quickly and on a CPU, one for each method, problem, network and state of the code, the one whose
-key hashes lowest.
-`compare` lists every run whose status, iterations, objective or bound differ; a run that reached its time limit on
-either side shows nothing and is only counted. `record` writes both sides and what follows from them for stored rows
-into ``data/results`` (see `ddmip_book.experiments.equivalence`).
+`run` repeats a sample of the stored rows, and every method on small problems with the reference
+networks, and writes what came out. The sample is drawn by a rule, not by hand: of the stored runs
+that other code than today's made and that ended by themselves, quickly and on a CPU, one for each
+method, problem, network and state of the code, the one whose key hashes lowest. `compare` lists
+every run whose status, iterations, objective or bound differ; a run that reached its time limit on
+either side shows nothing and is only counted. `record` writes both sides and what follows from them
+for stored rows into ``data/results`` (see `ddmip_book.experiments.equivalence`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from ddmip_book.experiments.rows import Row
 from ddmip_lib.predictors import load_npz
 
 QUICK = 20.0
-"""Seconds that a stored run may have taken to be repeated, and the limit of exact runs on the reference networks."""
+"""Seconds that a stored run may have taken to be repeated, and the limit of exact runs on the
+reference networks.
+"""
 PLENTY = 120.0
 """The limit of all others: they end by themselves, also on a busy machine."""
 AT_A_LIMIT = ("time_limit", "memory_limit", "killed")
@@ -59,7 +62,10 @@ def sample() -> list[Row]:
         if row.status not in AT_A_LIMIT and quick and here and not is_todays(row, known):
             cell = (row.method, row.problem, row.network, str(made_by(row)))
             cells.setdefault(cell, []).append(row)
-    chosen = [min(rows, key=lambda row: hashlib.sha256(row.key.encode()).hexdigest()) for rows in cells.values()]
+    chosen = [
+        min(rows, key=lambda row: hashlib.sha256(row.key.encode()).hexdigest())
+        for rows in cells.values()
+    ]
     return sorted(chosen, key=lambda row: (row.seconds or 0.0, row.key))
 
 
@@ -77,17 +83,28 @@ def reference_cases() -> Iterator[Case]:
 
 def reference_networks(case: Case, folder: Path) -> list[nn.Module]:
     """One for water, one for each species (in the order of their names) for trees."""
-    pattern = f"water_{case.network}.npz" if case.problem == "water" else f"tree_{case.network}_*.npz"
+    pattern = (
+        f"water_{case.network}.npz" if case.problem == "water" else f"tree_{case.network}_*.npz"
+    )
     return [load_npz(path) for path in sorted(folder.glob(pattern))]
 
 
 def outcome(case: Case, nets: list[nn.Module]) -> dict[str, Any]:
-    """What is compared, and the processor time that it took. That a method refuses a problem is an outcome too."""
+    """What is compared, and the processor time that it took. That a method refuses a problem is an
+    outcome too.
+    """
     cpu = time.process_time()
     try:
-        found = solver_of(case.method).solve(build(case, nets), time_limit=case.time_limit, seed=case.seed)
+        found = solver_of(case.method).solve(
+            build(case, nets), time_limit=case.time_limit, seed=case.seed
+        )
     except (TypeError, ValueError) as refused:
-        return {"status": f"refused: {type(refused).__name__}", "iterations": None, "objective": None, "bound": None}
+        return {
+            "status": f"refused: {type(refused).__name__}",
+            "iterations": None,
+            "objective": None,
+            "bound": None,
+        }
     steps = len(found.history) or found.details.get("steps")
     return {
         "status": found.status,
@@ -99,7 +116,9 @@ def outcome(case: Case, nets: list[nn.Module]) -> dict[str, Any]:
 
 
 def run(file: Path) -> None:
-    """Run what `file` does not hold yet; it is rewritten after every run, so that one that was stopped goes on."""
+    """Run what `file` does not hold yet; it is rewritten after every run, so that one that was
+    stopped goes on.
+    """
     torch.set_num_threads(1)
     found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
     jobs: list[tuple[Case, Row | None]] = [(row.case, row) for row in sample()]
@@ -107,7 +126,11 @@ def run(file: Path) -> None:
     for number, (case, row) in enumerate(jobs, 1):
         if case.key in found:
             continue
-        nets = reference_networks(case, NETWORKS) if row is None else networks_of(case, STORED / "networks")
+        nets = (
+            reference_networks(case, NETWORKS)
+            if row is None
+            else networks_of(case, STORED / "networks")
+        )
         found[case.key] = {"code": method_hash(case.method, case.problem), **outcome(case, nets)}
         part = file.with_suffix(".part")
         part.write_text(json.dumps(found, indent=1) + "\n")
@@ -116,16 +139,23 @@ def run(file: Path) -> None:
 
 
 def differences(before: Outcome, after: Outcome) -> dict[str, list[Any]]:
-    """By field: both values, where they are not the same; objectives and bounds but for the last digits.
+    """By field: both values, where they are not the same; objectives and bounds but for the last
+    digits.
 
-    >>> differences({"status": "converged", "iterations": 4, "objective": 2.0, "bound": None},
-    ...             {"status": "converged", "iterations": 5, "objective": 2.0 + 1e-12, "bound": None})
+    >>> differences(
+    ...     {"status": "converged", "iterations": 4, "objective": 2.0, "bound": None},
+    ...     {"status": "converged", "iterations": 5, "objective": 2.0 + 1e-12, "bound": None},
+    ... )
     {'iterations': [4, 5]}
     """
     found = {}
     for name in COMPARED:
         one, other = before[name], after[name]
-        if isinstance(one, float) and isinstance(other, float) and abs(one - other) <= TOLERANCE * max(1.0, abs(one)):
+        if (
+            isinstance(one, float)
+            and isinstance(other, float)
+            and abs(one - other) <= TOLERANCE * max(1.0, abs(one))
+        ):
             continue
         if one != other:
             found[name] = [one, other]
@@ -136,45 +166,61 @@ def at_a_limit(*runs: Outcome) -> bool:
     return any(run["status"] in AT_A_LIMIT for run in runs)
 
 
-def compare(before: dict[str, Outcome], after: dict[str, Outcome]) -> dict[str, dict[str, list[Any]]]:
+def compare(
+    before: dict[str, Outcome], after: dict[str, Outcome]
+) -> dict[str, dict[str, list[Any]]]:
     """By key: what differs between two sides; runs that only one of them has are an error."""
     if set(before) != set(after):
         alone = sorted(set(before) ^ set(after))
         raise SystemExit(
-            f"{len(alone)} runs are on one side alone, such as {alone[0]}: let both sides run to their end"
+            f"{len(alone)} runs are on one side alone, such as {alone[0]}: let both sides run to"
+            " their end"
         )
     ended = [key for key in before if not at_a_limit(before[key], after[key])]
     return {key: found for key in ended if (found := differences(before[key], after[key]))}
 
 
 def record(before: dict[str, Outcome], after: dict[str, Outcome], name: str) -> list[str]:
-    """Store both sides as ``data/results/comparisons/NAME.json`` and what they show in ``code.json``.
+    """Store both sides as ``data/results/comparisons/NAME.json`` and what they show in
+    ``code.json``.
 
-    Code that made stored rows is entered as the same as today's where every run repeated from it ended as it is stored,
-    before and after; the code before, on which rests what was shown earlier, where every run of it ended as after.
-    Differences keep the cause that someone wrote beside them; one between a stored row and its repetition does not
-    count against the code where the cause begins with `PROCESSOR`: the row's own commit, run here, ends as today's
-    does. Returns a line for each difference.
+    Code that made stored rows is entered as the same as today's where every run repeated from it
+    ended as it is stored, before and after; the code before, on which rests what was shown earlier,
+    where every run of it ended as after. Differences keep the cause that someone wrote beside them;
+    one between a stored row and its repetition does not count against the code where the cause
+    begins with `PROCESSOR`: the row's own commit, run here, ends as today's does. Returns a line
+    for each difference.
     """
     file = STORED / "comparisons" / f"{name}.json"
     causes = json.loads(file.read_text())["differences"] if file.is_file() else {}
     rows = {row.key: row for row in sample()}
     stored = {key: {field: getattr(row, field) for field in COMPARED} for key, row in rows.items()}
-    found = {"before and after": compare(before, after),
-             "stored and before": compare(stored, {key: before[key] for key in rows})}  # fmt: skip
+    found = {
+        "before and after": compare(before, after),
+        "stored and before": compare(stored, {key: before[key] for key in rows}),
+    }
     listed = {
-        pair: {key: {**what, "cause": causes.get(pair, {}).get(key, {}).get("cause", "")} for key, what in keys.items()}
+        pair: {
+            key: {**what, "cause": causes.get(pair, {}).get(key, {}).get("cause", "")}
+            for key, what in keys.items()
+        }
         for pair, keys in found.items()
     }
     file.parent.mkdir(exist_ok=True)
     sides = {"stored": stored, "before": before, "after": after}
     file.write_text(json.dumps({"differences": listed, **sides}, indent=1) + "\n")
 
-    rounding = {key for key, what in listed["stored and before"].items() if what["cause"].startswith(PROCESSOR)}
+    rounding = {
+        key
+        for key, what in listed["stored and before"].items()
+        if what["cause"].startswith(PROCESSOR)
+    }
     changed = set(found["before and after"])
     counted = changed | set(found["stored and before"]) - rounding
     known = {kind: dict(codes) for kind, codes in read_known(STORED).items()}
-    cells: dict[tuple[str, str], dict[str, bool]] = {}  # runs that speak of a state of the code, and whether against it
+    cells: dict[
+        tuple[str, str], dict[str, bool]
+    ] = {}  # runs that speak of a state of the code, and whether against it
     for key, row in rows.items():
         cells.setdefault((kind_of(row), str(made_by(row))), {})[key] = key in counted
         cells.setdefault((kind_of(row), before[key]["code"]), {}).setdefault(key, key in changed)
@@ -182,14 +228,20 @@ def record(before: dict[str, Outcome], after: dict[str, Outcome], name: str) -> 
         ended = [key for key in keys if not at_a_limit(stored[key], before[key], after[key])]
         now = {after[key]["code"] for key in ended}
         if now and code not in now and not any(keys[key] for key in ended):
-            entry = {"same_as": now.pop(), "runs": len(ended), "shown_by": f"comparisons/{file.name}"}
+            entry = {
+                "same_as": now.pop(),
+                "runs": len(ended),
+                "shown_by": f"comparisons/{file.name}",
+            }
             known.setdefault(kind, {})[code] = entry
     (STORED / FILE).write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     return [f"{pair}  {key}: {what}" for pair, keys in listed.items() for key, what in keys.items()]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("run").add_argument("file", type=Path)
     for name in ("compare", "record"):

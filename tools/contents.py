@@ -1,9 +1,9 @@
 """The pages of the book: the one place that knows which file, number and address belongs to a name.
 
-A chapter's file is numbered, ``book/04_split.ipynb``, so that folders list chapters in reading order; everywhere else
-it goes by its name, ``split``. Numbers are positions among the numbered parts of ``_toc.yml``, so a chapter that is
-put in, moved or taken out renumbers the others without a key having to change; `python -m tools.chapters` renames
-the files.
+A chapter's file is numbered, ``book/04_split.ipynb``, so that folders list chapters in reading
+order; everywhere else it goes by its name, ``split``. Numbers are positions among the numbered
+parts of ``_toc.yml``, so a chapter that is put in, moved or taken out renumbers the others without
+a key having to change; `python -m tools.chapters` renames the files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ RENUMBER = "To fix this: python -m tools.chapters"
 
 
 class ContentsError(LookupError):
-    """A name that the table of contents does not have, or has in two meanings; the message says what to do."""
+    """A name that the table of contents does not have, or has in two meanings; the message says
+    what to do.
+    """
 
 
 def name_of(path: Path | str) -> str:
@@ -37,7 +39,8 @@ def name_of(path: Path | str) -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the book: its file as in ``_toc.yml``, its part's caption, and its number if the part counts.
+    """A page of the book: its file as in ``_toc.yml``, its part's caption, and its number if the
+    part counts.
 
     >>> page = Page("book/04_split", "Method", 4)
     >>> page.name, page.address, page.lasting_address, page.label
@@ -71,7 +74,11 @@ class Page:
     @property
     def label(self) -> str:
         """How a sentence calls it."""
-        return f"the {self.name.replace('_', ' ')}" if self.number is None else f"Chapter {self.number}"
+        return (
+            f"the {self.name.replace('_', ' ')}"
+            if self.number is None
+            else f"Chapter {self.number}"
+        )
 
 
 def listed(toc: Mapping[str, Any]) -> list[Page]:
@@ -93,7 +100,10 @@ def listed(toc: Mapping[str, Any]) -> list[Page]:
         caption = part.get("caption", "")
         for entry in part.get("chapters", []):
             count += "numbered" in part
-            pages += [Page(entry["file"], caption, count if "numbered" in part else None), *sections(entry, caption)]
+            pages += [
+                Page(entry["file"], caption, count if "numbered" in part else None),
+                *sections(entry, caption),
+            ]
     return pages
 
 
@@ -106,11 +116,15 @@ class Contents:
 
     @classmethod
     def read(cls, root: Path) -> Contents:
-        """The table of contents ``_toc.yml``; two pages of one name, or a number that is not due, are errors."""
+        """The table of contents ``_toc.yml``; two pages of one name, or a number that is not due,
+        are errors.
+        """
         found = cls(root, tuple(listed(read_yaml(root / "_toc.yml"))))
         found.refuse_twins()
         if late := [page for page in found.pages if page.file != page.due]:
-            raise ContentsError(f"_toc.yml lists {late[0].file} where {late[0].due} is due. {RENUMBER}")
+            raise ContentsError(
+                f"_toc.yml lists {late[0].file} where {late[0].due} is due. {RENUMBER}"
+            )
         return found
 
     def refuse_twins(self) -> None:
@@ -118,15 +132,21 @@ class Contents:
         for name, count in Counter(page.name for page in self.pages).items():
             if count > 1:
                 files = " and ".join(page.file for page in self.pages if page.name == name)
-                raise ContentsError(f"_toc.yml has two pages called {name!r}: {files}. To fix this, rename one.")
+                raise ContentsError(
+                    f"_toc.yml has two pages called {name!r}: {files}. To fix this, rename one."
+                )
 
     def __getitem__(self, name: str) -> Page:
         for page in self.pages:
             if page.name == name:
                 return page
         near = difflib.get_close_matches(name_of(name), self.names, n=3, cutoff=0.5)
-        told = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(self.names)}."
-        raise ContentsError(f"no page is called {name!r} (the file's name in _toc.yml without its number). {told}")
+        told = (
+            f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(self.names)}."
+        )
+        raise ContentsError(
+            f"no page is called {name!r} (the file's name in _toc.yml without its number). {told}"
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -142,7 +162,9 @@ class Contents:
 
     @property
     def parts(self) -> dict[str, list[Page]]:
-        """The pages by the caption of their part, in reading order; those before the first part have none."""
+        """The pages by the caption of their part, in reading order; those before the first part
+        have none.
+        """
         found: dict[str, list[Page]] = {}
         for page in self.pages:
             found.setdefault(page.part, []).append(page)

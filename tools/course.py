@@ -1,7 +1,9 @@
-"""Everything for a course, in one command: `python -m tools.course [--weeks 6 | --weeks 12 | --day] [--only PART ...]`.
+"""Everything for a course, in one command: `python -m tools.course [--weeks 6 | --weeks 12 | --day]
+[--only PART ...]`.
 
-Into _build/course go slides, student notebooks, quizzes, project sheets and syllabi: students may have all of it.
-Into _build/instructors go plans, lecture notes and the examination with its solutions: none of that may.
+Into _build/course go slides, student notebooks, quizzes, project sheets and syllabi: students may
+have all of it. Into _build/instructors go plans, lecture notes and the examination with its
+solutions: none of that may.
 """
 
 from __future__ import annotations
@@ -83,13 +85,20 @@ def exercises() -> dict[str, tuple[str, str, str]]:
 
 
 def load() -> dict[str, Any]:
-    """course.yml, checked: every chapter of the book is in it, every label exists, every plan adds up."""
+    """course.yml, checked: every chapter of the book is in it, every label exists, every plan adds
+    up.
+    """
     course = yaml.safe_load((COURSE / "course.yml").read_text(encoding="utf-8"))
     if missing := sorted(chapter_files().keys() - course["chapters"].keys()):
-        raise CourseError(f"course.yml has no goals for chapter {', '.join(missing)}. To fix this, add them.")
+        raise CourseError(
+            f"course.yml has no goals for chapter {', '.join(missing)}. To fix this, add them."
+        )
     needed = {name for about in course["chapters"].values() for name in about["needs"]}
     if unknown := sorted((course["chapters"].keys() | needed) - chapter_files().keys()):
-        raise CourseError(f"course.yml: there is no chapter {', '.join(unknown)}. To fix this, use names of _toc.yml.")
+        raise CourseError(
+            f"course.yml: there is no chapter {', '.join(unknown)}. To fix this, use names of"
+            " _toc.yml."
+        )
     for name, form in course["formats"].items():
         for count, session in enumerate(form["sessions"], 1):
             where = f"course.yml, {name}, session {count}"
@@ -100,11 +109,16 @@ def load() -> dict[str, Any]:
                 raise CourseError(f"{where}: no chapter has the exercise {', '.join(unknown)}.")
             planned = sum(minutes for minutes, *_ in session.get("plan", []))
             if planned not in (0, form["lecture_minutes"]):
-                raise CourseError(f"{where}: the plan takes {planned} of {form['lecture_minutes']} minutes.")
+                raise CourseError(
+                    f"{where}: the plan takes {planned} of {form['lecture_minutes']} minutes."
+                )
             if not labels:  # nothing chosen: the easy ones in class, the medium ones at home
                 for place, wanted in (("class", "easy"), ("home", "medium")):
-                    session[place] = [label for label, (c, _, grade) in exercises().items()
-                                      if c in session["chapters"] and grade == wanted]  # fmt: skip
+                    session[place] = [
+                        label
+                        for label, (c, _, grade) in exercises().items()
+                        if c in session["chapters"] and grade == wanted
+                    ]
     return course
 
 
@@ -121,9 +135,18 @@ def named(labels: list[str]) -> str:
 
 
 def syllabus(name: str, course: dict[str, Any]) -> str:
-    """What students get: what happens when, what to read and hand in, and what they will be able to do."""
+    """What students get: what happens when, what to read and hand in, and what they will be able to
+    do.
+    """
     form = course["formats"][name]
-    lines = [f"# {course['title']}", "", f"**{form['title']}.** {form['intro']}", "", course["audience"], ""]
+    lines = [
+        f"# {course['title']}",
+        "",
+        f"**{form['title']}.** {form['intro']}",
+        "",
+        course["audience"],
+        "",
+    ]
     if name != "one-day":
         lines += ["## How it is graded", ""]
         lines += [f"- {entry['share']} %: {entry['what']}" for entry in course["assessment"]] + [""]
@@ -137,7 +160,11 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
             f"| {count} | {session['title']} | {', '.join(map(shown, session['chapters'])) or '-'} "
             f"| {reading(session, course)} | {minutes_of(home, course)} |"
         )
-    lines += ["", "Minutes are estimates: reading without the folded proofs, exercises by their grade.", ""]
+    lines += [
+        "",
+        "Minutes are estimates: reading without the folded proofs, exercises by their grade.",
+        "",
+    ]
     for count, session in enumerate(form["sessions"], 1):
         lines += [f"## {form['unit']} {count}: {session['title']}", ""]
         for chapter in session["chapters"]:
@@ -145,17 +172,24 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
             needs = ", ".join(map(shown, about["needs"]))
             needs = f"; needs Chapter {needs}" if needs else ""
             lines += [
-                f"[{title(chapter)}](../student/{path.name}) ({about['reading']} minutes{needs}). You learn to",
+                (
+                    f"[{title(chapter)}](../student/{path.name}) ({about['reading']}"
+                    f" minutes{needs}). You learn to"
+                ),
                 "",
             ]
             lines += [f"- {goal}" for goal in about["goals"]] + [""]
         if "deck" in session:
-            lines.append(f"* Slides: [Part {session['deck']}](../slides/part_{session['deck']}.html)")
+            lines.append(
+                f"* Slides: [Part {session['deck']}](../slides/part_{session['deck']}.html)"
+            )
         lines.append(f"* In class: {named(session.get('class', []))}")
         if session.get("home"):
             lines.append(f"* To hand in: {named(session['home'])}")
         if "quiz" in session:
-            lines.append(f"* Quiz: [Part {session['quiz']}](../quizzes/part_{session['quiz']}.html)")
+            lines.append(
+                f"* Quiz: [Part {session['quiz']}](../quizzes/part_{session['quiz']}.html)"
+            )
         if "project" in session:
             lines.append(f"* Project: {session['project']}")
         lines.append("")
@@ -171,12 +205,18 @@ def plan(name: str, course: dict[str, Any]) -> str:
         if "plan" not in session:
             number = f"{session['notes']:02d}"
             lines += [
-                f"The whole of [lecture {int(number)}](lecture_{number}.html), {form['lecture_minutes']} minutes.",
+                (
+                    f"The whole of [lecture {int(number)}](lecture_{number}.html),"
+                    f" {form['lecture_minutes']} minutes."
+                ),
                 "",
             ]
             continue
         lines += ["| Minutes | What | Notes |", "|---|---|---|"]
-        lines += [f"| {m} | {what} | [lecture {n}](lecture_{n:02d}.html) |" for m, what, n in session["plan"]] + [""]
+        lines += [
+            f"| {m} | {what} | [lecture {n}](lecture_{n:02d}.html) |"
+            for m, what, n in session["plan"]
+        ] + [""]
     return "\n".join(lines)
 
 
@@ -209,11 +249,12 @@ def write_instructors(names: list[str], course: dict[str, Any], output: Path) ->
         write(output / f"{source.stem}.html", page_of(source))
     items = [f"- [Plan: {course['formats'][name]['title'].lower()}]({name}.html)" for name in names]
     items += [
-        f"- [{s.read_text(encoding='utf-8').split(chr(10), 1)[0].removeprefix('# ')}]({s.stem}.html)" for s in sources
+        f"- [{s.read_text(encoding='utf-8').split(chr(10), 1)[0].removeprefix('# ')}]({s.stem}.html)"
+        for s in sources
     ]
     body = (
-        "# For instructors\n\nDo not publish this folder: it holds the solutions of the examination.\n\n"
-        + "\n".join(items)
+        "# For instructors\n\nDo not publish this folder: it holds the solutions of the"
+        " examination.\n\n" + "\n".join(items)
     )
     write(output / "index.html", page("For instructors", markdown(body)))
 
@@ -228,13 +269,25 @@ def title_of(file: Path) -> str:
 
 
 def timetable(name: str, course: dict[str, Any], output: Path) -> str:
-    """A format as a table: what happens when, what to read, what to open, and how long each takes."""
+    """A format as a table: what happens when, what to read, what to open, and how long each
+    takes.
+    """
     form = course["formats"][name]
 
     def link(folder: str, file: str, text: str) -> str:
-        return f'<a href="{folder}/{file}">{text}</a>' if (output / folder / file).exists() else text
+        return (
+            f'<a href="{folder}/{file}">{text}</a>' if (output / folder / file).exists() else text
+        )
 
-    head = (form["unit"], "Lecture", "Reading", "Notebooks", "Slides", "Quiz", "Exercises to hand in")
+    head = (
+        form["unit"],
+        "Lecture",
+        "Reading",
+        "Notebooks",
+        "Slides",
+        "Quiz",
+        "Exercises to hand in",
+    )
     rows = []
     for count, session in enumerate(form["sessions"], 1):
         files = [chapter_files()[c] for c in session["chapters"]]
@@ -243,10 +296,22 @@ def timetable(name: str, course: dict[str, Any], output: Path) -> str:
         cells = (
             str(count),
             f"{inline(session['title'])}<br>{form['lecture_minutes']} minutes",
-            f"{', '.join(inline(title(name_of(file))) for file in files)}<br>{read} minutes" if files else "",
+            (
+                f"{', '.join(inline(title(name_of(file))) for file in files)}<br>{read} minutes"
+                if files
+                else ""
+            ),
             ", ".join(books),
-            link("slides", f"part_{session['deck']}.html", f"Part {session['deck']}") if "deck" in session else "",
-            link("quizzes", f"part_{session['quiz']}.html", f"Part {session['quiz']}") if "quiz" in session else "",
+            (
+                link("slides", f"part_{session['deck']}.html", f"Part {session['deck']}")
+                if "deck" in session
+                else ""
+            ),
+            (
+                link("quizzes", f"part_{session['quiz']}.html", f"Part {session['quiz']}")
+                if "quiz" in session
+                else ""
+            ),
             f"{len(home)}, {minutes_of(home, course)} minutes" if home else "",
         )
         rest = "".join(f"<td>{cell}</td>" for cell in cells[1:])
@@ -255,7 +320,8 @@ def timetable(name: str, course: dict[str, Any], output: Path) -> str:
     columns = "".join(f'<th scope="col">{inline(word)}</th>' for word in head)
     return (
         f"<p>{inline(form['intro'])} The {syllabus_link} has the goals.</p>\n"
-        '<div class="scroll" tabindex="0" role="region" aria-label="timetable"><table class="timetable">'
+        '<div class="scroll" tabindex="0" role="region" aria-label="timetable"><table'
+        ' class="timetable">'
         f"<caption>{inline(form['title'])}</caption><thead><tr>{columns}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
@@ -271,7 +337,9 @@ def write_index(course: dict[str, Any], output: Path) -> Path:
     for folder, heading in (("projects", "Project sheets"), ("quizzes", "All quizzes")):
         files = sorted((output / folder).glob("*.html"))
         if files:
-            rows = [f'<li><a href="{folder}/{file.name}">{title_of(file)}</a></li>' for file in files]
+            rows = [
+                f'<li><a href="{folder}/{file.name}">{title_of(file)}</a></li>' for file in files
+            ]
             body += [f"<h2>{heading}</h2>", "<ul>", *rows, "</ul>"]
     return write(output / "index.html", page(course["title"], "\n".join(body), INDEX_STYLE))
 
@@ -284,9 +352,13 @@ def run_tool(module: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write slides, student notebooks, quizzes and syllabi.")
+    parser = argparse.ArgumentParser(
+        description="Write slides, student notebooks, quizzes and syllabi."
+    )
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--weeks", type=int, choices=sorted(BY_WEEKS), help="only the syllabus of this length")
+    length.add_argument(
+        "--weeks", type=int, choices=sorted(BY_WEEKS), help="only the syllabus of this length"
+    )
     length.add_argument("--day", action="store_true", help="only the syllabus of one day")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="only these parts")
     arguments = parser.parse_args()
@@ -308,7 +380,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     print(f"\nFor students:    {index.as_uri()}")
-    print(f"For instructors: {(INSTRUCTORS / 'index.html').as_uri()} (with solutions: do not publish)")
+    print(
+        f"For instructors: {(INSTRUCTORS / 'index.html').as_uri()} (with solutions: do not publish)"
+    )
     return 0
 
 

@@ -1,4 +1,5 @@
-"""Pages that stand alone: Markdown with formulas becomes one HTML file without scripts or style sheets from elsewhere.
+"""Pages that stand alone: Markdown with formulas becomes one HTML file without scripts or style
+sheets from elsewhere.
 
 Formulas are MathML, which browsers draw and screen readers read by themselves.
 """
@@ -50,12 +51,18 @@ class FormulaError(ValueError):
 
 def formula(tex: str, options: dict[str, Any]) -> str:
     r"""A formula as MathML; what is not understood is an error that shows it."""
-    digits = re.sub(r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", tex)  # docutils reads 12 in \tfrac12 as one number
-    paired = re.sub(r"\\l([Vv])ert", r"\\left\\l\1ert", re.sub(r"\\r([Vv])ert", r"\\right\\r\1ert", digits))
+    digits = re.sub(
+        r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", tex
+    )  # docutils reads 12 in \tfrac12 as one number
+    paired = re.sub(
+        r"\\l([Vv])ert", r"\\left\\l\1ert", re.sub(r"\\r([Vv])ert", r"\\right\\r\1ert", digits)
+    )
     try:
         return tex2mathml(paired, as_block=options["display_mode"])
     except MathError as error:
-        raise FormulaError(f"${tex}$: {error} To fix this, write the formula with other commands.") from None
+        raise FormulaError(
+            f"${tex}$: {error} To fix this, write the formula with other commands."
+        ) from None
 
 
 chapters = cache(notebooks.contents)
@@ -78,7 +85,8 @@ def with_numbers(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """HTML of a text; wide tables scroll by themselves, so that a phone never scrolls the page sideways.
+    """HTML of a text; wide tables scroll by themselves, so that a phone never scrolls the page
+    sideways.
 
     >>> markdown("It *is* so.")
     '<p>It <em>is</em> so.</p>'
@@ -95,7 +103,9 @@ def inline(text: str) -> str:
 
 def page(title: str, body: str, style: str = "", script: str = "") -> str:
     code = f"\n<script>\n{script}</script>" if script else ""
-    return html_page.page(title, f"<main>\n{body}\n</main>{code}", f"<style>{STYLE}{style}</style>\n")
+    return html_page.page(
+        title, f"<main>\n{body}\n</main>{code}", f"<style>{STYLE}{style}</style>\n"
+    )
 
 
 def write(path: Path, text: str) -> Path:

@@ -1,7 +1,9 @@
-"""Do the addresses in the book still answer? `python -m tools.external_links` asks each of them, and lists dead ones.
+"""Do the addresses in the book still answer? `python -m tools.external_links` asks each of them,
+and lists dead ones.
 
-Needs the network, so it runs at night and not in `make test`. A host that refuses a program (401, 403, 429) is named
-but not called dead; an address is dead when the host says so (404, 410) or nobody answers after three attempts.
+Needs the network, so it runs at night and not in `make test`. A host that refuses a program (401,
+403, 429) is named but not called dead; an address is dead when the host says so (404, 410) or
+nobody answers after three attempts.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ SOURCES = (
 )
 ADDRESS = re.compile(r"https?://[^\s<>\"'`{}|\\^\[\]]+")
 DOI = re.compile(r"^\s*doi\s*=\s*[{\"]([^}\"]+)[}\"]", re.MULTILINE | re.IGNORECASE)
-EXAMPLE = re.compile(r"https?://([\w.]*\.)?(example\.(org|com)|colab\.example|localhost|127\.0\.0\.1)")
+EXAMPLE = re.compile(
+    r"https?://([\w.]*\.)?(example\.(org|com)|colab\.example|localhost|127\.0\.0\.1)"
+)
 REFUSED = {401, 403, 405, 406, 418, 429, 999}
 ATTEMPTS, PATIENCE = 3, 20.0
 
@@ -42,7 +46,10 @@ def trimmed(address: str) -> str:
     >>> trimmed("https://example.org/a_(b)).")
     'https://example.org/a_(b)'
     """
-    while address and (address[-1] in ".,;:!?*_" or (address[-1] == ")" and address.count(")") > address.count("("))):
+    while address and (
+        address[-1] in ".,;:!?*_"
+        or (address[-1] == ")" and address.count(")") > address.count("("))
+    ):
         address = address[:-1]
     return address
 
@@ -85,7 +92,9 @@ class Stay(urllib.request.HTTPRedirectHandler):
 def answer(address: str) -> int:
     """The host's status; 0 where nobody answers."""
     opener = urllib.request.build_opener(*([Stay()] if "://doi.org/" in address else []))
-    request = urllib.request.Request(address, headers={"User-Agent": "Mozilla/5.0 (link check of a book)"})
+    request = urllib.request.Request(
+        address, headers={"User-Agent": "Mozilla/5.0 (link check of a book)"}
+    )
     try:
         with opener.open(request, timeout=PATIENCE) as response:
             return int(response.status)
@@ -115,7 +124,9 @@ def asked(address: str, pause: float = 5.0) -> tuple[str, int]:
     return verdict(status), status
 
 
-def report(places: dict[str, list[str]], found: Iterable[tuple[str, tuple[str, int]]]) -> Iterator[str]:
+def report(
+    places: dict[str, list[str]], found: Iterable[tuple[str, tuple[str, int]]]
+) -> Iterator[str]:
     """A line for each address that is not alive."""
     for address, (word, status) in found:
         if word != "alive":

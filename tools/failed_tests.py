@@ -1,4 +1,5 @@
-"""A pytest plugin that writes a line for each test that fails, at once, so that even a crash leaves the list.
+"""A pytest plugin that writes a line for each test that fails, at once, so that even a crash leaves
+the list.
 
     python -m pytest -p tools.failed_tests --failures FILE ...
 
@@ -14,7 +15,9 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     # text, not a path: pytest-xdist hands the options to its workers as plain values
-    parser.addoption("--failures", metavar="FILE", help="write the id and the reason of each failing test here")
+    parser.addoption(
+        "--failures", metavar="FILE", help="write the id and the reason of each failing test here"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,10 +1,12 @@
-"""The deep networks on a machine with a GPU: `python -m tools.gpu_run train|rows|compare --folder FOLDER`.
+"""The deep networks on a machine with a GPU: `python -m tools.gpu_run train|rows|compare --folder
+FOLDER`.
 
-`train` fits the networks that are too large to be stored, each in a process of its own, into the cache of trained
-networks. `rows` then runs E2's cases on the GPU, one after another in one process, and writes rows as
-`python -m ddmip_book.experiments run` does, but with several threads: a point is verified on the CPU in double
-precision, and one thread would take longer for that than the GPU takes for everything else. `compare` times the same
-iterations with and without recorded passes, in both precisions, and on that machine's own CPU.
+`train` fits the networks that are too large to be stored, each in a process of its own, into the
+cache of trained networks. `rows` then runs E2's cases on the GPU, one after another in one process,
+and writes rows as `python -m ddmip_book.experiments run` does, but with several threads: a point is
+verified on the CPU in double precision, and one thread would take longer for that than the GPU
+takes for everything else. `compare` times the same iterations with and without recorded passes, in
+both precisions, and on that machine's own CPU.
 """
 
 from __future__ import annotations
@@ -47,7 +49,11 @@ def case_of(network: str, seed: int, device: str = "cuda") -> Case:
 
 def train(networks: list[str], seeds: list[int]) -> None:
     """All of them side by side, on a core each."""
-    jobs = [[sys.executable, "-m", "tools.gpu_run", "fit", n, str(s)] for n in reversed(networks) for s in seeds]
+    jobs = [
+        [sys.executable, "-m", "tools.gpu_run", "fit", n, str(s)]
+        for n in reversed(networks)
+        for s in seeds
+    ]
     running = [subprocess.Popen(job) for job in jobs]
     failed = sum(process.wait() != 0 for process in running)
     if failed:
@@ -55,9 +61,12 @@ def train(networks: list[str], seeds: list[int]) -> None:
 
 
 def fit(network: str, seed: int) -> None:
-    """Deep networks die in training, and their products become subnormal numbers, on which a CPU is many times slower.
+    """Deep networks die in training, and their products become subnormal numbers, on which a CPU is
+    many times slower.
 
-    Flushed to zero, five epochs of 64x512 took 20 s instead of 55 s and gave the same mean logit to the last digit."""
+    Flushed to zero, five epochs of 64x512 took 20 s instead of 55 s and gave the same mean logit to
+    the last digit.
+    """
     torch.set_flush_denormal(True)
     began = time.perf_counter()
     networks_of(case_of(network, seed))
@@ -68,23 +77,36 @@ def fit(network: str, seed: int) -> None:
 def unrecorded() -> Iterator[None]:
     """Networks on the device without recorded passes."""
 
-    def eager(net: torch.nn.Module, device: Any, dtype: torch.dtype, like: torch.Tensor) -> Elsewhere:
+    def eager(
+        net: torch.nn.Module, device: Any, dtype: torch.dtype, like: torch.Tensor
+    ) -> Elsewhere:
         return Elsewhere(net, device, dtype)
 
     with mock.patch("ddmip_lib.decomposition.split.place", eager):
         yield
 
 
-def timed(problem: Any, small: Any, device: str, dtype: torch.dtype, iterations: int) -> dict[str, Any]:
+def timed(
+    problem: Any, small: Any, device: str, dtype: torch.dtype, iterations: int
+) -> dict[str, Any]:
     """Seconds of an iteration, and what they went into, after a warm-up on a two-sample sibling."""
-    solver = replace(DualDecomposition.paper(), device=device, dtype=dtype, max_iterations=iterations)
+    solver = replace(
+        DualDecomposition.paper(), device=device, dtype=dtype, max_iterations=iterations
+    )
     replace(solver, max_iterations=2).solve(small, seed=SEEDS[0])
     solution = solver.solve(problem, time_limit=300.0, seed=SEEDS[0])
     history, k = solution.history, len(solution.history)
-    parts = {f"{part}_seconds": float(history[f"seconds_{part}"].sum()) / k for part in ("mip", "nn")}
+    parts = {
+        f"{part}_seconds": float(history[f"seconds_{part}"].sum()) / k for part in ("mip", "nn")
+    }
     whole = (history["seconds"][-1] - history["seconds"][0]) / max(1, k - 1)
-    return {"iterations": k, "seconds": solution.seconds, "iteration_seconds": float(whole), **parts,
-            "residual": float(history["primal_residual"][-1])}  # fmt: skip
+    return {
+        "iterations": k,
+        "seconds": solution.seconds,
+        "iteration_seconds": float(whole),
+        **parts,
+        "residual": float(history["primal_residual"][-1]),
+    }
 
 
 def compare(networks: list[str], weights: Path | None, iterations: int) -> list[dict[str, Any]]:
@@ -97,7 +119,9 @@ def compare(networks: list[str], weights: Path | None, iterations: int) -> list[
             with nullcontext() if recorded else unrecorded():
                 row = timed(problem, small, device, dtype, iterations)
             name = str(dtype).removeprefix("torch.")
-            found.append({"network": network, "device": device, "dtype": name, "recorded": recorded, **row})
+            found.append(
+                {"network": network, "device": device, "dtype": name, "recorded": recorded, **row}
+            )
             print(json.dumps(found[-1]), flush=True)
     return found
 
@@ -111,9 +135,13 @@ def main() -> None:
             command.add_argument("network")
             command.add_argument("seed", type=int)
             continue
-        command.add_argument("--networks", nargs="+", default=list(LARGE if name == "train" else E2_NETWORKS))
+        command.add_argument(
+            "--networks", nargs="+", default=list(LARGE if name == "train" else E2_NETWORKS)
+        )
         command.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-        command.add_argument("--folder", type=Path, default=Path("_build/gpu"), help="where rows and networks are")
+        command.add_argument(
+            "--folder", type=Path, default=Path("_build/gpu"), help="where rows and networks are"
+        )
         command.add_argument("--threads", type=int, default=8)
         command.add_argument("--iterations", type=int, default=10)
     options = parser.parse_args()
@@ -128,12 +156,18 @@ def main() -> None:
             for network in options.networks:
                 key = case_of(network, seed).key
                 (row,) = run("e2", "full", 0, "cuda", options.folder, progress=False, only=key)
-                print(f"{key}: {row.seconds:.2f} s (MIP {row.seconds_mip:.2f}, NN {row.seconds_nn:.2f}), "
-                      f"{row.iterations} iterations, residual {row.primal_residual:.2g}", flush=True)  # fmt: skip
+                print(
+                    f"{key}: {row.seconds:.2f} s (MIP {row.seconds_mip:.2f}, NN"
+                    f" {row.seconds_nn:.2f}), {row.iterations} iterations, residual"
+                    f" {row.primal_residual:.2g}",
+                    flush=True,
+                )
     else:
         rows = compare(options.networks, options.folder / "networks", options.iterations)
         record = {"rows": rows, "provenance": provenance([], "cuda", 1)}
-        (options.folder / f"compare_{options.networks[0]}.json").write_text(json.dumps(record, indent=1))
+        (options.folder / f"compare_{options.networks[0]}.json").write_text(
+            json.dumps(record, indent=1)
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The rules of tests/headline.yml: what the numbers that a chapter records must satisfy.
 
-Per chapter and number: ``min``, ``max``, ``equals`` (with ``tolerance``, 0 if absent), ``at_least`` and
-``at_most`` (the name of another number of the chapter);
-under ``real`` or ``stand-in``, rules for that source alone.
+Per chapter and number: ``min``, ``max``, ``equals`` (with ``tolerance``, 0 if absent), ``at_least``
+and ``at_most`` (the name of another number of the chapter); under ``real`` or ``stand-in``, rules
+for that source alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ SOURCES = ("real", "stand-in")
 RULES = ("min", "max", "equals", "tolerance", "at_least", "at_most")
 
 
-def violations(numbers: Mapping[str, float], rules: Mapping[str, Mapping[str, Any]], source: str) -> list[str]:
+def violations(
+    numbers: Mapping[str, float], rules: Mapping[str, Mapping[str, Any]], source: str
+) -> list[str]:
     """Everything that is wrong with a chapter's numbers, a sentence each.
 
     >>> violations({"a": 3, "b": 2}, {"a": {"min": 1}, "b": {"at_least": "a"}}, "real")
@@ -28,11 +30,18 @@ def violations(numbers: Mapping[str, float], rules: Mapping[str, Mapping[str, An
 
 
 def _for_source(name: str, rule: Mapping[str, Any], source: str) -> dict[str, Any]:
-    own = {**{key: value for key, value in rule.items() if key not in SOURCES}, **rule.get(source, {})}
+    own = {
+        **{key: value for key, value in rule.items() if key not in SOURCES},
+        **rule.get(source, {}),
+    }
     if unknown := set(own) - set(RULES):
-        raise ValueError(f"{name}: unknown rule {', '.join(sorted(unknown))}; there are {', '.join(RULES)}")
+        raise ValueError(
+            f"{name}: unknown rule {', '.join(sorted(unknown))}; there are {', '.join(RULES)}"
+        )
     if not set(own) - {"tolerance"}:
-        raise ValueError(f"{name}: no rule for the data source {source!r}, so nothing would be checked")
+        raise ValueError(
+            f"{name}: no rule for the data source {source!r}, so nothing would be checked"
+        )
     return own
 
 
@@ -51,5 +60,7 @@ def _of_one(name: str, numbers: Mapping[str, float], rule: Mapping[str, Any]) ->
         if other not in numbers:
             found.append(f"{name}: its rule names {other}, which was not recorded")
         elif sign * (value - numbers[other]) < 0:
-            found.append(f"{name} = {value} is not {'>=' if sign > 0 else '<='} {other} = {numbers[other]}")
+            found.append(
+                f"{name} = {value} is not {'>=' if sign > 0 else '<='} {other} = {numbers[other]}"
+            )
     return found

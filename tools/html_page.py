@@ -1,4 +1,6 @@
-"""The skeleton of all pages that Sphinx does not write: slides, course, redirects, the page for lost readers."""
+"""The skeleton of all pages that Sphinx does not write: slides, course, redirects, the page for
+lost readers.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,15 @@ def page(title: str, body: str, head: str = "") -> str:
 
 
 def redirect(target: str, title: str, said: str) -> str:
-    """A page that leads to `target`, a relative address, and keeps what a link had behind it (``#eq-split``).
+    """A page that leads to `target`, a relative address, and keeps what a link had behind it
+    (``#eq-split``).
 
-    Without scripts the reader is led there too, to the top of the page, or follows the link that `said` stands on.
+    Without scripts the reader is led there too, to the top of the page, or follows the link that
+    `said` stands on.
 
-    >>> 'location.replace("09_convergence.html" + location.search' in redirect("09_convergence.html", "Moved", "There")
+    >>> 'location.replace("09_convergence.html" + location.search' in redirect(
+    ...     "09_convergence.html", "Moved", "There"
+    ... )
     True
     """
     link, quoted = escape(target), json.dumps(target).replace("<", "\\u003c")

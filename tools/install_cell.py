@@ -1,12 +1,15 @@
-"""The cell that lets a chapter run on Colab: `python -m tools.install_cell [--check] [FILE ...]` puts it into them.
+"""The cell that lets a chapter run on Colab: `python -m tools.install_cell [--check] [FILE ...]`
+puts it into them.
 
-Colab opens a notebook alone, without the project around it. The cell fetches the project (chapters read stored
-results and weights), installs both packages from it, and goes to the chapters' folder; anywhere else it does nothing.
-It is the first code cell, is hidden in the pages, and its text is written here alone, from _config.yml and
-pyproject.toml; papermill puts its parameters after the cell tagged for them, further down.
+Colab opens a notebook alone, without the project around it. The cell fetches the project (chapters
+read stored results and weights), installs both packages from it, and goes to the chapters' folder;
+anywhere else it does nothing. It is the first code cell, is hidden in the pages, and its text is
+written here alone, from _config.yml and pyproject.toml; papermill puts its parameters after the
+cell tagged for them, further down.
 
-What Colab has (torch, numpy, scipy, matplotlib) stays as it is: its kernel has loaded some of these before the first
-cell runs, and another torch would take minutes and lose the GPU. Only what it lacks is installed, as the lock pins it.
+What Colab has (torch, numpy, scipy, matplotlib) stays as it is: its kernel has loaded some of these
+before the first cell runs, and another torch would take minutes and lose the GPU. Only what it
+lacks is installed, as the lock pins it.
 """
 
 from __future__ import annotations
@@ -43,8 +46,14 @@ if "google.colab" in sys.modules:
         packages += [{packages}]
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *packages], check=True)
     os.chdir(f"{{project}}/book")"""
-FETCH = 'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project], check=True)'
-NO_ADDRESS = 'raise FileNotFoundError(f"no address is known: upload the project to {project} and run this again")'
+FETCH = (
+    'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project],'
+    " check=True)"
+)
+NO_ADDRESS = (
+    'raise FileNotFoundError(f"no address is known: upload the project to {project} and run this'
+    ' again")'
+)
 
 
 def package_name(requirement: str) -> str:
@@ -88,17 +97,24 @@ def refreshed(path: Path, text: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Put the cell for Colab into the chapters.")
-    parser.add_argument("files", nargs="*", type=Path, help="notebooks; all chapters if none is given")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail where a cell is missing or old")
+    parser.add_argument(
+        "files", nargs="*", type=Path, help="notebooks; all chapters if none is given"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail where a cell is missing or old"
+    )
     arguments = parser.parse_args()
     text = source(config())
-    stale = [path for path in arguments.files or chapters() if path.read_text() != refreshed(path, text)]
+    stale = [
+        path for path in arguments.files or chapters() if path.read_text() != refreshed(path, text)
+    ]
     for path in [] if arguments.check else stale:
         path.write_text(refreshed(path, text))
     if arguments.check and stale:
         names = ", ".join(path.name for path in stale)
         print(
-            f"the cell for Colab is missing or old in {names}. To fix this: python -m tools.install_cell",
+            f"the cell for Colab is missing or old in {names}. To fix this: python -m"
+            " tools.install_cell",
             file=sys.stderr,
         )
         return 1

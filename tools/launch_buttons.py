@@ -1,7 +1,7 @@
 """A Sphinx extension of one job: no button leads nowhere.
 
-Binder, Colab, source, edit and issue buttons need ``repository: url`` in _config.yml. While it is empty they are
-left out; the download button, which needs nothing, stays.
+Binder, Colab, source, edit and issue buttons need ``repository: url`` in _config.yml. While it is
+empty they are left out; the download button, which needs nothing, stays.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ NEEDS_ADDRESS = ("use_repository_button", "use_issues_button", "use_edit_page_bu
 def live_buttons(options: dict[str, Any]) -> dict[str, Any]:
     """The theme's options with the buttons that have an address to lead to.
 
-    >>> live_buttons({"repository_url": "", "launch_buttons": {"colab_url": "https://colab.example"}})["launch_buttons"]
+    >>> live_buttons(
+    ...     {"repository_url": "", "launch_buttons": {"colab_url": "https://colab.example"}}
+    ... )["launch_buttons"]
     {}
     >>> live_buttons({"repository_url": "https://example.org/a/b"})["use_issues_button"]
     True

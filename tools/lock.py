@@ -1,4 +1,5 @@
-"""Rewrite requirements.lock from both pyproject.toml: one pin per package for all supported Pythons and platforms.
+"""Rewrite requirements.lock from both pyproject.toml: one pin per package for all supported Pythons
+and platforms.
 
 Versions already pinned stay; `python -m tools.lock --upgrade` moves them.
 """
@@ -23,10 +24,14 @@ NOT_OURS = re.compile(r"^(nvidia|cuda)-|^triton==|; (sys_platform == 'win32'|os_
 def for_supported(lines: list[str]) -> list[str]:
     """Drop what only a CUDA build of torch or only Windows asks for.
 
-    >>> for_supported(["numpy==2.4.6", "triton==3.7.1 ; sys_platform == 'linux'", "nvidia-nvtx==13.0.85"])
+    >>> for_supported(
+    ...     ["numpy==2.4.6", "triton==3.7.1 ; sys_platform == 'linux'", "nvidia-nvtx==13.0.85"]
+    ... )
     ['numpy==2.4.6']
     """
-    return [line for line in lines if line and not line.startswith("#") and not NOT_OURS.search(line)]
+    return [
+        line for line in lines if line and not line.startswith("#") and not NOT_OURS.search(line)
+    ]
 
 
 def main() -> int:
@@ -35,8 +40,19 @@ def main() -> int:
         print(f"make lock needs {uv.name}. To fix this: make setup", file=sys.stderr)
         return 1
     command = [str(uv), "pip", "compile", "--universal", "--python-version", "3.11"]
-    command += ["--extra", "test", "--no-emit-package", "ddmip-lib", "--no-header", "--no-annotate", "--quiet"]
-    command += [*sys.argv[1:], "book/pyproject.toml"]  # which asks for the library with all its extras
+    command += [
+        "--extra",
+        "test",
+        "--no-emit-package",
+        "ddmip-lib",
+        "--no-header",
+        "--no-annotate",
+        "--quiet",
+    ]
+    command += [
+        *sys.argv[1:],
+        "book/pyproject.toml",
+    ]  # which asks for the library with all its extras
     # With an output file uv keeps the versions already in it, unless --upgrade is given.
     code = subprocess.run([*command, "--output-file", LOCK.name], cwd=ROOT).returncode
     if code:

@@ -1,4 +1,5 @@
-"""What slides take from the chapters by name: statements, equations, figures, cells, outputs, numbers.
+"""What slides take from the chapters by name: statements, equations, figures, cells, outputs,
+numbers.
 
 Texts come from the sources in book/, whatever is computed comes from the executed notebooks.
 """
@@ -27,7 +28,9 @@ DRAWING = re.compile(
     r"^```\{figure\} (?P<file>\S+)\n(?P<options>(?::\w+:[^\n]*\n)*)\n(?P<caption>.*?)\n```",
     re.DOTALL | re.MULTILINE,
 )
-EXERCISE = re.compile(r"^`{3,}\{exercise(?:-start)?\} *[^\n]*\n(?P<options>(?::\w+:[^\n]*\n)+)", re.MULTILINE)
+EXERCISE = re.compile(
+    r"^`{3,}\{exercise(?:-start)?\} *[^\n]*\n(?P<options>(?::\w+:[^\n]*\n)+)", re.MULTILINE
+)
 OPTION = re.compile(r"^:(\w+): *(.*)$", re.MULTILINE)
 ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
 CLAUSE = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |\n(?=\S)|\Z)", re.DOTALL | re.MULTILINE)
@@ -48,7 +51,10 @@ class Statement:
 
     def clauses(self, wanted: list[int]) -> list[tuple[int, str]]:
         """The numbered clauses with these numbers, their continuation lines moved to the margin."""
-        found = {int(n): re.sub(r"^ {1,3}", "", text, flags=re.MULTILINE) for n, text in CLAUSE.findall(self.body)}
+        found = {
+            int(n): re.sub(r"^ {1,3}", "", text, flags=re.MULTILINE)
+            for n, text in CLAUSE.findall(self.body)
+        }
         return [(n, found[n]) for n in wanted]
 
     def lead(self) -> str:
@@ -58,7 +64,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class Figure:
-    """An image of a chapter: bytes, suffix, alt text, the caption's first sentence, its number in the book."""
+    """An image of a chapter: bytes, suffix, alt text, the caption's first sentence, its number in
+    the book.
+    """
 
     data: bytes
     suffix: str
@@ -69,7 +77,10 @@ class Figure:
 
 @functools.cache
 def cells(path: Path) -> list[dict[str, Any]]:
-    return [{**cell, "source": "".join(cell["source"])} for cell in json.loads(path.read_text())["cells"]]
+    return [
+        {**cell, "source": "".join(cell["source"])}
+        for cell in json.loads(path.read_text())["cells"]
+    ]
 
 
 headline = functools.cache(notebooks.headline)
@@ -91,7 +102,9 @@ class Material:
             self._scan(page)
 
     def _scan(self, page: Page) -> None:
-        """Count as the book does: each kind of statement, equations and figures start at 1 in every chapter."""
+        """Count as the book does: each kind of statement, equations and figures start at 1 in every
+        chapter.
+        """
         counts: dict[str, int] = {}
 
         def next_number(kind: str) -> str:
@@ -113,7 +126,9 @@ class Material:
                 self.figure_numbers[options["name"]] = next_number("figure")
                 self._drawings[options["name"]] = (found["file"], options["alt"], found["caption"])
             for found in EXERCISE.finditer(text):
-                self.exercises[dict(OPTION.findall(found["options"]))["label"]] = next_number("exercise")
+                self.exercises[dict(OPTION.findall(found["options"]))["label"]] = next_number(
+                    "exercise"
+                )
             for found in STATEMENT.finditer(text):
                 if label := dict(OPTION.findall(found["options"])).get("label"):
                     kind, body = found["kind"], found["body"].strip()
@@ -134,7 +149,9 @@ class Material:
     def opening(self, name: str) -> str:
         """The text of a chapter before its first section."""
         texts = [
-            c["source"] for c in cells(self.contents.notebook(self.page(name).name)) if c["cell_type"] == "markdown"
+            c["source"]
+            for c in cells(self.contents.notebook(self.page(name).name))
+            if c["cell_type"] == "markdown"
         ]
         return re.split(r"^## ", "\n\n".join(texts), maxsplit=1, flags=re.MULTILINE)[0] + "\n"
 
@@ -146,7 +163,9 @@ class Material:
         """The list under "You will learn"."""
         found = re.search(r"\*\*You will learn\*\*\n\n(.*?)\n\n", self.opening(name), re.DOTALL)
         if not found:
-            raise MissingMaterial(f"chapter {name!r} does not begin with **You will learn** and a list")
+            raise MissingMaterial(
+                f"chapter {name!r} does not begin with **You will learn** and a list"
+            )
         return found[1]
 
     def _executed(self, name: str) -> Path:
@@ -160,13 +179,19 @@ class Material:
         for cell in cells(self._executed(chapter)):
             if cell.get("id") == identity:
                 return cell
-        raise MissingMaterial(f"chapter {chapter!r} has no cell {identity!r} (its ids are in the notebook)")
+        raise MissingMaterial(
+            f"chapter {chapter!r} has no cell {identity!r} (its ids are in the notebook)"
+        )
 
     def output(self, chapter: str, identity: str) -> str:
         """What the cell printed, or said, or showed as a table."""
         outputs = self.cell(chapter, identity).get("outputs", [])
-        plain = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
-        printed = "\n".join("".join(text).rstrip("\n") for text in plain if not "".join(text).startswith("<Figure"))
+        plain = [
+            output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
+        ]
+        printed = "\n".join(
+            "".join(text).rstrip("\n") for text in plain if not "".join(text).startswith("<Figure")
+        )
         if not printed.strip():
             raise MissingMaterial(f"cell {identity!r} of chapter {chapter!r} prints nothing")
         return printed.rstrip("\n")
@@ -175,7 +200,9 @@ class Material:
         """A number that the chapter records at its end."""
         numbers = headline(self._executed(chapter))
         if key not in numbers:
-            raise MissingMaterial(f"chapter {chapter!r} records no {key!r}; it records {', '.join(numbers)}")
+            raise MissingMaterial(
+                f"chapter {chapter!r} records no {key!r}; it records {', '.join(numbers)}"
+            )
         return numbers[key]
 
     def figure(self, name: str) -> Figure:
@@ -183,11 +210,15 @@ class Material:
         if name in self._drawings:
             file, alt, caption = self._drawings[name]
             data = (BOOK / file).read_bytes()
-            return Figure(data, Path(file).suffix, alt, first_sentence(caption), self.figure_numbers[name])
+            return Figure(
+                data, Path(file).suffix, alt, first_sentence(caption), self.figure_numbers[name]
+            )
         if name not in self._cell_figures:
             raise MissingMaterial(f"no chapter has a figure {name!r}")
         cell = self.cell(*self._cell_figures[name])
-        images = [o["data"]["image/png"] for o in cell["outputs"] if "image/png" in o.get("data", {})]
+        images = [
+            o["data"]["image/png"] for o in cell["outputs"] if "image/png" in o.get("data", {})
+        ]
         if not images:
             raise MissingMaterial(f"the cell of figure {name!r} shows no PNG image")
         about = cell["metadata"]["mystnb"]
@@ -200,9 +231,14 @@ class Material:
         )
 
     def plain(self, text: str) -> str:
-        r"""Chapter text without what only Sphinx understands: references become numbers, citations go.
+        r"""Chapter text without what only Sphinx understands: references become numbers, citations
+        go.
 
-        >>> re.sub(r"\d+", "N", Material().plain("by {prf:ref}`thm-a` and {eq}`eq-milp` {cite}`boyd2011admm`"))
+        >>> re.sub(
+        ...     r"\d+",
+        ...     "N",
+        ...     Material().plain("by {prf:ref}`thm-a` and {eq}`eq-milp` {cite}`boyd2011admm`"),
+        ... )
         'by Theorem N.N and (N.N)'
         """
 

@@ -1,8 +1,10 @@
-"""Write what the figures that move need: their numbers (data.js) and the pictures that stand in for them.
+"""Write what the figures that move need: their numbers (data.js) and the pictures that stand in for
+them.
 
     python -m tools.moving_figures
 
-The files are committed, so that reading the book needs no Python; a test checks that the numbers are current.
+The files are committed, so that reading the book needs no Python; a test checks that the numbers
+are current.
 """
 
 from __future__ import annotations

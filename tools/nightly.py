@@ -1,8 +1,8 @@
 """Full profiles of the small experiments, run from nothing into a scratch folder: `make nightly`.
 
-Every row is verified with the networks that it was made with, and the means stand beside those that are stored.
-Networks are trained anew, and on another machine they come out a little different: the means are to be read, not
-asserted. It fails where a run fails or a row does not hold.
+Every row is verified with the networks that it was made with, and the means stand beside those that
+are stored. Networks are trained anew, and on another machine they come out a little different: the
+means are to be read, not asserted. It fails where a run fails or a row does not hold.
 """
 
 from __future__ import annotations
@@ -23,13 +23,17 @@ SMALL = (("e3", "/ssg"), ("e3", "/dd"), ("e5", "/enumeration"), ("e5", "/dd"), (
 
 
 def compared(here: Results, stored: Results) -> list[str]:
-    """For each method: how many cases ran, and the mean objective of those that both have, here and there."""
+    """For each method: how many cases ran, and the mean objective of those that both have, here and
+    there.
+    """
     lines = []
     for method in here.distinct("method"):
         new, old = ({row.key: row for row in rows.where(method=method)} for rows in (here, stored))
         shared = [key for key in new if key in old]
         means = [mean([rows[key].objective for key in shared]) for rows in (new, old)]
-        lines.append(f"{method:<20}{len(new):>4} runs, mean objective {means[0]} here, {means[1]} stored")
+        lines.append(
+            f"{method:<20}{len(new):>4} runs, mean objective {means[0]} here, {means[1]} stored"
+        )
     return lines
 
 
@@ -58,7 +62,10 @@ def main() -> int:
         chosen = Results([row for row in rows if only in row.key])
         good, bad, skipped = verify_rows(list(chosen), folder / "networks")
         wrong += bad
-        print(f"\n{experiment}, cases with {only!r}: {good} rows hold, {bad} are wrong, {skipped} were not checked")
+        print(
+            f"\n{experiment}, cases with {only!r}: {good} rows hold, {bad} are wrong, {skipped}"
+            " were not checked"
+        )
         print("\n".join(compared(chosen, load(experiment))), flush=True)
     return int(wrong > 0)
 

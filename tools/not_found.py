@@ -1,8 +1,9 @@
 """The page for addresses that lead nowhere.
 
-A host serves it under the missing address, at any depth, so it carries its own style and finds the book by itself:
-from the folder of that address upwards, the first one whose index.html has the book's title. Without scripts its
-links hold at the site's address, or where none is known beside index.html.
+A host serves it under the missing address, at any depth, so it carries its own style and finds the
+book by itself: from the folder of that address upwards, the first one whose index.html has the
+book's title. Without scripts its links hold at the site's address, or where none is known beside
+index.html.
 """
 
 from __future__ import annotations
@@ -104,10 +105,13 @@ def page(book: str, site: str, titles: dict[str, str]) -> str:
     for caption, pages in parts_of_book:
         listed = [*before, *pages] if caption == parts_of_book[0][0] else pages
         items = "".join(
-            f"<li><a {link(each.address, site)}>{escape(titles[each.address])}</a></li>\n" for each in listed
+            f"<li><a {link(each.address, site)}>{escape(titles[each.address])}</a></li>\n"
+            for each in listed
         )
         parts += f"<section>\n<h2>{escape(caption)}</h2>\n<ul>\n{items}</ul>\n</section>\n"
-    script = SCRIPT.replace("TITLE", json.dumps(f"<title>{escape(book)}</title>").replace("</", "<\\/"))
+    script = SCRIPT.replace(
+        "TITLE", json.dumps(f"<title>{escape(book)}</title>").replace("</", "<\\/")
+    )
     home = f"<a {link('index.html', site)}>"
     search = link("search.html", site, "action")
     body = BODY.format(book=escape(book), home=home, logo=logo, search=search, parts=parts)

@@ -2,8 +2,8 @@
 
     python -m tools.notebooks [--profile full] [--force | --seconds | --remember] [chapter ...]
 
-Some run at once, those first that usually take longest. An executed notebook stores the key of all that determines
-it; one whose key still fits is not run again.
+Some run at once, those first that usually take longest. An executed notebook stores the key of all
+that determines it; one whose key still fits is not run again.
 """
 
 from __future__ import annotations
@@ -70,18 +70,22 @@ def chosen(names: list[str]) -> list[Path]:
 
 
 def profiles() -> dict[str, dict[str, Any]]:
-    """The full profile's parameters by chapter; the quick values are those in the notebooks themselves."""
+    """The full profile's parameters by chapter; the quick values are those in the notebooks
+    themselves.
+    """
     return yaml.safe_load((ROOT / "book" / "profiles.yml").read_text()) or {}
 
 
 def parameters(path: Path, profile: str) -> dict[str, Any]:
-    """What the profile injects into a chapter; an unknown name is an error (papermill would only log it)."""
+    """What the profile injects into a chapter; an unknown name is an error (papermill would only
+    log it).
+    """
     known = papermill.inspect_notebook(str(path))
     injected = profiles().get(name_of(path), {}) if profile == "full" else {}
     if unknown := sorted(set(injected) - set(known)):
         raise ChapterError(
-            f"book/profiles.yml sets {', '.join(unknown)} for {name_of(path)}, whose parameters cell holds "
-            f"{', '.join(known) or 'nothing'}. To fix this, use the names of that cell."
+            f"book/profiles.yml sets {', '.join(unknown)} for {name_of(path)}, whose parameters"
+            f" cell holds {', '.join(known) or 'nothing'}. To fix this, use the names of that cell."
         )
     return injected
 
@@ -105,9 +109,15 @@ def key(path: Path, profile: str) -> str:
     tracked = [*library, *(p for p in ROOT.glob("data/**/*") if p.is_file())]
     # the ledger reads the boxes of all chapters and the rules that check them
     if "claims.yml" in path.read_text():
-        tracked += [ROOT / "book" / "claims.yml", ROOT / "tests" / "headline.yml", *ROOT.glob("book/*.ipynb")]
+        tracked += [
+            ROOT / "book" / "claims.yml",
+            ROOT / "tests" / "headline.yml",
+            *ROOT.glob("book/*.ipynb"),
+        ]
     for file in [path, ROOT / "requirements.lock", *sorted(tracked)]:
-        digest.update(f"{file.relative_to(ROOT)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+        digest.update(
+            f"{file.relative_to(ROOT)}\n".encode() + hashlib.sha256(file.read_bytes()).digest()
+        )
     facts = [profile, parameters(path, profile), data_identity(), sys.version_info[:2]]
     digest.update(json.dumps(facts, sort_keys=True).encode())
     return digest.hexdigest()
@@ -129,7 +139,9 @@ def papermill_options(path: Path, profile: str) -> dict[str, Any]:
 
 
 class Execution:
-    """A chapter on its way through papermill, in a process of its own; one that fails or is stopped leaves nothing."""
+    """A chapter on its way through papermill, in a process of its own; one that fails or is stopped
+    leaves nothing.
+    """
 
     def __init__(self, path: Path, profile: str) -> None:
         self.path, self.target, self.start = path, executed_path(path, profile), time.perf_counter()
@@ -142,7 +154,11 @@ class Execution:
         command = ["-m", "tools.run_notebook", str(path), str(self.partial), options]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *command], cwd=TOOLS_FROM, env=kernel_environment(), stdout=log, stderr=log
+                [sys.executable, *command],
+                cwd=TOOLS_FROM,
+                env=kernel_environment(),
+                stdout=log,
+                stderr=log,
             )
 
     @property
@@ -153,7 +169,9 @@ class Execution:
         """Wait for the end; write the result in one step."""
         try:
             if code := self.process.wait():
-                raise ChapterError(f"{self.path.stem}: {self.log.read_text() or f'its process ended with {code}.'}")
+                raise ChapterError(
+                    f"{self.path.stem}: {self.log.read_text() or f'its process ended with {code}.'}"
+                )
             notebook = nbformat.read(self.partial, 4)
             notebook.metadata["ddmip"].update(self.about)
             nbformat.write(notebook, self.partial)
@@ -171,8 +189,14 @@ class Execution:
 
 def kernel_environment() -> dict[str, str]:
     """One thread a kernel; folders by their whole path, since kernels start in book/."""
-    folders = {name: os.environ[name] for name in ("DDMIP_DATA_DIR", "DDMIP_CACHE_DIR") if os.environ.get(name)}
-    absolute = {name: os.path.abspath(os.path.expanduser(folder)) for name, folder in folders.items()}
+    folders = {
+        name: os.environ[name]
+        for name in ("DDMIP_DATA_DIR", "DDMIP_CACHE_DIR")
+        if os.environ.get(name)
+    }
+    absolute = {
+        name: os.path.abspath(os.path.expanduser(folder)) for name, folder in folders.items()
+    }
     return {**os.environ, **KERNEL_ENVIRONMENT, **absolute}
 
 
@@ -191,7 +215,9 @@ def headline(executed: Path) -> dict[str, int | float]:
 
 
 def noted(executed: Path) -> dict[str, Any]:
-    """What is noted in an executed notebook: its key, its profile, its data, the processor seconds it took."""
+    """What is noted in an executed notebook: its key, its profile, its data, the processor seconds
+    it took.
+    """
     return nbformat.read(executed, 4).metadata.get("ddmip", {})
 
 
@@ -201,17 +227,27 @@ def usual_seconds() -> dict[str, float]:
 
 
 def longest_first(paths: list[Path]) -> list[Path]:
-    """So that no core waits at the end for a long chapter begun last; one without a time may be long."""
+    """So that no core waits at the end for a long chapter begun last; one without a time may be
+    long.
+    """
     usual = usual_seconds()
     return sorted(paths, key=lambda path: -usual.get(name_of(path), math.inf))
 
 
 def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> None:
-    """Execute those of the chapters whose result is missing or stale, some at once; the first that fails ends all."""
+    """Execute those of the chapters whose result is missing or stale, some at once; the first that
+    fails ends all.
+    """
     waiting = longest_first([path for path in paths if force or not is_current(path, profile)])
-    print("".join(f"{path.stem}: up to date\n" for path in paths if path not in waiting), end="", flush=True)
+    print(
+        "".join(f"{path.stem}: up to date\n" for path in paths if path not in waiting),
+        end="",
+        flush=True,
+    )
     running: list[Execution] = []
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends this ends its chapters
+    before = signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # whoever ends this ends its chapters
     try:
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
@@ -219,7 +255,10 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
             for chapter in [chapter for chapter in running if chapter.ended]:
                 running.remove(chapter)
                 chapter.result()
-                print(f"{chapter.path.stem}: executed in {time.perf_counter() - chapter.start:.1f} s", flush=True)
+                print(
+                    f"{chapter.path.stem}: executed in {time.perf_counter() - chapter.start:.1f} s",
+                    flush=True,
+                )
             time.sleep(0.1)
     finally:
         for chapter in running:
@@ -228,7 +267,9 @@ def bring_up_to_date(paths: list[Path], profile: str, force: bool = False) -> No
 
 
 def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:
-    """Print the processor seconds of the executed chapters beside the usual ones, longest first; returns them."""
+    """Print the processor seconds of the executed chapters beside the usual ones, longest first;
+    returns them.
+    """
     usual, found = usual_seconds(), {}
     for path in paths:
         if (executed := executed_path(path, profile)).exists():
@@ -243,18 +284,30 @@ def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:
 
 def remember(seconds: dict[str, float]) -> None:
     """Write what the chapters usually take, which only decides their order."""
-    lines = [f"{chapter}: {took:.0f}\n" for chapter, took in sorted(seconds.items(), key=lambda each: -each[1])]
-    header = "# Processor seconds of the chapters, by which they are started; `python -m tools.notebooks --remember`\n"
+    lines = [
+        f"{chapter}: {took:.0f}\n"
+        for chapter, took in sorted(seconds.items(), key=lambda each: -each[1])
+    ]
+    header = (
+        "# Processor seconds of the chapters, by which they are started; `python -m tools.notebooks"
+        " --remember`\n"
+    )
     (ROOT / "book" / "seconds.yml").write_text(header + "".join(lines))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Execute the chapters.")
-    parser.add_argument("chapters", nargs="*", help="names without number; all of them if none is given")
+    parser.add_argument(
+        "chapters", nargs="*", help="names without number; all of them if none is given"
+    )
     parser.add_argument("--profile", choices=PROFILES, default="quick")
     parser.add_argument("--force", action="store_true", help="execute even what is up to date")
-    parser.add_argument("--seconds", action="store_true", help="execute nothing, print what the chapters took")
-    parser.add_argument("--remember", action="store_true", help="the same, and write it to book/seconds.yml")
+    parser.add_argument(
+        "--seconds", action="store_true", help="execute nothing, print what the chapters took"
+    )
+    parser.add_argument(
+        "--remember", action="store_true", help="the same, and write it to book/seconds.yml"
+    )
     arguments = parser.parse_args()
     try:
         paths = chosen(arguments.chapters)

@@ -1,7 +1,9 @@
-"""The chapters' markdown as plain Jupyter shows it: directives become quotations, references become numbers.
+"""The chapters' markdown as plain Jupyter shows it: directives become quotations, references become
+numbers.
 
-Jupyter does not know the book's directives and roles and would show them as raw text. Numbers are those of the built
-book: chapter, then position among the chapter's equations, figures, exercises, or statements of one kind.
+Jupyter does not know the book's directives and roles and would show them as raw text. Numbers are
+those of the built book: chapter, then position among the chapter's equations, figures, exercises,
+or statements of one kind.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ DECLARED = re.compile(
 
 @cache
 def numbers() -> dict[str, str]:
-    """What a reference to each label says, ``(4.1)``, ``Proposition 4.1``, ``Fig. 4.1`` or ``Exercise 4.1``."""
+    """What a reference to each label says, ``(4.1)``, ``Proposition 4.1``, ``Fig. 4.1`` or
+    ``Exercise 4.1``.
+    """
     said: dict[str, str] = {}
     known = contents()
     for path in chapters():
@@ -57,8 +61,12 @@ def citations() -> dict[str, str]:
     """``Salman et al., 2019`` for each entry of the bibliography."""
     said = {}
     for key, entry in parse_file(str(ROOT / "book" / "references.bib")).entries.items():
-        names = [" ".join(person.last_names).strip("{}") for person in entry.persons.get("author", [])] or [key]
-        who = names[0] + (" et al." if len(names) > 2 else f" and {names[1]}" if len(names) == 2 else "")
+        names = [
+            " ".join(person.last_names).strip("{}") for person in entry.persons.get("author", [])
+        ] or [key]
+        who = names[0] + (
+            " et al." if len(names) > 2 else f" and {names[1]}" if len(names) == 2 else ""
+        )
         said[key] = f"{who}, {entry.fields.get('year', 'no year')}"
     return said
 
@@ -82,7 +90,9 @@ def heading(kind: str, title: str, options: dict[str, str]) -> str:
 
 
 def directive(kind: str, title: str, body: list[str]) -> list[str]:
-    """One directive as plain lines: an exercise as a heading, a figure as an image, all else as a quotation."""
+    """One directive as plain lines: an exercise as a heading, a figure as an image, all else as a
+    quotation.
+    """
     options = {}
     while body and (option := OPTION.match(body[0])):
         options[option[1]] = option[2]
@@ -118,6 +128,8 @@ def converted(lines: list[str]) -> list[str]:
 
 def plain_markdown(text: str) -> str:
     """A text cell without directives, roles and labels."""
-    text = EQUATION.sub(lambda match: f"$${match[1]} \\tag{{{numbers()[match[2]][1:-1]}}}\n$$", text)
+    text = EQUATION.sub(
+        lambda match: f"$${match[1]} \\tag{{{numbers()[match[2]][1:-1]}}}\n$$", text
+    )
     text = re.sub(r"^\(([\w-]+)\)=\n", "", text, flags=re.MULTILINE)
     return ROLE.sub(reference, "\n".join(converted(text.split("\n")))).strip()

@@ -11,7 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 WIDTH, HEIGHT = 1200, 630
-ALT = "Two blocks, a MIP block with a grid of integers and an NN block with a network, joined by u = x"
+ALT = (
+    "Two blocks, a MIP block with a grid of integers and an NN block with a network, joined by"
+    " u = x"
+)
 GROUND, LINE, LINK = "#12355b", "#ffffff", "#ffb347"
 LAYERS = ((790, (300, 220)), (880, (340, 260, 180)), (970, (260,)))
 
@@ -22,7 +25,16 @@ def draw(title: str) -> Figure:
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(0, WIDTH), ylim=(0, HEIGHT))
     ax.axis("off")
-    ax.text(80, 570, textwrap.fill(title, 44), color=LINE, size=31, weight="bold", va="top", linespacing=1.35)
+    ax.text(
+        80,
+        570,
+        textwrap.fill(title, 44),
+        color=LINE,
+        size=31,
+        weight="bold",
+        va="top",
+        linespacing=1.35,
+    )
     for left, name in ((150, "MIP block"), (710, "NN block")):
         box = FancyBboxPatch((left, 130), 340, 260, boxstyle="round,pad=0,rounding_size=24")
         box.set(facecolor="none", edgecolor=LINE, linewidth=4)

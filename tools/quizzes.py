@@ -1,6 +1,8 @@
-"""One quiz page for each part of the book, from course/quizzes/part_N.yml: `python -m tools.quizzes [--output DIR]`.
+"""One quiz page for each part of the book, from course/quizzes/part_N.yml: `python -m tools.quizzes
+[--output DIR]`.
 
-A page is one file: it works from disk, without network, by mouse, touch or keyboard, and nothing typed leaves it.
+A page is one file: it works from disk, without network, by mouse, touch or keyboard, and nothing
+typed leaves it.
 """
 
 from __future__ import annotations
@@ -114,16 +116,25 @@ def load(path: Path) -> dict[str, Any]:
     for question in quiz["questions"]:
         where, kind = f"{path.name}, {question.get('id')}", question.get("kind")
         if question.get("chapter") not in chapters():
-            raise QuizError(f"{where}: no chapter {question.get('chapter')!r}. To fix this, use a name of _toc.yml.")
+            raise QuizError(
+                f"{where}: no chapter {question.get('chapter')!r}. To fix this, use a name of"
+                " _toc.yml."
+            )
         if kind not in KINDS:
-            raise QuizError(f"{where}: kind is {kind!r}. To fix this, use one of {', '.join(KINDS)}.")
+            raise QuizError(
+                f"{where}: kind is {kind!r}. To fix this, use one of {', '.join(KINDS)}."
+            )
         if kind == "number":
             missing = {"answer", "why", "hint", "traps"} - question.keys()
         else:
-            missing = {key for option in question["options"] for key in {"text", "why"} - option.keys()}
+            missing = {
+                key for option in question["options"] for key in {"text", "why"} - option.keys()
+            }
             right = sum(bool(option.get("right")) for option in question["options"])
             if right < 1 or (kind == "single" and right > 1) or right == len(question["options"]):
-                raise QuizError(f"{where}: {right} options are right. To fix this, mark them with right: true.")
+                raise QuizError(
+                    f"{where}: {right} options are right. To fix this, mark them with right: true."
+                )
         if missing:
             raise QuizError(f"{where}: {', '.join(sorted(missing))} missing. To fix this, add it.")
     return quiz
@@ -141,35 +152,51 @@ def choices(name: str, question: dict[str, Any]) -> str:
         own, right = f"{name}-{letter}", bool(option.get("right"))
         word = "Right." if right else "Wrong."
         rows.append(
-            f'<div class="option{" right" if right else ""}">'
-            f'<input type="{kind}" name="{name}" id="{own}"><label for="{own}">{inline(option["text"])}</label>'
-            f'<p class="why" id="{own}-why" hidden><b>{word}</b> {inline(option["why"])}</p></div>'
+            f'<div class="option{" right" if right else ""}"><input type="{kind}" name="{name}"'
+            f' id="{own}"><label for="{own}">{inline(option["text"])}</label><p class="why"'
+            f' id="{own}-why" hidden><b>{word}</b> {inline(option["why"])}</p></div>'
         )
     return "\n".join(rows)
 
 
 def number_field(name: str, question: dict[str, Any]) -> str:
     """A text field, hints for likely slips, and the explanation to unfold."""
-    traps = [f'<template data-value="{t["value"]}">{inline(t["why"])}</template>' for t in question["traps"]]
+    traps = [
+        f'<template data-value="{t["value"]}">{inline(t["why"])}</template>'
+        for t in question["traps"]
+    ]
     return "\n".join(
         [
-            f'<label for="{name}-n">Your answer</label> '
-            f'<input type="text" id="{name}-n" inputmode="decimal" autocomplete="off" aria-describedby="{name}-ask">',
+            (
+                f'<label for="{name}-n">Your answer</label> <input type="text" id="{name}-n"'
+                f' inputmode="decimal" autocomplete="off" aria-describedby="{name}-ask">'
+            ),
             f'<template class="hint">{inline(question["hint"])}</template>',
             *traps,
-            f"<details><summary>Show the explanation</summary>{markdown(question['why'])}</details>",
+            (
+                "<details><summary>Show the"
+                f" explanation</summary>{markdown(question['why'])}</details>"
+            ),
         ]
     )
 
 
 def field(count: int, question: dict[str, Any]) -> str:
     name, numeric = f"q{count}", question["kind"] == "number"
-    data = f' data-answer="{question["answer"]}" data-tolerance="{question.get("tolerance", 1e-6)}"' if numeric else ""
-    more = "" if numeric else '<button type="button" class="all plain">Show all explanations</button>'
+    data = (
+        f' data-answer="{question["answer"]}" data-tolerance="{question.get("tolerance", 1e-6)}"'
+        if numeric
+        else ""
+    )
+    more = (
+        "" if numeric else '<button type="button" class="all plain">Show all explanations</button>'
+    )
     return (
-        f'<fieldset id="{question["id"]}" data-kind="{question["kind"]}"{data} aria-describedby="{name}-ask">\n'
+        f'<fieldset id="{question["id"]}" data-kind="{question["kind"]}"{data}'
+        f' aria-describedby="{name}-ask">\n'
         f"<legend><h2>Question {count}</h2></legend>\n"
-        f'<div id="{name}-ask">{markdown(question["ask"])}</div>\n<p class="kind">{KINDS[question["kind"]]} '
+        f'<div id="{name}-ask">{markdown(question["ask"])}</div>\n<p'
+        f' class="kind">{KINDS[question["kind"]]} '
         f"(Chapter {chapters()[question['chapter']].number})</p>\n"
         f"{number_field(name, question) if numeric else choices(name, question)}\n"
         f'<div class="noprint"><button type="button" class="check">Check</button>{more}</div>\n'
@@ -179,10 +206,13 @@ def field(count: int, question: dict[str, Any]) -> str:
 
 def quiz_page(quiz: dict[str, Any]) -> str:
     title = f"Quiz {quiz['part']}: {quiz['title']}"
-    fields = "\n".join(field(count, question) for count, question in enumerate(quiz["questions"], 1))
+    fields = "\n".join(
+        field(count, question) for count, question in enumerate(quiz["questions"], 1)
+    )
     body = (
         f"<h1>{title}</h1>\n{markdown(quiz['intro'])}\n"
-        "<noscript><p>Checking answers needs JavaScript; reading and printing do not.</p></noscript>\n"
+        "<noscript><p>Checking answers needs JavaScript; reading and printing do"
+        " not.</p></noscript>\n"
         f'<form autocomplete="off">\n{fields}\n<p id="score" role="status" class="verdict"></p>\n'
         '<button type="reset" class="plain noprint">Start again</button>\n</form>'
     )

@@ -1,8 +1,10 @@
-"""Addresses that lead to a page of the book without being its own, and the small pages that stand there.
+"""Addresses that lead to a page of the book without being its own, and the small pages that stand
+there.
 
-Every numbered chapter has a lasting address, ``book/split.html``, which leads to wherever the chapter is. Addresses
-that pages had before they were renumbered or renamed stand in book/redirects.yml, with the name of the page that
-is meant; `python -m tools.chapters` writes them there.
+Every numbered chapter has a lasting address, ``book/split.html``, which leads to wherever the
+chapter is. Addresses that pages had before they were renumbered or renamed stand in
+book/redirects.yml, with the name of the page that is meant; `python -m tools.chapters` writes them
+there.
 """
 
 from __future__ import annotations
@@ -32,10 +34,15 @@ def targets(contents: Contents) -> dict[str, str]:
     own = {page.address for page in contents.pages}
     found = {page.lasting_address: page.address for page in contents.numbered}
     if hidden := sorted(own & found.keys()):
-        raise RedirectError(f"{hidden[0]} is a page, and a chapter has its name. To fix this, rename one of the two.")
+        raise RedirectError(
+            f"{hidden[0]} is a page, and a chapter has its name. To fix this, rename one of the"
+            " two."
+        )
     for address, name in former(contents.root).items():
         if address in own or address in found:
-            raise RedirectError(f"{FILE} hides {address}, which has a page already. To fix this, remove the line.")
+            raise RedirectError(
+                f"{FILE} hides {address}, which has a page already. To fix this, remove the line."
+            )
         found[address] = contents[name].address
     return found
 
@@ -46,7 +53,9 @@ def write(contents: Contents, html: Path) -> list[Path]:
     for address, target in targets(contents).items():
         place = html / address
         if place.exists():
-            raise RedirectError(f"the book has a page {address} already. To fix this, remove the line from {FILE}.")
+            raise RedirectError(
+                f"the book has a page {address} already. To fix this, remove the line from {FILE}."
+            )
         relative = os.path.relpath(target, PurePosixPath(address).parent)
         title = html_page.page_title((html / target).read_text())
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Whether a tag may be released: `python -m tools.release TAG`.
 
-The tag has to be the version of pyproject.toml with a "v" before it, the changelog has to describe that version and
-no longer call it unreleased, and the package has to lead to the project's address.
+The tag has to be the version of pyproject.toml with a "v" before it, the changelog has to describe
+that version and no longer call it unreleased, and the package has to lead to the project's address.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from tools.notebooks import ROOT
 from tools.write_address import project_urls
 
 
-def problems(tag: str, project: dict[str, Any], changelog: str, settings: dict[str, Any]) -> list[str]:
-    """What stands against releasing this tag, each with its remedy; nothing if it may be released."""
+def problems(
+    tag: str, project: dict[str, Any], changelog: str, settings: dict[str, Any]
+) -> list[str]:
+    """What stands against releasing this tag, each with its remedy; nothing if it may be
+    released.
+    """
     found = []
     version = project["version"]
     if tag != f"v{version}":
-        found.append(f"the tag is {tag}, the version {version}: name the tag v{version}, or set the version")
+        found.append(
+            f"the tag is {tag}, the version {version}: name the tag v{version}, or set the version"
+        )
     section = re.search(rf"^## {re.escape(version)}\b.*$", changelog, re.MULTILINE)
     if section is None:
         found.append(f"CHANGELOG.md has no section {version}: write it")

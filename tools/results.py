@@ -1,6 +1,8 @@
-"""All tables and figures of the experiments, from the stored rows, into _build/results/: `python -m tools.results`.
+"""All tables and figures of the experiments, from the stored rows, into _build/results/: `python -m
+tools.results`.
 
-Tables come from the rows themselves, figures from the chapters that read them, executed again where rows changed.
+Tables come from the rows themselves, figures from the chapters that read them, executed again where
+rows changed.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def write_figures(executed: Path, folder: Path) -> list[Path]:
     """Every picture of an executed chapter, under the name of the figure."""
     written = []
     for cell in nbformat.read(executed, 4).cells:
-        pictures = [o.data["image/png"] for o in cell.get("outputs", []) if "image/png" in o.get("data", {})]
+        pictures = [
+            o.data["image/png"] for o in cell.get("outputs", []) if "image/png" in o.get("data", {})
+        ]
         for picture in pictures:
             name = cell.metadata["mystnb"]["figure"]["name"]
             written.append(folder / f"{name_of(executed)}-{name}.png")

@@ -1,9 +1,11 @@
-"""One notebook through papermill, in a process of its own: papermill changes the folder and handlers of a process.
+"""One notebook through papermill, in a process of its own: papermill changes the folder and
+handlers of a process.
 
     python -m tools.run_notebook SOURCE TARGET OPTIONS
 
-OPTIONS are papermill's, as JSON. Says on standard error what failed. It ends on SIGTERM, with its kernel; an
-interrupt from the keyboard reaches every process of a terminal, and is left to the one that started this.
+OPTIONS are papermill's, as JSON. Says on standard error what failed. It ends on SIGTERM, with its
+kernel; an interrupt from the keyboard reaches every process of a terminal, and is left to the one
+that started this.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ PAPERMILL: dict[str, Any] = {
     "start_timeout": 24 * 3600,
     "iopub_timeout": 24 * 3600,
 }
-"""For every notebook. No cell has a time limit, and a day is none: a kernel that dies is noticed without one."""
+"""For every notebook. No cell has a time limit, and a day is none: a kernel that dies is noticed
+without one.
+"""
 
 
 def own_sockets(folder: str) -> Config:
-    """Sockets that are files of this folder: two kernels that start at once may draw the same free port.
+    """Sockets that are files of this folder: two kernels that start at once may draw the same free
+    port.
 
     A kernel that is told to end sometimes does not hear it; nobody waits for it long.
     """
@@ -48,10 +53,16 @@ def main(source: str, target: str, options: str) -> int:
     settings = json.loads(options)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            # with a target papermill would write the whole notebook twice for every cell: some seconds of a chapter
-            notebook = papermill.execute_notebook(source, None, **PAPERMILL, **settings, config=own_sockets(folder))
+            # with a target papermill would write the whole notebook twice for every cell: some
+            # seconds of a chapter
+            notebook = papermill.execute_notebook(
+                source, None, **PAPERMILL, **settings, config=own_sockets(folder)
+            )
     except PapermillExecutionError as error:
-        print(f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback), file=sys.stderr)
+        print(
+            f"cell {error.cell_index} failed.\n\n{error.source}\n\n" + "\n".join(error.traceback),
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         return 130

@@ -2,9 +2,10 @@
 
     python -m tools.run_tests [--only STAGE]
 
-A stage that keeps one core busy runs beside one that can use all; its output is shown when both have ended. Every
-command of every stage runs, whatever failed before it; only a stage that needs the result of a failed one is left
-out. No stage has a time limit: a busy machine takes longer, and that is all.
+A stage that keeps one core busy runs beside one that can use all; its output is shown when both
+have ended. Every command of every stage runs, whatever failed before it; only a stage that needs
+the result of a failed one is left out. No stage has a time limit: a busy machine takes longer, and
+that is all.
 """
 
 from __future__ import annotations
@@ -25,10 +26,24 @@ PYTEST = ["-m", "pytest", "-q", "-m", "not long", "-n", "2", "--durations", "10"
 STEALING = [*PYTEST, "--dist", "worksteal"]
 IN_ORDER = [*PYTEST, "--dist", "load", "--maxschedchunk", "1"]  # tests whose longest stand first
 STAGES: dict[str, list[list[str]]] = {
-    "lint": [["-m", "ruff", "check", "."], ["-m", "ruff", "format", "--check", "."], ["-m", "mypy"]],
+    "lint": [
+        ["-m", "ruff", "check", "."],
+        ["-m", "ruff", "format", "--check", "."],
+        ["-m", "mypy"],
+    ],
     "notebooks": [[*IN_ORDER, "tests/notebooks"], ["-m", "tools.notebooks", "--seconds"]],
     "book": [["-m", "tools.build_book"]],
-    "unit": [[*STEALING, "--doctest-modules", "tests/unit", "tests/project", "ddmip_lib", "book/ddmip_book", "tools"]],
+    "unit": [
+        [
+            *STEALING,
+            "--doctest-modules",
+            "tests/unit",
+            "tests/project",
+            "ddmip_lib",
+            "book/ddmip_book",
+            "tools",
+        ]
+    ],
     "pages": [[*STEALING, "tests/book"]],
 }
 TOGETHER = (("notebooks", "lint"), ("unit", "book"), ("pages",))
@@ -40,7 +55,9 @@ NOT_RUN = "not run"
 
 @dataclass
 class Failure:
-    """A row of the closing table: a command that failed, or a stage that was not run, and what is known about it."""
+    """A row of the closing table: a command that failed, or a stage that was not run, and what is
+    known about it.
+    """
 
     stage: str
     command: str
@@ -129,7 +146,9 @@ class Stage:
         return "".join(file.read_text(errors="replace") for file in self.outputs)
 
     def stop(self) -> None:
-        """Stop the command as the keyboard would, so that pytest and its workers leave everything in order."""
+        """Stop the command as the keyboard would, so that pytest and its workers leave everything
+        in order.
+        """
         if self.process.poll() is None:
             # a child of a shell's background job ignores the keyboard's signal
             ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -147,7 +166,10 @@ class Stage:
 
 def run_together(names: list[str], results: Results) -> None:
     """Run the stages at the same time until all have ended; Ctrl-C stops them."""
-    print(f"\n== {names[0]}" + "".join(f" (and {name} beside it, shown below)" for name in names[1:]), flush=True)
+    print(
+        f"\n== {names[0]}" + "".join(f" (and {name} beside it, shown below)" for name in names[1:]),
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder:
         stages: list[Stage] = []
         try:
@@ -182,7 +204,9 @@ def run_stages(groups: tuple[tuple[str, ...], ...], results: Results) -> None:
     for names in groups:
         left_out = without_what_they_need(names, results)
         results.failures += left_out
-        names_to_run = [name for name in names if name not in [failure.stage for failure in left_out]]
+        names_to_run = [
+            name for name in names if name not in [failure.stage for failure in left_out]
+        ]
         if names_to_run:
             run_together(names_to_run, results)
         if results.interrupted:
@@ -228,7 +252,10 @@ def main() -> int:
     total = arguments.setup_seconds + time.perf_counter() - start
     if results.failures:
         print(f"\n== what failed\n{table(results.failures)}")
-    print("\nseconds: " + ", ".join(f"{stage} {spent:.0f}" for stage, spent in results.seconds.items()))
+    print(
+        "\nseconds: "
+        + ", ".join(f"{stage} {spent:.0f}" for stage, spent in results.seconds.items())
+    )
     print(closing_line(total, results))
     if results.interrupted:
         return 130

@@ -1,7 +1,9 @@
-"""Make the built book a site that any host can serve, from any folder: `python -m tools.site [--output DIR]`.
+"""Make the built book a site that any host can serve, from any folder: `python -m tools.site
+[--output DIR]`.
 
-Copies _build/html to _build/site and adds what only a published book needs: a page for addresses that lead nowhere,
-a description and a preview for those who share a link, and, where _config.yml names an address, a sitemap.
+Copies _build/html to _build/site and adds what only a published book needs: a page for addresses
+that lead nowhere, a description and a preview for those who share a link, and, where _config.yml
+names an address, a sitemap.
 """
 
 from __future__ import annotations
@@ -32,9 +34,13 @@ class SiteError(RuntimeError):
 
 
 def description(text: str, title: str) -> str:
-    """A few words for a preview: what a chapter teaches, or how a page begins; sentences with formulas are left out.
+    """A few words for a preview: what a chapter teaches, or how a page begins; sentences with
+    formulas are left out.
 
-    >>> description("<article><h1>A</h1><p>You will learn</p><ul><li>to add;</li><li>to stop.</li></ul></article>", "")
+    >>> description(
+    ...     "<article><h1>A</h1><p>You will learn</p><ul><li>to add;</li><li>to stop.</li></ul></article>",
+    ...     "",
+    ... )
     'You will learn to add; to stop.'
     """
     start = text.find("<article")
@@ -70,7 +76,9 @@ def shortened(text: str) -> str:
 
 
 def tags(name: str, title: str, said: str, site: str, book: str) -> str:
-    """The lines of a page's head for search engines and previews; whole addresses only where the site has one."""
+    """The lines of a page's head for search engines and previews; whole addresses only where the
+    site has one.
+    """
     about = {"og:title": title, "og:site_name": book, "og:type": "article", "og:description": said}
     words = {"description": said, "twitter:card": "summary"}
     link = ""
@@ -85,7 +93,9 @@ def tags(name: str, title: str, said: str, site: str, book: str) -> str:
 
 
 def with_tags(text: str, lines: str) -> str:
-    """The page with these lines at the end of its head; a canonical address among them takes the place of another."""
+    """The page with these lines at the end of its head; a canonical address among them takes the
+    place of another.
+    """
     head, end, rest = text.partition("</head>")
     return (CANONICAL.sub("", head) if CANONICAL.search(lines) else head) + lines + end + rest
 
@@ -101,7 +111,10 @@ def sitemap(site: str, pages: list[str]) -> str:
     <BLANKLINE>
     """
     lines = [f"<url><loc>{escape(site + page)}</loc></url>" for page in pages]
-    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    head = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<urlset'
+        ' xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    )
     return head + "\n".join(lines) + "\n</urlset>\n"
 
 
@@ -123,10 +136,14 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
     if absent := [page for page in [*pages, *leads_to] if not (html / page).is_file()]:
         raise SiteError(f"the book lacks {', '.join(absent)}. To fix this: make book")
     if output.exists() and not (output / ".nojekyll").is_file():
-        raise SiteError(f"{output} exists and is no site written before. To fix this, name another folder.")
+        raise SiteError(
+            f"{output} exists and is no site written before. To fix this, name another folder."
+        )
     shutil.rmtree(output, ignore_errors=True)
     shutil.copytree(html, output, ignore=shutil.ignore_patterns(".buildinfo", ".doctrees"))
-    (output / ".nojekyll").touch()  # else GitHub leaves out the folders that begin with an underscore
+    (
+        output / ".nojekyll"
+    ).touch()  # else GitHub leaves out the folders that begin with an underscore
     start = description((output / pages[0]).read_text(), book)
     titles = {}
     for path in sorted(output.rglob("*.html")):
@@ -146,7 +163,8 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
         (output / "sitemap.xml").write_text(sitemap(site, pages))
         return []
     return [
-        "no sitemap, no whole addresses in previews: neither html: baseurl nor repository: url is set in _config.yml"
+        "no sitemap, no whole addresses in previews: neither html: baseurl nor repository: url is"
+        " set in _config.yml"
     ]
 
 

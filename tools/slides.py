@@ -2,22 +2,23 @@
 
     python -m tools.slides [--out _build/course/slides]
 
-A deck is Markdown. Slides are separated by lines `---`; what follows a line `???` are the speaker's notes;
-a line `|||` begins the right-hand column. A title that begins with Question, Answer or Demo sets its slide apart.
-Two braces take things from the chapters, so that a changed chapter changes the slides:
+A deck is Markdown. Slides are separated by lines `---`; what follows a line `???` are the speaker's
+notes; a line `|||` begins the right-hand column. A title that begins with Question, Answer or Demo
+sets its slide apart. Two braces take things from the chapters, so that a changed chapter changes
+the slides:
 
     {{thm-a}}, {{thm-a:4,6}}           a statement by its label; of a long one, some clauses
-    {{eq-split-bid}}                   a numbered equation by its label
-    ![short caption](fig:fig-loop)     a figure by its name, with its alt text; without words, its own first sentence
-    {{cell:split:stepping}}            the source of a code cell by its id
+    {{eq-split-bid}}                   a numbered equation by its label ![short
+    caption](fig:fig-loop)     a figure by its name, with its alt text; without words, its own first
+    sentence {{cell:split:stepping}}            the source of a code cell by its id
     {{output:split:stepping:6}}        what that cell printed, here the first six lines
     {{number:split:tree_closed:.0%}}   a number that the chapter records, formatted as Python does
-    {{chapter:split}}                  number and title; as the title of a slide it opens the chapter
-    {{no:split}}                       its number alone
-    {{goals:split}}                    the list under "You will learn"
+    {{chapter:split}}                  number and title; as the title of a slide it opens the
+    chapter {{no:split}}                       its number alone {{goals:split}}
+    the list under "You will learn"
 
-A question mark behind the name of a chapter or label, `{{chapter?:certificates:Certificates}}`, allows it to be
-missing: then the text behind the second colon, or nothing, stands in its place.
+A question mark behind the name of a chapter or label, `{{chapter?:certificates:Certificates}}`,
+allows it to be missing: then the text behind the second colon, or nothing, stands in its place.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ SOURCES = notebooks.ROOT / "course" / "slides"
 OUT = notebooks.BUILD / "course" / "slides"
 ASK = re.compile(r"\{\{([\w-]+\??)((?::[^{}]*)?)\}\}")
 FIGURE = re.compile(r"^!\[(.*)\]\(fig:([\w-]+)\)$", re.MULTILINE)
-TOGETHER = re.compile(r'(<span class="math">[^<]*</span>)([.,;:!?)]+)')  # no line begins with a full stop
+TOGETHER = re.compile(
+    r'(<span class="math">[^<]*</span>)([.,;:!?)]+)'
+)  # no line begins with a full stop
 KINDS = ("Question", "Answer", "Demo")
 HEAD = """\
 <link rel="stylesheet" href="deck.css">
@@ -74,10 +77,14 @@ class Deck:
     def __init__(self, source: Path, material: Material) -> None:
         self.source, self.material = source, material
         self.images: dict[str, bytes] = {}
-        self.markdown = MarkdownIt("commonmark", {"html": True, "typographer": False}).enable("table")
+        self.markdown = MarkdownIt("commonmark", {"html": True, "typographer": False}).enable(
+            "table"
+        )
         self.markdown.use(dollarmath_plugin, allow_labels=True, double_inline=False)
         rules = {
-            "math_inline": lambda tokens, i, *_: f'<span class="math">\\({html.escape(tokens[i].content)}\\)</span>',
+            "math_inline": lambda tokens, i, *_: (
+                f'<span class="math">\\({html.escape(tokens[i].content)}\\)</span>'
+            ),
             "math_block": lambda tokens, i, *_: self._equation(tokens[i]),
             "math_block_label": lambda tokens, i, *_: self._equation(tokens[i]),
         }
@@ -107,7 +114,9 @@ class Deck:
                 return f"```python\n{material.cell(*rest)['source']}\n```"
             if name == "output":
                 lines = material.output(*rest[:2]).splitlines()
-                return "```text\n" + "\n".join(lines[: int(rest[2])] if rest[2:] else lines) + "\n```"
+                return (
+                    "```text\n" + "\n".join(lines[: int(rest[2])] if rest[2:] else lines) + "\n```"
+                )
             if name in material.equations:
                 return f"$$\n{material.equations[name][0]}\n$$ ({name})"
             return self._statement(name, [int(n) for n in rest[0].split(",")] if rest else [])
@@ -116,16 +125,22 @@ class Deck:
                 return rest[-1] if rest and name in ("chapter", "goals") and len(rest) > 1 else ""
             raise
         except (IndexError, TypeError, ValueError) as error:
-            raise MissingMaterial(f"{found[0]} is not understood ({error}); see tools/slides.py") from None
+            raise MissingMaterial(
+                f"{found[0]} is not understood ({error}); see tools/slides.py"
+            ) from None
 
     def _statement(self, label: str, clauses: list[int]) -> str:
         if label not in self.material.statements:
-            raise MissingMaterial(f"no chapter has a statement or an equation with the label {label!r}")
+            raise MissingMaterial(
+                f"no chapter has a statement or an equation with the label {label!r}"
+            )
         stated = self.material.statements[label]
         body = stated.body
         if clauses:
             try:
-                items = [f'<li value="{n}">\n\n{text}\n\n</li>' for n, text in stated.clauses(clauses)]
+                items = [
+                    f'<li value="{n}">\n\n{text}\n\n</li>' for n, text in stated.clauses(clauses)
+                ]
             except KeyError as missing:
                 raise MissingMaterial(f"{label!r} has no clause {missing}") from None
             body = "\n\n".join([stated.lead(), "<ol>", *items, "</ol>"])
@@ -149,7 +164,9 @@ class Deck:
         taken = FIGURE.sub(self._figure, ASK.sub(self._take, self.material.plain(text)))
         left, *right = re.split(r"^\|\|\|$", taken, flags=re.MULTILINE)
         if right:
-            taken = "\n\n".join(['<div class="columns"><div>', left, "</div><div>", *right, "</div></div>"])
+            taken = "\n\n".join(
+                ['<div class="columns"><div>', left, "</div><div>", *right, "</div></div>"]
+            )
         return TOGETHER.sub(r'<span class="together">\1\2</span>', self.markdown.render(taken))
 
     def page(self) -> str:
@@ -166,7 +183,10 @@ class Deck:
             body, _, notes = piece.strip().partition("\n???\n")
             first, _, body = body.partition("\n")
             if not first.startswith("# "):
-                raise DeckError(f"{self.source.name}: slide {number} begins with {first!r}, not with a title '# ...'")
+                raise DeckError(
+                    f"{self.source.name}: slide {number} begins with {first!r}, not with a title '#"
+                    " ...'"
+                )
             heading = ASK.sub(self._take, first[2:])
             kind = next((word.lower() for word in KINDS if heading.startswith(word)), "")
             if number == 1:

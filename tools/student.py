@@ -1,9 +1,12 @@
-"""Copies of the chapters for students: no solutions, a cell for each answer, and a self-check that judges it.
+"""Copies of the chapters for students: no solutions, a cell for each answer, and a self-check that
+judges it.
 
-    python -m tools.student [--output DIR] [chapter ...]   write them, by default to _build/course/student
-    python -m tools.student --lines [--check]              put the lines on self-checks into the book's exercises
+    python -m tools.student [--output DIR] [chapter ...]   write them, by default to
+    _build/course/student python -m tools.student --lines [--check]              put the lines on
+    self-checks into the book's exercises
 
-What to assign stands in `ddmip_book.checks` alone; the stubs of the copies and the lines of the pages are made from it.
+What to assign stands in `ddmip_book.checks` alone; the stubs of the copies and the lines of the
+pages are made from it.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from tools.plain_markdown import numbers, plain_markdown
 OUTPUT = BUILD / "course" / "student"
 SOLUTION = re.compile(r"\{solution-start\} (\S+)")
 EXERCISE = re.compile(
-    r"(\{exercise-start\}[^\n]*\n(?::[^\n]*\n)*?:label: (\S+)\n(?:.*?))\n*(```\{exercise-end\}\n```)",
+    r"(\{exercise-start\}[^\n]*\n(?::[^\n]*\n)*?:label:"
+    r" (\S+)\n(?:.*?))\n*(```\{exercise-end\}\n```)",
     re.DOTALL,
 )
 IMAGE = re.compile(r"!\[[^\]]*\]\((_static/[^)]+)\)")
@@ -65,9 +69,15 @@ def stub(check: Check) -> list[NotebookNode]:
 
 
 def names(source: str, context: type[ast.expr_context]) -> set[str]:
-    """Names that a code cell reads (`ast.Load`) or binds (`ast.Store`) in any way, as an argument too."""
+    """Names that a code cell reads (`ast.Load`) or binds (`ast.Store`) in any way, as an argument
+    too.
+    """
     tree = ast.parse(TransformerManager().transform_cell(source))
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+    found = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context)
+    }
     if context is ast.Store:
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -82,19 +92,29 @@ def names(source: str, context: type[ast.expr_context]) -> set[str]:
 
 
 def without(source: str, missing: set[str], where: str) -> str:
-    """A later cell that does not need the solutions: entries of dictionaries that do are left out."""
+    """A later cell that does not need the solutions: entries of dictionaries that do are
+    left out.
+    """
     if not names(source, ast.Load) & missing:
         return source
     dropped: set[int] = set()
     for node in ast.walk(ast.parse(source)):
-        for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else []:
-            if key and {name.id for name in ast.walk(value) if isinstance(name, ast.Name)} & missing:
+        for key, value in (
+            zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else []
+        ):
+            if (
+                key
+                and {name.id for name in ast.walk(value) if isinstance(name, ast.Name)} & missing
+            ):
                 dropped |= set(range(key.lineno, (value.end_lineno or key.lineno) + 1))
-    shorter = "\n".join(text for number, text in enumerate(source.split("\n"), 1) if number not in dropped)
+    shorter = "\n".join(
+        text for number, text in enumerate(source.split("\n"), 1) if number not in dropped
+    )
     if left := names(shorter, ast.Load) & missing - names(shorter, ast.Store):
         raise ChapterError(
-            f"{where} uses {', '.join(sorted(left))} of a solution outside an exercise, which students' copies lack. "
-            "To fix this, compute it before the exercises, or use it in an entry of record_headline alone."
+            f"{where} uses {', '.join(sorted(left))} of a solution outside an exercise, which"
+            " students' copies lack. To fix this, compute it before the exercises, or use it in an"
+            " entry of record_headline alone."
         )
     return shorter
 
@@ -108,7 +128,11 @@ def student_copy(path: Path) -> NotebookNode:
     inside = False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            if "{exercise-start}" in cell.source and not solved and not any(c.id == "self-check" for c in cells):
+            if (
+                "{exercise-start}" in cell.source
+                and not solved
+                and not any(c.id == "self-check" for c in cells)
+            ):
                 cells += [
                     new_markdown_cell(INTRODUCTION, id="self-check-text"),
                     new_code_cell(FIRST, id="self-check"),
@@ -117,7 +141,9 @@ def student_copy(path: Path) -> NotebookNode:
                 inside = True
                 cells += stub(check_of(start[1]))
             elif not inside:
-                cell.source = plain_markdown(re.sub(rf"^{MARK}.*\n?", "", cell.source, flags=re.MULTILINE))
+                cell.source = plain_markdown(
+                    re.sub(rf"^{MARK}.*\n?", "", cell.source, flags=re.MULTILINE)
+                )
                 cells.append(cell)
             inside = inside and "{solution-end}" not in cell.source
             continue
@@ -163,7 +189,9 @@ def with_lines(text: str) -> str:
 
 
 def refresh_lines(paths: list[Path], only_look: bool) -> list[str]:
-    """Put the lines into the book's notebooks (or only look); the chapters whose lines were missing or stale."""
+    """Put the lines into the book's notebooks (or only look); the chapters whose lines were missing
+    or stale.
+    """
     stale = []
     for path in paths:
         before = path.read_text()
@@ -180,10 +208,16 @@ def refresh_lines(paths: list[Path], only_look: bool) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Write copies of the chapters for students.")
-    parser.add_argument("chapters", nargs="*", help="names without number; all of them if none is given")
+    parser.add_argument(
+        "chapters", nargs="*", help="names without number; all of them if none is given"
+    )
     parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--lines", action="store_true", help="put the lines on self-checks into the book itself")
-    parser.add_argument("--check", action="store_true", help="with --lines: change nothing, fail where one is stale")
+    parser.add_argument(
+        "--lines", action="store_true", help="put the lines on self-checks into the book itself"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="with --lines: change nothing, fail where one is stale"
+    )
     arguments = parser.parse_args()
     try:
         paths = chosen(arguments.chapters)
@@ -192,7 +226,10 @@ def main() -> int:
     if arguments.lines:
         stale = refresh_lines(paths, arguments.check)
         if stale and arguments.check:
-            print(f"stale: {', '.join(stale)}. To fix this: python -m tools.student --lines", file=sys.stderr)
+            print(
+                f"stale: {', '.join(stale)}. To fix this: python -m tools.student --lines",
+                file=sys.stderr,
+            )
             return 1
         print(f"{len(stale)} chapters changed" if stale else "all lines are up to date")
         return 0

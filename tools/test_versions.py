@@ -1,10 +1,13 @@
-"""Unit tests of the library with the lowest and the newest release of each requirement: `make test-versions`.
+"""Unit tests of the library with the lowest and the newest release of each requirement: `make
+test-versions`.
 
-For each Python there are two environments, made one at a time in a temporary folder and deleted after use. Each is
-resolved from `pyproject.toml` with all extras, for the lowest or the newest releases that have a wheel for that Python;
-then the library's unit tests run there, in a copy of the project. What came out is a row of `tests/versions.yml`, from
-which `book/versions.md` is written. A row is left alone as long as code, tests and requirements are those that it was
-made with, so a run that was interrupted goes on where it was. A Python that is not installed is resolved and not tried.
+For each Python there are two environments, made one at a time in a temporary folder and deleted
+after use. Each is resolved from `pyproject.toml` with all extras, for the lowest or the newest
+releases that have a wheel for that Python; then the library's unit tests run there, in a copy of
+the project. What came out is a row of `tests/versions.yml`, from which `book/versions.md` is
+written. A row is left alone as long as code, tests and requirements are those that it was made
+with, so a run that was interrupted goes on where it was. A Python that is not installed is resolved
+and not tried.
 
     python -m tools.test_versions --only 3.11-lowest --only 3.13-newest
     python -m tools.test_versions --python /opt/python3.13/bin/python3 --workers 4
@@ -67,14 +70,18 @@ class Row:
 
 
 def project() -> dict[str, list[str]]:
-    """The library's requirements, by extra; those that `import ddmip_lib; solve(...)` needs under the name "core"."""
+    """The library's requirements, by extra; those that `import ddmip_lib; solve(...)` needs under
+    the name "core".
+    """
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return {"core": table["dependencies"], **table["optional-dependencies"]}
 
 
 def requirements() -> dict[str, Requirement]:
     """Each package that the library or an extra for users asks for."""
-    lines = [line for name, lines in project().items() if name not in ("all", "test") for line in lines]
+    lines = [
+        line for name, lines in project().items() if name not in ("all", "test") for line in lines
+    ]
     return {wish.name: wish for wish in map(Requirement, lines)}
 
 
@@ -85,7 +92,9 @@ def load() -> dict[str, Row]:
 
 def store(rows: dict[str, Row]) -> None:
     """Write rows and page, the rows in the order of the Pythons."""
-    ordered = [rows[name] for python in PYTHONS for end in ENDS if (name := f"{python}-{end}") in rows]
+    ordered = [
+        rows[name] for python in PYTHONS for end in ENDS if (name := f"{python}-{end}") in rows
+    ]
     ROWS.write_text(
         "# Written by `make test-versions`; do not edit by hand.\n"
         + yaml.safe_dump([asdict(row) for row in ordered], sort_keys=False, width=120)
@@ -105,7 +114,9 @@ def made_with() -> str:
     digest = hashlib.sha256()
     for name in tracked(*DECIDES):
         if not name.startswith("tests/unit/ddmip_book/"):
-            content = (ROOT / name).read_bytes() if name != "pyproject.toml" else repr(project()).encode()
+            content = (
+                (ROOT / name).read_bytes() if name != "pyproject.toml" else repr(project()).encode()
+            )
             digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:16]
 
@@ -123,7 +134,9 @@ def version_of(interpreter: str | Path) -> str:
 def interpreters(named: Sequence[str] = ()) -> dict[str, str]:
     """An interpreter for each Python that is here: those named, on the path, of pyenv."""
     candidates = [*named, *(f"python{python}" for python in PYTHONS)]
-    candidates += sorted(map(str, Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")), reverse=True)
+    candidates += sorted(
+        map(str, Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")), reverse=True
+    )
     found: dict[str, str] = {}
     for candidate in candidates:
         found.setdefault(version_of(candidate), candidate)
@@ -131,14 +144,23 @@ def interpreters(named: Sequence[str] = ()) -> dict[str, str]:
 
 
 def surroundings(cache: Path) -> dict[str, str]:
-    """The index and the certificates that pip was told to use, for uv, which does not read pip's settings."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    """The index and the certificates that pip was told to use, for uv, which does not read pip's
+    settings.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     for theirs, name, setting in (
         ("UV_DEFAULT_INDEX", "PIP_INDEX_URL", "index-url"),
         ("SSL_CERT_FILE", "PIP_CERT", "cert"),
     ):
         command = [sys.executable, "-m", "pip", "config", "get", f"global.{setting}"]
-        told = os.environ.get(name) or subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        told = (
+            os.environ.get(name)
+            or subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        )
         if told:
             kept.setdefault(theirs, told)
     return {**kept, "UV_CACHE_DIR": str(cache), "DDMIP_CACHE_DIR": str(cache.parent / "networks")}
@@ -167,22 +189,51 @@ class Trial:
         self.backend = ["--torch-backend", "cpu"] if reachable(CPU_INDEX) else []
 
     def _uv(self, *words: str) -> str:
-        done = subprocess.run([self.uv, *words], cwd=ROOT, env=self.surroundings, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.uv, *words], cwd=ROOT, env=self.surroundings, capture_output=True, text=True
+        )
         if done.returncode:
             raise Failure(f"uv {' '.join(words[:2])}: {done.stderr.strip()[-2000:]}")
         return done.stdout
 
     def resolve(self, python: str, end: str) -> str:
         """Exact versions of all that is installed for this end of the requirements."""
-        asked = ["--extra", "all", "--extra", "test", "--no-emit-package", "ddmip-lib", "--only-binary", ":all:"]
-        told = ["--no-header", "--no-annotate", "--quiet", "--python-version", python, *self.backend]
-        return self._uv("pip", "compile", "--resolution", RESOLUTION[end], *asked, *told, "pyproject.toml")
+        asked = [
+            "--extra",
+            "all",
+            "--extra",
+            "test",
+            "--no-emit-package",
+            "ddmip-lib",
+            "--only-binary",
+            ":all:",
+        ]
+        told = [
+            "--no-header",
+            "--no-annotate",
+            "--quiet",
+            "--python-version",
+            python,
+            *self.backend,
+        ]
+        return self._uv(
+            "pip", "compile", "--resolution", RESOLUTION[end], *asked, *told, "pyproject.toml"
+        )
 
     def run(self, row: Row, interpreter: str, pins: str) -> None:
-        """Make the environment, run the tests in a copy of the project, and write into the row what came out."""
+        """Make the environment, run the tests in a copy of the project, and write into the row what
+        came out.
+        """
         env, copy, report = self.folder / "env", self.folder / "project", self.folder / "report.xml"
         for name in tracked(
-            "ddmip_lib", "book/ddmip_book", "data", "tests", "tools", "pyproject.toml", "README.md", "LICENSE"
+            "ddmip_lib",
+            "book/ddmip_book",
+            "data",
+            "tests",
+            "tools",
+            "pyproject.toml",
+            "README.md",
+            "LICENSE",
         ):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
@@ -190,7 +241,15 @@ class Trial:
         try:
             self._uv("venv", "--quiet", "--python", interpreter, str(env))
             into = ["--quiet", "--python", str(env / "bin" / "python")]
-            self._uv("pip", "install", *into, "--no-deps", *self.backend, "-r", str(self.folder / "pins.txt"))
+            self._uv(
+                "pip",
+                "install",
+                *into,
+                "--no-deps",
+                *self.backend,
+                "-r",
+                str(self.folder / "pins.txt"),
+            )
             self._uv("pip", "install", *into, "--no-deps", str(copy))
             pytest = [
                 str(env / "bin" / "python"),
@@ -202,11 +261,16 @@ class Trial:
                 "-p",
                 "no:cacheprovider",
             ]
-            subprocess.run(["nice", *pytest, f"--junitxml={report}", *TESTS], cwd=copy, env=self.surroundings)
+            subprocess.run(
+                ["nice", *pytest, f"--junitxml={report}", *TESTS], cwd=copy, env=self.surroundings
+            )
             if not report.exists():
                 raise Failure("pytest wrote no report (its output is above)")
             row.outcome, row.failed, row.skipped_because = read_report(report.read_text())
-            row.system, row.day = f"{platform.system()} {platform.machine()}", date.today().isoformat()
+            row.system, row.day = (
+                f"{platform.system()} {platform.machine()}",
+                date.today().isoformat(),
+            )
         finally:
             for left in (env, copy):
                 shutil.rmtree(left, ignore_errors=True)
@@ -216,7 +280,9 @@ class Trial:
 def read_report(xml: str) -> tuple[dict[str, int], list[str], list[str]]:
     """How many tests passed and were skipped, which failed, and why tests were skipped.
 
-    >>> read_report('<s><testcase name="a"/><testcase name="b"><skipped message="no c"/></testcase></s>')
+    >>> read_report(
+    ...     '<s><testcase name="a"/><testcase name="b"><skipped message="no c"/></testcase></s>'
+    ... )
     ({'passed': 1, 'skipped': 1}, [], ['no c'])
     """
     cases = list(ET.fromstring(xml).iter("testcase"))
@@ -240,22 +306,31 @@ def versions_in(pins: str) -> dict[str, str]:
     return {name: found[name] for name in sorted(requirements()) if name in found}
 
 
-# Why a requirement does not reach further back, where it could: what failed, and with which release.
+# Why a requirement does not reach further back, where it could: what failed, and with which
+# release.
 FLOORS = {
-    "distributed": "2025.4 raises a bare `Exception` where a client was closed, which cannot be told from others.",
-    "highspy": "1.9 does not hand out the multipliers that prove a linear program to be empty (`getDualRay`).",
-    "pyscipopt": "5.6 cannot tell the coefficients of a row that is no plain linear constraint (`getConsVals`).",
+    "distributed": (
+        "2025.4 raises a bare `Exception` where a client was closed, which cannot be told from"
+        " others."
+    ),
+    "highspy": (
+        "1.9 does not hand out the multipliers that prove a linear program to be empty"
+        " (`getDualRay`)."
+    ),
+    "pyscipopt": (
+        "5.6 cannot tell the coefficients of a row that is no plain linear constraint"
+        " (`getConsVals`)."
+    ),
 }
 HEAD = (
-    "# Versions tried\n\n"
-    "The library asks for ranges of versions.\n"
-    "Each line below is an environment with the lowest or the newest release of each requirement, and what the unit "
-    "tests of the library gave there; some were resolved and not tried.\n"
-    "`make test-versions` makes these environments anew, one at a time, and writes this page from "
-    "`tests/versions.yml`.\n"
-    "The book itself is built with the exact versions of `requirements.lock`.\n\n"
-    "*Lowest* and *newest* mean: of the releases that have a wheel for that Python and fit together.\n"
-    "Newer releases than these are not refused; they are not tried.\n"
+    "# Versions tried\n\nThe library asks for ranges of versions.\nEach line below is an"
+    " environment with the lowest or the newest release of each requirement, and what the unit"
+    " tests of the library gave there; some were resolved and not tried.\n`make test-versions`"
+    " makes these environments anew, one at a time, and writes this page from"
+    " `tests/versions.yml`.\nThe book itself is built with the exact versions of"
+    " `requirements.lock`.\n\n*Lowest* and *newest* mean: of the releases that have a wheel for"
+    " that Python and fit together.\nNewer releases than these are not refused; they are not"
+    " tried.\n"
 )
 
 
@@ -264,13 +339,22 @@ def table(head: Sequence[str], lines: Iterator[Sequence[str]]) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The page of the book: what was tried, with which versions, and why the ranges end where they do."""
+    """The page of the book: what was tried, with which versions, and why the ranges end where they
+    do.
+    """
     parts = [HEAD, "## What came out\n"]
-    parts.append(table(["Python", "releases", "unit tests"], ([row.python, row.end, outcome(row)] for row in rows)))
+    parts.append(
+        table(
+            ["Python", "releases", "unit tests"],
+            ([row.python, row.end, outcome(row)] for row in rows),
+        )
+    )
     parts.append("\n## Which releases these are\n")
     parts += [f"- **Python {row.python}, {row.end}**: {releases(row)}." for row in rows]
     parts.append("\n## Where the ranges begin\n")
-    asked = ", ".join(f"{wish.name} {str(wish.specifier).removeprefix('>=')}" for wish in requirements().values())
+    asked = ", ".join(
+        f"{wish.name} {str(wish.specifier).removeprefix('>=')}" for wish in requirements().values()
+    )
     parts.append(f"{asked}.\n")
     parts += [f"- **{name}**: {why}" for name, why in FLOORS.items()]
     return "\n".join(parts) + "\n"
@@ -280,7 +364,10 @@ def outcome(row: Row) -> str:
     if not row.outcome:
         return "not tried, resolved only"
     failed = f", {len(row.failed)} failed" * bool(row.failed)
-    return f"{row.outcome['passed']} passed, {row.outcome['skipped']} skipped{failed} ({row.system}, {row.day})"
+    return (
+        f"{row.outcome['passed']} passed, {row.outcome['skipped']} skipped{failed} ({row.system},"
+        f" {row.day})"
+    )
 
 
 def releases(row: Row) -> str:
@@ -292,13 +379,23 @@ def releases(row: Row) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run the unit tests with the lowest and the newest requirements.")
+    parser = argparse.ArgumentParser(
+        description="Run the unit tests with the lowest and the newest requirements."
+    )
     choices = [f"{python}-{end}" for python in PYTHONS for end in ENDS]
-    parser.add_argument("--only", action="append", choices=choices, help="this environment alone (may be repeated)")
-    parser.add_argument("--python", action="append", default=[], help="an interpreter to use (may be repeated)")
+    parser.add_argument(
+        "--only", action="append", choices=choices, help="this environment alone (may be repeated)"
+    )
+    parser.add_argument(
+        "--python", action="append", default=[], help="an interpreter to use (may be repeated)"
+    )
     parser.add_argument("--workers", type=int, default=1, help="processes that run tests")
-    parser.add_argument("--again", action="store_true", help="try also what was tried with the same code")
-    parser.add_argument("--page", action="store_true", help="write the page from the rows, and try nothing")
+    parser.add_argument(
+        "--again", action="store_true", help="try also what was tried with the same code"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="write the page from the rows, and try nothing"
+    )
     arguments = parser.parse_args()
     rows, wrong = load(), 0
     if arguments.page:
@@ -310,7 +407,11 @@ def main() -> int:
         for name in arguments.only or choices:
             python, end = name.split("-")
             key, old = made_with(), rows.get(name)
-            done = old is not None and old.made_with == key and (old.passed or (not old.outcome and python not in here))
+            done = (
+                old is not None
+                and old.made_with == key
+                and (old.passed or (not old.outcome and python not in here))
+            )
             if done and not arguments.again:
                 print(f"{name}: done before, with the same code and requirements")
                 continue

@@ -2,10 +2,10 @@
 
     python -m tools.write_address [--check]
 
-These are the chapters (their cell for Colab), the commands at the top of the quickstart, ``[project.urls]`` of
-pyproject.toml, CITATION.cff, and the contact in SECURITY.md and CODE_OF_CONDUCT.md. While no address is set, nothing
-that would lead nowhere is written, and the contact is "unset". Buttons, sitemap and previews read _config.yml when
-the book is built.
+These are the chapters (their cell for Colab), the commands at the top of the quickstart,
+``[project.urls]`` of pyproject.toml, CITATION.cff, and the contact in SECURITY.md and
+CODE_OF_CONDUCT.md. While no address is set, nothing that would lead nowhere is written, and the
+contact is "unset". Buttons, sitemap and previews read _config.yml when the book is built.
 """
 
 from __future__ import annotations
@@ -63,12 +63,16 @@ def project_urls(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def with_urls(pyproject: str, settings: dict[str, Any]) -> str:
-    """The text of pyproject.toml with the table of addresses before the tools' tables, or without it."""
+    """The text of pyproject.toml with the table of addresses before the tools' tables, or without
+    it.
+    """
     text = URLS.sub("", pyproject)
     urls = project_urls(settings)
     if not urls:
         return text
-    table = "[project.urls]\n" + "".join(f'{name} = "{address}"\n' for name, address in urls.items())
+    table = "[project.urls]\n" + "".join(
+        f'{name} = "{address}"\n' for name, address in urls.items()
+    )
     first = FIRST_TOOL.search(text)
     if first is None:
         return f"{text.rstrip()}\n\n{table}"
@@ -78,7 +82,11 @@ def with_urls(pyproject: str, settings: dict[str, Any]) -> str:
 def with_citation(citation: str, settings: dict[str, Any]) -> str:
     """The text of CITATION.cff, which names the repository below the licence."""
     text, address = CITED.sub("", citation), repository(settings)
-    return LICENCE.sub(lambda found: f'{found[0]}repository-code: "{address}"\n', text) if address else text
+    return (
+        LICENCE.sub(lambda found: f'{found[0]}repository-code: "{address}"\n', text)
+        if address
+        else text
+    )
 
 
 def with_contact(text: str, settings: dict[str, Any]) -> str:
@@ -95,7 +103,9 @@ def commands(settings: dict[str, Any]) -> str:
 
 
 def with_commands(notebook: nbformat.NotebookNode, text: str) -> nbformat.NotebookNode:
-    """The notebook with this cell, and no older one, below its opening picture: the first code that is seen."""
+    """The notebook with this cell, and no older one, below its opening picture: the first code that
+    is seen.
+    """
     cells = [cell for cell in notebook.cells if cell.get("id") != COMMANDS_ID]
     place = [cell.get("id") for cell in cells].index(AFTER) + 1
     cell = nbformat.v4.new_markdown_cell(text, id=COMMANDS_ID)
@@ -117,14 +127,19 @@ def wanted(settings: dict[str, Any]) -> dict[Path, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the project's address into the files that carry it.")
-    parser.add_argument("--check", action="store_true", help="change nothing; fail where a file is out of date")
+    parser = argparse.ArgumentParser(
+        description="Write the project's address into the files that carry it."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail where a file is out of date"
+    )
     arguments = parser.parse_args()
     stale = {path: text for path, text in wanted(config()).items() if path.read_text() != text}
     names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
     if arguments.check and stale:
         print(
-            f"these files do not have the address of _config.yml: {names}. To fix this: python -m tools.write_address",
+            f"these files do not have the address of _config.yml: {names}. To fix this: python -m"
+            " tools.write_address",
             file=sys.stderr,
         )
         return 1

@@ -1,1 +1,3 @@
-"""The book's furniture: its figures, examples, experiments, self-checks. The library never imports it."""
+"""The book's furniture: its figures, examples, experiments, self-checks. The library never imports
+it.
+"""

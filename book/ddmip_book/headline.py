@@ -13,9 +13,9 @@ METADATA_KEY = "ddmip_headline"
 def record_headline(numbers: Mapping[str, Any] | None = None, /, **more: Any) -> None:
     """Show the headline numbers of a chapter as a small table and record them for the tests.
 
-    Each entry maps a name to a number, or to a pair (number, label) whose label the reader sees.
-    In a notebook the output's metadata carries ``{"ddmip_headline": {name: number}}``; elsewhere the table is
-    printed.
+    Each entry maps a name to a number, or to a pair (number, label) whose label the reader sees. In
+    a notebook the output's metadata carries ``{"ddmip_headline": {name: number}}``; elsewhere the
+    table is printed.
 
     >>> record_headline({"potable": (26, "potable samples, our defaults")}, gap=0.125)
     What we measured
@@ -24,7 +24,9 @@ def record_headline(numbers: Mapping[str, Any] | None = None, /, **more: Any) ->
     """
     entries = [_entry(name, given) for name, given in {**(numbers or {}), **more}.items()]
     if not entries:
-        raise ValueError('record_headline got no numbers. To fix this, name at least one: {"objective": 26}.')
+        raise ValueError(
+            'record_headline got no numbers. To fix this, name at least one: {"objective": 26}.'
+        )
     text, kernel = _as_text(entries), notebook()
     if kernel is None:
         print(text)
@@ -39,7 +41,9 @@ def _entry(name: str, given: Any) -> tuple[str, str, int | float]:
     value, label = given if isinstance(given, tuple) else (given, name.replace("_", " "))
     value = value.item() if hasattr(value, "item") else value  # numpy and torch scalars
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise ValueError(f"headline number {name!r} is {value!r}. To fix this, pass a finite int or float.")
+        raise ValueError(
+            f"headline number {name!r} is {value!r}. To fix this, pass a finite int or float."
+        )
     return name, str(label), value
 
 
@@ -55,6 +59,9 @@ def _as_text(entries: list[tuple[str, str, int | float]]) -> str:
 
 def _as_html(entries: list[tuple[str, str, int | float]]) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(label)}</th><td>{_format(value)}</td></tr>' for _, label, value in entries
+        f'<tr><th scope="row">{escape(label)}</th><td>{_format(value)}</td></tr>'
+        for _, label, value in entries
     )
-    return f'<table class="headline"><caption>What we measured</caption><tbody>{rows}</tbody></table>'
+    return (
+        f'<table class="headline"><caption>What we measured</caption><tbody>{rows}</tbody></table>'
+    )

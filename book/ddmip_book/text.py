@@ -1,4 +1,6 @@
-"""Sentences and tables that a chapter computes: the same in the page, in JupyterLab, on Colab and in a terminal."""
+"""Sentences and tables that a chapter computes: the same in the page, in JupyterLab, on Colab and
+in a terminal.
+"""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -6,7 +8,9 @@ from html import escape
 from typing import Any
 
 Cell = Any
-"""A number (whole numbers with separators, others to four digits), a text, or None for "not there" (a dash)."""
+"""A number (whole numbers with separators, others to four digits), a text, or None for "not there"
+(a dash).
+"""
 
 
 def say(*sentences: str) -> None:
@@ -25,11 +29,17 @@ def table(
     best: Mapping[str, str] | None = None,
     order: Collection[str] = (),
 ) -> None:
-    """Show columns as a table, the first one naming the rows; units belong in the names of the columns.
+    """Show columns as a table, the first one naming the rows; units belong in the names of the
+    columns.
 
-    `best` marks the best entry of a column ("max" or "min"); a reader may sort by the columns named in `order`.
+    `best` marks the best entry of a column ("max" or "min"); a reader may sort by the columns named
+    in `order`.
 
-    >>> table({"method": ["Big-M", "prices"], "treated": [16, 19]}, "After 60 s", best={"treated": "max"})
+    >>> table(
+    ...     {"method": ["Big-M", "prices"], "treated": [16, 19]},
+    ...     "After 60 s",
+    ...     best={"treated": "max"},
+    ... )
     After 60 s
     method  treated
     Big-M        16
@@ -40,7 +50,12 @@ def table(
     if unknown := [name for name in (*(best or {}), *order) if name not in columns]:
         raise ValueError(f"table has no column {unknown[0]!r}; it has {', '.join(columns)}.")
     marked = {name: _best(columns[name], which) for name, which in (best or {}).items()}
-    _show({"text/plain": _plain(columns, caption, marked), "text/html": _html(columns, caption, marked, order)})
+    _show(
+        {
+            "text/plain": _plain(columns, caption, marked),
+            "text/html": _html(columns, caption, marked, order),
+        }
+    )
 
 
 def _best(entries: Sequence[Cell], which: str) -> Cell:
@@ -67,7 +82,10 @@ def _format(entry: Cell) -> str:
 def _plain(columns: Mapping[str, Sequence[Cell]], caption: str, marked: Mapping[str, Cell]) -> str:
     shown = []
     for name, entries in columns.items():
-        texts = [_format(e) + ("*" if name in marked and _is_number(e) and e == marked[name] else "") for e in entries]
+        texts = [
+            _format(e) + ("*" if name in marked and _is_number(e) and e == marked[name] else "")
+            for e in entries
+        ]
         width = max(map(len, [name, *texts]))
         left = not any(_is_number(e) for e in entries)
         shown.append([text.ljust(width) if left else text.rjust(width) for text in [name, *texts]])
@@ -75,7 +93,10 @@ def _plain(columns: Mapping[str, Sequence[Cell]], caption: str, marked: Mapping[
 
 
 def _html(
-    columns: Mapping[str, Sequence[Cell]], caption: str, marked: Mapping[str, Cell], order: Collection[str]
+    columns: Mapping[str, Sequence[Cell]],
+    caption: str,
+    marked: Mapping[str, Cell],
+    order: Collection[str],
 ) -> str:
     def entry(name: str, value: Cell, first: bool) -> str:
         text = escape(_format(value))
@@ -86,9 +107,16 @@ def _html(
         return f"<{tag}{scope}{kind}>{text}</{tag}>"
 
     names = list(columns)
-    head = "".join(f'<th scope="col"{" data-sort" if name in order else ""}>{escape(name)}</th>' for name in names)
+    head = "".join(
+        f'<th scope="col"{" data-sort" if name in order else ""}>{escape(name)}</th>'
+        for name in names
+    )
     rows = "".join(
-        "<tr>" + "".join(entry(name, value, name == names[0]) for name, value in zip(names, row, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(
+            entry(name, value, name == names[0]) for name, value in zip(names, row, strict=True)
+        )
+        + "</tr>"
         for row in zip(*columns.values(), strict=True)
     )
     return (

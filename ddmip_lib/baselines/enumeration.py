@@ -27,7 +27,9 @@ from .scaled_model import add_program, scaled_model, units_of_variables
 from .scip_run import Numerics, exact_run, exact_solution
 
 FEASTOL = 1e-9
-"""So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last digits."""
+"""So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last
+digits.
+"""
 
 MOST_NUMBERS = 2**21
 """So many numbers may all assignments together have that are compared one by one."""
@@ -35,19 +37,22 @@ MOST_NUMBERS = 2**21
 
 @dataclass(frozen=True)
 class Enumeration:
-    r"""The exact MILP of a problem whose unfixed network inputs are integer and take few values in each row.
+    r"""The exact MILP of a problem whose unfixed network inputs are integer and take few values in
+    each row.
 
-    The network is evaluated at every combination $v_1, \dots, v_m$ of the unfixed inputs of a row that the rows on them
-    allow (of the whole variables that decide a continuous input by an equation, as steps of a ladder do), and
+    The network is evaluated at every combination $v_1, \dots, v_m$ of the unfixed inputs of a row
+    that the rows on them allow (of the whole variables that decide a continuous input by an
+    equation, as steps of a ladder do), and
 
     $$x = \sum_j v_j \delta_j, \quad y = \sum_j f(v_j)\,\delta_j, \quad \sum_j \delta_j = 1, \quad
     \delta \in \{0, 1\}^m;$$
 
-    for a single input of two neighbouring values, $y = f(v) + (f(v + 1) - f(v))\,(x - v)$ says the same. Nothing
-    about the network's structure is used, so any module will do. `max_values` limits $m$. Where inputs and outputs are
-    all that is free and there are few assignments, these are compared without a solver; otherwise what SCIP calls
-    optimal or infeasible is a claim, and with `check` it is proved, or not, as in `BigM`. `callback` hears a `Moment`
-    after each assignment that is compared, or as in `BigM`.
+    for a single input of two neighbouring values, $y = f(v) + (f(v + 1) - f(v))\,(x - v)$ says the
+    same. Nothing about the network's structure is used, so any module will do. `max_values` limits
+    $m$. Where inputs and outputs are all that is free and there are few assignments, these are
+    compared without a solver; otherwise what SCIP calls optimal or infeasible is a claim, and with
+    `check` it is proved, or not, as in `BigM`. `callback` hears a `Moment` after each assignment
+    that is compared, or as in `BigM`.
 
     >>> import pyscipopt, torch
     >>> m = pyscipopt.Model()
@@ -70,9 +75,17 @@ class Enumeration:
         if self.max_values < 1:
             raise ValueError(f"max_values={self.max_values} must be at least 1.")
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
-        """Tabulate the networks; compare all assignments where they are few, else let SCIP work on the MILP."""
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
+        """Tabulate the networks; compare all assignments where they are few, else let SCIP work on
+        the MILP.
+        """
         begun = begin(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
             return guarded(begun, self.method, self._solve, look=False)  # it sees all
@@ -81,31 +94,51 @@ class Enumeration:
         instance = begun.instance
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
-        tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values)
+        tables = tables_of(
+            instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values
+        )
         if tables is None:
             self._refuse(instance)
         if begun.time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
-        exactly = bool(instance.milp.integer[instance.free_inputs].all())  # an equation holds within a tolerance only
+        exactly = bool(
+            instance.milp.integer[instance.free_inputs].all()
+        )  # an equation holds within a tolerance only
         details["evaluations"] = sum(len(table.values) for table in tables)
-        if not all(len(table.values) for table in tables):  # no integer between the bounds, or no value of the network
+        if not all(
+            len(table.values) for table in tables
+        ):  # no integer between the bounds, or no value of the network
             empty = np.inf if exactly else None
-            return exact_solution(self.method, incumbent, "infeasible", None, details, checked=empty)
+            return exact_solution(
+                self.method, incumbent, "infeasible", None, details, checked=empty
+            )
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
             return self._compared(incumbent, everything, begun, details)
-        incumbent.consider_start(None if begun.problem.start_failed else begun.problem.start, begun.time_limit)
+        incumbent.consider_start(
+            None if begun.problem.start_failed else begun.problem.start, begun.time_limit
+        )
         unit = units_of_variables(instance)
         for table in tables:
-            size = np.where(instance.milp.integer[table.targets], 1.0, power_of_two(np.abs(table.outputs).max(axis=0)))
+            size = np.where(
+                instance.milp.integer[table.targets],
+                1.0,
+                power_of_two(np.abs(table.outputs).max(axis=0)),
+            )
             unit[table.targets] = size
         written = scaled_model(instance, unit, Numerics(FEASTOL), begun.seed)
         s = instance.milp  # its own bounds: tighter ones slow SCIP down
-        exact = Embedding(Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer))
+        exact = Embedding(
+            Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer)
+        )
         write_tables(exact, tables)
         add_program(written, exact.program(), s.n_rows)
         details["build_seconds"] = now() - begun.began
-        program = partial(tabulated, instance, incumbent.units, tables) if self.check and exactly else None
+        program = (
+            partial(tabulated, instance, incumbent.units, tables)
+            if self.check and exactly
+            else None
+        )
         return exact_run(written, incumbent, begun, self.method, details, program)
 
     def _compared(
@@ -124,27 +157,36 @@ class Enumeration:
             bound = float(cost[at])
             stop = begun.told(float(s.sign * bound))
             if feasible:
-                return exact_solution(self.method, incumbent, "optimal", None, details, checked=bound)
+                return exact_solution(
+                    self.method, incumbent, "optimal", None, details, checked=bound
+                )
             if begun.seconds_left <= 0:
-                return exact_solution(self.method, incumbent, "timelimit", None, details, checked=bound)
+                return exact_solution(
+                    self.method, incumbent, "timelimit", None, details, checked=bound
+                )
             if stop:
-                return exact_solution(self.method, incumbent, "userinterrupt", None, details, checked=bound)
+                return exact_solution(
+                    self.method, incumbent, "userinterrupt", None, details, checked=bound
+                )
         return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
 
     def _refuse(self, instance: Instance) -> NoReturn:
         """Say which inputs of a network row cannot be enumerated, or take too many values."""
         s, listing = instance.milp, Listing(instance.milp)
         keys = [unfixed(s, row) for where in instance.maps for row in where.index]
-        for free in (free for key in keys for free in key if listing.deciders(np.array([free])) is None):
+        for free in (
+            free for key in keys for free in key if listing.deciders(np.array([free])) is None
+        ):
             raise ProblemError(
-                f"network input {s.names[free]} is continuous, so its values cannot be enumerated: use "
-                "BigM or DualDecomposition, or make the variable integer."
+                f"network input {s.names[free]} is continuous, so its values cannot be enumerated:"
+                " use BigM or DualDecomposition, or make the variable integer."
             )
         deciding = [listing.deciders(np.array(key, dtype=int)).at for key in keys]  # type: ignore[union-attr]
         at = next(at for at in deciding if listing.combinations(at, self.max_values) is None)
         m = count_of(s, tuple(at.tolist()))
         raise ProblemError(
-            f"the inputs {', '.join(s.names[j] for j in at[:4])}{', ...' * (len(at) > 4)} of one "
-            f"network row take {m} values together, more than max_values={self.max_values}: allow them "
-            f"with Enumeration(max_values={m}), tighten bounds, or use BigM or DualDecomposition."
+            f"the inputs {', '.join(s.names[j] for j in at[:4])}{', ...' * (len(at) > 4)} of one"
+            f" network row take {m} values together, more than max_values={self.max_values}: allow"
+            f" them with Enumeration(max_values={m}), tighten bounds, or use BigM or"
+            " DualDecomposition."
         )

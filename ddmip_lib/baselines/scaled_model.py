@@ -1,8 +1,10 @@
-"""The user's model written anew for SCIP, in units in which variables, rows and objective are about 1.
+"""The user's model written anew for SCIP, in units in which variables, rows and objective are about
+1.
 
-SCIP calls numbers equal that differ by its epsilon, drops smaller coefficients when a row is made, and forgives rows
-1e-6: none of this may depend on whether lengths are in metres or in nanometres. All units are powers of two, so that
-nothing is rounded, and SCIP's numerics are set before the first row.
+SCIP calls numbers equal that differ by its epsilon, drops smaller coefficients when a row is made,
+and forgives rows 1e-6: none of this may depend on whether lengths are in metres or in nanometres.
+All units are powers of two, so that nothing is rounded, and SCIP's numerics are set before the
+first row.
 """
 
 from collections.abc import Sequence
@@ -43,9 +45,12 @@ class ScaledModel:
         return float(self.model.getDualbound()) * self.cost_unit + self.offset
 
 
-def scaled_model(instance: Instance, unit: np.ndarray | None, numerics: Numerics, seed: int) -> ScaledModel:
-    """The user's model with each variable in its unit; without units, or where constraints are no rows, as SCIP copies
-    it."""
+def scaled_model(
+    instance: Instance, unit: np.ndarray | None, numerics: Numerics, seed: int
+) -> ScaledModel:
+    """The user's model with each variable in its unit; without units, or where constraints are no
+    rows, as SCIP copies it.
+    """
     s = instance.milp
     if unit is None or s.others:
         copied = copy_model(instance.model, seed)
@@ -68,22 +73,32 @@ def scaled_model(instance: Instance, unit: np.ndarray | None, numerics: Numerics
 def _scaled_rows(
     rows: sp.csr_matrix, unit: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-    """Rows on variables in these units, the largest coefficient of each about 1; sides that only rounding holds apart
-    are one."""
+    """Rows on variables in these units, the largest coefficient of each about 1; sides that only
+    rounding holds apart are one.
+    """
     rows = (rows @ sp.diags(unit)).tocsr()
     largest = np.zeros(rows.shape[0])
-    np.maximum.at(largest, np.repeat(np.arange(len(largest)), np.diff(rows.indptr)), np.abs(rows.data))
+    np.maximum.at(
+        largest, np.repeat(np.arange(len(largest)), np.diff(rows.indptr)), np.abs(rows.data)
+    )
     size = power_of_two(largest)
     low, high = low / size, high / size
     with np.errstate(invalid="ignore"):  # a side that is missing
-        same = np.isfinite(low) & (low <= high) & (high - low <= 1e-12 * np.maximum(1.0, np.abs(low)))
+        same = (
+            np.isfinite(low) & (low <= high) & (high - low <= 1e-12 * np.maximum(1.0, np.abs(low)))
+        )
         middle = 0.5 * (low + high)
-    return (sp.diags(1 / size) @ rows).tocsr(), np.where(same, middle, low), np.where(same, middle, high)
+    return (
+        (sp.diags(1 / size) @ rows).tocsr(),
+        np.where(same, middle, low),
+        np.where(same, middle, high),
+    )
 
 
 def add_program(written: ScaledModel, program: Program, rows: int) -> None:
-    """Add what a program has beyond the model's variables and its first `rows`, each variable in its unit, and the
-    bounds that it knows of the model's own variables."""
+    """Add what a program has beyond the model's variables and its first `rows`, each variable in
+    its unit, and the bounds that it knows of the model's own variables.
+    """
     n, size = len(written.unit), np.maximum(np.abs(program.lower), np.abs(program.upper))
     unit = np.concatenate([written.unit, np.where(program.integer, 1.0, power_of_two(size))[n:]])
     model, ends = written.model, np.array([program.lower, program.upper]) / unit
@@ -95,13 +110,18 @@ def add_program(written: ScaledModel, program: Program, rows: int) -> None:
             model.chgVarLb(variable, low)
         if np.isfinite(high):
             model.chgVarUb(variable, high)
-    variables = [*written.variables, *add_variables(model, ends[0, n:], ends[1, n:], program.integer[n:])]
+    variables = [
+        *written.variables,
+        *add_variables(model, ends[0, n:], ends[1, n:], program.integer[n:]),
+    ]
     sides = program.row_lower[rows:], program.row_upper[rows:]
     add_rows(model, variables, *_scaled_rows(program.rows.matrix(len(unit))[rows:], unit, *sides))
 
 
 def units_of_variables(instance: Instance) -> np.ndarray:
-    """The power of two next to each box; 1 for whole numbers. Inputs of a network share one for each column."""
+    """The power of two next to each box; 1 for whole numbers. Inputs of a network share one for
+    each column.
+    """
     s = instance.milp
     size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (s.lower, s.upper)))
     unit = np.where(s.integer, 1.0, power_of_two(size))
@@ -119,10 +139,11 @@ def units_of_variables(instance: Instance) -> np.ndarray:
 def scaled_layers(
     layers: Sequence[nn.Module], into: np.ndarray, sizes: Sequence[np.ndarray], whole: np.ndarray
 ) -> tuple[list[nn.Module], np.ndarray]:
-    """The same function of inputs in units `into`, its units in ones of their own, and the units of its outputs.
+    """The same function of inputs in units `into`, its units in ones of their own, and the units of
+    its outputs.
 
-    A ReLU passes a unit on, other activations do not. `sizes` are those of the values of every layer; outputs that are
-    `whole` keep the unit 1.
+    A ReLU passes a unit on, other activations do not. `sizes` are those of the values of every
+    layer; outputs that are `whole` keep the unit 1.
 
     >>> layer = nn.Linear(1, 1).double().requires_grad_(False)
     >>> _ = layer.weight.fill_(8.0), layer.bias.fill_(0.0)
@@ -137,10 +158,15 @@ def scaled_layers(
             into = into if isinstance(layer, nn.ReLU) else np.ones(len(into))
             continue
         after = layers[k + 1 : k + 2]
-        out = power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
+        out = (
+            power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
+        )
         if k + 1 + len(after) == len(layers):
             out = np.where(whole, 1.0, out)
-        weight, bias = layer.weight * torch.from_numpy(into / out[:, None]), layer.bias / torch.from_numpy(out)
+        weight, bias = (
+            layer.weight * torch.from_numpy(into / out[:, None]),
+            layer.bias / torch.from_numpy(out),
+        )
         found.append(linear_layer(weight, bias))
         into = out
     return found, into

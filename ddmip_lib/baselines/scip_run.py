@@ -1,4 +1,6 @@
-"""What the exact models share: SCIP's run with every incumbent verified, and its outcome as a `Solution`."""
+"""What the exact models share: SCIP's run with every incumbent verified, and its outcome as a
+`Solution`.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -18,12 +20,16 @@ from ..proofs import Program
 from ..proofs.checking import CLOSED, best_cost, check, meets, proof_of
 
 EPSILON = 1e-13
-"""Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks: presolving
-then calls feasible models infeasible and wrong points optimal (the chapter on E5 shows it)."""
+"""Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks:
+presolving then calls feasible models infeasible and wrong points optimal (the chapter on E5 shows
+it).
+"""
 
 
 class Numerics(NamedTuple):
-    """What SCIP takes for equal, and whether presolving may replace variables by sums of others, layer into layer."""
+    """What SCIP takes for equal, and whether presolving may replace variables by sums of others,
+    layer into layer.
+    """
 
     feastol: float
     epsilon: float = EPSILON
@@ -35,7 +41,9 @@ def set_numerics(model: Model, numerics: Numerics) -> None:
     feastol, epsilon, aggregate = numerics
     values = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
     model.setParams({f"numerics/{name}": value for name, value in values.items()})
-    model.setParams({f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")})
+    model.setParams(
+        {f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")}
+    )
 
 
 class Written(Protocol):
@@ -52,11 +60,13 @@ class CallbackStop(KeyboardInterrupt):
     """A callback wants the run to end: SCIP ends as after Ctrl-C."""
 
 
-def optimise(written: Written, incumbent: Incumbent, begun: Begun, restricted: bool = False) -> bool:
+def optimise(
+    written: Written, incumbent: Incumbent, begun: Begun, restricted: bool = False
+) -> bool:
     """Solve, verifying every incumbent on the way; the callback hears of incumbents and nodes.
 
-    An answer at odds with what is known is asked for again, without presolving, in the time that is left; True where
-    it was.
+    An answer at odds with what is known is asked for again, without presolving, in the time that is
+    left; True where it was.
     """
     model = written.model
 
@@ -91,7 +101,8 @@ def optimise(written: Written, incumbent: Incumbent, begun: Begun, restricted: b
 
 
 def at_odds(scip_status: str, bound: float, incumbent: Incumbent, restricted: bool) -> bool:
-    """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a second look.
+    """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a
+    second look.
 
     A `restricted` model (a margin) may rightly have a worse optimum than a verified point.
     """
@@ -102,26 +113,38 @@ def at_odds(scip_status: str, bound: float, incumbent: Incumbent, restricted: bo
 
 
 def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
-    """How far the verified objective is from the bound (negative: beyond it), and what counts as equal."""
+    """How far the verified objective is from the bound (negative: beyond it), and what counts as
+    equal.
+    """
     sign, best = incumbent.instance.milp.sign, best_cost(incumbent)
     return 0.0 if bound is None else best - sign * bound, CLOSED * incumbent.units.objective(best)
 
 
 def exact_run(
-    written: Written, incumbent: Incumbent, begun: Begun, method: str, details: dict[str, Any],
-    program: Callable[[], Program] | None, margin: float = 0.0,
-) -> Solution:  # fmt: skip
-    """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim), within the time
-    limit for at most as long as what is proved took, and ten seconds."""
+    written: Written,
+    incumbent: Incumbent,
+    begun: Begun,
+    method: str,
+    details: dict[str, Any],
+    program: Callable[[], Program] | None,
+    margin: float = 0.0,
+) -> Solution:
+    """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim),
+    within the time limit for at most as long as what is proved took, and ten seconds.
+    """
     details["asked_again"] = optimise(written, incumbent, begun, margin > 0)
     details["solve_seconds"] = now() - begun.began - details["build_seconds"]
     details["nodes"], checked = written.model.getNTotalNodes(), None
     if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
         ended = now()
         told("proof")
-        proved = check(incumbent, program(), min(begun.deadline, ended + (ended - begun.began) + 10.0))
+        proved = check(
+            incumbent, program(), min(begun.deadline, ended + (ended - begun.began) + 10.0)
+        )
         details["check_nodes"], checked = proved.nodes, proved.bound
-    return exact_solution(method, incumbent, written.model.getStatus(), written.bound, details, margin, checked)
+    return exact_solution(
+        method, incumbent, written.model.getStatus(), written.bound, details, margin, checked
+    )
 
 
 def exact_solution(
@@ -133,20 +156,30 @@ def exact_solution(
     margin: float = 0.0,
     checked: float | None = None,
 ) -> Solution:
-    """SCIP's answer after verification; `claimed` is its bound, `checked` one of a minimisation that was proved.
+    """SCIP's answer after verification; `claimed` is its bound, `checked` one of a minimisation
+    that was proved.
 
-    A model with a `margin` proves nothing of a problem without. Of a point that is claimed to be optimal, the bound is
-    the claimed one, and ``details["checked_bound"]`` what was proved; elsewhere a checked bound takes precedence.
+    A model with a `margin` proves nothing of a problem without. Of a point that is claimed to be
+    optimal, the bound is the claimed one, and ``details["checked_bound"]`` what was proved;
+    elsewhere a checked bound takes precedence.
     """
     best, sign, seconds = incumbent.objective, incumbent.instance.milp.sign, now() - incumbent.began
     if scip_status in ("unbounded", "inforunbd") and best is None:
-        raise ProblemError("the objective is unbounded: give the variables that carry it finite bounds.")
+        raise ProblemError(
+            "the objective is unbounded: give the variables that carry it finite bounds."
+        )
     details = details | {"solver_status": scip_status}
     if scip_status == "userinterrupt":
         details["interrupted"] = True
-    known_as = {"optimal": "claimed_optimal", "infeasible": "no_solution_found", "timelimit": "time_limit"}
+    known_as = {
+        "optimal": "claimed_optimal",
+        "infeasible": "no_solution_found",
+        "timelimit": "time_limit",
+    }
     status = known_as.get(scip_status, "stopped")
-    if claimed is not None and (not abs(claimed) < 1e20 or scip_status in ("infeasible", "unbounded", "inforunbd")):
+    if claimed is not None and (
+        not abs(claimed) < 1e20 or scip_status in ("infeasible", "unbounded", "inforunbd")
+    ):
         claimed = None
     proof, bound = proof_of(incumbent, method, False, margin), claimed
     if checked is not None and np.isfinite(checked):
@@ -159,8 +192,12 @@ def exact_solution(
         if not proof.checked and (margin or status == "no_solution_found"):
             bound = None
         point = incumbent.point()
-        return Solution(status, method, bound=bound, proof=proof, **point, seconds=seconds, details=details)
-    gap, slack = _gap(incumbent, claimed)  # below 0 where a logit inside the margin beat the model, or SCIP is wrong
+        return Solution(
+            status, method, bound=bound, proof=proof, **point, seconds=seconds, details=details
+        )
+    gap, slack = _gap(
+        incumbent, claimed
+    )  # below 0 where a logit inside the margin beat the model, or SCIP is wrong
     if checked is not None and meets(incumbent, checked):
         status = "optimal"
     elif status == "claimed_optimal" and claimed is not None and abs(gap) <= slack:
@@ -174,4 +211,12 @@ def exact_solution(
             status = "stopped"
     details = details | {"incumbents": incumbent.found}
     told(bound=bound)
-    return Solution(status, method, bound=bound, proof=proof, **incumbent.point(), seconds=seconds, details=details)
+    return Solution(
+        status,
+        method,
+        bound=bound,
+        proof=proof,
+        **incumbent.point(),
+        seconds=seconds,
+        details=details,
+    )

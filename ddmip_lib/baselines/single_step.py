@@ -1,4 +1,6 @@
-"""The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and repaired."""
+"""The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and
+repaired.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,27 +29,29 @@ OPTIMISERS = ("gradient", "adam")
 
 @dataclass(frozen=True)
 class SingleStepGradient:
-    r"""Projected gradient steps on the penalised relaxation, all variables in one vector $v$, the outputs in it
-    overwritten by $\hat y$ (the network, or the sigmoid of its logit for a class):
+    r"""Projected gradient steps on the penalised relaxation, all variables in one vector $v$, the
+    outputs in it overwritten by $\hat y$ (the network, or the sigmoid of its logit for a class):
 
     $$\mathcal L(v) = c^\top v + d^\top \hat y(v) + \mu \lVert p(v) \rVert^2, \quad
     v^t = P_{[l,u]}\bigl(v^{t-1} - \eta_t \nabla\mathcal L(v^{t-1})\bigr), \quad
     \eta_t = \eta\,(1 + \delta t)^{-1/2},$$
 
-    with $p$ the violations of all rows and output bounds, $\mu$ = `penalty`, $\eta$ = `learning_rate`,
-    $\delta$ = `decay` and `steps` steps. It proves no bound. The inputs start at the problem's start, all else at the
-    point of the box nearest 0. `optimiser` is ``"gradient"`` (the printed step) or ``"adam"`` (the paper's text);
-    None takes the first as printed and the second when repaired: plain steps diverge once
-    $\eta_t\mu\lVert A\rVert^2 > 1$, with the paper's figures as soon as a row adds up a few variables.
+    with $p$ the violations of all rows and output bounds, $\mu$ = `penalty`, $\eta$ =
+    `learning_rate`, $\delta$ = `decay` and `steps` steps. It proves no bound. The inputs start at
+    the problem's start, all else at the point of the box nearest 0. `optimiser` is ``"gradient"``
+    (the printed step) or ``"adam"`` (the paper's text); None takes the first as printed and the
+    second when repaired: plain steps diverge once $\eta_t\mu\lVert A\rVert^2 > 1$, with the paper's
+    figures as soon as a row adds up a few variables.
 
-    ``repaired=False`` is the printed pseudo-code: $p = 0$ is tested at $v^{t-1}$, before rounding; $v^t$ is stored,
-    rounded; points are compared by $c^\top v^t$ alone. What it claims is in `details` (``claimed_objective``,
-    ``claimed_values``, and ``claimed_feasible``: whether the claimed point passes verification); the objective of
-    the solution is verified, or there is none.
+    ``repaired=False`` is the printed pseudo-code: $p = 0$ is tested at $v^{t-1}$, before rounding;
+    $v^t$ is stored, rounded; points are compared by $c^\top v^t$ alone. What it claims is in
+    `details` (``claimed_objective``, ``claimed_values``, and ``claimed_feasible``: whether the
+    claimed point passes verification); the objective of the solution is verified, or there is none.
 
-    ``repaired=True`` moves every rounded $v^t$ to the rows (`Relaxation.repair`), verifies it, and compares by the
-    true objective; variables that enter no network but cost something or meet outputs in a row are solved for again,
-    as for an iterate of Algorithm 1. The start competes too. `callback` hears a `Moment` after each step.
+    ``repaired=True`` moves every rounded $v^t$ to the rows (`Relaxation.repair`), verifies it, and
+    compares by the true objective; variables that enter no network but cost something or meet
+    outputs in a row are solved for again, as for an iterate of Algorithm 1. The start competes too.
+    `callback` hears a `Moment` after each step.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> SingleStepGradient().solve(hand_sized()).objective
@@ -63,30 +67,53 @@ class SingleStepGradient:
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
-        positive = 0 < self.learning_rate < np.inf and 0 < self.penalty < np.inf and 0 <= self.decay < np.inf
+        positive = (
+            0 < self.learning_rate < np.inf
+            and 0 < self.penalty < np.inf
+            and 0 <= self.decay < np.inf
+        )
         if int(self.steps) != self.steps or self.steps < 1 or not positive:
             raise ValueError(
-                f"steps={self.steps} must be a positive integer, learning_rate={self.learning_rate} and "
-                f"penalty={self.penalty} positive, decay={self.decay} not negative."
+                f"steps={self.steps} must be a positive integer, learning_rate={self.learning_rate}"
+                f" and penalty={self.penalty} positive, decay={self.decay} not negative."
             )
         if self.optimiser not in (None, *OPTIMISERS):
-            raise ValueError(f"optimiser={self.optimiser!r} is unknown; choose 'gradient' or 'adam'.")
+            raise ValueError(
+                f"optimiser={self.optimiser!r} is unknown; choose 'gradient' or 'adam'."
+            )
 
     @property
     def method(self) -> str:
         return f"single-step gradient, {'repaired' if self.repaired else 'as printed'}"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
-        """Take the steps and return the best verified point; nothing here is random, `seed` changes nothing."""
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
+        """Take the steps and return the best verified point; nothing here is random, `seed` changes
+        nothing.
+        """
         begun = begin(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
             return guarded(begun, self.method, self._solve)
 
     @torch.enable_grad()
     def _solve(self, begun: Begun) -> Solution:
-        problem, instance, began, deadline = begun.problem, begun.instance, begun.began, begun.deadline
-        s, relaxation, incumbent = instance.milp, Relaxation(instance), begun.incumbent(with_start=self.repaired)
+        problem, instance, began, deadline = (
+            begun.problem,
+            begun.instance,
+            begun.began,
+            begun.deadline,
+        )
+        s, relaxation, incumbent = (
+            instance.milp,
+            Relaxation(instance),
+            begun.incumbent(with_start=self.repaired),
+        )
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
         free = v.detach()
         point = free.numpy()  # v itself: the same memory
@@ -99,7 +126,9 @@ class SingleStepGradient:
                 # forward: p, at the point before the step
                 _, slope, p = relaxation.loss(v, self.penalty)
                 # backward: the step, and the projection on the box
-                take_step(free, slope, self.learning_rate * (1 + self.decay * t) ** -0.5, moments, t)
+                take_step(
+                    free, slope, self.learning_rate * (1 + self.decay * t) ** -0.5, moments, t
+                )
                 np.clip(point, s.lower, s.upper, out=point)
                 if self.repaired and relaxation.settles:
                     seconds = min(10.0, deadline - now())
@@ -120,7 +149,13 @@ class SingleStepGradient:
             with unlimited():  # the claim is verified, whatever ended the run
                 details["claimed_values"] = instance.with_outputs(claimed)
                 details["claimed_feasible"] = incumbent.consider(claimed).feasible
-        status = "stopped" if interrupted or stopped else "iteration_limit" if t == self.steps else "time_limit"
+        status = (
+            "stopped"
+            if interrupted or stopped
+            else "iteration_limit"
+            if t == self.steps
+            else "time_limit"
+        )
         if interrupted:
             details["interrupted"] = True
         elif incumbent.values is None and t == self.steps:
@@ -131,13 +166,16 @@ class SingleStepGradient:
 
 
 class Relaxation:
-    """Every variable relaxed to its interval, outputs computed, rows as violations; and the way back to the rows."""
+    """Every variable relaxed to its interval, outputs computed, rows as violations; and the way
+    back to the rows.
+    """
 
     def __init__(self, instance: Instance) -> None:
         s, self.instance, outputs = instance.milp, instance, instance.is_output
         if s.others:
             raise ProblemError(
-                f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows, or use BigM."
+                f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows,"
+                " or use BigM."
             )
         self.cost, self.own_cost = s.sign * s.cost, np.where(outputs, 0.0, s.sign * s.cost)
         self.is_class = np.zeros(s.n_variables, dtype=bool)
@@ -158,7 +196,9 @@ class Relaxation:
         self.settles = bool(s.cost[side].any()) or s.rows[on_outputs][:, side].nnz > 0
 
     def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
-        """The given network inputs, fractional ones too; all else at the point of the box nearest 0."""
+        """The given network inputs, fractional ones too; all else at the point of the box nearest
+        0.
+        """
         s = self.instance.milp
         values = np.zeros(s.n_variables)
         for m, x in zip(self.instance.maps, inputs or (), strict=False):
@@ -166,14 +206,17 @@ class Relaxation:
         return np.clip(values, s.lower, s.upper)
 
     def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
-        """The penalised objective, its gradient, and the largest violation with true classes instead of sigmoids."""
+        """The penalised objective, its gradient, and the largest violation with true classes
+        instead of sigmoids.
+        """
         outputs = v
         for predictor, m in zip(self.instance.predictors, self.instance.maps, strict=True):
             x = torch.where(torch.tensor(m.index >= 0), v[m.index], torch.tensor(m.constant))
             raw = predictor.net(x)
             if not raw.requires_grad:
                 raise ProblemError(
-                    "no gradient reaches the network's inputs: remove detach() or no_grad() from its forward()."
+                    "no gradient reaches the network's inputs: remove detach() or no_grad() from"
+                    " its forward()."
                 )
             if not raw.isfinite().all():  # a sigmoid would hide it
                 self.instance.blame(self.instance.inputs(v.detach().numpy()))
@@ -193,8 +236,9 @@ class Relaxation:
         return left - np.clip(left, self.lower, self.upper)
 
     def repair(self, v: np.ndarray) -> np.ndarray:
-        """Integers rounded, then continuous variables moved to the nearest point of the rows without outputs (a QP);
-        where there is no such point nothing moves."""
+        """Integers rounded, then continuous variables moved to the nearest point of the rows
+        without outputs (a QP); where there is no such point nothing moves.
+        """
         s, free, values = self.instance.milp, self.free, self.instance.rounded(v)
         if not (self.equal | self.between).any():
             return values

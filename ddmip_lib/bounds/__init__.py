@@ -16,5 +16,14 @@ from .reader import network_graph
 from .regions import Ball, Box
 from .result import Bounds, constant_bounds
 
-__all__ = ["Ball", "Bounds", "Box", "Graph", "constant_bounds", "crown", "intervals", "network_graph",
-           "optimised_crown"]  # fmt: skip
+__all__ = [
+    "Ball",
+    "Bounds",
+    "Box",
+    "Graph",
+    "constant_bounds",
+    "crown",
+    "intervals",
+    "network_graph",
+    "optimised_crown",
+]

@@ -1,5 +1,6 @@
-r"""The activations that bounds know, one entry each: a new one needs lines below and above it on an interval,
-$\alpha a + \beta \le g(a) \le \sigma a + \tau$."""
+r"""The activations that bounds know, one entry each: a new one needs lines below and above it on an
+interval, $\alpha a + \beta \le g(a) \le \sigma a + \tau$.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ EPSILON = torch.finfo(torch.float64).eps
 
 
 class Lines(NamedTuple):
-    r"""Slope and shift of the line below and of the line above; where `free`, any lower slope in [0, 1] is sound."""
+    r"""Slope and shift of the line below and of the line above; where `free`, any lower slope in
+    [0, 1] is sound.
+    """
 
     below: Tensor
     below_shift: Tensor
@@ -22,7 +25,8 @@ class Lines(NamedTuple):
 
 
 def relu_lines(low: Tensor, high: Tensor) -> Lines:
-    r"""Units that cannot switch get their own line, others the chord above and the slope 1 or 0 of less area below.
+    r"""Units that cannot switch get their own line, others the chord above and the slope 1 or 0 of
+    less area below.
 
     >>> lines = relu_lines(torch.tensor([-1.0, -3.0, 1.0]), torch.tensor([3.0, 1.0, 2.0]))
     >>> lines.below, lines.above, lines.above_shift
@@ -31,13 +35,16 @@ def relu_lines(low: Tensor, high: Tensor) -> Lines:
     free = (low < 0) & (high > 0)
     on = (low >= 0).to(low.dtype)
     chord = torch.where(free, high / torch.where(free, high - low, 1.0), on)
-    shift = torch.maximum(-chord * low, (1 - chord) * high) * (1 + 4 * EPSILON)  # above both ends, rounded as they are
+    shift = torch.maximum(-chord * low, (1 - chord) * high) * (
+        1 + 4 * EPSILON
+    )  # above both ends, rounded as they are
     below = torch.where(free, (high > -low).to(low.dtype), on)
     return Lines(below, torch.zeros_like(low), chord, torch.where(free, shift, 0.0), free)
 
 
 def tanh_lines(low: Tensor, high: Tensor) -> Lines:
-    """Chords, and tangents through an end or in the middle; tanh is odd, so the line above is one below, mirrored.
+    """Chords, and tangents through an end or in the middle; tanh is odd, so the line above is one
+    below, mirrored.
 
     >>> lines = tanh_lines(torch.tensor([-1.0]).double(), torch.tensor([2.0]).double())
     >>> [round(part.item(), 3) for part in lines[:4]]
@@ -63,7 +70,9 @@ def _below_tanh(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     """The slope is a good choice; the shift makes it sound, whatever the slope."""
     width = high - low
     flat = width < 1e-9  # the difference quotient would be noise
-    chord = torch.where(flat, _derivative(high), (high.tanh() - low.tanh()) / torch.where(flat, 1.0, width))
+    chord = torch.where(
+        flat, _derivative(high), (high.tanh() - low.tanh()) / torch.where(flat, 1.0, width)
+    )
     left, right = low.clamp(max=0.0), high.clamp(max=0.0)
     for _ in range(14):  # the point left of 0 whose tangent goes through the upper end
         middle = (left + right) / 2
@@ -75,8 +84,9 @@ def _below_tanh(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _tanh_shift(slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    r"""The smallest value of $\tanh a - s a$ on the interval: at an end, or where $\tanh' = s$ on the convex part,
-    at $a = -\log((1 + r)/\sqrt s)$ with $r = \sqrt{1 - s}$."""
+    r"""The smallest value of $\tanh a - s a$ on the interval: at an end, or where $\tanh' = s$ on
+    the convex part, at $a = -\log((1 + r)/\sqrt s)$ with $r = \sqrt{1 - s}$.
+    """
     root = (1 - slope).sqrt()
     place = ((1 + root) / slope.clamp(min=1e-300).sqrt()).log()
     ends = torch.minimum(low.tanh() - slope * low, high.tanh() - slope * high)
@@ -97,10 +107,12 @@ def _derivative(at: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Unit:
-    r"""A function $g$ of one number that does not fall, with $|g(a)| \le |a| +$ `offset`, also for its lines.
+    r"""A function $g$ of one number that does not fall, with $|g(a)| \le |a| +$ `offset`, also for
+    its lines.
 
-    `lines` give a line below and above on an interval; `error` is what torch's value may be wrong by. One that
-    `switches` is linear on either side of 0: a binary says exactly what it does, others have no exact linear model.
+    `lines` give a line below and above on an interval; `error` is what torch's value may be wrong
+    by. One that `switches` is linear on either side of 0: a binary says exactly what it does,
+    others have no exact linear model.
 
     >>> unit = ACTIVATIONS["relu"]
     >>> unit.value(torch.tensor([-1.0, 2.0])), unit.switches

@@ -18,7 +18,9 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """`weight @ parent + bias`; sizes and terms say how exactly it is evaluated (see `rounding`)."""
+    """`weight @ parent + bias`; sizes and terms say how exactly it is evaluated (see
+    `rounding`).
+    """
 
     parent: int
     weight: Tensor
@@ -62,7 +64,8 @@ Node = Input | Affine | Activation | Sum
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in an order in which each comes after its parents; the first is the input, the last the output.
+    """Nodes in an order in which each comes after its parents; the first is the input, the last the
+    output.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
@@ -121,14 +124,21 @@ class Graph:
     def before_relu(self) -> "Graph":
         """Without ReLUs at its end, which change no sign: positive is positive."""
         nodes = self.nodes
-        while isinstance(last := nodes[-1], Activation) and last.kind == "relu" and last.parent == len(nodes) - 2 > 0:
+        while (
+            isinstance(last := nodes[-1], Activation)
+            and last.kind == "relu"
+            and last.parent == len(nodes) - 2 > 0
+        ):
             nodes = nodes[:-1]
         return Graph(nodes, self.layers[: len(nodes)])
 
     def name(self, index: int) -> str:
         """A node in words."""
         where = f" of layer {self.layers[index]}" if self.layers else ""
-        return f"node {index} ({type(self.nodes[index]).__name__}, {self.nodes[index].units} units{where})"
+        return (
+            f"node {index} ({type(self.nodes[index]).__name__}, {self.nodes[index].units}"
+            f" units{where})"
+        )
 
     def to(self, device: str | torch.device) -> "Graph":
         """The same graph with its matrices on another device."""
@@ -161,7 +171,9 @@ class Builder:
         self.layers.append(self.layer)
         return len(self.nodes) - 1
 
-    def affine(self, parent: int, weight: Tensor, bias: Tensor, bias_size: Tensor | None = None) -> int:
+    def affine(
+        self, parent: int, weight: Tensor, bias: Tensor, bias_size: Tensor | None = None
+    ) -> int:
         size = bias.abs() if bias_size is None else bias_size
         node = Affine(parent, weight, bias, weight.abs(), size, terms=weight.shape[1] + 8)
         above = self.nodes[parent]
@@ -185,16 +197,20 @@ class Builder:
                 needed.update(self.nodes[index].parents)
         place = {old: new for new, old in enumerate(sorted(needed))}
         nodes = tuple(_renumbered(self.nodes[old], place) for old in sorted(needed))
-        return Graph(nodes, tuple(self.layers[old] for old in sorted(needed)) if any(self.layers) else ())
+        return Graph(
+            nodes, tuple(self.layers[old] for old in sorted(needed)) if any(self.layers) else ()
+        )
 
 
 def _composed(first: Affine, second: Affine) -> Affine:
     return Affine(
-        first.parent, second.weight @ first.weight, second.weight @ first.bias + second.bias,
+        first.parent,
+        second.weight @ first.weight,
+        second.weight @ first.bias + second.bias,
         weight_size=second.weight_size @ first.weight_size,
         bias_size=second.weight_size @ first.bias_size + second.bias_size,
         terms=first.terms + 2 * second.terms,
-    )  # fmt: skip
+    )
 
 
 def _renumbered(node: Node, place: dict[int, int]) -> Node:

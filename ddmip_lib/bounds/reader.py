@@ -1,5 +1,6 @@
-"""Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a traced tensor;
-plain rows of layers by the same rules, layer by layer."""
+"""Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a
+traced tensor; plain rows of layers by the same rules, layer by layer.
+"""
 
 import copy
 from threading import get_ident
@@ -16,8 +17,8 @@ from .graph import Graph
 from .trace import BATCH, Tape, Traced, aten
 
 SUPPORTED = (
-    "Linear, Conv1d, Conv2d, BatchNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Dropout, Identity, Flatten, reshaping, sums of "
-    "layers, and constants added or multiplied"
+    "Linear, Conv1d, Conv2d, BatchNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Dropout, Identity, Flatten,"
+    " reshaping, sums of layers, and constants added or multiplied"
 )
 ACTS = {nn.ReLU: aten.relu.default, nn.Sigmoid: aten.sigmoid.default, nn.Tanh: aten.tanh.default}
 
@@ -25,9 +26,10 @@ ACTS = {nn.ReLU: aten.relu.default, nn.Sigmoid: aten.sigmoid.default, nn.Tanh: a
 def network_graph(net: nn.Module, n_in: int) -> Graph:
     """The network, in evaluation mode and float64, as a graph of affine maps, activations and sums.
 
-    Its `forward` runs once on a tensor that writes down every operation (see `trace`), so residual sums, convolutions
-    (as matrices), functions such as `torch.relu`, scripted modules and operations in place are read as they act;
-    BatchNorm is folded. Everything else is refused by name.
+    Its `forward` runs once on a tensor that writes down every operation (see `trace`), so residual
+    sums, convolutions (as matrices), functions such as `torch.relu`, scripted modules and
+    operations in place are read as they act; BatchNorm is folded. Everything else is refused by
+    name.
 
     >>> from ddmip_lib.predictors import resnet
     >>> [type(node).__name__ for node in network_graph(resnet(depth=1, width=4, n_in=3), 3).nodes]
@@ -35,13 +37,14 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
     >>> network_graph(nn.Sequential(nn.Linear(2, 2), nn.Softmax(1)), 2)
     Traceback (most recent call last):
     ...
-    ddmip_lib.errors.UnsupportedNetworkError: bounds cannot follow Softmax: they need Linear, Conv1d, ...
+    ddmip_lib.errors.UnsupportedNetworkError: bounds cannot follow Softmax: they ...
     """
     for path, module in net.named_modules():
         if module._forward_hooks or module._forward_pre_hooks:
             raise UnsupportedNetworkError(
-                f"bounds cannot follow the forward hook of {type(module).__name__} {path}: remove it (weight_norm and "
-                "spectral_norm of torch.nn.utils.parametrizations have none), or do its work in forward()."
+                f"bounds cannot follow the forward hook of {type(module).__name__} {path}: remove"
+                " it (weight_norm and spectral_norm of torch.nn.utils.parametrizations have none),"
+                " or do its work in forward()."
             )
     net = copy.deepcopy(net).double().eval()
     tape = traced_run(net, n_in)
@@ -50,19 +53,26 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
     graph = tape.builder.graph(tape.output)
     scales = torch.tensor([0.1, 1.0, 3.0, 10.0, 30.0])[:, None]
     probe = scales * torch.tensor(np.random.default_rng(0).standard_normal((5, n_in)))
-    for rows in (probe[:1], probe[1:]):  # the second line of defence: the trace had another number of rows
+    for rows in (
+        probe[:1],
+        probe[1:],
+    ):  # the second line of defence: the trace had another number of rows
         with torch.no_grad():
             found, expected = graph(rows), net(rows.clone())
-        if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-9, atol=1e-9):
+        if found.shape != expected.shape or not torch.allclose(
+            found, expected, rtol=1e-9, atol=1e-9
+        ):
             raise UnsupportedNetworkError(
-                f"{type(net).__name__} does something in forward() that its operations do not say: a result that is "
-                "random, that depends on the number of rows or on other rows, or is not finite. Write it without."
+                f"{type(net).__name__} does something in forward() that its operations do not say:"
+                " a result that is random, that depends on the number of rows or on other rows, or"
+                " is not finite. Write it without."
             )
     return graph
 
 
 def traced_run(net: nn.Module, n_in: int) -> Tape:
-    """What a network in float64 does to rows of `n_in` numbers; `refused` and `output` say whether it can be read.
+    """What a network in float64 does to rows of `n_in` numbers; `refused` and `output` say whether
+    it can be read.
 
     >>> traced_run(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2).last
     'softplus'
@@ -73,14 +83,19 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     state = [*net.parameters(), *net.buffers()]
     versions = [part._version for part in state]
     probe = torch.tensor(np.random.default_rng(1).standard_normal((BATCH, n_in)))
-    value, _own = Traced(probe, 0, tape), Traced(probe, 0, tape)  # with a second name, nothing may change it in place
+    value, _own = (
+        Traced(probe, 0, tape),
+        Traced(probe, 0, tape),
+    )  # with a second name, nothing may change it in place
     try:
         with torch.no_grad():
             found = _followed(net, value) if is_plain(net) else net(value)
     except Exception as problem:
         text, tape.last = str(problem), ""
         if not tape.refused:
-            tape.refuse("control flow by data" if "tensor subclasses" in text else f"forward: {text}")
+            tape.refuse(
+                "control flow by data" if "tensor subclasses" in text else f"forward: {text}"
+            )
         return tape
     finally:
         for hook in hooks:
@@ -99,8 +114,9 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
 
 
 def _follow_layers(tape: Tape, paths: dict[nn.Module, str]) -> list[RemovableHandle]:
-    """Let the tape know which layer's forward() is running. Hooks are on all modules, since those of scripted ones take
-    none of their own, so also on those that other threads run meanwhile."""
+    """Let the tape know which layer's forward() is running. Hooks are on all modules, since those
+    of scripted ones take none of their own, so also on those that other threads run meanwhile.
+    """
     reader = get_ident()
 
     def enter(module: nn.Module, _: Any) -> None:
@@ -115,8 +131,9 @@ def _follow_layers(tape: Tape, paths: dict[nn.Module, str]) -> list[RemovableHan
 
 
 def is_plain(net: nn.Module) -> bool:
-    """Whether a network is a row of linear layers and activations, and nothing else: one that is read by hand, since
-    torch imports for seconds, in every process, before it hands an operation to a tensor of another class.
+    """Whether a network is a row of linear layers and activations, and nothing else: one that is
+    read by hand, since torch imports for seconds, in every process, before it hands an operation to
+    a tensor of another class.
 
     >>> is_plain(nn.Sequential(nn.Linear(2, 3), nn.ReLU())), is_plain(nn.LeakyReLU())
     (True, False)
@@ -136,7 +153,9 @@ def _followed(net: nn.Module, value: Traced, path: str = "") -> Traced:
     call: tuple[Any, Any] = ACTS.get(type(net)), (value,)
     if isinstance(net, nn.Linear):
         pair = value, net.weight.t()
-        call = (aten.mm.default, pair) if net.bias is None else (aten.addmm.default, (net.bias, *pair))
+        call = (
+            (aten.mm.default, pair) if net.bias is None else (aten.addmm.default, (net.bias, *pair))
+        )
     value.tape.inside.append((net, path))
     value = value.tape.follow(*call, {})
     value.tape.inside.pop()

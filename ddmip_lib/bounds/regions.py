@@ -1,4 +1,6 @@
-r"""Where the inputs may be, one region for each row: boxes, and balls of a weighted, two-sided $l_1$ norm in boxes."""
+r"""Where the inputs may be, one region for each row: boxes, and balls of a weighted, two-sided
+$l_1$ norm in boxes.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -31,7 +33,11 @@ class Box:
         self.lower, self.upper = _double(self.lower), _double(self.upper)
         if self.lower.dim() != 2 or self.lower.shape != self.upper.shape:
             raise ValueError("lower and upper of a box are two matrices (n, p) of the same shape.")
-        if not (self.lower.isfinite().all() and self.upper.isfinite().all() and (self.lower <= self.upper).all()):
+        if not (
+            self.lower.isfinite().all()
+            and self.upper.isfinite().all()
+            and (self.lower <= self.upper).all()
+        ):
             raise ValueError("a box needs finite ends, with lower <= upper.")
 
     def __len__(self) -> int:
@@ -55,19 +61,23 @@ class Box:
         return torch.where(coef > 0, self.lower[:, None], self.upper[:, None])
 
     def smallest(self, coef: Tensor) -> Tensor:
-        """The smallest values (n, k) of the forms `coef` (n, k, p), up to rounding; differentiable."""
+        """The smallest values (n, k) of the forms `coef` (n, k, p), up to rounding;
+        differentiable.
+        """
         return (coef * self.argsmallest(coef.detach())).sum(-1)
 
 
 @dataclass(eq=False)
 class Ball(Box):
-    r"""$\{u \text{ in the box} : \sum_j a_j (u_j - c_j)_+ + d_j (c_j - u_j)_+ \le r\}$ with the prices `up` $= a$ and
-    `down` $= d$ for each unit of movement.
+    r"""$\{u \text{ in the box} : \sum_j a_j (u_j - c_j)_+ + d_j (c_j - u_j)_+ \le r\}$ with the
+    prices `up` $= a$ and `down` $= d$ for each unit of movement.
 
-    A linear form is smallest where the radius is spent on the coordinates with the largest gain for their price
-    (a fractional knapsack); those without a price move first, to the end of the box.
+    A linear form is smallest where the radius is spent on the coordinates with the largest gain for
+    their price (a fractional knapsack); those without a price move first, to the end of the box.
 
-    >>> ball = Ball(-torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, 2), up=1.0, down=4.0, radius=2.0)
+    >>> ball = Ball(
+    ...     -torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, 2), up=1.0, down=4.0, radius=2.0
+    ... )
     >>> form = torch.tensor([[[1.0, -2.0]]])
     >>> ball.argsmallest(form), ball.smallest(form).item()
     (tensor([[[-0.2500,  1.0000]]], dtype=torch.float64), -2.25)
@@ -83,25 +93,37 @@ class Ball(Box):
     def __post_init__(self) -> None:
         super().__post_init__()
         shape = self.lower.shape
-        self.centre, self.up, self.down = (_double(v).expand(shape) for v in (self.centre, self.up, self.down))
+        self.centre, self.up, self.down = (
+            _double(v).expand(shape) for v in (self.centre, self.up, self.down)
+        )
         self.radius = _double(self.radius).expand(shape[0])
         prices = torch.stack([self.up, self.down, self.radius[:, None].expand(shape)])
         if not (prices.isfinite().all() and (prices >= 0).all()):
             raise ValueError("prices and radius of a ball are finite and not negative.")
         spent = (self.up + self.down) * (self.upper - self.lower)
         if not (prices <= MOST).all() or not spent.sum(-1).isfinite().all():
-            raise ValueError(f"prices and radius of a ball up to {MOST:g} are computed with: rescale them.")
+            raise ValueError(
+                f"prices and radius of a ball up to {MOST:g} are computed with: rescale them."
+            )
         if not ((self.lower <= self.centre) & (self.centre <= self.upper)).all():
             raise ValueError("the centre of a ball lies in its box: clip it first.")
 
     def box(self) -> Box:
-        reach = [torch.where(price > 0, self.radius[:, None] / price, torch.inf) for price in (self.down, self.up)]
+        reach = [
+            torch.where(price > 0, self.radius[:, None] / price, torch.inf)
+            for price in (self.down, self.up)
+        ]
         down, up = (far + 4 * EPSILON * (far + self.centre.abs()) for far in reach)  # outward
-        return Box(torch.maximum(self.lower, self.centre - down), torch.minimum(self.upper, self.centre + up))
+        return Box(
+            torch.maximum(self.lower, self.centre - down),
+            torch.minimum(self.upper, self.centre + up),
+        )
 
     def argsmallest(self, coef: Tensor) -> Tensor:
         falls, gain = coef > 0, coef.abs()
-        room = torch.where(falls, (self.centre - self.lower)[:, None], (self.upper - self.centre)[:, None])
+        room = torch.where(
+            falls, (self.centre - self.lower)[:, None], (self.upper - self.centre)[:, None]
+        )
         room = torch.where(gain > 0, room, 0.0)
         price = torch.where(falls, self.down[:, None], self.up[:, None])
         order = torch.where(gain > 0, price / gain, torch.inf).argsort(-1)

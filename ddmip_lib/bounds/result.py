@@ -14,10 +14,11 @@ Range = tuple[Tensor, Tensor]
 class Bounds:
     r"""Sound bounds of a graph over n regions.
 
-    `nodes[i]` is the pair (lower, upper), each (n, units), of the values of node i. With `lower_form` $= (A, b)$ of
-    shapes (n, q, p) and (n, q), $A u + b \le f(u)$ for all u in the region, and with `upper_form` from above. Rows
-    whose splits contradict the bounds are `empty`: `lower` is inf and `upper` -inf there. `slopes` are those of the
-    last pass, (n, 2q, units) for each activation, where they were optimised. `bounds[rows]` picks rows.
+    `nodes[i]` is the pair (lower, upper), each (n, units), of the values of node i. With
+    `lower_form` $= (A, b)$ of shapes (n, q, p) and (n, q), $A u + b \le f(u)$ for all u in the
+    region, and with `upper_form` from above. Rows whose splits contradict the bounds are `empty`:
+    `lower` is inf and `upper` -inf there. `slopes` are those of the last pass, (n, 2q, units) for
+    each activation, where they were optimised. `bounds[rows]` picks rows.
 
     >>> one = torch.ones(3, 1)
     >>> constant_bounds([(-one, one)], n_in=1)[:2].upper
@@ -45,7 +46,14 @@ def constant_bounds(nodes: list[Range], n_in: int) -> Bounds:
     """
     lower, upper = nodes[-1]
     flat = lower.new_zeros(*lower.shape, n_in)
-    return Bounds(nodes, (flat, lower), (flat, upper), lower, upper, torch.zeros_like(lower[:, 0], dtype=torch.bool))
+    return Bounds(
+        nodes,
+        (flat, lower),
+        (flat, upper),
+        lower,
+        upper,
+        torch.zeros_like(lower[:, 0], dtype=torch.bool),
+    )
 
 
 def pick(part: Any, rows: Any) -> Any:
@@ -56,7 +64,9 @@ def pick(part: Any, rows: Any) -> Any:
     """
     if part is None:
         return None
-    return type(part)(pick(p, rows) for p in part) if isinstance(part, (list, tuple)) else part[rows]
+    return (
+        type(part)(pick(p, rows) for p in part) if isinstance(part, (list, tuple)) else part[rows]
+    )
 
 
 def in_chunks(rows: int, region: Any, solve: Callable[..., Bounds], *parts: Any) -> Bounds:
@@ -72,7 +82,8 @@ def in_chunks(rows: int, region: Any, solve: Callable[..., Bounds], *parts: Any)
 
 
 def join(parts: Sequence[Any]) -> Any:
-    """Tensors one after another, or tuples, lists and data classes of them, in which None stays None.
+    """Tensors one after another, or tuples, lists and data classes of them, in which None stays
+    None.
 
     >>> join([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
     (tensor([0., 1., 1.]), [tensor([1., 1.])])
@@ -84,5 +95,7 @@ def join(parts: Sequence[Any]) -> Any:
         return torch.cat(list(parts))
     kind: Any = type(first)
     if is_dataclass(first):
-        return kind(*(join([getattr(part, field.name) for part in parts]) for field in fields(first)))
+        return kind(
+            *(join([getattr(part, field.name) for part in parts]) for field in fields(first))
+        )
     return kind(join(group) for group in zip(*parts, strict=True))

@@ -1,9 +1,11 @@
-r"""One sweep through a network: ranges of the nodes from front to back, linear forms from each node back to the input.
+r"""One sweep through a network: ranges of the nodes from front to back, linear forms from each node
+back to the input.
 
-A value $C v + \kappa$ of a node is followed back: affine maps are put in, each activation is replaced by its line below
-where the coefficient is positive and by its line above where it is negative, and what reaches the input is minimised
-over the region. Upper bounds are lower bounds of the negative; both sides travel together, as 2k rows.
-All bounds are pushed outward by what floating point can have changed: see `rounding`.
+A value $C v + \kappa$ of a node is followed back: affine maps are put in, each activation is
+replaced by its line below where the coefficient is positive and by its line above where it is
+negative, and what reaches the input is minimised over the region. Upper bounds are lower bounds of
+the negative; both sides travel together, as 2k rows. All bounds are pushed outward by what floating
+point can have changed: see `rounding`.
 """
 
 from collections.abc import Sequence
@@ -19,12 +21,16 @@ from .regions import Box
 from .result import Bounds, Range
 from .rounding import TINY, require_finite, step_error
 
-PerUnit = Sequence[Tensor | None]  # one entry for each activation, in the order of `graph.activations`
+PerUnit = Sequence[
+    Tensor | None
+]  # one entry for each activation, in the order of `graph.activations`
 
 
 @dataclass(eq=False)
 class Sweep:
-    """What is known about the nodes of a graph on some regions: their ranges, their lines and their rounding."""
+    """What is known about the nodes of a graph on some regions: their ranges, their lines and their
+    rounding.
+    """
 
     graph: Graph
     region: Box
@@ -33,7 +39,8 @@ class Sweep:
     ranges: list[Range] = field(default_factory=list)
     lines: dict[int, Lines] = field(default_factory=dict)
     errors: list[Tensor] = field(default_factory=list)
-    frugal: bool = False  # whether units that cannot switch are left as they are: their lines are exact already
+    # whether units that cannot switch are left as they are: their lines are exact already
+    frugal: bool = False
     empty: Tensor = field(init=False)
     vanished: float | Tensor = 0.0  # what products too small for floating point can add up to
 
@@ -51,14 +58,21 @@ class Sweep:
             self.errors.append(step_error(self.graph, index, sizes))
             low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
             if known is not None:
-                low, high = torch.maximum(low, known[index][0]), torch.minimum(high, known[index][1])
+                low, high = (
+                    torch.maximum(low, known[index][0]),
+                    torch.minimum(high, known[index][1]),
+                )
             if tighten and index in places and index > 0:
                 low, high = self._tightened(index, low, high, places[index])
-            self.ranges.append(self._clip(low, high, places[index]) if index in places else (low, high))
+            self.ranges.append(
+                self._clip(low, high, places[index]) if index in places else (low, high)
+            )
             if index > 0:
                 sizes.append(torch.maximum(*(end.abs() for end in self.ranges[-1])))
             require_finite(sizes[index], f"the range of {self.graph.name(index)}")
-            self.vanished = self.vanished + TINY * node.units * (1 + sizes[index].sum(-1, keepdim=True))
+            self.vanished = self.vanished + TINY * node.units * (
+                1 + sizes[index].sum(-1, keepdim=True)
+            )
         return self
 
     def _tightened(self, index: int, low: Tensor, high: Tensor, place: int) -> Range:
@@ -74,7 +88,10 @@ class Sweep:
         below, above = self.bounds(index, units).tensor_split(2, 1)
         if units is None:
             return torch.maximum(low, below), torch.minimum(high, -above)
-        below, above = torch.maximum(low.gather(1, units), below), torch.minimum(high.gather(1, units), -above)
+        below, above = (
+            torch.maximum(low.gather(1, units), below),
+            torch.minimum(high.gather(1, units), -above),
+        )
         return low.scatter(1, units, below), high.scatter(1, units, above)
 
     def _step(self, index: int) -> Range:
@@ -85,7 +102,9 @@ class Sweep:
             plus, minus = node.weight.clamp(min=0.0).T, node.weight.clamp(max=0.0).T
             low, high = low @ plus + high @ minus + node.bias, high @ plus + low @ minus + node.bias
         elif isinstance(node, Sum):
-            low, high = (torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1))
+            low, high = (
+                torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1)
+            )
         elif isinstance(node, Activation):
             unit = ACTIVATIONS[node.kind]
             low, high = unit.value(low), unit.value(high)
@@ -98,27 +117,44 @@ class Sweep:
         split = None if self.splits is None else self.splits[place]
         if split is None:
             return low, high
-        low, high = torch.where(split > 0, low.clamp(min=0.0), low), torch.where(split < 0, high.clamp(max=0.0), high)
+        low, high = (
+            torch.where(split > 0, low.clamp(min=0.0), low),
+            torch.where(split < 0, high.clamp(max=0.0), high),
+        )
         crossed = low > high  # no point of the region is on this side
         self.empty = self.empty | crossed.any(-1)
         return torch.where(crossed, 0.0, low), torch.where(crossed, 0.0, high)
 
     def forms(
-        self, index: int, slopes: PerUnit | None = None, duals: PerUnit | None = None, units: Tensor | None = None
+        self,
+        index: int,
+        slopes: PerUnit | None = None,
+        duals: PerUnit | None = None,
+        units: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        r"""Linear forms $A u + b$ below the values of a node (the first k rows) and below their negatives.
+        r"""Linear forms $A u + b$ below the values of a node (the first k rows) and below their
+        negatives.
 
-        `slopes` and `duals` (multipliers of the splits) are (n, units) or (n, 2k, units) for each activation; `units`
-        (n, k) names those of the node that are wanted, by default all.
+        `slopes` and `duals` (multipliers of the splits) are (n, units) or (n, 2k, units) for each
+        activation; `units` (n, k) names those of the node that are wanted, by default all.
         """
-        unit = torch.eye(self.graph.nodes[index].units, dtype=torch.float64, device=self.region.lower.device)
+        unit = torch.eye(
+            self.graph.nodes[index].units, dtype=torch.float64, device=self.region.lower.device
+        )
         unit = unit[None] if units is None else unit[units]
         return self.follow_back(index, torch.cat([unit, -unit], 1), slopes, duals)
 
     def follow_back(
-        self, index: int, form: Tensor, slopes: PerUnit | None, duals: PerUnit | None, rounded: bool = True
+        self,
+        index: int,
+        form: Tensor,
+        slopes: PerUnit | None,
+        duals: PerUnit | None,
+        rounded: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """Linear forms of the input below the forms (n or 1, k, units) of a node; sound only if `rounded`."""
+        """Linear forms of the input below the forms (n or 1, k, units) of a node; sound only if
+        `rounded`.
+        """
         coefs, const = {index: form}, form.new_zeros(1, form.shape[1])
         places = {node: place for place, node in enumerate(self.graph.activations)}
         for i in range(index, 0, -1):
@@ -130,7 +166,11 @@ class Sweep:
                 line, error = self.lines[i], self.errors[i] if rounded else 0.0
                 plus = coef.clamp(min=0.0)
                 minus = coef - plus
-                const = const + _times(plus, line.below_shift - error) + _times(minus, line.above_shift + error)
+                const = (
+                    const
+                    + _times(plus, line.below_shift - error)
+                    + _times(minus, line.above_shift + error)
+                )
                 below, slope = line.below[:, None], _entry(slopes, places[i])
                 if slope is not None:
                     below = torch.where(line.free[:, None], slope, below)
@@ -146,10 +186,14 @@ class Sweep:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
         coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
-        return coef, const - _times(coef.abs(), self.errors[0]) - self.vanished if rounded else const
+        return coef, const - _times(
+            coef.abs(), self.errors[0]
+        ) - self.vanished if rounded else const
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
-        """Lower bounds (n, 2k) of the values of a node, or of some `units` (n, k) of it, and of their negatives."""
+        """Lower bounds (n, 2k) of the values of a node, or of some `units` (n, k) of it, and of
+        their negatives.
+        """
         coef, const = self.forms(index, self.slopes, units=units)
         return self.region.smallest(coef) + const
 
@@ -163,10 +207,12 @@ class Sweep:
         empty = self.empty | (low > high).any(-1)
         return Bounds(
             nodes=[*self.ranges[:-1], (low, high)],
-            lower_form=(coef[:, :q], const[:, :q]), upper_form=(-coef[:, q:], -const[:, q:]),
-            lower=torch.where(empty[:, None], torch.inf, low), upper=torch.where(empty[:, None], -torch.inf, high),
+            lower_form=(coef[:, :q], const[:, :q]),
+            upper_form=(-coef[:, q:], -const[:, q:]),
+            lower=torch.where(empty[:, None], torch.inf, low),
+            upper=torch.where(empty[:, None], -torch.inf, high),
             empty=empty,
-        )  # fmt: skip
+        )
 
 
 def _times(coef: Tensor, vector: Tensor) -> Tensor:

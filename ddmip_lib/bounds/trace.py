@@ -1,8 +1,9 @@
 r"""A tensor without storage that writes down what happens to it: the one reader of networks.
 
-A `Traced` tensor goes through a network in the place of its input. Every operation of torch, whoever calls it, arrives
-in `Tape.follow`, which finds in the one table `RULES` what it adds to the graph, and computes it on a probe of `BATCH`
-rows as well, so that shapes are known. Values cannot leave: whoever asks for one is refused.
+A `Traced` tensor goes through a network in the place of its input. Every operation of torch,
+whoever calls it, arrives in `Tape.follow`, which finds in the one table `RULES` what it adds to the
+graph, and computes it on a probe of `BATCH` rows as well, so that shapes are known. Values cannot
+leave: whoever asks for one is refused.
 """
 
 import weakref
@@ -31,7 +32,9 @@ class Refused(Exception):
 
 
 class Traced(Tensor):
-    """A value inside a network: the node that holds it (None after a refusal) and what it is at the probe."""
+    """A value inside a network: the node that holds it (None after a refusal) and what it is at the
+    probe.
+    """
 
     probe: Tensor
     node: int | None
@@ -58,11 +61,15 @@ class Traced(Tensor):
 
 
 class Tape:
-    """Follows a run operation by operation; `refused` are the names of those that the graph cannot hold."""
+    """Follows a run operation by operation; `refused` are the names of those that the graph cannot
+    hold.
+    """
 
     def __init__(self, n_in: int) -> None:
         self.builder, self.output, self.last = Builder(n_in), 0, ""
-        self.inside: list[tuple[nn.Module, str]] = []  # the layers whose forward() is running, with their paths
+        self.inside: list[
+            tuple[nn.Module, str]
+        ] = []  # the layers whose forward() is running, with their paths
         self.refused: dict[str, list[str]] = {}
         self.made: list[weakref.ref[Traced]] = []
 
@@ -70,14 +77,18 @@ class Tape:
         """Note what cannot be read in the layer that is running."""
         layer = type(self.inside[-1][0])
         reasons = self.refused.setdefault(layer.__name__, [])
-        foreign = layer.__module__.startswith("torch.nn") and layer.__name__.rstrip("12d") not in KNOWN
+        foreign = (
+            layer.__module__.startswith("torch.nn") and layer.__name__.rstrip("12d") not in KNOWN
+        )
         if what not in reasons and not foreign:
             reasons.append(what)
 
     @property
     def names(self) -> str:
         """What was refused, for the error: a layer of torch by its name, others by what they do."""
-        return ", ".join(f"{layer} ({', '.join(why)})" if why else layer for layer, why in self.refused.items())
+        return ", ".join(
+            f"{layer} ({', '.join(why)})" if why else layer for layer, why in self.refused.items()
+        )
 
     def follow(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The result of an operation, whose place in the graph is found by its rule."""
@@ -86,12 +97,18 @@ class Tape:
         if plain not in RULES and (parts := func.decompose(*args, **kwargs)) is not NotImplemented:
             return parts
         values = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Traced)]
-        places = [i for i, arg in enumerate(func._schema.arguments) if arg.alias_info and arg.alias_info.is_write]
+        places = [
+            i
+            for i, arg in enumerate(func._schema.arguments)
+            if arg.alias_info and arg.alias_info.is_write
+        ]
         written = places == [0] and args[0] is values[0]
         if plain == "_local_scalar_dense" or (places and not written):
             self.refuse(what := f"{name} into another tensor" if places else "control flow by data")
             raise Refused(what)
-        probes, named = tree_map(lambda leaf: leaf.probe if isinstance(leaf, Traced) else leaf, (args, kwargs))
+        probes, named = tree_map(
+            lambda leaf: leaf.probe if isinstance(leaf, Traced) else leaf, (args, kwargs)
+        )
         if written:
             probes = (probes[0].clone(), *probes[1:])
         out = func(*probes, **named)
@@ -122,13 +139,19 @@ class Tape:
         return type(out)(Traced(part, node, self) for part, node in zip(out, nodes, strict=True))
 
     def _check_written(self, value: Traced, out: Tensor, name: str) -> None:
-        """What is changed in place must be no input, have no other name or view, and keep its shape."""
+        """What is changed in place must be no input, have no other name or view, and keep its
+        shape.
+        """
         place = value.probe.untyped_storage().data_ptr()
         others = [other for ref in self.made if (other := ref()) is not None and other is not value]
-        if out.shape != value.shape or any(other.probe.untyped_storage().data_ptr() == place for other in others):
+        if out.shape != value.shape or any(
+            other.probe.untyped_storage().data_ptr() == place for other in others
+        ):
             raise Refused(f"{name} in place, on the input or on what has another name or view")
 
-    def affine(self, value: Traced, weight: Tensor, bias: Tensor, out: Tensor, size: Tensor | None = None) -> int:
+    def affine(
+        self, value: Traced, weight: Tensor, bias: Tensor, out: Tensor, size: Tensor | None = None
+    ) -> int:
         """The node `weight @ value + bias`, which must be what `out` says, row by row."""
         assert value.node is not None
         before, reach = value.probe.reshape(BATCH, -1), bias.abs() if size is None else size
@@ -140,19 +163,31 @@ class Tape:
         for part in (weight, bias, made.weight_size, made.bias_size):
             sizes = part.abs()[part != 0]
             if sizes.numel() and not (sizes.min() >= SMALL and sizes.max() <= LARGE):
-                raise Refused(f"weights whose size or product is not in [{SMALL:g}, {LARGE:g}] (rescale them)")
+                raise Refused(
+                    f"weights whose size or product is not in [{SMALL:g}, {LARGE:g}] (rescale them)"
+                )
         return node
 
-    def scaled(self, value: Any, scale: Any, shift: Any, out: Tensor, size: Tensor | None = None) -> int:
-        """The node `scale * value + shift`, entry by entry; constants are the same for every row."""
+    def scaled(
+        self, value: Any, scale: Any, shift: Any, out: Tensor, size: Tensor | None = None
+    ) -> int:
+        """The node `scale * value + shift`, entry by entry; constants are the same for
+        every row.
+        """
         value = self.broadcast(value, out)
         parts = [_row(part, out) for part in (scale, shift)]
-        return self.affine(value, torch.diag(parts[0]), parts[1], out, None if size is None else _row(size, out))
+        return self.affine(
+            value, torch.diag(parts[0]), parts[1], out, None if size is None else _row(size, out)
+        )
 
     def broadcast(self, value: Traced, out: Tensor) -> Traced:
         if value.shape == out.shape:
             return value
-        return Traced(wide := value.probe.expand(out.shape), _move(self, aten.expand, wide, value, out.shape), self)
+        return Traced(
+            wide := value.probe.expand(out.shape),
+            _move(self, aten.expand, wide, value, out.shape),
+            self,
+        )
 
 
 def _row(constant: Any, out: Tensor) -> Tensor:
@@ -179,9 +214,13 @@ def _leaky(tape: Tape, func: Any, out: Tensor, value: Traced, slope: float = 0.0
     return tape.builder.sum(tuple(tape.scaled(part, s, 0.0, s * part.probe) for part, s in parts))
 
 
-def _linear(tape: Tape, func: Any, out: Tensor, value: Any, *rest: Any, bias: Any = 0.0, **named: Any) -> int:
+def _linear(
+    tape: Tape, func: Any, out: Tensor, value: Any, *rest: Any, bias: Any = 0.0, **named: Any
+) -> int:
     """A linear map of each row: its matrix consists of its values at the unit vectors."""
-    if not isinstance(value, Traced) or any(isinstance(leaf, Traced) for leaf in tree_leaves((rest, bias))):
+    if not isinstance(value, Traced) or any(
+        isinstance(leaf, Traced) for leaf in tree_leaves((rest, bias))
+    ):
         raise Refused(f"{tape.last} of two layers")
     if value.dim() == 0 or len(value) % BATCH or out.numel() % BATCH:
         raise Refused(MIXED)
@@ -194,19 +233,38 @@ def _linear(tape: Tape, func: Any, out: Tensor, value: Any, *rest: Any, bias: An
 
 
 def _addmm(
-    tape: Tape, func: Any, out: Tensor, bias: Any, value: Any, matrix: Any, beta: Any = 1, alpha: Any = 1
+    tape: Tape,
+    func: Any,
+    out: Tensor,
+    bias: Any,
+    value: Any,
+    matrix: Any,
+    beta: Any = 1,
+    alpha: Any = 1,
 ) -> int:
     if isinstance(bias, Traced) or isinstance(matrix, Traced):
         raise Refused("addmm of two layers")
     return _linear(tape, aten.mm, out, value, alpha * matrix, bias=beta * bias)
 
 
-def _convolution(tape: Tape, func: Any, out: Tensor, value: Any, weight: Any, bias: Any, *rest: Any) -> int:
+def _convolution(
+    tape: Tape, func: Any, out: Tensor, value: Any, weight: Any, bias: Any, *rest: Any
+) -> int:
     shift = 0.0 if bias is None else bias.reshape(-1, *[1] * (out.dim() - 2))
     return _linear(tape, func, out, value, weight, None, *rest, bias=shift)
 
 
-def _norm(tape: Tape, func: Any, out: Any, value: Any, weight: Any, bias: Any, mean: Any, var: Any, *rest: Any) -> Any:
+def _norm(
+    tape: Tape,
+    func: Any,
+    out: Any,
+    value: Any,
+    weight: Any,
+    bias: Any,
+    mean: Any,
+    var: Any,
+    *rest: Any,
+) -> Any:
     training, _, eps = rest
     if training or mean is None:
         raise Refused("batch norm without running statistics")
@@ -217,21 +275,31 @@ def _norm(tape: Tape, func: Any, out: Any, value: Any, weight: Any, bias: Any, m
     return [tape.scaled(value, scale, shift, out[0], size), None, None]
 
 
-def _add(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, alpha: Any = 1, sign: int = 1) -> int:
+def _add(
+    tape: Tape, func: Any, out: Tensor, one: Any, two: Any, alpha: Any = 1, sign: int = 1
+) -> int:
     """`one + sign * alpha * two`; one of them may be a constant."""
     if not isinstance(two, Traced):
         return tape.scaled(one, 1.0, sign * alpha * two, out)
     if not isinstance(one, Traced):
         return tape.scaled(two, sign * alpha, one, out)
     one, two = tape.broadcast(one, out), tape.broadcast(two, out)
-    other = two.node if sign * alpha == 1 else tape.scaled(two, sign * alpha, 0.0, sign * alpha * two.probe)
+    other = (
+        two.node
+        if sign * alpha == 1
+        else tape.scaled(two, sign * alpha, 0.0, sign * alpha * two.probe)
+    )
     return tape.builder.sum((one.node, other))
 
 
 def _mul(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, **named: Any) -> int:
     if named or (isinstance(one, Traced) and isinstance(two, Traced)):
         raise Refused(f"{tape.last} of two layers")
-    return tape.scaled(one, two, 0.0, out) if isinstance(one, Traced) else tape.scaled(two, one, 0.0, out)
+    return (
+        tape.scaled(one, two, 0.0, out)
+        if isinstance(one, Traced)
+        else tape.scaled(two, one, 0.0, out)
+    )
 
 
 def _div(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, **named: Any) -> int:
@@ -244,14 +312,22 @@ def _move(tape: Tape, func: Any, out: Any, *args: Any, **named: Any) -> Any:
     """Entries that go elsewhere: done to their numbers, the operation says where each came from."""
     leaves = tree_leaves(args)
     values = [leaf for leaf in leaves if isinstance(leaf, Traced)]
-    if any(isinstance(leaf, Tensor) and leaf.is_floating_point() and not isinstance(leaf, Traced) for leaf in leaves):
+    if any(
+        isinstance(leaf, Tensor) and leaf.is_floating_point() and not isinstance(leaf, Traced)
+        for leaf in leaves
+    ):
         raise Refused("layers joined with constants")
     sizes = [value.numel() // BATCH for value in values]
     total, starts = sum(sizes), torch.tensor([0, *sizes]).cumsum(0).tolist()
     rows = total * torch.arange(BATCH, dtype=torch.float64)[:, None]
     numbers = iter([(rows + torch.arange(first, last)) for first, last in pairwise(starts)])
-    moved = func(*tree_map(lambda leaf: next(numbers).reshape(leaf.shape) if isinstance(leaf, Traced) else leaf, args),
-                 **named)  # fmt: skip
+    moved = func(
+        *tree_map(
+            lambda leaf: next(numbers).reshape(leaf.shape) if isinstance(leaf, Traced) else leaf,
+            args,
+        ),
+        **named,
+    )
 
     def node(found: Tensor) -> Any:
         if not found.numel() or found.numel() % BATCH:
@@ -271,16 +347,45 @@ def _move(tape: Tape, func: Any, out: Any, *args: Any, **named: Any) -> Any:
     return tree_map(node, moved) if isinstance(out, Tensor) else [node(part) for part in moved]
 
 
-MOVES = {"view", "_unsafe_view", "_reshape_alias", "unsqueeze", "squeeze", "expand", "clone", "detach", "alias",
-         "permute", "transpose", "t", "slice", "select", "split", "split_with_sizes", "unbind", "cat", "stack", "flip",
-         "index_select", "_to_copy", "lift_fresh"}  # fmt: skip
+MOVES = {
+    "view",
+    "_unsafe_view",
+    "_reshape_alias",
+    "unsqueeze",
+    "squeeze",
+    "expand",
+    "clone",
+    "detach",
+    "alias",
+    "permute",
+    "transpose",
+    "t",
+    "slice",
+    "select",
+    "split",
+    "split_with_sizes",
+    "unbind",
+    "cat",
+    "stack",
+    "flip",
+    "index_select",
+    "_to_copy",
+    "lift_fresh",
+}
 CONSTANTS = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"}
 RULES: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(MOVES, _move), **dict.fromkeys(ACTIVATIONS, _activation),
+    **dict.fromkeys(MOVES, _move),
+    **dict.fromkeys(ACTIVATIONS, _activation),
     **dict.fromkeys(("mm", "sum", "mean", "avg_pool2d"), _linear),
-    "addmm": _addmm, "convolution": _convolution, "native_batch_norm": _norm, "leaky_relu": _leaky,
-    "add": _add, "sub": partial(_add, sign=-1), "mul": _mul, "div": _div,
+    "addmm": _addmm,
+    "convolution": _convolution,
+    "native_batch_norm": _norm,
+    "leaky_relu": _leaky,
+    "add": _add,
+    "sub": partial(_add, sign=-1),
+    "mul": _mul,
+    "div": _div,
     "rsub": lambda tape, func, out, one, two, alpha=1: _add(tape, func, out, two, one, alpha, -1),
     "neg": lambda tape, func, out, value: tape.scaled(value, -1.0, 0.0, out),
-}  # fmt: skip
+}
 """What each operation of torch adds to the graph; those in place go by the same names."""

@@ -1,4 +1,6 @@
-"""The account of a certificate: what is proven and what is known for every row of the table of `Blocks`."""
+"""The account of a certificate: what is proven and what is known for every row of the table of
+`Blocks`.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,17 +19,31 @@ from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
 from .unit_search import Progress
 
-CLOSED = 1e-4  # a block is closed when its bound is so near to what is known possible, in units of the largest worth
+# a block is closed when its bound is so near to what is known possible, in units of the largest
+# worth
+CLOSED = 1e-4
 
 
 class Account:
     """What is proven and what is known for every row of the table, and the bound that follows."""
 
     def __init__(
-        self, incumbent: Incumbent, solution: Solution, blocks: Blocks, pi: np.ndarray, graphs: dict[int, Graph],
-        device: torch.device, steps: int | None = None,
-    ) -> None:  # fmt: skip
-        self.incumbent, self.solution, self.blocks, self.pi, self.graphs = incumbent, solution, blocks, pi, graphs
+        self,
+        incumbent: Incumbent,
+        solution: Solution,
+        blocks: Blocks,
+        pi: np.ndarray,
+        graphs: dict[int, Graph],
+        device: torch.device,
+        steps: int | None = None,
+    ) -> None:
+        self.incumbent, self.solution, self.blocks, self.pi, self.graphs = (
+            incumbent,
+            solution,
+            blocks,
+            pi,
+            graphs,
+        )
         self.device, self.steps, self.began = device, steps, incumbent.began
         self.milp, self.predictors = incumbent.instance.milp, incumbent.instance.predictors
         size = len(blocks.block)
@@ -36,9 +52,13 @@ class Account:
         self.nodes = np.zeros(size, dtype=int)
         for number in graphs:
             rows = self._of(number)
-            found = self.losses[number] = losses_at(blocks, pi, rows, graphs[number], self._classes(number))
+            found = self.losses[number] = losses_at(
+                blocks, pi, rows, graphs[number], self._classes(number)
+            )
             self.top[rows] = found.top.numpy()
-            most[rows] = blocks.worth[rows] * (1.0 if self._classes(number) else found.level.numpy())
+            most[rows] = blocks.worth[rows] * (
+                1.0 if self._classes(number) else found.level.numpy()
+            )
             # at worst a class is missed, or an output is that of the base point
             missed = (blocks.worth * blocks.gains(pi))[rows]
             if not self._classes(number):
@@ -47,7 +67,9 @@ class Account:
         self.tolerance = CLOSED * float(blocks.worth.max())
         free = self._per_block(most)
         free = np.maximum(free, 0.0) if blocks.optional else free
-        self.ceiling = float(free.sum() + 1e-12 * np.abs(free).sum())  # the bound for prices of zero
+        self.ceiling = float(
+            free.sum() + 1e-12 * np.abs(free).sum()
+        )  # the bound for prices of zero
         self.history: list[tuple[float, float]] = []
         self._know(solution)
         self.update()
@@ -76,15 +98,24 @@ class Account:
             np.minimum.at(self.possible, pool.at, np.maximum(lost, 0.0))
 
     def look(self, starts: int) -> None:
-        """Let the NN block look for good options at these prices, from the base points and from random ones."""
+        """Let the NN block look for good options at these prices, from the base points and from
+        random ones.
+        """
         draw = np.random.default_rng(0)
         for number, losses in self.losses.items():
             rows, graph = self._of(number), self.graphs[number]
             task = losses.task()
             for k in range(starts):
-                shift = 0.25 * draw.uniform(-1, 1, losses.base.shape) * (draw.random(losses.base.shape) < 0.4) * (k > 0)
+                shift = (
+                    0.25
+                    * draw.uniform(-1, 1, losses.base.shape)
+                    * (draw.random(losses.base.shape) < 0.4)
+                    * (k > 0)
+                )
                 u = losses.base + torch.from_numpy(shift) * (losses.upper - losses.lower)
-                u, _ = follow(graph, task, torch.minimum(torch.maximum(u, losses.lower), losses.upper))
+                u, _ = follow(
+                    graph, task, torch.minimum(torch.maximum(u, losses.lower), losses.upper)
+                )
                 if self._classes(number):
                     u = pull_back(graph, task, u)
                 found = losses.at(u, graph(u)[:, 0], MARGIN).numpy()
@@ -96,19 +127,32 @@ class Account:
         return np.flatnonzero(self.least < self._target() - 1e-9)
 
     def _target(self) -> np.ndarray:
-        """A row need not lose more than what leaves its block no profit beyond the one that is known."""
-        return np.minimum(self.possible, self.top - self.profits(self.possible)[self.blocks.block]) - self.tolerance
+        """A row need not lose more than what leaves its block no profit beyond the one that is
+        known.
+        """
+        return (
+            np.minimum(self.possible, self.top - self.profits(self.possible)[self.blocks.block])
+            - self.tolerance
+        )
 
     def searches(self, rows: np.ndarray) -> tuple[list[tuple[Any, ...]], list[np.ndarray]]:
-        """What searches for some rows of the table are made of, one for each network; and the rows of each."""
-        target, searches, shares = self._target() + self.tolerance, list[tuple[Any, ...]](), list[np.ndarray]()
+        """What searches for some rows of the table are made of, one for each network; and the rows
+        of each.
+        """
+        target, searches, shares = (
+            self._target() + self.tolerance,
+            list[tuple[Any, ...]](),
+            list[np.ndarray](),
+        )
         for number in self.graphs:
             mine = rows[self.blocks.predictor[rows] == number]
             if len(mine):
                 at = torch.from_numpy(np.searchsorted(self._of(number), mine))
                 goal = torch.from_numpy(target[mine]).to(self.device)
                 losses = self.losses[number][at].to(self.device)
-                searches.append((self.graphs[number].to(self.device), losses, goal, self.tolerance, self.steps))
+                searches.append(
+                    (self.graphs[number].to(self.device), losses, goal, self.tolerance, self.steps)
+                )
                 shares.append(mine)
         return searches, shares
 
@@ -144,7 +188,9 @@ class Account:
     def whole(self) -> bool:
         """Whether all values are whole numbers."""
         worths = np.append(self.blocks.worth, self.milp.offset)
-        return all(self._classes(k) for k in self.graphs) and bool((worths == np.round(worths)).all())
+        return all(self._classes(k) for k in self.graphs) and bool(
+            (worths == np.round(worths)).all()
+        )
 
     def bound(self) -> float:
         """The bound in the sense of the model, rounded where values are whole numbers."""
@@ -155,7 +201,9 @@ class Account:
     def settled(self) -> bool:
         """Whether the bound meets the objective."""
         objective = self.incumbent.objective
-        return objective is not None and self.milp.sign * (objective - self.bound()) <= 1e-9 * max(1, abs(objective))
+        return objective is not None and self.milp.sign * (objective - self.bound()) <= 1e-9 * max(
+            1, abs(objective)
+        )
 
     def signed(self) -> Solution:
         """The solution with its certificate."""
@@ -164,10 +212,15 @@ class Account:
         nodes = np.bincount(self.blocks.block, self.nodes, self.blocks.n)
         names = np.where(nodes == 0, "evaluated", np.where(nodes == 1, "CROWN", "branching"))
         certificate = Certificate(
-            bound=self.objective(self.value()), objective=self.incumbent.objective, prices=self.pi,
-            profit_bound=self.profits(self.least), profit_known=self.profits(self.possible),
-            closed=closed, method=tuple(np.where(closed, names, "open").tolist()),
-            nodes=int(self.nodes.sum()), seconds=now() - self.began,
+            bound=self.objective(self.value()),
+            objective=self.incumbent.objective,
+            prices=self.pi,
+            profit_bound=self.profits(self.least),
+            profit_known=self.profits(self.possible),
+            closed=closed,
+            method=tuple(np.where(closed, names, "open").tolist()),
+            nodes=int(self.nodes.sum()),
+            seconds=now() - self.began,
             history=tuple((when, self.objective(value)) for when, value in self.history),
-        )  # fmt: skip
+        )
         return with_bound(self.solution, self.incumbent, self.bound(), certificate)

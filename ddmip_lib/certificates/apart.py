@@ -1,13 +1,16 @@
-r"""Bounds for blocks of any form: linking rows are priced, and the exact model of every piece is proved by itself.
+r"""Bounds for blocks of any form: linking rows are priced, and the exact model of every piece is
+proved by itself.
 
-For all multipliers $\mu$ of the linking rows $a \le L v \le b$ of a minimisation, weak duality gives
+For all multipliers $\mu$ of the linking rows $a \le L v \le b$ of a minimisation, weak duality
+gives
 
 $$c^\top v \;\ge\; \sum_{\mu_i > 0} \mu_i a_i + \sum_{\mu_i < 0} \mu_i b_i
 \; + \sum_p \min_{v_p \in \text{piece } p} (c - L^\top \mu)_p^\top v_p ,$$
 
-where the pieces are what falls apart once the linking rows are gone. Each minimum is bounded by branch and bound on the
-piece's exact model with CROWN's ranges (`proofs.prove`), every bound of which is computed from multipliers alone. What
-rounding can have changed in $c - L^\top\mu$ is taken off, times the range of each variable.
+where the pieces are what falls apart once the linking rows are gone. Each minimum is bounded by
+branch and bound on the piece's exact model with CROWN's ranges (`proofs.prove`), every bound of
+which is computed from multipliers alone. What rounding can have changed in $c - L^\top\mu$ is taken
+off, times the range of each variable.
 """
 
 from collections.abc import Sequence
@@ -48,7 +51,11 @@ class Apart:
         self.linking, self.own = np.flatnonzero(at), np.flatnonzero(~at)
         self.links, inside = rows[self.linking], rows[self.own]
         joined = sp.block_array([[None, inside], [inside.T, None]])
-        label = connected_components(joined, directed=False)[1] if inside.nnz else np.arange(sum(inside.shape))
+        label = (
+            connected_components(joined, directed=False)[1]
+            if inside.nnz
+            else np.arange(sum(inside.shape))
+        )
         self.row_piece, self.piece = np.split(label, [inside.shape[0]])
         self.inside = inside
 
@@ -63,7 +70,9 @@ class Priced:
     def __init__(self, apart: Apart, multipliers: np.ndarray) -> None:
         whole = apart.program
         low, high = whole.row_lower[apart.linking], whole.row_upper[apart.linking]
-        mu = np.where((multipliers > 0) & np.isinf(low) | (multipliers < 0) & np.isinf(high), 0.0, multipliers)
+        mu = np.where(
+            (multipliers > 0) & np.isinf(low) | (multipliers < 0) & np.isinf(high), 0.0, multipliers
+        )
         self.apart, self.multipliers, self.nodes = apart, mu, 0
         self.cost = whole.cost - apart.links.T @ mu
         size = np.abs(whole.cost) + abs(apart.links).T @ np.abs(mu)
@@ -73,7 +82,10 @@ class Priced:
         side = np.where(mu > 0, low, high)
         self.parts = np.concatenate([mu * np.where(mu == 0, 0.0, side), -lost, [whole.constant]])
         self.pieces = np.unique(apart.piece[self.cost != 0])  # others add nothing
-        self.proved, self.complete = np.full(len(self.pieces), -np.inf), np.zeros(len(self.pieces), dtype=bool)
+        self.proved, self.complete = (
+            np.full(len(self.pieces), -np.inf),
+            np.zeros(len(self.pieces), dtype=bool),
+        )
 
     @property
     def bound(self) -> float:
@@ -90,9 +102,14 @@ class Priced:
         rows = np.flatnonzero(apart.row_piece == self.pieces[number])
         own = apart.own[rows]
         return columns, Program(
-            self.cost[columns], Rows.of(apart.inside[rows][:, columns]), whole.row_lower[own], whole.row_upper[own],
-            whole.lower[columns], whole.upper[columns], whole.integer[columns],
-        )  # fmt: skip
+            self.cost[columns],
+            Rows.of(apart.inside[rows][:, columns]),
+            whole.row_lower[own],
+            whole.row_upper[own],
+            whole.lower[columns],
+            whole.upper[columns],
+            whole.integer[columns],
+        )
 
     def known(self, columns: np.ndarray) -> float:
         """What the incumbent's part of a piece costs, less the share of what counts as closed."""
@@ -117,7 +134,10 @@ class Priced:
                 continue
             found = prove(program, self.known(columns), share, most_nodes=most_nodes)
             self.nodes += found.nodes
-            self.proved[number], self.complete[number] = max(self.proved[number], found.bound), found.complete
+            self.proved[number], self.complete[number] = (
+                max(self.proved[number], found.bound),
+                found.complete,
+            )
             check_time()
 
     def certificate(self, history: list[tuple[float, float]]) -> Certificate:
@@ -132,12 +152,21 @@ class Priced:
             mine = {of_piece[p] for p in apart.piece[columns] if p in of_piece}
             proved[block] = -sum(self.proved[k] for k in mine)
             closed[block] = all(self.complete[k] for k in mine)
-            known[block] = -np.inf if values is None else -float(self.cost[columns] @ values[columns])
+            known[block] = (
+                -np.inf if values is None else -float(self.cost[columns] @ values[columns])
+            )
         return Certificate(
-            sign * self.bound, apart.incumbent.objective, self.multipliers, proved, known, closed,
-            tuple("exact model" if done else "open" for done in closed), self.nodes,
-            now() - apart.began, tuple((when, sign * value) for when, value in history),
-        )  # fmt: skip
+            sign * self.bound,
+            apart.incumbent.objective,
+            self.multipliers,
+            proved,
+            known,
+            closed,
+            tuple("exact model" if done else "open" for done in closed),
+            self.nodes,
+            now() - apart.began,
+            tuple((when, sign * value) for when, value in history),
+        )
 
 
 class Pieces(NamedTuple):
@@ -152,11 +181,13 @@ class Pieces(NamedTuple):
         return None if self.bound == -np.inf else sign * self.bound
 
 
-def blocks_bound(incumbent: Incumbent, structure: Structure, prices: Any, deadline: float) -> Pieces:
+def blocks_bound(
+    incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
+) -> Pieces:
     """A bound, as a minimisation, of a problem of general blocks at prices of its linking rows.
 
-    Without prices, those of the linear relaxation are taken, which are far from the best. Where the exact model would
-    be too large, nothing is proved.
+    Without prices, those of the linear relaxation are taken, which are far from the best. Where the
+    exact model would be too large, nothing is proved.
     """
     predictors = incumbent.instance.predictors
     graphs = [network_graph(p.net, p.inputs.shape[1]) for p in predictors]

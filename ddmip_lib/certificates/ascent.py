@@ -1,12 +1,15 @@
-r"""Gradient steps on the bounds of nodes: on the lower slopes, and on the multipliers of the splits.
+r"""Gradient steps on the bounds of nodes: on the lower slopes, and on the multipliers of the
+splits.
 
-With these given, the output is followed back to a form $q^\top u + \kappa \le -f(u)$, whose best multiplier $\mu$ and
-point $u$ where its bound is attained are those of a fractional knapsack (`least_loss`). So the bound is a function of
-the form alone, and $\mu u$ and $\mu$ are its derivatives by $q$ and $\kappa$. The rest needs no tape: let $v_0 = u$,
-and let $v_i$ be what node $i$ makes of its parents there if activations are replaced by the lines that the form took.
-Then $\mu\, v_i$ is the derivative by the coefficients of node $i$, hence $\mu\, (c_i)_+ v$ that by the lower slopes of
-an activation with coefficients $c_i$ and parent $v$, and $-\mu\, s\, v$ that by the multipliers of its splits $s$: one
-pass back, one forth. (Steps on $\mu$ as on the others get caught at kinks, where a coordinate moves a part of its way.)
+With these given, the output is followed back to a form $q^\top u + \kappa \le -f(u)$, whose best
+multiplier $\mu$ and point $u$ where its bound is attained are those of a fractional knapsack
+(`least_loss`). So the bound is a function of the form alone, and $\mu u$ and $\mu$ are its
+derivatives by $q$ and $\kappa$. The rest needs no tape: let $v_0 = u$, and let $v_i$ be what node
+$i$ makes of its parents there if activations are replaced by the lines that the form took. Then
+$\mu\, v_i$ is the derivative by the coefficients of node $i$, hence $\mu\, (c_i)_+ v$ that by the
+lower slopes of an activation with coefficients $c_i$ and parent $v$, and $-\mu\, s\, v$ that by the
+multipliers of its splits $s$: one pass back, one forth. (Steps on $\mu$ as on the others get caught
+at kinks, where a coordinate moves a part of its way.)
 
 What steps propose is bounded again by whoever asked.
 """
@@ -28,7 +31,9 @@ DROP = 0.9  # share of the nodes in a step that must still need it; else the oth
 
 
 class Taken(NamedTuple):
-    """What a form took of an activation: its coefficients there, and the lines that take the units' place."""
+    """What a form took of an activation: its coefficients there, and the lines that take the units'
+    place.
+    """
 
     coef: Tensor
     line: Tensor
@@ -37,7 +42,9 @@ class Taken(NamedTuple):
 
 @dataclass(eq=False)
 class Ascent:
-    """What steps need of nodes, one row each; units (k, units) are those of all activations, one after another."""
+    """What steps need of nodes, one row each; units (k, units) are those of all activations, one
+    after another.
+    """
 
     graph: Graph
     losses: Losses
@@ -55,8 +62,10 @@ class Ascent:
             joined([getattr(line, name) for line in lines], region.centre)
             for name in ("below_shift", "above", "above_shift", "free")
         )
-        splits = [torch.zeros_like(line.above) if split is None else split.to(line.above)
-                  for line, split in zip(lines, sweep.splits or [None] * len(lines), strict=True)]  # fmt: skip
+        splits = [
+            torch.zeros_like(line.above) if split is None else split.to(line.above)
+            for line, split in zip(lines, sweep.splits or [None] * len(lines), strict=True)
+        ]
         split = joined(splits, region.centre)
         return cls(sweep.graph, losses, region, shift, above, above_shift, free.bool(), split)
 
@@ -100,7 +109,9 @@ class Ascent:
         return coefs[0].expand(len(slopes), -1), const, taken
 
     def _forth(self, point: Tensor, taken: dict[int, Taken]) -> Tensor:
-        """What enters the activations at points (k, p), if these lines are in their places; (k, units)."""
+        """What enters the activations at points (k, p), if these lines are in their places; (k,
+        units).
+        """
         values = [point]
         for i, node in enumerate(self.graph.nodes[1:], 1):
             if isinstance(node, Affine):
@@ -115,9 +126,11 @@ class Ascent:
 def climb(
     ascent: Ascent, slopes: Tensor, duals: Tensor, record: Tensor, steps: Tensor, goal: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The best slopes and multipliers of so many steps of Adam; nodes whose bound is at their goal take no more.
+    """The best slopes and multipliers of so many steps of Adam; nodes whose bound is at their goal
+    take no more.
 
-    `record` holds the bounds that they begin with. Slopes stay in [0, 1], multipliers at or above 0.
+    `record` holds the bounds that they begin with. Slopes stay in [0, 1], multipliers at or above
+    0.
     """
     units, able = slopes.shape[1], (ascent.free | (ascent.split != 0)).any(1)
     steps, best = torch.where(able, steps, 0), torch.cat([slopes, duals], 1)
@@ -146,5 +159,7 @@ def climb(
 
 
 def joined(parts: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Those of all activations one after another, (k, units); without any, as many rows of nothing."""
+    """Those of all activations one after another, (k, units); without any, as many rows of
+    nothing.
+    """
     return torch.cat(list(parts), 1) if parts else like[:, :0]

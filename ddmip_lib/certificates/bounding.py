@@ -1,15 +1,18 @@
-r"""Lower bounds of the loss on nodes: CROWN over the ball, then slopes and multipliers by gradient steps.
+r"""Lower bounds of the loss on nodes: CROWN over the ball, then slopes and multipliers by gradient
+steps.
 
-Where every point has a loss below the radius $r$, its cost is below $r$, and so the network need only be bounded on a
-ball. With $q^\top u + \kappa \le -f(u)$ there, weak duality gives for every $0 \le \mu \le g$
+Where every point has a loss below the radius $r$, its cost is below $r$, and so the network need
+only be bounded on a ball. With $q^\top u + \kappa \le -f(u)$ there, weak duality gives for every $0
+\le \mu \le g$
 
 $$\text{loss}(u) \ge \min_u \text{cost}(u) + \mu\,(h + q^\top u + \kappa)
 = \mu\,(h + q^\top w + \kappa) - \sum_j \omega_j \, (\mu |q_j| - \pi_j)_+ ,$$
 
-with room $\omega_j$ and price $\pi_j$ in the direction in which $q_j$ falls. The best $\mu$ is a breakpoint
-$\pi_j / |q_j|$ (a fractional knapsack), and the form is improved by gradient steps on its lower slopes and on the
-multipliers of the splits, which are all sound. The same form is a plane that no interesting point lies behind:
-$-q^\top u - \kappa \ge h - r/g$; what the children of a node find out about the network, they find out in front of it.
+with room $\omega_j$ and price $\pi_j$ in the direction in which $q_j$ falls. The best $\mu$ is a
+breakpoint $\pi_j / |q_j|$ (a fractional knapsack), and the form is improved by gradient steps on
+its lower slopes and on the multipliers of the splits, which are all sound. The same form is a plane
+that no interesting point lies behind: $-q^\top u - \kappa \ge h - r/g$; what the children of a node
+find out about the network, they find out in front of it.
 
 Forms come with their rounding (`bounds.rounding`); what is added here is pushed in the same way.
 """
@@ -31,13 +34,17 @@ from .losses import Least, Losses, least_loss
 from .nodes import Nodes, switches
 
 STEPS = 30  # gradient steps of a node, unless other numbers are asked for
-ROOM = 1e-9  # relative distance beyond the radius at which steps end: the bound that counts is rounded, theirs is not
+# relative distance beyond the radius at which steps end: the bound that counts is rounded, theirs
+# is not
+ROOM = 1e-9
 HINT = 1e-3  # weight of a unit's range in its score, against what its line costs
 INNER = 15  # gradient steps on the slopes of each unit's own range
 
 
 class Evaluated(NamedTuple):
-    """What was found out about nodes; `scores` of units (k, units) are negative where there is nothing to split."""
+    """What was found out about nodes; `scores` of units (k, units) are negative where there is
+    nothing to split.
+    """
 
     nodes: Nodes
     point: Tensor
@@ -46,7 +53,8 @@ class Evaluated(NamedTuple):
 
 
 def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]:
-    """Ranges of what enters the activations, over the whole ball of each row, with slopes for every unit and side.
+    """Ranges of what enters the activations, over the whole ball of each row, with slopes for every
+    unit and side.
 
     They cost as much as many nodes, and hold in all nodes of the row.
     """
@@ -57,13 +65,19 @@ def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]
     return [found[index] for index in graph.hidden]
 
 
-def sweep_of(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[Sweep, CutBall, Tensor]:
-    """The ranges of the network on nodes, their regions, and what already the way to their boxes costs."""
+def sweep_of(
+    graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor
+) -> tuple[Sweep, CutBall, Tensor]:
+    """The ranges of the network on nodes, their regions, and what already the way to their boxes
+    costs.
+    """
     centre = torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
     way = losses.cost(centre)
     left = (radius - way).clamp(min=0.0)
     region = CutBall(nodes.lower, nodes.upper, centre, losses.up, losses.down, left, *nodes.cut)
-    known: list[Range] = [(nodes.least.new_tensor(-torch.inf), nodes.least.new_tensor(torch.inf))] * len(graph.nodes)
+    known: list[Range] = [
+        (nodes.least.new_tensor(-torch.inf), nodes.least.new_tensor(torch.inf))
+    ] * len(graph.nodes)
     for place, index in enumerate(graph.hidden):
         known[index] = nodes.ranges[place]
     return Sweep(graph, region, None, nodes.splits, frugal=True).run(known), region, way
@@ -84,26 +98,37 @@ def evaluate(
 ) -> Evaluated:
     """Bound the loss on nodes within a radius; `losses` holds one row for each node.
 
-    `steps` is how many gradient steps a node may take (one number for all, or one each; by default `STEPS`). A node
-    takes none where its first bound already reaches the radius, or where it holds no point at all.
+    `steps` is how many gradient steps a node may take (one number for all, or one each; by default
+    `STEPS`). A node takes none where its first bound already reaches the radius, or where it holds
+    no point at all.
     """
     sweep, region, way = sweep_of(graph, losses, nodes, radius)
     lines = [sweep.lines[index] for index in graph.activations]
-    slopes = [torch.where(start.isnan() | ~line.free, line.below, start)
-              for start, line in zip(nodes.slopes, lines, strict=True)]  # fmt: skip
+    slopes = [
+        torch.where(start.isnan() | ~line.free, line.below, start)
+        for start, line in zip(nodes.slopes, lines, strict=True)
+    ]
     first = bound_by(sweep, losses, region, slopes, nodes.duals)[0]
     done = sweep.empty | (torch.maximum(way, nodes.least) >= radius)
     goal = torch.where(done, -torch.inf, (radius - way) * (1 + ROOM))
     most = torch.as_tensor(STEPS if steps is None else steps).to(radius.device)
     ascent, start = Ascent.of(sweep, losses, region), joined(slopes, region.centre)
     best = climb(ascent, start, joined(nodes.duals, region.centre), first.value, most, goal)
-    slopes, duals = (list(parts.split([line.above.shape[1] for line in lines], 1)) if lines else [] for parts in best)
+    slopes, duals = (
+        list(parts.split([line.above.shape[1] for line in lines], 1)) if lines else []
+        for parts in best
+    )
     least, coef, const = bound_by(sweep, losses, region, slopes, duals)
     value = torch.where(sweep.empty, torch.inf, way + least.value)
     value = torch.maximum(value, torch.maximum(way, nodes.least))
-    cut = (-coef, -const - losses.level + torch.where(losses.gain.isinf(), 0.0, radius / losses.gain))
+    cut = (
+        -coef,
+        -const - losses.level + torch.where(losses.gain.isinf(), 0.0, radius / losses.gain),
+    )
     ranges = [sweep.ranges[index] for index in graph.hidden]
-    new = Nodes(nodes.row, nodes.lower, nodes.upper, nodes.splits, value, ranges, cut, slopes, duals)
+    new = Nodes(
+        nodes.row, nodes.lower, nodes.upper, nodes.splits, value, ranges, cut, slopes, duals
+    )
     box = region.box()
     pull = coef.abs() * (box.upper - box.lower)
     scores = _scores(graph, ascent, ranges, least.multiplier[:, None] * ascent.coefs(*best))
@@ -111,11 +136,19 @@ def evaluate(
 
 
 def _scores(graph: Graph, ascent: Ascent, ranges: Sequence[Range], pull: Tensor) -> Tensor:
-    """What splitting a unit may win: what its line above costs, and a little for its range; `pull` on all units."""
+    """What splitting a unit may win: what its line above costs, and a little for its range; `pull`
+    on all units.
+    """
     if not ranges:
         return pull.new_full((len(pull), 1), -1.0)
     low, high = (torch.cat(ends, 1) for ends in zip(*ranges, strict=True))
-    scores = (-pull).clamp(min=0.0) * ascent.above_shift + HINT * pull.abs() * torch.minimum(-low, high)
-    relu = torch.cat([torch.full_like(low[0], kind, dtype=torch.bool)
-                      for kind, (low, _) in zip(switches(graph), ranges, strict=True)])  # fmt: skip
+    scores = (-pull).clamp(min=0.0) * ascent.above_shift + HINT * pull.abs() * torch.minimum(
+        -low, high
+    )
+    relu = torch.cat(
+        [
+            torch.full_like(low[0], kind, dtype=torch.bool)
+            for kind, (low, _) in zip(switches(graph), ranges, strict=True)
+        ]
+    )
     return torch.where(ascent.free & relu, scores, -1.0)

@@ -23,8 +23,9 @@ class Certificate:
     profit_known: np.ndarray  #: What an option that was found earns.
     closed: np.ndarray  #: Whether the two are equal, up to 1e-4 of the largest worth.
     method: tuple[str, ...]
-    """How the block was bounded: "evaluated", "CROWN" (on one ball), "branching", "exact model" (of a general
-    block), or "open" (search unfinished)."""
+    """How the block was bounded: "evaluated", "CROWN" (on one ball), "branching", "exact model" (of
+    a general block), or "open" (search unfinished).
+    """
     nodes: int
     seconds: float
     history: tuple[tuple[float, float], ...] = field(repr=False, default=())
@@ -44,15 +45,29 @@ class Certificate:
 
 
 def stopped(solution: Solution, seconds: float) -> Solution:
-    """A certificate that Ctrl-C ended says so in its status, details and log; what was proved optimal stays so."""
+    """A certificate that Ctrl-C ended says so in its status, details and log; what was proved
+    optimal stays so.
+    """
     status = solution.status if solution.status in ("optimal", "infeasible") else "stopped"
-    turn = Turn("certify", "stopped", solution.objective, solution.bound, seconds, "Ctrl-C ended the certificate")
+    turn = Turn(
+        "certify",
+        "stopped",
+        solution.objective,
+        solution.bound,
+        seconds,
+        "Ctrl-C ended the certificate",
+    )
     log = Log([*solution.details.get("log", ()), turn])
-    return replace(solution, status=status, details={**solution.details, "interrupted": True, "log": log})
+    return replace(
+        solution, status=status, details={**solution.details, "interrupted": True, "log": log}
+    )
 
 
-def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, certificate: Any) -> Solution:
-    """The solution with its verified point and a bound; an objective far beyond it is an error: one of them is wrong.
+def with_bound(
+    solution: Solution, incumbent: Incumbent, bound: float | None, certificate: Any
+) -> Solution:
+    """The solution with its verified point and a bound; an objective far beyond it is an error: one
+    of them is wrong.
 
     A bound that the solution brings along counts if it was checked, and of this very problem.
     """
@@ -61,19 +76,23 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
     if low > best:
         if low - best > CLOSED * incumbent.units.objective(best):
             raise ProblemError(
-                f"the objective {sign * best:.9g} is better than the bound {bound:.9g}: either the blocks do not "
-                "describe the model (compare values, use and capacities of problem.blocks with its rows), or the point "
-                "gains by exceeding a capacity within the tolerance of 1e-6 (count that resource in larger units)."
+                f"the objective {sign * best:.9g} is better than the bound {bound:.9g}: either the"
+                " blocks do not describe the model (compare values, use and capacities of"
+                " problem.blocks with its rows), or the point gains by exceeding a capacity within"
+                " the tolerance of 1e-6 (count that resource in larger units)."
             )
         low = best
     earlier, status = solution.proof, solution.status
     own = earlier is not None and earlier.problem == incumbent.instance.digest
     if own and earlier is not None and earlier.checked and solution.bound is not None:
         brought = sign * solution.bound
-        require_uncrossed(incumbent, brought, f"that the solution of {solution.method} brings along")
+        require_uncrossed(
+            incumbent, brought, f"that the solution of {solution.method} brings along"
+        )
         low = max(low, min(brought, best))
     if status in ("optimal", "claimed_optimal"):
-        status = "stopped"  # what was said of another problem, or without a proof: only the bound here counts
+        # what was said of another problem, or without a proof: only the bound here counts
+        status = "stopped"
     elif status in ("infeasible", "no_solution_found") and incumbent.values is not None:
         status = "stopped"
     if meets(incumbent, low):
@@ -81,6 +100,12 @@ def with_bound(solution: Solution, incumbent: Incumbent, bound: float | None, ce
     elif low == np.inf:
         status = "infeasible"
     proof = proof_of(incumbent, "certify", checked=True)
-    details = solution.details if certificate is None else {**solution.details, "certificate": certificate}
+    details = (
+        solution.details
+        if certificate is None
+        else {**solution.details, "certificate": certificate}
+    )
     said = None if np.isneginf(low) or (np.isposinf(low) and bound is None) else float(sign * low)
-    return replace(solution, status=status, bound=said, proof=proof, details=details, **incumbent.point())
+    return replace(
+        solution, status=status, bound=said, proof=proof, details=details, **incumbent.point()
+    )

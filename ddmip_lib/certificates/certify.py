@@ -5,13 +5,14 @@ For all prices $\pi \ge 0$ weak duality bounds the sum of values by
 $$\pi^\top R + \sum_i \beta_i(\pi), \qquad \beta_i(\pi) \ge \max_{t, u} \; v_t(u) - \pi^\top r_t(u)
 \quad(\text{and} \ge 0 \text{ where blocks are optional}).$$
 
-Each $\beta_i$ is bounded from above by branch and bound on the units of its networks (`unit_search`). The bounds hold
-at any time, so the sum does.
+Each $\beta_i$ is bounded from above by branch and bound on the units of its networks
+(`unit_search`). The bounds hold at any time, so the sum does.
 
-Numbers: every bound of a network is pushed outward by what floating point can have changed (`bounds.rounding`); a
-class counts from $f(u) > 0$ on, not from a margin; linear programs only propose multipliers; and the sum is rounded up.
-The bound is one for points that keep the capacities exactly: `verify` forgives a violation of 1e-6, so an objective
-may exceed the bound by the price of that.
+Numbers: every bound of a network is pushed outward by what floating point can have changed
+(`bounds.rounding`); a class counts from $f(u) > 0$ on, not from a margin; linear programs only
+propose multipliers; and the sum is rounded up. The bound is one for points that keep the capacities
+exactly: `verify` forgives a violation of 1e-6, so an objective may exceed the bound by the price of
+that.
 """
 
 import os
@@ -48,33 +49,46 @@ from .unit_search import UnitSearch
 
 PRICING = 0.25  # share of the time for finding prices, where none are given
 PIECES = 0.7  # share of the rest for exact models of general blocks
-ALONE, STARTING = 2.0, 3.5  # seconds alone, since many certificates end by then; and until other processes begin
+ALONE, STARTING = (
+    2.0,
+    3.5,
+)  # seconds alone, since many certificates end by then; and until other processes begin
 STARTS = 4
 
 
 def certify(
-    problem: NeuralMIP, solution: Solution, prices: Any = None, time_limit: float = 60.0, workers: int | None = None,
-    device: torch.device | str = "cpu", seed: int = 0, progress: bool = False, steps: int = STEPS, client: Any = None,
-) -> Solution:  # fmt: skip
+    problem: NeuralMIP,
+    solution: Solution,
+    prices: Any = None,
+    time_limit: float = 60.0,
+    workers: int | None = None,
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+    progress: bool = False,
+    steps: int = STEPS,
+    client: Any = None,
+) -> Solution:
     """The same solution with a proven `bound`, and the `Certificate` in ``details["certificate"]``.
 
-    Its point is verified again; a better one that is met on the way takes its place. A bound that it brings along is
-    kept only if it was checked and belongs to this very problem (`Solution.proof`); status and bound are otherwise
-    those that are proved here.
+    Its point is verified again; a better one that is met on the way takes its place. A bound that
+    it brings along is kept only if it was checked and belongs to this very problem
+    (`Solution.proof`); status and bound are otherwise those that are proved here.
 
-    `prices` of the shared resources: any that are not negative give a bound; by default those of the solution, or
-    where it has none, those that `PriceCoordination` finds in a quarter of the time. `workers` processes share the
-    blocks (default: one for each CPU); on a GPU (`device`) there is one. Stop it whenever you like (Ctrl-C): the bound
-    reached by then is returned. Where all values are whole numbers, `Solution.bound` is rounded to the next one; a
-    bound that meets the objective makes the status "optimal". Blocks that are found and have not the form of `Blocks`
-    are bounded by exact models, one for each (`apart`; prices are then multipliers of the linking rows of the problem
-    as a minimisation); problems without blocks get `lagrangian_bound`.
+    `prices` of the shared resources: any that are not negative give a bound; by default those of
+    the solution, or where it has none, those that `PriceCoordination` finds in a quarter of the
+    time. `workers` processes share the blocks (default: one for each CPU); on a GPU (`device`)
+    there is one. Stop it whenever you like (Ctrl-C): the bound reached by then is returned. Where
+    all values are whole numbers, `Solution.bound` is rounded to the next one; a bound that meets
+    the objective makes the status "optimal". Blocks that are found and have not the form of
+    `Blocks` are bounded by exact models, one for each (`apart`; prices are then multipliers of the
+    linking rows of the problem as a minimisation); problems without blocks get `lagrangian_bound`.
 
     Where the time ends before any bound is known, the solution comes back without one.
 
-    `steps` of a gradient method improve the bound of each node that needs them. `client`, a `distributed.Client`, lets
-    the workers of a cluster take the place of processes: one or many, they close the same blocks where time does not
-    end first, to the same tolerance, and what was proven by a worker that dies is kept.
+    `steps` of a gradient method improve the bound of each node that needs them. `client`, a
+    `distributed.Client`, lets the workers of a cluster take the place of processes: one or many,
+    they close the same blocks where time does not end first, to the same tolerance, and what was
+    proven by a worker that dies is kept.
 
     >>> from ddmip_lib import PriceCoordination
     >>> from ddmip_lib.predictors import mlp
@@ -86,15 +100,24 @@ def certify(
     """
     begun = begin(problem, time_limit, seed)
     if not isinstance(solution, Solution):
-        raise TypeError(f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned.")
+        raise TypeError(
+            f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned."
+        )
     if workers is not None and (int(workers) != workers or workers < 1):
-        raise ValueError(f"workers={workers} must be a positive integer: processes that share the blocks.")
+        raise ValueError(
+            f"workers={workers} must be a positive integer: processes that share the blocks."
+        )
     if int(steps) != steps or steps < 0:
-        raise ValueError(f"steps={steps} must be a whole number, 0 or more: gradient steps for the bound of a node.")
+        raise ValueError(
+            f"steps={steps} must be a whole number, 0 or more: gradient steps for the bound of a"
+            " node."
+        )
     place = check_place(device, torch.float64)
     check_client(client)
     if client is not None and (workers is not None or place.type != "cpu"):
-        raise ValueError("client= names those who work: leave out workers and device, which are of this machine.")
+        raise ValueError(
+            "client= names those who work: leave out workers and device, which are of this machine."
+        )
     accounts: list[Account] = []
 
     def certified() -> Solution:
@@ -107,8 +130,12 @@ def certify(
         incumbent = _verified(begun, solution)
         blocks = find_blocks(problem, incumbent.instance)
         if isinstance(blocks, Structure):
-            return _without_description(problem, solution, incumbent, blocks, prices, begun.deadline, seed)
-        accounts.append(_account(begun, solution, incumbent, blocks, prices, place, int(steps), client))
+            return _without_description(
+                problem, solution, incumbent, blocks, prices, begun.deadline, seed
+            )
+        accounts.append(
+            _account(begun, solution, incumbent, blocks, prices, place, int(steps), client)
+        )
         _search(accounts[0], begun.deadline, workers, Crew(client))
         return accounts[0].signed()
 
@@ -127,7 +154,9 @@ def _verified(begun: Begun, solution: Solution) -> Incumbent:
     """The point of the solution, verified again."""
     incumbent = begun.incumbent(with_start=False)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
-        raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
+        raise ProblemError(
+            "the solution is not feasible for this problem: pass the problem that was solved."
+        )
     return incumbent
 
 
@@ -141,14 +170,24 @@ def _account(
     steps: int,
     client: Any,
 ) -> Account:
-    """The account of a problem of blocks at given prices, at those of the solution, or at those found here."""
+    """The account of a problem of blocks at given prices, at those of the solution, or at those
+    found here.
+    """
     problem, time_limit = begun.problem, begun.time_limit
-    graphs = {int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1]) for k in set(blocks.predictor)}
-    graphs = {k: graph.before_relu() if problem.predictors[k].gives_class else graph for k, graph in graphs.items()}
+    graphs = {
+        int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1])
+        for k in set(blocks.predictor)
+    }
+    graphs = {
+        k: graph.before_relu() if problem.predictors[k].gives_class else graph
+        for k, graph in graphs.items()
+    }
     if prices is None and time_limit <= 0:
         prices = np.zeros_like(blocks.capacities)
     elif prices is None and "prices" not in solution.details:
-        priced = PriceCoordination(client=client).solve(problem, max(1.0, PRICING * min(time_limit, 1e6)), begun.seed)
+        priced = PriceCoordination(client=client).solve(
+            problem, max(1.0, PRICING * min(time_limit, 1e6)), begun.seed
+        )
         if priced.values is not None:
             incumbent.consider(priced.values)
         if "interrupted" in priced.details:
@@ -157,8 +196,8 @@ def _account(
         found = priced.details.get("prices")
         if found is None and priced.status != "time_limit":
             raise ProblemError(
-                "no prices were found: no choice of options keeps all capacities. Pass prices (any that are not "
-                "negative)."
+                "no prices were found: no choice of options keeps all capacities. Pass prices (any"
+                " that are not negative)."
             )
         if found is None:  # any prices give a bound, those of zero a weak one
             found = np.zeros_like(blocks.capacities)
@@ -168,17 +207,28 @@ def _account(
 
 
 def _without_description(
-    problem: NeuralMIP, solution: Solution, incumbent: Incumbent, structure: Structure, prices: Any, deadline: float,
+    problem: NeuralMIP,
+    solution: Solution,
+    incumbent: Incumbent,
+    structure: Structure,
+    prices: Any,
+    deadline: float,
     seed: int,
-) -> Solution:  # fmt: skip
-    """General blocks by the exact models of their pieces; then, or where there are none, by branching on inputs."""
+) -> Solution:
+    """General blocks by the exact models of their pieces; then, or where there are none, by
+    branching on inputs.
+    """
     if prices is not None and structure.obstacle:
-        raise ProblemError("prices belong to blocks, which this problem does not have: leave them out.")
+        raise ProblemError(
+            "prices belong to blocks, which this problem does not have: leave them out."
+        )
     sign, first = incumbent.instance.milp.sign, Pieces()
     if not structure.obstacle and now() < deadline:
         links = int(structure.linking.sum())
         given = solution.details.get("prices") if prices is None else prices
-        if prices is None and (given is None or np.size(given) != links):  # none, or those of another problem
+        if prices is None and (
+            given is None or np.size(given) != links
+        ):  # none, or those of another problem
             share = PRICING * min(deadline - now(), 1e6)
             priced = PriceCoordination().solve(problem, max(1.0, share), seed)
             given = priced.details.get("prices")
@@ -191,7 +241,9 @@ def _without_description(
         if first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
             found = with_bound(solution, incumbent, first.said(sign), first.certificate)
             return stopped(found, now() - incumbent.began) if first.interrupted else found
-    known = Solution("stopped", solution.method, **incumbent.point())  # not with the bound that it came with
+    known = Solution(
+        "stopped", solution.method, **incumbent.point()
+    )  # not with the bound that it came with
     lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed)
     if lines.point is not None:
         incumbent.consider(lines.point)
@@ -205,14 +257,18 @@ def _without_description(
 def _checked(prices: Any, blocks: Blocks) -> np.ndarray:
     pi = np.asarray(prices, dtype=float).ravel()
     if pi.shape != blocks.capacities.shape:
-        raise ProblemError(f"{pi.size} prices for {len(blocks.capacities)} resources: pass one for each.")
+        raise ProblemError(
+            f"{pi.size} prices for {len(blocks.capacities)} resources: pass one for each."
+        )
     if not np.isfinite(pi).all() or (pi < -1e-9).any():
         raise ProblemError("prices must be finite and not negative: others prove nothing.")
     return np.maximum(pi, 0.0)
 
 
 def _search(account: Account, deadline: float, workers: int | None, crew: Crew) -> None:
-    """On a cluster, or first here, then in processes: many problems are done before another process has started."""
+    """On a cluster, or first here, then in processes: many problems are done before another process
+    has started.
+    """
     if now() >= deadline:
         return
     account.look(STARTS)
@@ -220,9 +276,15 @@ def _search(account: Account, deadline: float, workers: int | None, crew: Crew) 
         search_on_cluster(account, deadline, crew)
         if crew.client is not None:
             return
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = (workers or allowed) if account.device.type == "cpu" else 1  # one for each CPU that this process may use
-    alone = (count - 1) * min(deadline - now(), 1e6) <= count * (ALONE + STARTING)  # they begin anew
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    count = (
+        (workers or allowed) if account.device.type == "cpu" else 1
+    )  # one for each CPU that this process may use
+    alone = (count - 1) * min(deadline - now(), 1e6) <= count * (
+        ALONE + STARTING
+    )  # they begin anew
     mine, shares = account.searches(account.rows())
     limit = deadline if alone else min(deadline, now() + ALONE)
     work([UnitSearch(*arguments) for arguments in mine], limit, partial(account.hear, shares))
@@ -231,4 +293,6 @@ def _search(account: Account, deadline: float, workers: int | None, crew: Crew) 
         return
     order = open_rows[np.argsort(-account.possible[open_rows], kind="stable")]
     groups = [account.searches(order[k::count]) for k in range(min(count, len(order)))]
-    work_in_processes([mine for mine, _ in groups], deadline, lambda k, found: account.hear(groups[k][1], found))
+    work_in_processes(
+        [mine for mine, _ in groups], deadline, lambda k, found: account.hear(groups[k][1], found)
+    )

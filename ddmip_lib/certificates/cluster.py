@@ -1,16 +1,19 @@
-"""Searches on the workers of a Dask cluster: one for each worker, in turns, parted as soon as a worker has none.
+"""Searches on the workers of a Dask cluster: one for each worker, in turns, parted as soon as a
+worker has none.
 
-A turn is a number of batches. What it has proven comes here after it and is kept. Where searches end, another one with
-many open nodes is parted, so that a few hard rows keep all workers busy; no sooner, since a batch of few nodes costs
-more for each of them. Every worker has networks of its own, and a turn uses those that no other turn does:
-Dask lets a task wait for who has what it needs, however idle others are. How rows are shared out changes the order of
-the nodes, not what is proved in the end: where time does not end first, one worker and eight close the same rows, to
-the same tolerance.
+A turn is a number of batches. What it has proven comes here after it and is kept. Where searches
+end, another one with many open nodes is parted, so that a few hard rows keep all workers busy; no
+sooner, since a batch of few nodes costs more for each of them. Every worker has networks of its
+own, and a turn uses those that no other turn does: Dask lets a task wait for who has what it needs,
+however idle others are. How rows are shared out changes the order of the nodes, not what is proved
+in the end: where time does not end first, one worker and eight close the same rows, to the same
+tolerance.
 
-A turn that is lost with its worker is made again by Dask, with all turns before it that are lost too. Then it may end
-with other nodes (its time is over, or processors differ), while parts of a search share out those that it had at first.
-So every turn gets a name of its own, the next one says which it goes on from, and where that is not the one it finds,
-the rows are searched anew; what was proven of them before still holds.
+A turn that is lost with its worker is made again by Dask, with all turns before it that are lost
+too. Then it may end with other nodes (its time is over, or processors differ), while parts of a
+search share out those that it had at first. So every turn gets a name of its own, the next one says
+which it goes on from, and where that is not the one it finds, the rows are searched anew; what was
+proven of them before still holds.
 """
 
 import time
@@ -35,8 +38,9 @@ ENOUGH = 64  # open nodes of a part, at least
 
 
 class Part(NamedTuple):
-    """A search that some worker has: rows of the table, what is proven of its share in each, its next turn, and whose
-    networks that uses."""
+    """A search that some worker has: rows of the table, what is proven of its share in each, its
+    next turn, and whose networks that uses.
+    """
 
     rows: np.ndarray
     least: np.ndarray
@@ -45,7 +49,9 @@ class Part(NamedTuple):
 
 
 def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
-    """Let the workers prove what they can until the deadline, or until the bound meets the objective."""
+    """Let the workers prove what they can until the deadline, or until the bound meets the
+    objective.
+    """
     going: dict[Any, Part] = {}
     try:
         _take_turns(account, deadline, crew, going)
@@ -60,25 +66,52 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
 
 
 def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, Part]) -> None:
-    """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all its parts lose."""
-    client, until = crew.client, time.time() + deadline - EARLY - now()  # workers have clocks of their own
+    """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all
+    its parts lose.
+    """
+    client, until = (
+        crew.client,
+        time.time() + deadline - EARLY - now(),
+    )  # workers have clocks of their own
     graphs = list[dict[int, Any]]()  # of each hand
     ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
 
     def free(before: int = 0) -> list[int]:
-        """Hands without a turn, as many as there are workers for, a given one first; who came lately gets networks."""
+        """Hands without a turn, as many as there are workers for, a given one first; who came
+        lately gets networks.
+        """
         many, busy = hands(client), {part.hand for part in going.values()}
-        new = [[kept.there for kept in crew.keep([graph] * (many - len(graphs)))] for graph in account.graphs.values()]
-        graphs.extend(dict(zip(account.graphs, each, strict=True)) for each in zip(*new, strict=True))
-        idle = sorted((hand for hand in range(len(graphs)) if hand not in busy), key=lambda hand: hand != before)
+        new = [
+            [kept.there for kept in crew.keep([graph] * (many - len(graphs)))]
+            for graph in account.graphs.values()
+        ]
+        graphs.extend(
+            dict(zip(account.graphs, each, strict=True)) for each in zip(*new, strict=True)
+        )
+        idle = sorted(
+            (hand for hand in range(len(graphs)) if hand not in busy),
+            key=lambda hand: hand != before,
+        )
         return idle[: max(0, many - len(busy))]
 
     def submit(
-        rows: np.ndarray, least: np.ndarray, start: Any, hand: int, share: tuple[int, int] = (0, 1), name: str = ""
+        rows: np.ndarray,
+        least: np.ndarray,
+        start: Any,
+        hand: int,
+        share: tuple[int, int] = (0, 1),
+        name: str = "",
     ) -> None:
-        graph, place = graphs[hand][account.blocks.predictor[rows[0]]], {"pure": False, "retries": RETRIES}
-        turn = client.submit(_turn, graph, start, name, account.possible[rows], share, BATCHES, until, **place)
-        tells = client.submit(itemgetter(0), turn, priority=1, **place)  # before the worker's next turn
+        graph, place = (
+            graphs[hand][account.blocks.predictor[rows[0]]],
+            {"pure": False, "retries": RETRIES},
+        )
+        turn = client.submit(
+            _turn, graph, start, name, account.possible[rows], share, BATCHES, until, **place
+        )
+        tells = client.submit(
+            itemgetter(0), turn, priority=1, **place
+        )  # before the worker's next turn
         going[tells] = Part(rows, least, turn, hand)
         told.add(tells)
 
@@ -103,12 +136,21 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
             continue
         rows, least = mine.rows[at], found.least.numpy()
         account.possible[rows] = np.minimum(account.possible[rows], found.possible.numpy())
-        open_ = (waiting > 0) & (now() < deadline)  # then all turns end, and what each has proven counts
+        open_ = (waiting > 0) & (
+            now() < deadline
+        )  # then all turns end, and what each has proven counts
         ended[rows[~open_]] = np.minimum(ended[rows[~open_]], least[~open_])
         if open_.any():
             takers = (free(mine.hand) or [mine.hand])[: max(1, waiting.sum() // ENOUGH)]
             for number, hand in enumerate(takers):
-                submit(rows, np.where(open_, least, np.inf), mine.turn, hand, (number, len(takers)), name)
+                submit(
+                    rows,
+                    np.where(open_, least, np.inf),
+                    mine.turn,
+                    hand,
+                    (number, len(takers)),
+                    name,
+                )
         nodes[rows] += found.nodes.numpy()
         least = ended.copy()
         for part in going.values():
@@ -120,12 +162,20 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
 
 
 def _turn(
-    graph: Graph, start: Any, goes_on: str, possible: np.ndarray, share: tuple[int, int], batches: int, until: float
+    graph: Graph,
+    start: Any,
+    goes_on: str,
+    possible: np.ndarray,
+    share: tuple[int, int],
+    batches: int,
+    until: float,
 ) -> Any:
-    """On a worker: ((its name, which rows this part has, what it has proven, how many nodes are open), where to go on).
+    """On a worker: ((its name, which rows this part has, what it has proven, how many nodes are
+    open), where to go on).
 
-    `start` is what a new search is made of, or what the turn returned whose name is `goes_on`; where that has another
-    name by now, this one has none. `possible` is what others may have found meanwhile.
+    `start` is what a new search is made of, or what the turn returned whose name is `goes_on`;
+    where that has another name by now, this one has none. `possible` is what others may have found
+    meanwhile.
     """
     if goes_on and start[0][0] != goes_on:
         return ("", None, None, None), None

@@ -9,7 +9,11 @@ from ..bounds import Ball
 from ..bounds.regions import _double
 from ..bounds.rounding import EPSILON, gamma
 
-WEIGHTS = (0.5, 1.0, 2.0)  # multipliers of the plane that are tried, in units of the form's size by the plane's
+WEIGHTS = (
+    0.5,
+    1.0,
+    2.0,
+)  # multipliers of the plane that are tried, in units of the form's size by the plane's
 CHEAP = 1e-9  # prices up to this are not divided by
 
 
@@ -17,16 +21,27 @@ CHEAP = 1e-9  # prices up to this are not divided by
 class CutBall(Ball):
     r"""The points of a ball with $c^\top u + l \ge 0$; `cut` is $c$, (n, p), and `level` $l$, (n,).
 
-    The smallest value of a form $k$ is bounded by that over the ball alone, and by weak duality: for all
-    $\gamma, \lambda \ge 0$, with $q = k - \gamma c$, rooms $\omega_j$ and prices $\pi_j$ in the direction in which
-    $q_j$ falls,
+    The smallest value of a form $k$ is bounded by that over the ball alone, and by weak duality:
+    for all $\gamma, \lambda \ge 0$, with $q = k - \gamma c$, rooms $\omega_j$ and prices $\pi_j$ in
+    the direction in which $q_j$ falls,
 
-    $$k^\top u \ge q^\top w - \gamma l - \lambda r - \sum_j \omega_j \, (|q_j| - \lambda \pi_j)_+ .$$
+    $$k^\top u \ge q^\top w - \gamma l - \lambda r - \sum_j \omega_j \, (|q_j|
+    - \lambda \pi_j)_+ .$$
 
-    A few $\gamma$ are tried; $\lambda$ is the largest $|q_j|/\pi_j$ of a coordinate that could take the whole radius.
+    A few $\gamma$ are tried; $\lambda$ is the largest $|q_j|/\pi_j$ of a coordinate that could take
+    the whole radius.
 
     >>> one = torch.ones(1, 2)
-    >>> ball = CutBall(-one, one, 0 * one, 1.0, 1.0, 1.0, cut=torch.tensor([[1.0, 1.0]]), level=torch.tensor([-0.5]))
+    >>> ball = CutBall(
+    ...     -one,
+    ...     one,
+    ...     0 * one,
+    ...     1.0,
+    ...     1.0,
+    ...     1.0,
+    ...     cut=torch.tensor([[1.0, 1.0]]),
+    ...     level=torch.tensor([-0.5]),
+    ... )
     >>> form = torch.tensor([[[1.0, 0.0]]]).double()
     >>> round(Ball.smallest(ball, form).item(), 9), round(ball.smallest(form).item(), 9)
     (-1.0, -0.25)
@@ -56,7 +71,9 @@ class CutBall(Ball):
             form = coef - multiplier[..., None] * self.cut[:, None]
             fall = self._fall(form)
             rounding = gamma(8 * coef.shape[-1] + 64) * (multiplier * self.extent[:, None] + fall)
-            found = torch.maximum(found, at_centre - multiplier * self.slack[:, None] - fall - rounding)
+            found = torch.maximum(
+                found, at_centre - multiplier * self.slack[:, None] - fall - rounding
+            )
         return found
 
     def _sides(self, form: Tensor, parts: Tensor) -> Tensor:
@@ -64,7 +81,9 @@ class CutBall(Ball):
         return torch.where(form < 0, parts[0][:, None], parts[1][:, None])
 
     def _steepest(self, form: Tensor) -> Tensor:
-        """The largest fall for one unit of cost, among coordinates that could take the whole radius."""
+        """The largest fall for one unit of cost, among coordinates that could take the whole
+        radius.
+        """
         ratio = form.abs() / self._sides(form, self.prices)
         return torch.where(self._sides(form, self.reach), ratio, 0.0).nan_to_num(nan=0.0).amax(-1)
 

@@ -1,4 +1,6 @@
-"""Branch and bound on the boxes of the network inputs and on whole numbers, bounded by relaxations with forms."""
+"""Branch and bound on the boxes of the network inputs and on whole numbers, bounded by relaxations
+with forms.
+"""
 
 import heapq
 import itertools
@@ -17,17 +19,31 @@ from ..model.progress import told
 from ..proofs.branching import WHOLE
 from ..proofs.checking import enough, offer
 from ..proofs.embedding import let_out
-from .relaxation import Place, Relaxation, Row, best_multipliers, keep_outputs, read_problem, rows_of, whole_box
+from .relaxation import (
+    Place,
+    Relaxation,
+    Row,
+    best_multipliers,
+    keep_outputs,
+    read_problem,
+    rows_of,
+    whole_box,
+)
 
 BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
-ROUNDS, HELPS = 8, 1e-3  # rounds of new forms at the root, and what a round must gain, relatively, for another one
+ROUNDS, HELPS = (
+    8,
+    1e-3,
+)  # rounds of new forms at the root, and what a round must gain, relatively, for another one
 STEPS, STEPS_AT_ROOT = 5, 20  # gradient steps for the slopes of a form
 NARROW = 1e-7  # relative width below which a continuous input is not split
 
 
 @dataclass(eq=False)
 class Node:
-    """A box of the inputs (bounds of all variables, of which those of inputs count) and what is known on it."""
+    """A box of the inputs (bounds of all variables, of which those of inputs count) and what is
+    known on it.
+    """
 
     lower: np.ndarray
     upper: np.ndarray
@@ -38,7 +54,8 @@ class Node:
 
 @dataclass(eq=False)
 class _At(Box):
-    """A box whose forms are compared at one point: optimised slopes are then the best for that point.
+    """A box whose forms are compared at one point: optimised slopes are then the best for that
+    point.
 
     The forms hold on the whole box; the ranges of a pass over such a region mean nothing.
     """
@@ -53,28 +70,38 @@ class _At(Box):
 
 
 class Search:
-    """Branch and bound on the boxes of the inputs and on whole numbers, in the sense of a minimisation."""
+    """Branch and bound on the boxes of the inputs and on whole numbers, in the sense of a
+    minimisation.
+    """
 
-    def __init__(self, problem: NeuralMIP, point: np.ndarray | None, began: float, deadline: float) -> None:
+    def __init__(
+        self, problem: NeuralMIP, point: np.ndarray | None, began: float, deadline: float
+    ) -> None:
         self.instance, self.graphs = read_problem(problem)
         self.began, self.deadline = began, deadline
         s = self.instance.milp
         self.cost, self.inputs = s.sign * s.cost, self.instance.free_inputs
         self.incumbent = Incumbent(self.instance, began)
         if point is not None and not self.incumbent.consider(point).feasible:
-            raise ProblemError("the solution is not feasible for this problem: pass the problem that was solved.")
+            raise ProblemError(
+                "the solution is not feasible for this problem: pass the problem that was solved."
+            )
         lower, upper = let_out(self.instance, self.incumbent.units)
         self.root = Node(lower, upper, -np.inf, {})
         self.touched: dict[int, list[Place]] = {int(at): [] for at in self.inputs}
         for t, m in enumerate(self.instance.maps):
-            for r, at in sorted({(r, int(at)) for (r, _), at in np.ndenumerate(m.index) if int(at) in self.touched}):
+            for r, at in sorted(
+                {(r, int(at)) for (r, _), at in np.ndenumerate(m.index) if int(at) in self.touched}
+            ):
                 self.touched[at].append((t, r))
         self.importance = np.abs(self.cost)
         if s.rows.shape[0]:
             self.importance = self.importance + abs(s.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
         self.heap: list[tuple[float, int, Node]] = []
-        self.working: list[Node] = [self.root]  # whose children are on their way: they count until these are there
+        self.working: list[Node] = [
+            self.root
+        ]  # whose children are on their way: they count until these are there
         self.settled = np.inf  # weakest bound among the nodes that are split no further
         self.number, self.nodes = itertools.count(), 0
         self.history: list[tuple[float, float]] = []
@@ -84,10 +111,14 @@ class Search:
         self._cheapest()
 
     def _cheapest(self) -> None:
-        """What costs nothing: every variable at its better bound, outputs by interval arithmetic."""
+        """What costs nothing: every variable at its better bound, outputs by interval
+        arithmetic.
+        """
         base, root = self.relaxation.base, self.root
         empty = (root.lower > root.upper).any()
-        root.bound = np.inf if empty else base.value(np.zeros(len(base.row_lower)), base.lower, base.upper)
+        root.bound = (
+            np.inf if empty else base.value(np.zeros(len(base.row_lower)), base.lower, base.upper)
+        )
         self._push(root)
 
     @property
@@ -97,7 +128,13 @@ class Search:
 
     def bound(self) -> float:
         """What is proved: the weakest bound of all nodes."""
-        return min([self.settled, *(node.bound for node in self.working), *(self.heap[0][:1] if self.heap else ())])
+        return min(
+            [
+                self.settled,
+                *(node.bound for node in self.working),
+                *(self.heap[0][:1] if self.heap else ()),
+            ]
+        )
 
     def run(self) -> str:
         """Branch until the bound is good enough or the time is up; the status."""
@@ -111,7 +148,9 @@ class Search:
         return "infeasible" if self.bound() == np.inf else "closed"
 
     def _start(self, root: Node) -> None:
-        """Bound the whole problem, with new forms at the point where the relaxation ended as long as they help."""
+        """Bound the whole problem, with new forms at the point where the relaxation ended as long
+        as they help.
+        """
         self.working, jobs = [root], [(root, place) for place in root.rows]
         self._bound_networks(jobs, steps=0)
         self.multipliers = best_multipliers(self.instance, root.rows, root.lower, root.upper)
@@ -123,14 +162,18 @@ class Search:
             kept = {place: row.forms for place, row in root.rows.items()}
             self._bound_networks(jobs, STEPS_AT_ROOT)
             for place, forms in kept.items():
-                root.rows[place] = root.rows[place]._replace(forms=forms + root.rows[place].forms[1:])
+                root.rows[place] = root.rows[place]._replace(
+                    forms=forms + root.rows[place].forms[1:]
+                )
             self._solve(root)
             if root.bound - before <= HELPS * max(1.0, abs(before)):
                 break
         self._push(root)
 
     def _expand(self) -> None:
-        """Split the nodes with the weakest bounds; their children's networks are bounded together."""
+        """Split the nodes with the weakest bounds; their children's networks are bounded
+        together.
+        """
         children: list[tuple[Node, int]] = []
         while self.heap and self.heap[0][0] < self.enough and len(self.working) < BATCH:
             node = heapq.heappop(self.heap)[2]
@@ -155,8 +198,9 @@ class Search:
             self.history.append((now() - self.began, bound))
 
     def _bound_networks(self, jobs: list[tuple[Node, Place]], steps: int) -> None:
-        """Ranges and forms of network rows on the boxes of their nodes: CROWN's and, after some gradient steps, those
-        with the best slopes at the point where the last relaxation ended."""
+        """Ranges and forms of network rows on the boxes of their nodes: CROWN's and, after some
+        gradient steps, those with the best slopes at the point where the last relaxation ended.
+        """
         for t, graph in enumerate(self.graphs):
             own = [(node, place) for node, place in jobs if place[0] == t]
             if not own:
@@ -166,16 +210,26 @@ class Search:
             found = crown(graph, Box(lower, upper))
             for (node, place), row in zip(own, rows_of(found), strict=True):
                 node.rows[place] = row
-            points = {i: self._inputs(at, node.values) for i, (node, at) in enumerate(own) if node.values is not None}
+            points = {
+                i: self._inputs(at, node.values)
+                for i, (node, at) in enumerate(own)
+                if node.values is not None
+            }
             wide = [i for i in points if (lower[i] < upper[i]).any()]
             if not (steps and wide):
                 continue
-            point = torch.tensor(np.array([points[i] for i in wide])).clamp(lower[wide], upper[wide])
+            point = torch.tensor(np.array([points[i] for i in wide])).clamp(
+                lower[wide], upper[wide]
+            )
             region = _At(lower[wide], upper[wide], point)
-            better = optimised_crown(graph, region, steps=steps, known=found[wide].nodes, tighten=False)
+            better = optimised_crown(
+                graph, region, steps=steps, known=found[wide].nodes, tighten=False
+            )
             for i, row in zip(wide, rows_of(better), strict=True):
                 node, place = own[i]
-                node.rows[place] = node.rows[place]._replace(forms=node.rows[place].forms + row.forms)
+                node.rows[place] = node.rows[place]._replace(
+                    forms=node.rows[place].forms + row.forms
+                )
 
     def _inputs(self, place: Place, values: np.ndarray) -> np.ndarray:
         """The inputs of one network row at a full assignment."""
@@ -203,36 +257,57 @@ class Search:
         return int(away.argmax()), float(away.max(initial=0.0))
 
     def _branching_variable(self, node: Node) -> int | None:
-        """A whole number that is none, or the input with the widest effect: what it moves its form by over its range,
-        times how wrong the output is."""
+        """A whole number that is none, or the input with the widest effect: what it moves its form
+        by over its range, times how wrong the output is.
+        """
         at, away = self._fraction(node)
         if away > WHOLE:
             return at
         low, high = node.lower[self.inputs], node.upper[self.inputs]
-        width, size = high - low, np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high)))
+        width, size = (
+            high - low,
+            np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high))),
+        )
         divisible = width > np.where(self.instance.milp.integer[self.inputs], 0.0, NARROW * size)
-        missed = None if node.values is None else np.abs(self.instance.with_outputs(node.values) - node.values)
+        missed = (
+            None
+            if node.values is None
+            else np.abs(self.instance.with_outputs(node.values) - node.values)
+        )
         effect, possible = np.zeros((2, len(node.lower)))
         for (t, r), row in node.rows.items():
             outputs, index = self.instance.maps[t].output[r], self.instance.maps[t].index[r]
             slopes = np.maximum(np.abs(row.forms[-1].below), np.abs(row.forms[-1].above))
             weights = self.importance[outputs]
-            for score, error in ((effect, None if missed is None else missed[outputs]), (possible, row.high - row.low)):
+            for score, error in (
+                (effect, None if missed is None else missed[outputs]),
+                (possible, row.high - row.low),
+            ):
                 if error is not None:
                     np.add.at(score, index[index >= 0], ((weights * error) @ slopes)[index >= 0])
         for score in (effect, possible, np.ones(len(node.lower))):
             gain = np.where(divisible, score[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        bounded = self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)  # one without has
-        open_ = np.subtract(node.upper, node.lower, out=np.zeros(len(node.lower)), where=bounded)  # no middle
+        bounded = (
+            self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)
+        )  # one without has
+        open_ = np.subtract(
+            node.upper, node.lower, out=np.zeros(len(node.lower)), where=bounded
+        )  # no middle
         return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
 
     def _halves(self, node: Node, at: int) -> list[Node]:
-        """The two halves of a node's box: whole numbers around the point, other inputs in the middle."""
+        """The two halves of a node's box: whole numbers around the point, other inputs in the
+        middle.
+        """
         middle = below = above = 0.5 * (node.lower[at] + node.upper[at])
         if self.instance.milp.integer[at]:
-            around = middle if node.values is None or self._fraction(node)[1] <= WHOLE else node.values[at]
+            around = (
+                middle
+                if node.values is None or self._fraction(node)[1] <= WHOLE
+                else node.values[at]
+            )
             below = np.clip(np.floor(around), node.lower[at], node.upper[at] - 1)
             above = below + 1
         left = Node(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)

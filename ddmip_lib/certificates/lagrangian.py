@@ -1,21 +1,27 @@
-r"""Bounds for problems without blocks: weak duality, linear forms of the networks, and branching on their inputs.
+r"""Bounds for problems without blocks: weak duality, linear forms of the networks, and branching on
+their inputs.
 
-Written as a minimisation over the unfixed network inputs $x$, with $g$ the cost of the outputs, for every $\lambda$
+Written as a minimisation over the unfixed network inputs $x$, with $g$ the cost of the outputs, for
+every $\lambda$
 
-$$q(\lambda) = \min_{x \in X} (c - \lambda)^\top x + \min_{u \in B} \bigl(g(u) + \lambda^\top u\bigr) \le v^*
+$$q(\lambda) = \min_{x \in X} (c - \lambda)^\top x + \min_{u \in B} \bigl(g(u)
++ \lambda^\top u\bigr) \le v^*
 \qquad (\text{put } u = x = x^*).$$
 
-With CROWN's $A^\top u + b \le g(u)$ on the box $B$ in the second term, $\lambda = -A$ is the best choice: two minima
-never exceed their sum at one point, so $q(\lambda) \le \min_X (c + A)^\top x + b$, and $\lambda = -A$ attains it.
+With CROWN's $A^\top u + b \le g(u)$ on the box $B$ in the second term, $\lambda = -A$ is the best
+choice: two minima never exceed their sum at one point, so $q(\lambda) \le \min_X (c + A)^\top x +
+b$, and $\lambda = -A$ attains it.
 
-The search bounds the user's model *with the forms as rows*, $A_l x + b_l \le y \le A_u x + b_u$, which also knows the
-rows on outputs. This is at least as strong: the rows times the costs of their outputs add up to $d^\top y \ge A^\top x
-+ b$, so the objective is nowhere below that of $q(-A)$. With several forms for each output it is as strong as every
-convex combination of them, that is, as the best $\lambda$ among these; new forms come from the slopes that are best at
-the point where the last relaxation ended. A class $y = 1[f > 0]$ is tied by $y = 1 \Rightarrow A_u x + b_u \ge 0$ and
-$y = 0 \Rightarrow A_l x + b_l \le 0$. Then the box of the inputs is split, the node with the weakest bound first.
-Whole numbers are split as well, where the relaxation's point leaves them between two. `relaxation` says how tolerances
-and rounding are accounted for.
+The search bounds the user's model *with the forms as rows*, $A_l x + b_l \le y \le A_u x + b_u$,
+which also knows the rows on outputs. This is at least as strong: the rows times the costs of their
+outputs add up to $d^\top y \ge A^\top x
++ b$, so the objective is nowhere below that of $q(-A)$. With several forms for each output it is as
+strong as every convex combination of them, that is, as the best $\lambda$ among these; new forms
+come from the slopes that are best at the point where the last relaxation ended. A class $y = 1[f >
+0]$ is tied by $y = 1 \Rightarrow A_u x + b_u \ge 0$ and $y = 0 \Rightarrow A_l x + b_l \le 0$. Then
+the box of the inputs is split, the node with the weakest bound first. Whole numbers are split as
+well, where the relaxation's point leaves them between two. `relaxation` says how tolerances and
+rounding are accounted for.
 """
 
 from collections.abc import Callable
@@ -37,18 +43,26 @@ from ..proofs.branching import prove
 from ..proofs.checking import best_cost, meets
 from ..proofs.embedding import let_out, relaxed
 from .input_search import Search
-from .relaxation import best_multipliers, form_below, keep_outputs, output_cost, read_problem, whole_box
+from .relaxation import (
+    best_multipliers,
+    form_below,
+    keep_outputs,
+    output_cost,
+    read_problem,
+    whole_box,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class LagrangianBound(Bounded):
     """What `lagrangian_bound` proved, in the sense of the user's model.
 
-    `status`: "closed" (the bound meets the best objective known, or nothing is left to split), "time_limit",
-    "interrupted", "infeasible" (proved; the bound is then infinite) or "unbounded" (the search ended, and proved
-    nothing). `bound` is None where there is none; it holds for every point that `verify` accepts. `objective` is the
-    best verified one, of the solution given or of a point met on the way, and `point` that point, in the order of
-    `Model.getVars`; `proved_for` is the problem's `Instance.digest`. `multipliers` are $-A$ of the whole box, as in
+    `status`: "closed" (the bound meets the best objective known, or nothing is left to split),
+    "time_limit", "interrupted", "infeasible" (proved; the bound is then infinite) or "unbounded"
+    (the search ended, and proved nothing). `bound` is None where there is none; it holds for every
+    point that `verify` accepts. `objective` is the best verified one, of the solution given or of a
+    point met on the way, and `point` that point, in the order of `Model.getVars`; `proved_for` is
+    the problem's `Instance.digest`. `multipliers` are $-A$ of the whole box, as in
     `crown_multipliers`.
     """
 
@@ -76,12 +90,17 @@ class LagrangianBound(Bounded):
 
 
 def lagrangian_bound(
-    problem: NeuralMIP, solution: Solution | None = None, time_limit: float = 60.0, seed: int = 0,
+    problem: NeuralMIP,
+    solution: Solution | None = None,
+    time_limit: float = 60.0,
+    seed: int = 0,
     progress: bool = False,
-) -> LagrangianBound:  # fmt: skip
-    """A bound on the optimum of any problem whose networks `ddmip_lib.bounds` can read; stop it whenever you like.
+) -> LagrangianBound:
+    """A bound on the optimum of any problem whose networks `ddmip_lib.bounds` can read; stop it
+    whenever you like.
 
-    The search ends where the bound meets the objective of `solution`, or of a better point that it meets itself.
+    The search ends where the bound meets the objective of `solution`, or of a better point that it
+    meets itself.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> found = lagrangian_bound(hand_sized())
@@ -112,9 +131,16 @@ def _nothing(begun: Begun, solution: Solution | None, status: str) -> Lagrangian
     if solution is not None and solution.values is not None:
         incumbent.consider(solution.values)
     return LagrangianBound(
-        status, None, incumbent.objective, np.zeros(begun.instance.free_inputs.size), 0, now() - begun.began, (),
-        incumbent.values, begun.instance.digest,
-    )  # fmt: skip
+        status,
+        None,
+        incumbent.objective,
+        np.zeros(begun.instance.free_inputs.size),
+        0,
+        now() - begun.began,
+        (),
+        incumbent.values,
+        begun.instance.digest,
+    )
 
 
 def _bound_of(search: Search, status: str) -> LagrangianBound:
@@ -123,24 +149,38 @@ def _bound_of(search: Search, status: str) -> LagrangianBound:
     meets(incumbent, low)  # a bound beyond a verified point is an error
     low = min(low, best_cost(incumbent))
     return LagrangianBound(
-        status="infeasible" if low == np.inf else "unbounded" if low == -np.inf and status == "closed" else status,
+        status=(
+            "infeasible"
+            if low == np.inf
+            else "unbounded"
+            if low == -np.inf and status == "closed"
+            else status
+        ),
         bound=None if low == -np.inf else float(sign * low),
-        objective=incumbent.objective, multipliers=search.multipliers, nodes=search.nodes,
-        seconds=now() - search.began, history=tuple((when, float(sign * v)) for when, v in search.history),
-        point=incumbent.values, proved_for=search.instance.digest,
-    )  # fmt: skip
+        objective=incumbent.objective,
+        multipliers=search.multipliers,
+        nodes=search.nodes,
+        seconds=now() - search.began,
+        history=tuple((when, float(sign * v)) for when, v in search.history),
+        point=incumbent.values,
+        proved_for=search.instance.digest,
+    )
 
 
 def dual_value(
-    problem: NeuralMIP, multipliers: Any, bounds: Callable[..., Bounds] = crown, time_limit: float = 60.0
+    problem: NeuralMIP,
+    multipliers: Any,
+    bounds: Callable[..., Bounds] = crown,
+    time_limit: float = 60.0,
 ) -> float:
     r"""$q(\lambda)$, a bound in the sense of the user's model (infinite where none is proved).
 
-    `multipliers` belong to the problem as a minimisation, one for each distinct unfixed network input in the order of
-    the networks, as in Algorithm 1 ($\lambda^k$ of a `Trace`); of the graph split of regressions, where $(\lambda_x,
-    \lambda_y)$ couples the outputs too, $q = \min (c - \lambda_x)^\top x + (d - \lambda_y)^\top y
-    + \min_u \lambda_x^\top u + \lambda_y^\top f(u)$. `bounds` says how the networks are bounded: `crown`,
-    `optimised_crown`, or `intervals`, whose forms are constants.
+    `multipliers` belong to the problem as a minimisation, one for each distinct unfixed network
+    input in the order of the networks, as in Algorithm 1 ($\lambda^k$ of a `Trace`); of the graph
+    split of regressions, where $(\lambda_x, \lambda_y)$ couples the outputs too, $q = \min (c -
+    \lambda_x)^\top x + (d - \lambda_y)^\top y
+    + \min_u \lambda_x^\top u + \lambda_y^\top f(u)$. `bounds` says how the networks are bounded:
+    `crown`, `optimised_crown`, or `intervals`, whose forms are constants.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> problem = hand_sized()
@@ -148,12 +188,21 @@ def dual_value(
     [-3.0, -0.75]
     """
     instance, graphs = read_problem(problem)
-    s, inputs, outputs, weight = instance.milp, instance.free_inputs, instance.outputs, output_cost(instance)
+    s, inputs, outputs, weight = (
+        instance.milp,
+        instance.free_inputs,
+        instance.outputs,
+        output_cost(instance),
+    )
     lam = np.asarray(multipliers, dtype=float).ravel()
-    if lam.size == inputs.size + outputs.size and not any(p.gives_class for p in instance.predictors):
+    if lam.size == inputs.size + outputs.size and not any(
+        p.gives_class for p in instance.predictors
+    ):
         weight = lam[inputs.size :]
     elif lam.size != inputs.size:
-        raise ProblemError(f"got {lam.size} multipliers, but {inputs.size} unfixed variables enter the networks.")
+        raise ProblemError(
+            f"got {lam.size} multipliers, but {inputs.size} unfixed variables enter the networks."
+        )
     if not np.isfinite(lam).all():
         raise ProblemError("the multipliers contain NaN or infinity.")
     units = Units(instance, TOLERANCE)
@@ -168,14 +217,16 @@ def dual_value(
     first = prove(replace(base, cost=cost), deadline=now() + time_limit).bound
     total = slope[inputs] + lam[: inputs.size]
     terms = np.append(np.minimum(total * lower[inputs], total * upper[inputs]), constant)
-    reach = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (base.lower, base.upper)))
+    reach = np.maximum(
+        *(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (base.lower, base.upper))
+    )
     rounding = 1e-12 * (np.abs(terms).sum() + size + np.abs(cost) @ reach)
     return float(s.sign * (first + terms.sum() - rounding))
 
 
 def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
-    r"""$-A$ for CROWN's linear form $A^\top u + b$ below the cost of the outputs on the whole box: the best multipliers
-    for that form, in the order of `dual_value`.
+    r"""$-A$ for CROWN's linear form $A^\top u + b$ below the cost of the outputs on the whole box:
+    the best multipliers for that form, in the order of `dual_value`.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> crown_multipliers(hand_sized())

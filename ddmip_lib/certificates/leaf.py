@@ -1,10 +1,12 @@
-r"""Nodes in which no unit can switch: the network is linear, and a linear program gives the splits' best multipliers.
+r"""Nodes in which no unit can switch: the network is linear, and a linear program gives the splits'
+best multipliers.
 
-$$\min_{u, t} \ \text{cost}(u) - g\,t \quad\text{s.t.}\quad t \le f(u), \quad s_k a_k(u) \ge 0, \quad t \le h$$
+$$\min_{u, t} \ \text{cost}(u) - g\,t \quad\text{s.t.}\quad t \le f(u), \quad s_k a_k(u) \ge 0,
+\quad t \le h$$
 
-(of a class: $f(u)$ at least a margin). Its solution is only a proposal: the bound is computed from the multipliers as
-everywhere else, so the tolerances of the solver of linear programs do not matter. Units that cannot switch in the node
-count as split: their sign is known there.
+(of a class: $f(u)$ at least a margin). Its solution is only a proposal: the bound is computed from
+the multipliers as everywhere else, so the tolerances of the solver of linear programs do not
+matter. Units that cannot switch in the node count as split: their sign is known there.
 """
 
 from dataclasses import replace
@@ -22,7 +24,8 @@ from .bounding import bound_by, sweep_of
 from .losses import Losses
 from .nodes import Nodes
 
-ELASTIC = 1e4  # price of violating a split, in radii: finite, so that contradicting splits have multipliers too
+# price of violating a split, in radii: finite, so that contradicting splits have multipliers too
+ELASTIC = 1e4
 
 
 @torch.no_grad()
@@ -45,8 +48,18 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
             sign = split[k, on].astype(float)
             rows.append(-sign[:, None] * coef[k, on])
             levels.append(sign * const[k, on])
-        answer = _program(losses, k, points[k], np.concatenate(rows), np.concatenate(levels),
-                          -output[0][k, 1], -output[1][k, 1], float(radius[k]), region, proposer)  # fmt: skip
+        answer = _program(
+            losses,
+            k,
+            points[k],
+            np.concatenate(rows),
+            np.concatenate(levels),
+            -output[0][k, 1],
+            -output[1][k, 1],
+            float(radius[k]),
+            region,
+            proposer,
+        )
         if answer is None:
             continue
         points[k], multipliers = answer
@@ -55,16 +68,28 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
             dual[k, on] = part
     proposed = [torch.from_numpy(dual).to(radius.device) for dual in duals]
     slopes = [sweep.lines[index].below for index in graph.activations]
-    values = [bound_by(sweep, losses, region, slopes, start)[0].value for start in (proposed, nodes.duals)]
+    values = [
+        bound_by(sweep, losses, region, slopes, start)[0].value for start in (proposed, nodes.duals)
+    ]
     value = torch.where(sweep.empty, torch.inf, way + torch.maximum(*values))
     return torch.maximum(value, nodes.least), torch.from_numpy(points).to(radius.device)
 
 
 def _program(
-    losses: Losses, k: int, centre: np.ndarray, rows: np.ndarray, levels: np.ndarray, coef: np.ndarray, const: float,
-    radius: float, region: object, proposer: Proposer,
-) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
-    """The point and the multipliers of one node, these for a form with multiplier 1; None where the solver fails."""
+    losses: Losses,
+    k: int,
+    centre: np.ndarray,
+    rows: np.ndarray,
+    levels: np.ndarray,
+    coef: np.ndarray,
+    const: float,
+    radius: float,
+    region: object,
+    proposer: Proposer,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The point and the multipliers of one node, these for a form with multiplier 1; None where the
+    solver fails.
+    """
     p, classes = len(centre), bool(losses.gain[k].isinf())
     up, down = losses.up[k].cpu().numpy(), losses.down[k].cpu().numpy()
     low, high = (getattr(region, name)[k].cpu().numpy() for name in ("lower", "upper"))
@@ -75,10 +100,19 @@ def _program(
     counted = np.concatenate([-coef, coef, [1.0, -1.0]])
     limits = np.concatenate([levels - rows @ centre, [const + coef @ centre]])
     least = np.concatenate([np.zeros(2 * p), [2 * MARGIN if classes else -np.inf, 0.0]])
-    most = np.concatenate([high - centre, centre - low, [2 * MARGIN if classes else float(losses.level[k]), np.inf]])
-    entries, integer = Rows.of(csr_matrix(np.vstack([matrix, counted]))), np.zeros(len(cost), dtype=bool)
-    multipliers, point, *_ = proposer.ask(Program(cost, entries, limits - np.inf, limits, least, most, integer))
+    most = np.concatenate(
+        [high - centre, centre - low, [2 * MARGIN if classes else float(losses.level[k]), np.inf]]
+    )
+    entries, integer = (
+        Rows.of(csr_matrix(np.vstack([matrix, counted]))),
+        np.zeros(len(cost), dtype=bool),
+    )
+    multipliers, point, *_ = proposer.ask(
+        Program(cost, entries, limits - np.inf, limits, least, most, integer)
+    )
     if point is None:
         return None
     beta = np.maximum(-multipliers, 0.0)
-    return np.clip(centre + point[:p] - point[p : 2 * p], low, high), beta[:-1] / max(beta[-1], 1e-9)
+    return np.clip(centre + point[:p] - point[p : 2 * p], low, high), beta[:-1] / max(
+        beta[-1], 1e-9
+    )

@@ -1,11 +1,14 @@
-r"""What an option can miss of the most that its block could earn: the quantity that certificates bound from below.
+r"""What an option can miss of the most that its block could earn: the quantity that certificates
+bound from below.
 
-At prices $\pi$ a row of the table of `Blocks` earns at most its `top`, less the *loss* of its point:
+At prices $\pi$ a row of the table of `Blocks` earns at most its `top`, less the *loss* of its
+point:
 
 $$\text{loss}(u) = \sum_j a_j (u_j - w_j)_+ + d_j (w_j - u_j)_+ \; + \; g\,(h - f(u))_+ .$$
 
-The first part is what the point uses of the resources, the second what its output misses: $h$ is the largest output
-that counts and $g$ what a unit of it is worth. A class is the same with $h = 0$ and $g = \infty$.
+The first part is what the point uses of the resources, the second what its output misses: $h$ is
+the largest output that counts and $g$ what a unit of it is worth. A class is the same with $h = 0$
+and $g = \infty$.
 """
 
 from dataclasses import dataclass, fields
@@ -23,7 +26,9 @@ from ..pricing.oracle import MARGIN, Task
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Rows of one network at given prices: boxes, base points and rates (k, p); `gain`, `level` and `top` (k,)."""
+    """Rows of one network at given prices: boxes, base points and rates (k, p); `gain`, `level` and
+    `top` (k,).
+    """
 
     lower: Tensor
     upper: Tensor
@@ -43,7 +48,9 @@ class Losses:
     def task(self) -> Task:
         """The same for the NN block, which looks for points that lose little."""
         cap = torch.where(self.gain.isinf(), torch.inf, self.level)
-        return Task(self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, 2 * MARGIN)
+        return Task(
+            self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, 2 * MARGIN
+        )
 
     def cost(self, u: Tensor) -> Tensor:
         """The first part of the loss, what the points use."""
@@ -53,12 +60,16 @@ class Losses:
     def at(self, u: Tensor, output: Tensor, margin: float = 0.0) -> Tensor:
         """The losses of points (k, p) with outputs (k,); a class counts from `margin` on."""
         short = (self.level - output).clamp(min=0.0)
-        missed = torch.where(self.gain.isinf(), torch.where(output > margin, 0.0, torch.inf), self.gain * short)
+        missed = torch.where(
+            self.gain.isinf(), torch.where(output > margin, 0.0, torch.inf), self.gain * short
+        )
         return self.cost(u) + missed.nan_to_num(posinf=torch.inf)
 
 
 class Least(NamedTuple):
-    """A lower bound of the loss (k,), the multiplier that gives it, and the point where it is attained (k, p)."""
+    """A lower bound of the loss (k,), the multiplier that gives it, and the point where it is
+    attained (k, p).
+    """
 
     value: Tensor
     multiplier: Tensor
@@ -66,8 +77,9 @@ class Least(NamedTuple):
 
 
 def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Least:
-    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball, or where it proves nothing (at
-    the centre, or where moves that cost nothing lead to) a negative one, with a multiplier that steps can begin with.
+    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball, or where it
+    proves nothing (at the centre, or where moves that cost nothing lead to) a negative one, with a
+    multiplier that steps can begin with.
     """
     falls, size = coef > 0, coef.abs()
     price = torch.where(falls, region.down, region.up)
@@ -83,12 +95,16 @@ def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Lea
     smallest = torch.where(ratio > 0, ratio, torch.inf).amin(-1)
     proves = (need > 0) & (~reaches | (kink > 0))
     best = torch.where(reaches, kink, beyond.clamp(max=1e12))
-    best = torch.where(proves, best, torch.where(smallest.isfinite(), smallest, 1.0)).minimum(losses.gain)
+    best = torch.where(proves, best, torch.where(smallest.isfinite(), smallest, 1.0)).minimum(
+        losses.gain
+    )
     last = order.gather(-1, first)  # the coordinate that moves a part of its way
     spared = (got.gather(-1, first)[:, 0] - need) / (size * room).gather(-1, last)[:, 0]
     partly = proves & reaches & (kink <= losses.gain)
     moved = (price < best[:, None] * size).to(coef.dtype)
-    share = torch.where(partly, 1.0 - spared.clamp(0.0, 1.0).nan_to_num(0.0), moved.gather(-1, last)[:, 0])
+    share = torch.where(
+        partly, 1.0 - spared.clamp(0.0, 1.0).nan_to_num(0.0), moved.gather(-1, last)[:, 0]
+    )
     moved = moved.scatter(-1, last, share[:, None]) * room
     back = (room * (best[:, None] * size - price).clamp(min=0.0)).sum(-1)
     added = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
@@ -96,7 +112,9 @@ def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Lea
     return Least(value, best, region.centre + torch.where(falls, -moved, moved))
 
 
-def losses_at(blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool) -> Losses:
+def losses_at(
+    blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool
+) -> Losses:
     """The losses of some rows of the table, all of one network.
 
     An output counts up to its cap, or to what it cannot exceed on its box.
@@ -109,7 +127,9 @@ def losses_at(blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph
     >>> losses_at(blocks, np.full(18, 0.1), np.arange(2), network_graph(net, 9), classes=True).top
     tensor([1., 1.], dtype=torch.float64)
     """
-    lower, upper, base = (torch.from_numpy(part[rows]) for part in (blocks.lower, blocks.upper, blocks.base))
+    lower, upper, base = (
+        torch.from_numpy(part[rows]) for part in (blocks.lower, blocks.upper, blocks.base)
+    )
     up, down = (torch.from_numpy(rate[rows]) for rate in blocks.rates(prices))
     worth = torch.from_numpy((blocks.worth * blocks.gains(prices))[rows])
     fixed = torch.from_numpy(blocks.fixed[rows] @ prices)

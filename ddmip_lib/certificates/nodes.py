@@ -1,4 +1,6 @@
-"""Nodes of the search: parts of a ball on which some units of the network are switched on or off."""
+"""Nodes of the search: parts of a ball on which some units of the network are switched on
+or off.
+"""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -13,11 +15,13 @@ from .losses import Losses
 
 @dataclass(eq=False)
 class Nodes:
-    """Parallel arrays, one entry for each node: which row of the losses, its box, and what its ancestors found out.
+    """Parallel arrays, one entry for each node: which row of the losses, its box, and what its
+    ancestors found out.
 
-    `splits`: -1 (off), 0 or 1 (on) for each unit of each activation. `least`: no point of the node loses less.
-    `ranges`: of the nodes of the network that enter activations. `cut`: a plane behind which no point of the node has
-    a loss within the radius. `slopes` and `duals`: where the optimisation of the bound starts.
+    `splits`: -1 (off), 0 or 1 (on) for each unit of each activation. `least`: no point of the node
+    loses less. `ranges`: of the nodes of the network that enter activations. `cut`: a plane behind
+    which no point of the node has a loss within the radius. `slopes` and `duals`: where the
+    optimisation of the bound starts.
     """
 
     row: Tensor
@@ -38,10 +42,16 @@ class Nodes:
 
     def bytes(self) -> int:
         """What the nodes take in memory, roughly."""
-        return len(self) * 8 * (4 * sum(split.shape[1] for split in self.splits) + 4 * self.lower.shape[1])
+        return (
+            len(self)
+            * 8
+            * (4 * sum(split.shape[1] for split in self.splits) + 4 * self.lower.shape[1])
+        )
 
     def kept(self) -> "Nodes":
-        """What is left of nodes that are done, for the next radius: their place, nothing that holds in a ball alone."""
+        """What is left of nodes that are done, for the next radius: their place, nothing that holds
+        in a ball alone.
+        """
         return fresh(self.row, self.lower, self.upper, self.splits)
 
 
@@ -52,13 +62,16 @@ def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> No
         return torch.full((1, 1), value, dtype=torch.float64, device=row.device).expand(like.shape)
 
     return Nodes(
-        row, lower, upper, splits,
+        row,
+        lower,
+        upper,
+        splits,
         least=torch.zeros(len(row), dtype=torch.float64, device=row.device),
         ranges=[(full(split, -torch.inf), full(split, torch.inf)) for split in splits],
         cut=(torch.zeros_like(lower), torch.zeros_like(lower[:, 0])),
         slopes=[full(split, torch.nan) for split in splits],
         duals=[full(split, 0.0) for split in splits],
-    )  # fmt: skip
+    )
 
 
 def roots(graph: Graph, losses: Losses) -> Nodes:
@@ -79,7 +92,9 @@ def roots(graph: Graph, losses: Losses) -> Nodes:
 
 
 def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
-    """The children of nodes in which a unit, counted through all activations, is on (`sign` 1) or off (-1)."""
+    """The children of nodes in which a unit, counted through all activations, is on (`sign` 1) or
+    off (-1).
+    """
     splits, first = [split.clone() for split in nodes.splits], 0
     for split in splits:
         here = ((unit >= first) & (unit < first + split.shape[1])).nonzero()[:, 0]
@@ -90,7 +105,11 @@ def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
 
 def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
     """The children of nodes in the upper (`sign` 1) or lower half of their boxes."""
-    lower, upper, each = nodes.lower.clone(), nodes.upper.clone(), torch.arange(len(nodes), device=nodes.row.device)
+    lower, upper, each = (
+        nodes.lower.clone(),
+        nodes.upper.clone(),
+        torch.arange(len(nodes), device=nodes.row.device),
+    )
     middle = 0.5 * (lower + upper)[each, coordinate]
     (lower if sign > 0 else upper)[each, coordinate] = middle
     return replace(nodes, lower=lower, upper=upper)
@@ -98,4 +117,7 @@ def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
 
 def switches(graph: Graph) -> list[bool]:
     """Which activations are ReLUs, whose units can be split."""
-    return [isinstance(n, Activation) and n.kind == "relu" for n in (graph.nodes[i] for i in graph.activations)]
+    return [
+        isinstance(n, Activation) and n.kind == "relu"
+        for n in (graph.nodes[i] for i in graph.activations)
+    ]

@@ -1,7 +1,8 @@
-"""Searches in processes of their own: each gets some rows, reports what it has proven every second, and can be killed.
+"""Searches in processes of their own: each gets some rows, reports what it has proven every second,
+and can be killed.
 
-The children are plain commands, not copies of this process, so a script that calls `certify` needs no guard around its
-main part. What they send is valid at any time; the last report counts.
+The children are plain commands, not copies of this process, so a script that calls `certify` needs
+no guard around its main part. What they send is valid at any time; the last report counts.
 """
 
 import contextlib
@@ -21,7 +22,10 @@ from ..clock import TimeOver, limited, now
 from .unit_search import Progress, UnitSearch
 
 REPORT = 1.0  # seconds between two reports
-EARLY, GRACE = 0.1, 0.1  # seconds before the deadline at which a child ends, and after it until its report counts
+EARLY, GRACE = (
+    0.1,
+    0.1,
+)  # seconds before the deadline at which a child ends, and after it until its report counts
 CHILD = """
 import importlib.util, sys
 package, file, module = sys.argv[1:]
@@ -30,13 +34,19 @@ sys.modules[package] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[package])
 importlib.import_module(module).main()
 """
-"""What a child runs: it takes the package from its file, since the folder around it may hold modules of other names."""
+"""What a child runs: it takes the package from its file, since the folder around it may hold
+modules of other names.
+"""
 
 Reported = Callable[[int, list[Progress]], bool]
-"""Gets the number of a group and the progress of its searches; false means that nothing more is needed."""
+"""Gets the number of a group and the progress of its searches; false means that nothing more is
+needed.
+"""
 
 
-def work(searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]) -> None:
+def work(
+    searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]
+) -> None:
     """Let searches take turns until the deadline, the end, or until `report` returns false."""
     going, each = True, REPORT / max(1, len(searches))
     try:
@@ -49,8 +59,12 @@ def work(searches: Sequence[UnitSearch], deadline: float, report: Callable[[list
         raise
 
 
-def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported) -> None:
-    """The searches of each group (the arguments of `UnitSearch`) in one process, until the deadline or the end."""
+def work_in_processes(
+    groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported
+) -> None:
+    """The searches of each group (the arguments of `UnitSearch`) in one process, until the deadline
+    or the end.
+    """
     lock, children, readers = threading.Lock(), [], []
     stopped, errors = threading.Event(), list[Exception]()
     try:
@@ -59,7 +73,9 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
             child = _start()
             children.append(child)
             arguments = (child, (group, until), number, reported, lock, stopped, errors)
-            reader = threading.Thread(target=_listen, args=arguments, daemon=True)  # nobody waits for a slow start
+            reader = threading.Thread(
+                target=_listen, args=arguments, daemon=True
+            )  # nobody waits for a slow start
             reader.start()
             readers.append(reader)
         while any(reader.is_alive() for reader in readers) and not stopped.is_set():
@@ -84,32 +100,56 @@ def work_in_processes(groups: Sequence[list[tuple[Any, ...]]], deadline: float, 
 def _expect_no_failure(children: Sequence[subprocess.Popen[bytes]]) -> None:
     failed = [code for child in children if (code := child.poll()) not in (None, 0)]
     if failed:
-        raise RuntimeError(f"a process of the certificate ended with code {failed[0]}: see its error above.")
+        raise RuntimeError(
+            f"a process of the certificate ended with code {failed[0]}: see its error above."
+        )
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A child that runs this very library, and nothing from the current folder, wherever that is."""
+    """A child that runs this very library, and nothing from the current folder, wherever
+    that is.
+    """
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join(filter(os.path.isabs, given))  # all others depend on the current folder
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     package = __name__.partition(".")[0]
-    command = [sys.executable, "-P", "-c", CHILD, package, str(sys.modules[package].__file__), __name__]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        CHILD,
+        package,
+        str(sys.modules[package].__file__),
+        __name__,
+    ]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
 def _listen(
-    child: subprocess.Popen[bytes], work: Any, number: int, reported: Reported, lock: threading.Lock,
-    stopped: threading.Event, errors: list[Exception],
-) -> None:  # fmt: skip
+    child: subprocess.Popen[bytes],
+    work: Any,
+    number: int,
+    reported: Reported,
+    lock: threading.Lock,
+    stopped: threading.Event,
+    errors: list[Exception],
+) -> None:
     """Send its work to one child and hand on its reports until the last."""
     assert child.stdin is not None
     assert child.stdout is not None
-    with contextlib.suppress(BrokenPipeError), child.stdin:  # broken where it has ended: its code says so
+    with (
+        contextlib.suppress(BrokenPipeError),
+        child.stdin,
+    ):  # broken where it has ended: its code says so
         pickle.dump(work, child.stdin)
     while not stopped.is_set():
         try:
             found = pickle.load(child.stdout)
-        except (EOFError, pickle.UnpicklingError, ValueError):  # its last, or it was killed in the middle of one
+        except (
+            EOFError,
+            pickle.UnpicklingError,
+            ValueError,
+        ):  # its last, or it was killed in the middle of one
             break
         with lock:
             try:
@@ -132,6 +172,9 @@ def main() -> None:
         pickle.dump(found, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
-    with contextlib.suppress(BrokenPipeError, TimeOver), limited(deadline):  # nobody listens any more, or time is over
+    with (
+        contextlib.suppress(BrokenPipeError, TimeOver),
+        limited(deadline),
+    ):  # nobody listens any more, or time is over
         work([UnitSearch(*arguments) for arguments in group], deadline, report)
     os._exit(0)  # the parent waits for it, and need not wait until torch has cleaned up

@@ -1,8 +1,9 @@
-r"""A neural MIP with linear forms in place of its networks: what its multipliers are worth, and the relaxation.
+r"""A neural MIP with linear forms in place of its networks: what its multipliers are worth, and the
+relaxation.
 
-*Numerical safety.* Forms and ranges hold for the network in float64 (see `ddmip_lib.bounds`), rows and bounds are let
-out by what `verify` forgives, and the bound of a linear program is computed from its multipliers (`ddmip_lib.proofs`):
-what HiGHS says of it is not used.
+*Numerical safety.* Forms and ranges hold for the network in float64 (see `ddmip_lib.bounds`), rows
+and bounds are let out by what `verify` forgives, and the bound of a linear program is computed from
+its multipliers (`ddmip_lib.proofs`): what HiGHS says of it is not used.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,9 @@ Place = tuple[int, int]  # a predictor and one of its rows
 
 
 class Form(NamedTuple):
-    """Linear forms below and above the outputs of one network row: slopes (q, p) and constants (q,)."""
+    """Linear forms below and above the outputs of one network row: slopes (q, p) and constants
+    (q,).
+    """
 
     below: np.ndarray
     below_constant: np.ndarray
@@ -43,7 +46,9 @@ class Row(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What is proved of a relaxation: a bound (inf: there is no point, -inf: nothing), and the point proposed."""
+    """What is proved of a relaxation: a bound (inf: there is no point, -inf: nothing), and the
+    point proposed.
+    """
 
     bound: float
     values: np.ndarray | None
@@ -55,12 +60,18 @@ class Relaxation:
     `lower` and `upper` are the whole box, which holds the outputs too.
     """
 
-    def __init__(self, instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray) -> None:
+    def __init__(
+        self, instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray
+    ) -> None:
         self.instance, self.proposer = instance, Proposer()
         self.base = relaxed(instance, units, lower, upper)
 
-    def program(self, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray) -> Program | None:
-        """The program of some box, or None where the ranges of the networks leave no point in it."""
+    def program(
+        self, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
+    ) -> Program | None:
+        """The program of some box, or None where the ranges of the networks leave no point
+        in it.
+        """
         low, high = np.maximum(lower, self.base.lower), np.minimum(upper, self.base.upper)
         keep_outputs(self.instance, rows, low, high)
         if (low > high).any():
@@ -72,42 +83,70 @@ class Relaxation:
                 self._add(building, place, form, lower, upper)
         return building.program()
 
-    def solve(self, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray, seconds: float = np.inf) -> Solved:
+    def solve(
+        self, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray, seconds: float = np.inf
+    ) -> Solved:
         """The bound of the linear program in a box."""
         program = self.program(rows, lower, upper)
-        box = None if program is None else tighter_box(program, program.lower, program.upper, rounds=3)
+        box = (
+            None
+            if program is None
+            else tighter_box(program, program.lower, program.upper, rounds=3)
+        )
         if program is None or box is None:
             return Solved(np.inf, None)
         tight = tighter_rows(program, *box).within(*box)
         proposal = self.proposer.ask(tight, seconds)
         if proposal.empty:
-            return Solved(np.inf if tight.proves_empty(proposal.multipliers, *box) else -np.inf, None)
+            return Solved(
+                np.inf if tight.proves_empty(proposal.multipliers, *box) else -np.inf, None
+            )
         point = None if proposal.point is None else proposal.point[: self.instance.milp.n_variables]
         return Solved(tight.value(proposal.multipliers, *box), point)
 
-    def _add(self, building: Embedding, place: Place, form: Form, lower: np.ndarray, upper: np.ndarray) -> None:
+    def _add(
+        self, building: Embedding, place: Place, form: Form, lower: np.ndarray, upper: np.ndarray
+    ) -> None:
         """The forms of one network row as rows on its outputs."""
-        where, gives_class = self.instance.maps[place[0]], self.instance.predictors[place[0]].gives_class
+        where, gives_class = (
+            self.instance.maps[place[0]],
+            self.instance.predictors[place[0]].gives_class,
+        )
         index, constants = where.index[place[1]], where.constant[place[1]]
         free = index >= 0
         low, high = (np.where(free, end[index], constants) for end in (lower, upper))
         size = np.maximum(np.abs(low), np.abs(high))
         for k, at in enumerate(where.output[place[1]]):
-            sides = (form.below[k], form.below_constant[k], 1.0), (form.above[k], form.above_constant[k], -1.0)
+            sides = (
+                (form.below[k], form.below_constant[k], 1.0),
+                (form.above[k], form.above_constant[k], -1.0),
+            )
             for a, b, side in sides:
-                room = gamma(2 * len(a) + 16) * (np.abs(a) @ size + abs(b))  # what adding up may cost here
+                room = gamma(2 * len(a) + 16) * (
+                    np.abs(a) @ size + abs(b)
+                )  # what adding up may cost here
                 constant = side * (b + a[~free] @ constants[~free]) - room
                 terms = -side * a[free]
                 if not gives_class:  # side (y - a'x) >= side b
                     building.row([*index[free], at], [*terms, side], constant, np.inf)
                     continue
-                # farthest that the form is on the wrong side of 0 on the box: it may be so only if y allows it
-                wrong = max(0.0, side * b + np.maximum(side * a * low, side * a * high).sum() + room)
+                # farthest that the form is on the wrong side of 0 on the box: it may be so only if
+                # y allows it
+                wrong = max(
+                    0.0, side * b + np.maximum(side * a * low, side * a * high).sum() + room
+                )
                 if wrong > 0:  # side (a'x + b) <= wrong y, or wrong (1 - y)
-                    building.row([*index[free], at], [*terms, side * wrong], constant - (side < 0) * wrong, np.inf)
+                    building.row(
+                        [*index[free], at],
+                        [*terms, side * wrong],
+                        constant - (side < 0) * wrong,
+                        np.inf,
+                    )
 
 
-def keep_outputs(instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray) -> None:
+def keep_outputs(
+    instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
+) -> None:
     """Move the ends of outputs, in place, to what their networks' ranges allow."""
     for (t, r), row in rows.items():
         at, gives_class = instance.maps[t].output[r], instance.predictors[t].gives_class
@@ -116,9 +155,14 @@ def keep_outputs(instance: Instance, rows: dict[Place, Row], lower: np.ndarray, 
 
 
 def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
-    """A problem as arrays and its networks as graphs; layers that have no bounds are refused by name."""
+    """A problem as arrays and its networks as graphs; layers that have no bounds are refused by
+    name.
+    """
     if not isinstance(problem, NeuralMIP):
-        raise TypeError(f"a bound needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
+        raise TypeError(
+            f"a bound needs a NeuralMIP, not {type(problem).__name__}: wrap the model in"
+            " NeuralMIP(model)."
+        )
     graphs = [network_graph(p.net, p.inputs.shape[1]) for p in problem.predictors]
     return problem.instance(), graphs
 
@@ -126,11 +170,18 @@ def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
 def rows_of(found: Bounds) -> list[Row]:
     """Bounds of one network, row by row."""
     parts = (found.lower, found.upper, *found.lower_form, *found.upper_form)
-    return [Row(low, high, (Form(*form),)) for low, high, *form in zip(*(x.numpy() for x in parts), strict=True)]
+    return [
+        Row(low, high, (Form(*form),))
+        for low, high, *form in zip(*(x.numpy() for x in parts), strict=True)
+    ]
 
 
 def whole_box(
-    instance: Instance, graphs: list[Graph], bounds: Callable[..., Bounds], lower: np.ndarray, upper: np.ndarray
+    instance: Instance,
+    graphs: list[Graph],
+    bounds: Callable[..., Bounds],
+    lower: np.ndarray,
+    upper: np.ndarray,
 ) -> dict[Place, Row]:
     """Every network row on the box of its inputs."""
     rows: dict[Place, Row] = {}
@@ -141,17 +192,26 @@ def whole_box(
 
 
 def form_below(
-    instance: Instance, rows: dict[Place, Row], weight: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    instance: Instance,
+    rows: dict[Place, Row],
+    weight: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
 ) -> tuple[np.ndarray, float, float]:
-    r"""$A^\top v + b$ below the weighted sum of all outputs, in all variables, on a box; those that are fixed count in
-    b. Last comes the size of all numbers that were added up to b."""
+    r"""$A^\top v + b$ below the weighted sum of all outputs, in all variables, on a box; those that
+    are fixed count in b. Last comes the size of all numbers that were added up to b.
+    """
     slope, constant, size, start = np.zeros(instance.milp.n_variables), 0.0, 0.0, 0
     for (t, r), row in rows.items():
         m, form = instance.maps[t], row.forms[0]
         index, q = m.index[r], len(row.low)
         ends = [np.where(index >= 0, end[index], m.constant[r]) for end in (lower, upper)]
         for k, w in enumerate(weight[start : start + q]):
-            a, b = (form.below[k], form.below_constant[k]) if w > 0 else (form.above[k], form.above_constant[k])
+            a, b = (
+                (form.below[k], form.below_constant[k])
+                if w > 0
+                else (form.above[k], form.above_constant[k])
+            )
             if instance.predictors[t].gives_class:
                 a, b = _class_form(a, b, ends, above=w <= 0)
             fixed = (index < 0) | (ends[0] == ends[1])
@@ -162,11 +222,17 @@ def form_below(
     return slope, float(constant), float(size)
 
 
-def _class_form(a: np.ndarray, b: float, ends: list[np.ndarray], above: bool) -> tuple[np.ndarray, float]:
-    r"""A line above (below) $1[f > 0]$ from one above (below) f: on the range $[l, h]$ of the form $v$ on the box,
-    $1[v > 0] \le 1 - v/l$ and $1[v > 0] \ge v/h$, or the constants 1 and 0, whichever encloses the smaller area."""
+def _class_form(
+    a: np.ndarray, b: float, ends: list[np.ndarray], above: bool
+) -> tuple[np.ndarray, float]:
+    r"""A line above (below) $1[f > 0]$ from one above (below) f: on the range $[l, h]$ of the form
+    $v$ on the box, $1[v > 0] \le 1 - v/l$ and $1[v > 0] \ge v/h$, or the constants 1 and 0,
+    whichever encloses the smaller area.
+    """
     low, high = (float(b + end(a * ends[0], a * ends[1]).sum()) for end in (np.minimum, np.maximum))
-    room = gamma(2 * len(a) + 16) * float(abs(b) + np.maximum(np.abs(a * ends[0]), np.abs(a * ends[1])).sum())
+    room = gamma(2 * len(a) + 16) * float(
+        abs(b) + np.maximum(np.abs(a * ends[0]), np.abs(a * ends[1])).sum()
+    )
     low, high = low - room, high + room
     if high <= 0 or low > 0:
         return 0 * a, float(low > 0)
@@ -181,6 +247,8 @@ def output_cost(instance: Instance) -> np.ndarray:
     return s.sign * s.cost[instance.outputs]
 
 
-def best_multipliers(instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def best_multipliers(
+    instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
     r"""$-A$ for the first form of every network row."""
     return -form_below(instance, rows, output_cost(instance), lower, upper)[0][instance.free_inputs]

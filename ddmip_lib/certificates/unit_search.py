@@ -18,17 +18,41 @@ from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
 
 FIRST, GROWTH, FASTER = 0.4, 0.1, 0.2
-"""The first ball of a row, and by how much balls grow, as shares of the loss that is known to be possible."""
+"""The first ball of a row, and by how much balls grow, as shares of the loss that is known to be
+possible.
+"""
 CHEAP = 64  # nodes of a ball below which the next one grows faster
 BATCH = {"cpu": 512, "cuda": 8192}
 WORK = {"cpu": 2**26, "cuda": 2**31}
-"""Multiplications of a pass back through the network that a batch may take at most, so that clocks are looked at."""
+"""Multiplications of a pass back through the network that a batch may take at most, so that clocks
+are looked at.
+"""
 AHEAD = 8  # batches that are chosen at a time
 LARGE = 2**30  # bytes of open nodes from which on those come first that are nearly done
-HARD = 16  # nodes of a row in one ball after which the ranges of its units in the whole ball are found with more care
-LONG, MORE = 8192, 2  # nodes of a row in one ball after which its nodes may take so many times the steps
-LOOK, LOOKED = 12, 64  # NN block steps from points where bounds are attained; such points tried in a batch, at most
-EACH = ("possible", "floor", "stuck", "work", "active", "looked", "radius", "entered", "asked", "refined", "ranges")
+# nodes of a row in one ball after which the ranges of its units in the whole ball are found with
+# more care
+HARD = 16
+LONG, MORE = (
+    8192,
+    2,
+)  # nodes of a row in one ball after which its nodes may take so many times the steps
+LOOK, LOOKED = (
+    12,
+    64,
+)  # NN block steps from points where bounds are attained; such points tried in a batch, at most
+EACH = (
+    "possible",
+    "floor",
+    "stuck",
+    "work",
+    "active",
+    "looked",
+    "radius",
+    "entered",
+    "asked",
+    "refined",
+    "ranges",
+)
 NARROW = 1e-6  # width below which the box of a node is not halved any more
 
 
@@ -41,27 +65,38 @@ class Progress(NamedTuple):
 
 
 class UnitSearch:
-    r"""Proves for every row that no point loses less than some `floor`, and raises the floors as long as it is let.
+    r"""Proves for every row that no point loses less than some `floor`, and raises the floors as
+    long as it is let.
 
-    `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is nothing to prove. A
-    search within a radius $r$ ends when every node is shown to lose at least $r$; its leaves are where the search in
-    the next, larger ball begins. One node asks about the whole ball first, which closes the easiest rows; then balls
-    grow, since in small ones few units can switch and the first floors come fast; after balls that took few nodes they
-    grow faster. Where a ball takes more than a few nodes, the ranges of the units in it are found anew, with slopes of
-    their own; where it takes very many, nodes may take twice the `steps`. Nodes of rows with little work so far come
-    first, so that easy rows are closed before hard ones take the time.
+    `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is
+    nothing to prove. A search within a radius $r$ ends when every node is shown to lose at least
+    $r$; its leaves are where the search in the next, larger ball begins. One node asks about the
+    whole ball first, which closes the easiest rows; then balls grow, since in small ones few units
+    can switch and the first floors come fast; after balls that took few nodes they grow faster.
+    Where a ball takes more than a few nodes, the ranges of the units in it are found anew, with
+    slopes of their own; where it takes very many, nodes may take twice the `steps`. Nodes of rows
+    with little work so far come first, so that easy rows are closed before hard ones take the time.
 
     >>> from ddmip_lib.bounds import network_graph
     >>> from ddmip_lib.problems import hand_sized_net
     >>> one = torch.ones(1, 2, dtype=torch.float64)
-    >>> class_1 = Losses(0 * one, one, 0 * one, one, one, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0])
-    >>> search = UnitSearch(network_graph(hand_sized_net(), 2), class_1, possible=one[:, 0], tolerance=1e-6)
+    >>> class_1 = Losses(
+    ...     0 * one, one, 0 * one, one, one, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0]
+    ... )
+    >>> search = UnitSearch(
+    ...     network_graph(hand_sized_net(), 2), class_1, possible=one[:, 0], tolerance=1e-6
+    ... )
     >>> search.run(now() + 60), round(search.progress().least.item(), 4)
     (True, 0.0)
     """
 
     def __init__(
-        self, graph: Graph, losses: Losses, possible: Tensor, tolerance: float, steps: int | None = None
+        self,
+        graph: Graph,
+        losses: Losses,
+        possible: Tensor,
+        tolerance: float,
+        steps: int | None = None,
     ) -> None:
         self.graph, self.losses, self.tolerance = graph, losses, tolerance
         self.steps = STEPS if steps is None else steps
@@ -74,12 +109,19 @@ class UnitSearch:
         self.work = torch.zeros(k, dtype=torch.long, device=device)
         self.active = torch.zeros(k, dtype=torch.bool, device=device)
         self.radius = torch.zeros(k, dtype=torch.float64, device=device)
-        self.looked = torch.zeros_like(self.work)  # the work at which points of a row were last looked for
+        self.looked = torch.zeros_like(
+            self.work
+        )  # the work at which points of a row were last looked for
         self.entered = torch.zeros_like(self.work)  # the work at which a row came to its ball
-        self.asked = torch.zeros(k, dtype=torch.bool, device=device)  # whether its whole ball had its one node
+        self.asked = torch.zeros(
+            k, dtype=torch.bool, device=device
+        )  # whether its whole ball had its one node
         self.refined = torch.zeros(k, dtype=torch.bool, device=device)
         sizes = [(k, graph.nodes[index].units) for index in graph.hidden]
-        self.ranges = [(self.stuck.new_full(size, -torch.inf), self.stuck.new_full(size, torch.inf)) for size in sizes]
+        self.ranges = [
+            (self.stuck.new_full(size, -torch.inf), self.stuck.new_full(size, torch.inf))
+            for size in sizes
+        ]
         """Of the units, for every row in its ball."""
         self.whole = all(switches(graph))  # whether nodes without free units are linear
         place = "cpu" if device.type == "cpu" else "cuda"
@@ -105,7 +147,9 @@ class UnitSearch:
 
     def waiting(self) -> Tensor:
         """How many nodes of each row are open."""
-        return sum((part.row.bincount(minlength=len(self.work)) for part in self._waiting()), 0 * self.work)
+        return sum(
+            (part.row.bincount(minlength=len(self.work)) for part in self._waiting()), 0 * self.work
+        )
 
     def progress(self) -> Progress:
         """What is proven, that of unfinished searches included."""
@@ -116,7 +160,9 @@ class UnitSearch:
         return Progress(*(part.cpu().clone() for part in found))
 
     def run(self, deadline: float, batches: float = inf) -> bool:
-        """Work until the deadline, the end, or for so many batches of nodes; whether all is done."""
+        """Work until the deadline, the end, or for so many batches of nodes; whether all is
+        done.
+        """
         while not self.finished and now() < deadline and batches > 0:
             self.step()
             batches -= 1
@@ -125,14 +171,18 @@ class UnitSearch:
     def parts(self, count: int) -> list[tuple[Tensor, "UnitSearch"]]:
         """So many searches that share the open nodes, and which rows each of them has.
 
-        Nodes of one row stay together as far as that goes. A row loses at least what all who have it prove.
+        Nodes of one row stay together as far as that goes. A row loses at least what all who have
+        it prove.
         """
         pool, leaves = join(self._waiting()), join(self.done)
         pool = pool[pool.row.argsort(stable=True)]
         place = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
         first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, place, "amin")
         last = torch.zeros_like(self.work).scatter_reduce(0, pool.row, place, "amax")
-        turns = torch.arange(len(leaves), device=pool.row.device) % (last - first + 1).clamp(min=1)[leaves.row]
+        turns = (
+            torch.arange(len(leaves), device=pool.row.device)
+            % (last - first + 1).clamp(min=1)[leaves.row]
+        )
         leaf_place = first[leaves.row] + turns
         return [self._part(pool[place == k], leaves[leaf_place == k]) for k in range(count)]
 
@@ -161,7 +211,9 @@ class UnitSearch:
         """Evaluate one batch of nodes and split those that are not done."""
         self.current = self._take()  # counted as open until their children are there
         nodes = self._refined(self.current)
-        steps = torch.where((self.work - self.entered)[nodes.row] >= LONG, MORE * self.steps, self.steps)
+        steps = torch.where(
+            (self.work - self.entered)[nodes.row] >= LONG, MORE * self.steps, self.steps
+        )
         found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row], steps)
         self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
         self._look(found)
@@ -187,7 +239,10 @@ class UnitSearch:
             order = pool.least.argsort(stable=True, descending=pool.bytes() > LARGE)
             order = order[self.work[pool.row[order]].argsort(stable=True)]
             taken = AHEAD * self.batch
-            self.next, self.open = pool[order[:taken]], [pool[order[taken:]]] if len(pool) > taken else []
+            self.next, self.open = (
+                pool[order[:taken]],
+                [pool[order[taken:]]] if len(pool) > taken else [],
+            )
         nodes = self.next
         self.next = nodes[self.batch :] if len(nodes) > self.batch else None
         return nodes[: self.batch]
@@ -203,17 +258,23 @@ class UnitSearch:
             self.refined[hard] = True
         if not self.refined[rows].any():
             return nodes
-        tight = [(torch.maximum(a, low[nodes.row]), torch.minimum(b, high[nodes.row]))
-                 for (a, b), (low, high) in zip(nodes.ranges, self.ranges, strict=True)]  # fmt: skip
+        tight = [
+            (torch.maximum(a, low[nodes.row]), torch.minimum(b, high[nodes.row]))
+            for (a, b), (low, high) in zip(nodes.ranges, self.ranges, strict=True)
+        ]
         return replace(nodes, ranges=tight)
 
     def _look(self, found: Evaluated) -> None:
-        """Search for points that lose less than is known, from where bounds are attained, as often as work doubles."""
+        """Search for points that lose less than is known, from where bounds are attained, as often
+        as work doubles.
+        """
         row = found.nodes.row
         due = (self.work[row] >= 2 * self.looked[row]).nonzero()[:, 0]
         if not len(due):
             return
-        promising = due[(found.nodes.least / self.possible[row].clamp(min=1e-300))[due].argsort()[:LOOKED]]
+        promising = due[
+            (found.nodes.least / self.possible[row].clamp(min=1e-300))[due].argsort()[:LOOKED]
+        ]
         self.looked[row[promising]] = self.work[row[promising]]
         row, points = row[promising].cpu(), found.point[promising].cpu()
         losses = self.here_losses[row]
@@ -225,11 +286,17 @@ class UnitSearch:
 
     def _learn(self, row: Tensor, points: Tensor) -> None:
         """Points that lose less than was known to be possible."""
-        loss = self.here_losses[row].at(points, self.here(points)[:, 0], MARGIN).to(self.possible.device)
+        loss = (
+            self.here_losses[row]
+            .at(points, self.here(points)[:, 0], MARGIN)
+            .to(self.possible.device)
+        )
         self.possible.scatter_reduce_(0, row.to(self.possible.device), loss, "amin")
 
     def _sort(self, found: Evaluated) -> None:
-        """Split what is not done: a unit, or an input where no unit can switch but the network still bends."""
+        """Split what is not done: a unit, or an input where no unit can switch but the network
+        still bends.
+        """
         nodes = found.nodes
         fine = nodes.least >= self._reach()[nodes.row]
         first = ~fine & ~self.asked[nodes.row]
@@ -245,13 +312,17 @@ class UnitSearch:
             return
         nodes, pull = nodes[rest], found.pull[rest]
         if self.whole:
-            nodes.least, points = settle(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row])
+            nodes.least, points = settle(
+                self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row]
+            )
             self._learn(nodes.row.cpu(), points.cpu())
             fine = nodes.least >= self._reach()[nodes.row]
             self._keep(nodes, fine)
             nodes = nodes[~fine]
         else:
-            wide = ((nodes.upper - nodes.lower) > NARROW).gather(1, pull.argmax(1, keepdim=True))[:, 0]
+            wide = ((nodes.upper - nodes.lower) > NARROW).gather(1, pull.argmax(1, keepdim=True))[
+                :, 0
+            ]
             if wide.any():
                 self.open += [halved(nodes[wide], pull[wide].argmax(1), sign) for sign in (1, -1)]
             nodes = nodes[~wide]
@@ -263,13 +334,17 @@ class UnitSearch:
             self.done.append(nodes[which].kept())
 
     def _finish(self) -> None:
-        """Rows without open nodes have reached their radius: the next ball, from the leaves of this one."""
+        """Rows without open nodes have reached their radius: the next ball, from the leaves of this
+        one.
+        """
         busy = torch.zeros_like(self.closed)
         for nodes in self._waiting():
             busy[nodes.row] = True
         finished = ~busy & self.active
         if finished.any():
-            self.floor = torch.where(finished, torch.maximum(self.floor, self._reached()), self.floor)
+            self.floor = torch.where(
+                finished, torch.maximum(self.floor, self._reached()), self.floor
+            )
             self._next_ball(finished)
 
     def _next_ball(self, rows: Tensor) -> None:
@@ -279,7 +354,10 @@ class UnitSearch:
         share = (self.floor / self.target + growth).clamp(min=FIRST)
         share = torch.where(self.asked & (share < 1 - GROWTH / 2), share, 1.0)
         self.radius = torch.where(going, share * self.target, self.radius)
-        self.entered, self.refined = torch.where(rows, self.work, self.entered), self.refined & ~rows
+        self.entered, self.refined = (
+            torch.where(rows, self.work, self.entered),
+            self.refined & ~rows,
+        )
         for low, high in self.ranges:
             low[rows], high[rows] = -torch.inf, torch.inf
         leaves: Nodes = join(self.done)

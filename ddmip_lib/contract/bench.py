@@ -38,7 +38,10 @@ class Run:
         s, e = self.solution, self.example
         if not isinstance(s, Solution):
             return f"{e.name}: a {type(s).__name__} instead of a Solution"
-        said = f"{s.status}, objective {shown(s.objective)}, bound {shown(s.bound)}, where {shown(e.best)} is best"
+        said = (
+            f"{s.status}, objective {shown(s.objective)}, bound {shown(s.bound)}, where"
+            f" {shown(e.best)} is best"
+        )
         return f"{e.name}: {said}" + f"; changed {', '.join(self.moved)}" * bool(self.moved)
 
 
@@ -61,12 +64,22 @@ class Bench:
     def answer(
         self, name: str, time_limit: Any = None, seed: Any = 0, callback: Any = None, **options: Any
     ) -> Solution:
-        """What the solver says of an example; where it is an answer, it must keep what is promised of all."""
-        example, limit, out = self.examples[name], self.seconds if time_limit is None else time_limit, io.StringIO()
+        """What the solver says of an example; where it is an answer, it must keep what is promised
+        of all.
+        """
+        example, limit, out = (
+            self.examples[name],
+            self.seconds if time_limit is None else time_limit,
+            io.StringIO(),
+        )
         before, _, began = self._state(example), example.digest, now()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            solver = self.with_callback(callback) if callback and self.with_callback else self.solver
-            solution: Solution = solver.solve(example.problem, time_limit=limit, seed=seed, **options)
+            solver = (
+                self.with_callback(callback) if callback and self.with_callback else self.solver
+            )
+            solution: Solution = solver.solve(
+                example.problem, time_limit=limit, seed=seed, **options
+            )
         seconds, after, instance = now() - began, self._state(example), example.problem.instance()
         moved = [what for what in before if before[what] != after[what]]
         moved += ["the model or a network"] * (instance.digest != example.digest)
@@ -94,5 +107,9 @@ class Bench:
             "the problem's start": (repr(problem.start), problem.start_point, problem.blocks),
             "the solver's settings": repr(getattr(self.solver, "__dict__", None)),
             "a global random state": (repr(random), torch.random.get_rng_state().tolist()),
-            "torch's settings": (torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()),
+            "torch's settings": (
+                torch.is_grad_enabled(),
+                torch.get_default_dtype(),
+                torch.get_num_threads(),
+            ),
         }

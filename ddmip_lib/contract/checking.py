@@ -1,4 +1,6 @@
-"""`check_solver`: every promise of a solver tried on small problems, and a report of which are kept."""
+"""`check_solver`: every promise of a solver tried on small problems, and a report of which are
+kept.
+"""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -20,8 +22,9 @@ class Clause:
     explanation: str
 
     def __str__(self) -> str:
-        return f"{'kept  ' if self.passed else 'BROKEN'}  {self.name}" + f" ({self.explanation})" * bool(
-            self.explanation
+        return (
+            f"{'kept  ' if self.passed else 'BROKEN'}  {self.name}"
+            + f" ({self.explanation})" * bool(self.explanation)
         )
 
 
@@ -33,27 +36,38 @@ class Contract(list[Clause]):
         return [clause for clause in self if not clause.passed]
 
     def __str__(self) -> str:
-        return "\n".join([f"{len(self) - len(self.broken)} of {len(self)} promises are kept", *map(str, self)])
+        return "\n".join(
+            [f"{len(self) - len(self.broken)} of {len(self)} promises are kept", *map(str, self)]
+        )
 
     def require(self) -> None:
         """Raise an AssertionError that names what is broken."""
         if self.broken:
-            raise AssertionError("\n".join([f"{len(self.broken)} promises are broken", *map(str, self.broken)]))
+            raise AssertionError(
+                "\n".join([f"{len(self.broken)} promises are broken", *map(str, self.broken)])
+            )
 
 
 def check_solver(
-    solver: Solver, *, proves: bool = False, visits: bool = True, refuses: Collection[str] = (), seconds: float = 20.0,
+    solver: Solver,
+    *,
+    proves: bool = False,
+    visits: bool = True,
+    refuses: Collection[str] = (),
+    seconds: float = 20.0,
     with_callback: Callable[[Callback], Any] | None = None,
-) -> Contract:  # fmt: skip
-    """Try what every solver promises, on some two dozen problems small enough to know their optimum.
+) -> Contract:
+    """Try what every solver promises, on some two dozen problems small enough to know their
+    optimum.
 
-    A solver is any object with `solve(problem, time_limit=, seed=, progress=)` that returns a `Solution`. What it can
-    do is said by arguments: it `proves` optima and infeasibility of problems this small; it `visits`, that is, tells
-    a further argument `visit` the network inputs of every point it looks at; it `refuses`, by a `ProblemError` or an
-    `UnsupportedNetworkError`, problems with "continuous inputs", of "one block", with "any module" that it cannot read
-    or with "no free input"; `with_callback(f)` makes it anew with the callback `f` (see `Moment`). No run gets more
-    than `seconds`, and nothing is asked that hangs on the speed of a machine. Whatever the solver does, no error is
-    raised but by `Contract.require`.
+    A solver is any object with `solve(problem, time_limit=, seed=, progress=)` that returns a
+    `Solution`. What it can do is said by arguments: it `proves` optima and infeasibility of
+    problems this small; it `visits`, that is, tells a further argument `visit` the network inputs
+    of every point it looks at; it `refuses`, by a `ProblemError` or an `UnsupportedNetworkError`,
+    problems with "continuous inputs", of "one block", with "any module" that it cannot read or with
+    "no free input"; `with_callback(f)` makes it anew with the callback `f` (see `Moment`). No run
+    gets more than `seconds`, and nothing is asked that hangs on the speed of a machine. Whatever
+    the solver does, no error is raised but by `Contract.require`.
 
     >>> from ddmip_lib import Enumeration
     >>> contract = check_solver(Enumeration(), proves=True, refuses=["continuous inputs"])
@@ -62,7 +76,9 @@ def check_solver(
     >>> contract.require()
     """
     if unknown := set(refuses) - set(NEEDS):
-        raise ValueError(f"refuses={sorted(unknown)} is unknown; choose among {', '.join(map(repr, NEEDS))}.")
+        raise ValueError(
+            f"refuses={sorted(unknown)} is unknown; choose among {', '.join(map(repr, NEEDS))}."
+        )
     bench, contract = Bench(solver, proves, visits, seconds, with_callback), Contract()
 
     def note(name: str, check: Callable[[], Any]) -> None:
@@ -72,7 +88,11 @@ def check_solver(
             contract.append(Clause(name, False, f"{type(error).__name__}: {error}"))
         else:
             contract.append(
-                Clause(name, bool(said), said if isinstance(said, str) else "" if said else bench.last.seen)
+                Clause(
+                    name,
+                    bool(said),
+                    said if isinstance(said, str) else "" if said else bench.last.seen,
+                )
             )
 
     for each in bench.examples.values():
@@ -85,7 +105,9 @@ def check_solver(
 
 
 def _answered(bench: Bench, name: str, refuses: Collection[str]) -> str | bool:
-    """Whether an example ends as it should: with a point where there is one, and a proof from those who prove."""
+    """Whether an example ends as it should: with a point where there is one, and a proof from those
+    who prove.
+    """
     example = bench.examples[name]
     try:
         found = bench.answer(name)
@@ -94,7 +116,9 @@ def _answered(bench: Bench, name: str, refuses: Collection[str]) -> str | bool:
             raise
         return f"refused: {error}"
     if example.best is None:
-        right = found.status in (("infeasible",) if bench.proves else ("infeasible", "no_solution_found", "time_limit"))
+        right = found.status in (
+            ("infeasible",) if bench.proves else ("infeasible", "no_solution_found", "time_limit")
+        )
     else:
         right = found.found and (not bench.proves or found.status == "optimal")
     return right and bench.last.seen

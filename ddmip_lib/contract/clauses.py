@@ -43,7 +43,9 @@ def _error(expected: type[Exception], call: Callable[[], Any]) -> str | bool:
 
 
 def _worse(run: Run, objective: float | None) -> float:
-    """By how much an objective is behind that of the run (negative: ahead), in sizes of its objectives."""
+    """By how much an objective is behind that of the run (negative: ahead), in sizes of its
+    objectives.
+    """
     assert objective is not None
     return run.example.sign * (objective - run.solution.objective) / run.example.size  # type: ignore[operator]
 
@@ -72,7 +74,9 @@ def _no_time(bench: Bench) -> bool:
 
 def _progress(bench: Bench) -> bool:
     plain, shown = bench.known(STARTED), bench.answer(STARTED, progress=True)
-    return _alike(plain, shown) and all(word in bench.last.printed for word in ("best", "bound", " s  "))
+    return _alike(plain, shown) and all(
+        word in bench.last.printed for word in ("best", "bound", " s  ")
+    )
 
 
 def _from(bench: Bench, name: str, start: Any) -> Solution:
@@ -108,22 +112,35 @@ def _visited(bench: Bench) -> str | bool:
         return "not asked"
     heard: list[list[np.ndarray]] = []
     found = bench.answer("two networks", visit=heard.append)
-    return any(all(map(np.allclose, point, found.inputs)) for point in heard) and f"{len(heard)} points"
+    return (
+        any(all(map(np.allclose, point, found.inputs)) for point in heard)
+        and f"{len(heard)} points"
+    )
 
 
 def _ctrl_c(bench: Bench) -> Any:
     press = Press()
-    return "not asked" if not bench.visits else _keeps_start(bench, visit=press) and press.heard > 1 and _stopped(bench)
+    return (
+        "not asked"
+        if not bench.visits
+        else _keeps_start(bench, visit=press) and press.heard > 1 and _stopped(bench)
+    )
 
 
 def _told(bench: Bench) -> Any:
     if bench.with_callback is None:
         return "not asked"
     heard: list[Any] = []
-    bench.answer(STARTED, callback=lambda m: heard.append((m.iteration, m.seconds, m.objective, m.bound)))
+    bench.answer(
+        STARTED, callback=lambda m: heard.append((m.iteration, m.seconds, m.objective, m.bound))
+    )
     numbers, seconds, objectives, _ = zip(*heard, strict=True)
     worth = bench.last.example.sign * np.array([f for f in objectives if f is not None])
-    return list(numbers) == list(range(1, len(heard) + 1)) and _falls(np.negative(seconds)) and _falls(worth)
+    return (
+        list(numbers) == list(range(1, len(heard) + 1))
+        and _falls(np.negative(seconds))
+        and _falls(worth)
+    )
 
 
 def _stops(bench: Bench) -> Any:
@@ -131,11 +148,18 @@ def _stops(bench: Bench) -> Any:
         return "not asked"
     heard: list[Any] = []
     found = bench.answer(STARTED, callback=lambda moment: [heard.append(moment)])  # type: ignore[func-returns-value]
-    return len(heard) == 1 and found.status in ("stopped", bench.known(STARTED).status)  # which it had just reached
+    return len(heard) == 1 and found.status in (
+        "stopped",
+        bench.known(STARTED).status,
+    )  # which it had just reached
 
 
 def _ctrl_c_told(bench: Bench) -> Any:
-    return "not asked" if not bench.with_callback else _keeps_start(bench, callback=Press(1)) and _stopped(bench)
+    return (
+        "not asked"
+        if not bench.with_callback
+        else _keeps_start(bench, callback=Press(1)) and _stopped(bench)
+    )
 
 
 def _falls(numbers: np.ndarray) -> bool:
@@ -148,14 +172,24 @@ def _stopped(bench: Bench) -> bool:
 
 CALLS: dict[str, Callable[[Bench], Any]] = {
     "the same seed gives the same answer, whatever was solved between": _same,
-    "another seed and whole seconds are welcome": lambda b: b.answer(FIRST, int(b.seconds) + 1, 2**31 + 7).found,
+    "another seed and whole seconds are welcome": lambda b: (
+        b.answer(FIRST, int(b.seconds) + 1, 2**31 + 7).found
+    ),
     "no time is a status, without a point or a bound": _no_time,
-    "a limit that is NaN is an error": lambda b: _error(ValueError, lambda: b.answer(FIRST, np.nan)),
+    "a limit that is NaN is an error": lambda b: _error(
+        ValueError, lambda: b.answer(FIRST, np.nan)
+    ),
     "a negative seed is an error": lambda b: _error(ValueError, lambda: b.answer(FIRST, seed=-1)),
-    "a fractional seed is an error": lambda b: _error(ValueError, lambda: b.answer(FIRST, seed=1.5)),
-    "a misspelt option is an error": lambda b: _error(TypeError, lambda: b.answer(FIRST, timelimit=3)),
+    "a fractional seed is an error": lambda b: _error(
+        ValueError, lambda: b.answer(FIRST, seed=1.5)
+    ),
+    "a misspelt option is an error": lambda b: _error(
+        TypeError, lambda: b.answer(FIRST, timelimit=3)
+    ),
     "a model alone is an error": lambda b: _error(TypeError, lambda: b.solver.solve(Model())),
-    "no networks are an error": lambda b: _error(ProblemError, lambda: b.solver.solve(NeuralMIP(Model()))),
+    "no networks are an error": lambda b: _error(
+        ProblemError, lambda: b.solver.solve(NeuralMIP(Model()))
+    ),
     "progress names the best value and the bound, and changes nothing": _progress,
     "a feasible start is not lost": _keeps_start,
     "an answer may be a start": _again,
@@ -181,7 +215,9 @@ def _behind(run: Run) -> float:
 
 
 def _checked(run: Run) -> bool:
-    met = all(abs(_worse(run, number)) <= 2 * NEAR for number in (run.solution.bound, run.example.best))
+    met = all(
+        abs(_worse(run, number)) <= 2 * NEAR for number in (run.solution.bound, run.example.best)
+    )
     return met and run.solution.proof is not None and run.solution.proof.checked
 
 
@@ -192,10 +228,11 @@ def _empty(found: Solution) -> bool:
 def _belongs(run: Run) -> bool:
     found, predictors = run.solution, run.example.problem.predictors
     return all(
-        np.array_equal(found[p.inputs], x) and np.array_equal(found[p.outputs], y)
+        np.array_equal(found[p.inputs], x)
+        and np.array_equal(found[p.outputs], y)
         and np.allclose(p.predict(x), y, rtol=1e-6, atol=1e-6 * run.example.size)
         for p, x, y in zip(predictors, found.inputs, found.outputs, strict=True)
-    )  # fmt: skip
+    )
 
 
 def _improving(run: Run) -> bool:
@@ -207,36 +244,57 @@ def _improving(run: Run) -> bool:
 
 def _forward(run: Run) -> bool:
     history = run.solution.history
-    known = history["incumbent"][~np.isnan(history["incumbent"])] * run.example.sign / run.example.size
+    known = (
+        history["incumbent"][~np.isnan(history["incumbent"])] * run.example.sign / run.example.size
+    )
     numbered = (history["k"] == np.arange(1, len(history) + 1)).all()
-    return bool((np.diff(known) <= 1e-9).all() and (np.diff(history["seconds"]) >= 0).all() and numbered)
+    return bool(
+        (np.diff(known) <= 1e-9).all() and (np.diff(history["seconds"]) >= 0).all() and numbered
+    )
 
 
 ALWAYS: dict[str, Callable[[Run], Any]] = {
-    "an answer is a Solution with a known status":
-        lambda r: isinstance(r.solution, Solution) and r.solution.status in STATUSES,
+    "an answer is a Solution with a known status": lambda r: (
+        isinstance(r.solution, Solution) and r.solution.status in STATUSES
+    ),
     "a point passes verify": _point(lambda r: r.verified.feasible),
-    "an objective is what verify says": _point(lambda r: abs(_worse(r, r.verified.objective)) <= 1e-9),
+    "an objective is what verify says": _point(
+        lambda r: abs(_worse(r, r.verified.objective)) <= 1e-9
+    ),
     "no objective beats the optimum": _point(lambda r: _worse(r, r.example.best) <= NEAR),
-    "a bound is on its side of the optimum":
-        lambda r: None in (r.solution.bound, r.example.best) or _behind(r) <= NEAR,
-    "a bound has a proof of this very problem":
-        lambda r: r.solution.bound is None or getattr(r.solution.proof, "problem", "") == r.example.digest,
-    "optimal is the optimum, met by a checked bound": lambda r: r.solution.status != "optimal" or _checked(r),
+    "a bound is on its side of the optimum": lambda r: (
+        None in (r.solution.bound, r.example.best) or _behind(r) <= NEAR
+    ),
+    "a bound has a proof of this very problem": lambda r: (
+        r.solution.bound is None or getattr(r.solution.proof, "problem", "") == r.example.digest
+    ),
+    "optimal is the optimum, met by a checked bound": lambda r: (
+        r.solution.status != "optimal" or _checked(r)
+    ),
     "a status does not contradict objective and bound": lambda r: not contradiction(r.solution),
-    "infeasible is what has no point": lambda r: r.solution.status != "infeasible" or r.example.best is None,
+    "infeasible is what has no point": lambda r: (
+        r.solution.status != "infeasible" or r.example.best is None
+    ),
     "without a point nothing is said of one": lambda r: r.solution.found or _empty(r.solution),
     "without a point there is a report": lambda r: isinstance(r.solution.report(), str),
-    "a point has a finite value for every variable":
-        _point(lambda r: np.isfinite(np.array(r.solution.values)).sum() == len(r.example.problem.model.getVars())),
+    "a point has a finite value for every variable": _point(
+        lambda r: (
+            np.isfinite(np.array(r.solution.values)).sum() == len(r.example.problem.model.getVars())
+        )
+    ),
     "inputs and outputs are those of the point": _point(_belongs),
     "whole numbers are whole": _point(lambda r: r.verified.integrality_violation <= 1e-6),
     "incumbents only improve, up to the answer": _improving,
     "a history goes forward": _forward,
-    "seconds are those of the call": lambda r: 0 <= r.solution.seconds <= r.seconds,  # read inside of it, by one clock
-    "the answer prints method and status":
-        lambda r: r.solution.method in repr(r.solution) and r.solution.status in repr(r.solution),
-    "the answer can be stored": lambda r: json.loads(r.solution.to_json())["status"] == r.solution.status,
+    "seconds are those of the call": lambda r: (
+        0 <= r.solution.seconds <= r.seconds
+    ),  # read inside of it, by one clock
+    "the answer prints method and status": lambda r: (
+        r.solution.method in repr(r.solution) and r.solution.status in repr(r.solution)
+    ),
+    "the answer can be stored": lambda r: (
+        json.loads(r.solution.to_json())["status"] == r.solution.status
+    ),
     "nothing is printed unasked": lambda r: not r.printed,
     "nothing of others is changed": lambda r: not r.moved,
-}  # fmt: skip
+}

@@ -1,4 +1,5 @@
-"""The two benchmark data sets: real files where they are present, a synthetic stand-in everywhere else.
+"""The two benchmark data sets: real files where they are present, a synthetic stand-in everywhere
+else.
 
 >>> from ddmip_lib.data import load_water
 >>> load_water().feature_names[:3]
@@ -9,5 +10,16 @@ from .dataset import DataError, Dataset, draw_nonpotable, light_range
 from .files import cache_dir, download, status
 from .load import load_trees, load_water, source, source_line
 
-__all__ = ["DataError", "Dataset", "cache_dir", "download", "draw_nonpotable", "light_range", "load_trees",
-           "load_water", "source", "source_line", "status"]  # fmt: skip
+__all__ = [
+    "DataError",
+    "Dataset",
+    "cache_dir",
+    "download",
+    "draw_nonpotable",
+    "light_range",
+    "load_trees",
+    "load_water",
+    "source",
+    "source_line",
+    "status",
+]

@@ -8,7 +8,9 @@ from .files import cache_dir, download, status
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m ddmip_lib.data", description="The benchmark data files.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ddmip_lib.data", description="The benchmark data files."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("download", help="fetch both files into the cache and check their sha256")
     commands.add_parser("status", help="say which source the loaders would use now")
@@ -25,8 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     except (OSError, ValueError) as problem:
         print(
-            f"Download failed: {problem}\nNo partial file was kept in {cache_dir()}. Check the network "
-            "and try again, or put the files into a folder by hand and set DDMIP_DATA_DIR to it.",
+            f"Download failed: {problem}\nNo partial file was kept in {cache_dir()}. Check the"
+            " network and try again, or put the files into a folder by hand and set DDMIP_DATA_DIR"
+            " to it.",
             file=sys.stderr,
         )
         return 1

@@ -16,8 +16,17 @@ class Dataset:
 
     A network sees ``(features - mean) / std`` where `standardise` is true, else the raw features.
 
-    >>> tiny = Dataset("tiny", "stand-in", "0" * 64, np.array([[1.0], [3.0]]), np.array([0.0, 1.0]),
-    ...                ("ph",), np.array([0, 1]), "classification", True)
+    >>> tiny = Dataset(
+    ...     "tiny",
+    ...     "stand-in",
+    ...     "0" * 64,
+    ...     np.array([[1.0], [3.0]]),
+    ...     np.array([0.0, 1.0]),
+    ...     ("ph",),
+    ...     np.array([0, 1]),
+    ...     "classification",
+    ...     True,
+    ... )
     >>> tiny
     Dataset 'tiny' (stand-in, sha256 00000000): 2 rows, 1 features, 50.0 % label 1, classification
     >>> tiny.mean, tiny.std
@@ -30,19 +39,25 @@ class Dataset:
     features: np.ndarray  #: float64, raw units, (rows, p).
     labels: np.ndarray  #: float64 in {0, 1}, (rows,).
     feature_names: tuple[str, ...]
-    row_numbers: np.ndarray  #: Zero-based data-row numbers in the CSV file (in the generated table for the stand-in).
-    task: str  #: ``"classification"`` (one logit, cross-entropy) or ``"regression"`` (linear output, squared error).
+    row_numbers: (
+        np.ndarray
+    )  #: Zero-based data-row numbers in the CSV file (in the generated table for the stand-in).
+    # : ``"classification"`` (one logit, cross-entropy) or ``"regression"`` (linear output, squared
+    # error).
+    task: str
     standardise: bool
 
     def __post_init__(self) -> None:
         rows = len(self.features)
         if self.features.shape != (rows, len(self.feature_names)):
             raise ValueError(
-                f"features has shape {self.features.shape}, but there are {len(self.feature_names)} feature "
-                "names: pass one column per name"
+                f"features has shape {self.features.shape}, but there are {len(self.feature_names)}"
+                " feature names: pass one column per name"
             )
         if self.labels.shape != (rows,) or self.row_numbers.shape != (rows,):
-            raise ValueError(f"labels and row_numbers must have one entry for each of the {rows} rows")
+            raise ValueError(
+                f"labels and row_numbers must have one entry for each of the {rows} rows"
+            )
         if self.task not in ("classification", "regression"):
             raise ValueError(f"task must be 'classification' or 'regression', not {self.task!r}")
 
@@ -53,13 +68,20 @@ class Dataset:
 
     @property
     def std(self) -> np.ndarray:
-        """Population standard deviation (divisor: number of rows) of each feature over these rows."""
+        """Population standard deviation (divisor: number of rows) of each feature over
+        these rows.
+        """
         return self.features.std(axis=0)
 
     @property
     def provenance(self) -> dict[str, str | int]:
         """What a stored result must say about its data; no path, no values."""
-        return {"name": self.name, "source": self.source, "sha256": self.sha256, "rows": len(self.features)}
+        return {
+            "name": self.name,
+            "source": self.source,
+            "sha256": self.sha256,
+            "rows": len(self.features),
+        }
 
     def __repr__(self) -> str:
         rows, width = self.features.shape
@@ -70,13 +92,23 @@ class Dataset:
 
 
 def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> np.ndarray:
-    """The first `n` label-0 rows in the order of a seeded permutation, as indices into ``data.features``.
+    """The first `n` label-0 rows in the order of a seeded permutation, as indices into
+    ``data.features``.
 
-    Draws of the same seed are nested: a smaller instance is a prefix of a larger one. With `repeat` rows are drawn
-    with replacement, so that `n` may exceed their number.
+    Draws of the same seed are nested: a smaller instance is a prefix of a larger one. With `repeat`
+    rows are drawn with replacement, so that `n` may exceed their number.
 
-    >>> tiny = Dataset("tiny", "stand-in", "0" * 64, np.zeros((4, 1)), np.array([0.0, 1.0, 0.0, 0.0]),
-    ...                ("ph",), np.arange(4), "classification", True)
+    >>> tiny = Dataset(
+    ...     "tiny",
+    ...     "stand-in",
+    ...     "0" * 64,
+    ...     np.zeros((4, 1)),
+    ...     np.array([0.0, 1.0, 0.0, 0.0]),
+    ...     ("ph",),
+    ...     np.arange(4),
+    ...     "classification",
+    ...     True,
+    ... )
     >>> sorted(draw_nonpotable(tiny, n=3, seed=42).tolist())
     [0, 2, 3]
     """
@@ -97,5 +129,7 @@ def light_range(trees: Mapping[str, Dataset]) -> tuple[float, float]:
     >>> 0 < low < high < 1
     True
     """
-    light = np.concatenate([data.features[:, data.feature_names.index("light")] for data in trees.values()])
+    light = np.concatenate(
+        [data.features[:, data.feature_names.index("light")] for data in trees.values()]
+    )
     return float(light.min()), float(light.max())

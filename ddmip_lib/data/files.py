@@ -25,26 +25,35 @@ class DataFile:
 
 FILES: dict[str, DataFile] = {
     "water": DataFile(
-        "water_potability.csv", "904004bde729bfe3d2e195f46343bceead09e32a0eb95bb8184e7e20e029b2bf", 3276,
+        "water_potability.csv",
+        "904004bde729bfe3d2e195f46343bceead09e32a0eb95bb8184e7e20e029b2bf",
+        3276,
         "https://raw.githubusercontent.com/MainakRepositor/Datasets/master/water_potability.csv",
     ),
     "trees": DataFile(
-        "tree_survivability.csv", "7d252f90654c7bb31085a16acf19bb48aa8dcaa09cf6fa868870be96406d3d87", 2782,
+        "tree_survivability.csv",
+        "7d252f90654c7bb31085a16acf19bb48aa8dcaa09cf6fa868870be96406d3d87",
+        2782,
         "https://raw.githubusercontent.com/Opt-Mucca/PySCIPOpt-ML/"
         "5d195e1f78a1a0f1a30f66b5b6a4e6cc936b1733/tests/data/tree_survivability.csv",
     ),
-}  # fmt: skip
+}
 
 
 def cache_dir() -> Path:
-    """The folder for downloads and trained networks: ``DDMIP_CACHE_DIR``, else one in the user's cache folder.
+    """The folder for downloads and trained networks: ``DDMIP_CACHE_DIR``, else one in the user's
+    cache folder.
 
     >>> import os, unittest.mock
     >>> with unittest.mock.patch.dict(os.environ, DDMIP_CACHE_DIR="somewhere"):
     ...     cache_dir().name
     'somewhere'
     """
-    caches = Path("~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    caches = Path(
+        "~/Library/Caches"
+        if sys.platform == "darwin"
+        else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    )
     return _folder("DDMIP_CACHE_DIR") or caches.expanduser() / "ddmip"
 
 
@@ -54,7 +63,9 @@ def _folder(variable: str) -> Path | None:
         return Path(os.environ[variable]).expanduser() if os.environ.get(variable) else None
     except RuntimeError as problem:
         named = os.environ[variable]
-        raise DataError(f"{variable}={named}: no user has that home folder; write the path in full.") from problem
+        raise DataError(
+            f"{variable}={named}: no user has that home folder; write the path in full."
+        ) from problem
 
 
 def sha256_of(path: Path) -> str:
@@ -63,15 +74,18 @@ def sha256_of(path: Path) -> str:
 
 
 def locate(key: str) -> Path | None:
-    """The real file to read, or None where the stand-in is to be used. Never touches the network."""
+    """The real file to read, or None where the stand-in is to be used. Never touches the
+    network.
+    """
     file = FILES[key]
     folder = _folder("DDMIP_DATA_DIR")
     if folder is not None:
         path = folder / file.name
         if not path.is_file():
             raise DataError(
-                f"{path} does not exist, but DDMIP_DATA_DIR names that folder. Put {file.name} there (from "
-                f"{file.url}), or unset DDMIP_DATA_DIR to use the download cache or the synthetic stand-in."
+                f"{path} does not exist, but DDMIP_DATA_DIR names that folder. Put {file.name}"
+                f" there (from {file.url}), or unset DDMIP_DATA_DIR to use the download cache or"
+                " the synthetic stand-in."
             )
         return path
     path = cache_dir() / file.name
@@ -79,8 +93,8 @@ def locate(key: str) -> Path | None:
         return None
     if sha256_of(path) != file.sha256:
         warnings.warn(
-            f"{path} is damaged (wrong checksum) and is not used; the synthetic stand-in takes its place. "
-            f"Run {DOWNLOAD} to fetch it again.",
+            f"{path} is damaged (wrong checksum) and is not used; the synthetic stand-in takes its"
+            f" place. Run {DOWNLOAD} to fetch it again.",
             stacklevel=3,
         )
         return None

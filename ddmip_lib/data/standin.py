@@ -1,7 +1,8 @@
-"""A synthetic stand-in for both files: same columns, rounded published means and spreads, a planted rule.
+"""A synthetic stand-in for both files: same columns, rounded published means and spreads, a planted
+rule.
 
-It lets every chapter and test run without the real files. It holds no measurement, and nothing learnt from it
-says anything about water or trees.
+It lets every chapter and test run without the real files. It holds no measurement, and nothing
+learnt from it says anything about water or trees.
 """
 
 import hashlib
@@ -17,10 +18,19 @@ TREE_RULES = ((-0.9, 0.6), (-0.5, 0.9), (0.9, 0.5), (0.6, 0.8))
 """Per species: log-odds of survival at medium light, and their rise with light."""
 
 # mean, spread, decimals kept: summary figures of the published file, to about two digits
-WATER_MOMENTS = np.array([
-    (7.1, 1.6, 4), (196.0, 33.0, 3), (21900.0, 8600.0, 1), (7.1, 1.6, 4), (333.0, 41.0, 3), (427.0, 81.0, 3),
-    (14.4, 3.3, 4), (66.0, 16.0, 3), (4.0, 0.8, 4),
-])  # fmt: skip
+WATER_MOMENTS = np.array(
+    [
+        (7.1, 1.6, 4),
+        (196.0, 33.0, 3),
+        (21900.0, 8600.0, 1),
+        (7.1, 1.6, 4),
+        (333.0, 41.0, 3),
+        (427.0, 81.0, 3),
+        (14.4, 3.3, 4),
+        (66.0, 16.0, 3),
+        (4.0, 0.8, 4),
+    ]
+)
 
 
 def _labels(logit: np.ndarray, random: np.random.RandomState) -> np.ndarray:
@@ -28,7 +38,8 @@ def _labels(logit: np.ndarray, random: np.random.RandomState) -> np.ndarray:
 
 
 def standin_water() -> Table:
-    """Independent features, normal but for the skewed Solids; the label follows products and squares of them.
+    """Independent features, normal but for the skewed Solids; the label follows products and
+    squares of them.
 
     >>> features, labels, _ = standin_water()
     >>> features.shape, bool(0.35 < labels.mean() < 0.45)
@@ -41,12 +52,18 @@ def standin_water() -> Table:
     z[:, 2] = np.clip((skewed - 6.5) / np.sqrt(6.5), -2.4, 3.5)
     ph, hardness, solids, chloramines, sulfate, conductivity, carbon, methanes, turbidity = z.T
     rule = (
-        1.2 * ph * sulfate - 0.9 * hardness * sulfate + 0.7 * solids * chloramines
-        + 0.8 * (chloramines**2 - 1) + 0.5 * (hardness**2 - 1)
-        - 0.4 * conductivity * carbon - 0.3 * methanes - 0.2 * turbidity
-    )  # fmt: skip
+        1.2 * ph * sulfate
+        - 0.9 * hardness * sulfate
+        + 0.7 * solids * chloramines
+        + 0.8 * (chloramines**2 - 1)
+        + 0.5 * (hardness**2 - 1)
+        - 0.4 * conductivity * carbon
+        - 0.3 * methanes
+        - 0.2 * turbidity
+    )
     labels = _labels(0.6 * rule - 0.5, random)
-    # fixed decimals per column, so that the last bits of a platform's exp or log cannot change the hash
+    # fixed decimals per column, so that the last bits of a platform's exp or log cannot change the
+    # hash
     columns = zip((mean + spread * z).T, decimals.astype(int), strict=True)
     features = np.column_stack([np.round(column, digits) for column, digits in columns])
     return features, labels, np.arange(WATER_ROWS)
@@ -55,8 +72,8 @@ def standin_water() -> Table:
 def standin_trees() -> dict[str, Table]:
     """Per species a made-up field: survival by light, fungi and sterilising, which interact.
 
-    Sterilising helps in the shade and harms in bright light; fungi raise its effect for every other species
-    and lower it for the rest.
+    Sterilising helps in the shade and harms in bright light; fungi raise its effect for every other
+    species and lower it for the rest.
 
     >>> list(standin_trees()) == list(SPECIES)
     True
@@ -72,7 +89,9 @@ def standin_trees() -> dict[str, Table]:
         soil *= 1 - sterilised  # sterilised soil carries no fungi
         brightness = (light - 0.085) / 0.026
         sterilising = 0.6 - brightness + 0.9 * (-1) ** number * (2 * myco - 1)
-        logit = base + slope * brightness + 0.5 * myco - 0.4 * soil * myco + sterilised * sterilising
+        logit = (
+            base + slope * brightness + 0.5 * myco - 0.4 * soil * myco + sterilised * sterilising
+        )
         features = np.column_stack([light, np.eye(3)[category], myco, soil, sterilised])
         numbers = np.arange(number * TREE_ROWS, (number + 1) * TREE_ROWS)
         tables[species] = (features, _labels(logit, random), numbers)

@@ -2,10 +2,32 @@
 
 from .barrier import LogBarrier
 from .nn_block import NNBlock
-from .penalty import DescentTest, Fixed, IncreaseOnStagnation, Penalty, PenaltyRule, Progress, ResidualBalancing, Sweeps
+from .penalty import (
+    DescentTest,
+    Fixed,
+    IncreaseOnStagnation,
+    Penalty,
+    PenaltyRule,
+    Progress,
+    ResidualBalancing,
+    Sweeps,
+)
 from .pgd import PGD
 from .solver import DualDecomposition
 from .state import Trace
 
-__all__ = ["PGD", "DescentTest", "DualDecomposition", "Fixed", "IncreaseOnStagnation", "LogBarrier", "NNBlock",
-           "Penalty", "PenaltyRule", "Progress", "ResidualBalancing", "Sweeps", "Trace"]  # fmt: skip
+__all__ = [
+    "PGD",
+    "DescentTest",
+    "DualDecomposition",
+    "Fixed",
+    "IncreaseOnStagnation",
+    "LogBarrier",
+    "NNBlock",
+    "Penalty",
+    "PenaltyRule",
+    "Progress",
+    "ResidualBalancing",
+    "Sweeps",
+    "Trace",
+]

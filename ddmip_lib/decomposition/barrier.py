@@ -1,4 +1,6 @@
-r"""The NN block by a logarithmic barrier: Newton's method strictly inside the box and the rows $h(u) < 0$."""
+r"""The NN block by a logarithmic barrier: Newton's method strictly inside the box and the rows
+$h(u) < 0$.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,9 +14,13 @@ from .interior import CENTRED, Inside, Point, grad, newton_direction
 from .nn_block import NNBlock, NNSubproblem, finite
 
 KEEP = 0.005  # share of each slack that a step leaves: the rest is the fraction to the boundary
-PASSING = 10.0  # what may be left to gain on the way along the path, in units of the gap mu sum(kappa)
+PASSING = (
+    10.0  # what may be left to gain on the way along the path, in units of the gap mu sum(kappa)
+)
 TRIES, CUT = 4, 0.2
-"""Step lengths tried, and by what factor each is shorter: a kink of the network would refuse any number of them."""
+"""Step lengths tried, and by what factor each is shorter: a kink of the network would refuse any
+number of them.
+"""
 NOISE = 1e-14
 
 
@@ -31,24 +37,27 @@ class Carried:
 
 @dataclass(frozen=True, repr=False)
 class LogBarrier(NNBlock):
-    r"""Newton's method on $\Phi_\mu(u) = \varphi(u) - \mu \sum_j \kappa_j \log s_j(u)$ with $\mu \to 0$.
+    r"""Newton's method on $\Phi_\mu(u) = \varphi(u) - \mu \sum_j \kappa_j \log s_j(u)$ with $\mu
+    \to 0$.
 
-    The slacks $s_j$ are those of both sides of the box, $u_i - l_i$ and $r_i - u_i$, and of the rows, $-h_j(u)$. The
-    weights make $\mu$ a plain number: $\kappa_i = \rho (r_i - l_i)^2$ for the box and the group's mean of these for a
-    row. On a convex problem $\varphi(u_\mu) - \varphi^\star \le \mu \sum_j \kappa_j$, hence
-    $\lVert u_\mu - u^\star \rVert^2 \le 2 \mu \sum_j \kappa_j / \rho$.
+    The slacks $s_j$ are those of both sides of the box, $u_i - l_i$ and $r_i - u_i$, and of the
+    rows, $-h_j(u)$. The weights make $\mu$ a plain number: $\kappa_i = \rho (r_i - l_i)^2$ for the
+    box and the group's mean of these for a row. On a convex problem $\varphi(u_\mu) - \varphi^\star
+    \le \mu \sum_j \kappa_j$, hence $\lVert u_\mu - u^\star \rVert^2 \le 2 \mu \sum_j \kappa_j /
+    \rho$.
 
-    A call starts with $\mu$ as large as the step ahead asks for, at most `mu`, and multiplies it by `shrink` (or takes
-    $\mu^{1.5}$ if that is less) whenever a group of inputs is near its minimiser. The first call ends at
-    $\sqrt{\mu \mu_{final}}$, each later one `shrink` times lower, down to `mu_final`: with the same final $\mu$ for
-    ever (`anneal=False`) u would not reach an x on the boundary. Steps keep 0.5 % of every slack, then satisfy
-    Armijo's rule. Their Hessian has $z_j / s_j$ for the curvature of a side, with dual estimates $z_j$ kept from call
-    to call, or, without `primal_dual`, $\mu\kappa_j / s_j^2$. Rows without a strictly feasible start get one by phase I
-    (min t subject to h <= t); where that fails, and for equalities, the squared hinge of `PGD` stands in, and
-    `phase_one` says so ("ok", "failed" or "no rows").
+    A call starts with $\mu$ as large as the step ahead asks for, at most `mu`, and multiplies it by
+    `shrink` (or takes $\mu^{1.5}$ if that is less) whenever a group of inputs is near its
+    minimiser. The first call ends at $\sqrt{\mu \mu_{final}}$, each later one `shrink` times lower,
+    down to `mu_final`: with the same final $\mu$ for ever (`anneal=False`) u would not reach an x
+    on the boundary. Steps keep 0.5 % of every slack, then satisfy Armijo's rule. Their Hessian has
+    $z_j / s_j$ for the curvature of a side, with dual estimates $z_j$ kept from call to call, or,
+    without `primal_dual`, $\mu\kappa_j / s_j^2$. Rows without a strictly feasible start get one by
+    phase I (min t subject to h <= t); where that fails, and for equalities, the squared hinge of
+    `PGD` stands in, and `phase_one` says so ("ok", "failed" or "no rows").
 
-    ``method="lbfgsb"`` hands box and gradient to SciPy's L-BFGS-B, with the barrier for the rows alone.
-    `callback(u, mu)` is called after each Newton step, with one mu for each group.
+    ``method="lbfgsb"`` hands box and gradient to SciPy's L-BFGS-B, with the barrier for the rows
+    alone. `callback(u, mu)` is called after each Newton step, with one mu for each group.
 
     >>> LogBarrier(mu_final=1e-8)
     LogBarrier(method='newton', mu=0.01, mu_final=1e-08)
@@ -69,11 +78,15 @@ class LogBarrier(NNBlock):
         if self.method not in ("newton", "lbfgsb"):
             raise ValueError(f"method={self.method!r} is unknown; choose 'newton' or 'lbfgsb'.")
         if not 0 < self.mu_final <= self.mu < np.inf:
-            raise ValueError(f"mu={self.mu}, mu_final={self.mu_final}: 0 < mu_final <= mu is needed.")
+            raise ValueError(
+                f"mu={self.mu}, mu_final={self.mu_final}: 0 < mu_final <= mu is needed."
+            )
         if not 0 < self.shrink < 1:
             raise ValueError(f"shrink={self.shrink} must lie between 0 and 1.")
         if min(self.steps, self.cg_steps) < 1:
-            raise ValueError(f"steps={self.steps}, cg_steps={self.cg_steps}: at least one of each is needed.")
+            raise ValueError(
+                f"steps={self.steps}, cg_steps={self.cg_steps}: at least one of each is needed."
+            )
         first = float(np.sqrt(self.mu * self.mu_final)) if self.anneal else self.mu_final
         object.__setattr__(self, "_carried", Carried(first))
 
@@ -95,9 +108,12 @@ class LogBarrier(NNBlock):
 
     @classmethod
     def paper(cls, method: str = "newton") -> "LogBarrier":
-        """The paper's block: damped Newton steps of five CG steps each, mu <- 0.1 mu, the same mu in every call.
+        """The paper's block: damped Newton steps of five CG steps each, mu <- 0.1 mu, the same mu
+        in every call.
 
-        The paper names no mu; this one ends where the barrier moves u by its tolerance of 1e-4. Steps: as Adam's."""
+        The paper names no mu; this one ends where the barrier moves u by its tolerance of 1e-4.
+        Steps: as Adam's.
+        """
         return cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False, anneal=False)
 
     @torch.enable_grad()
@@ -124,13 +140,19 @@ class LogBarrier(NNBlock):
         kappa = torch.cat([box, box, torch.where(rows, mean[sub.row_group], 0.0)])
         groups = (sub.group, sub.row_group, sub.n_groups)
         f = Inside(parts, (sub.lower, sub.upper), groups, rows, kappa, sub.rho.inputs)
-        end = self._lbfgsb(sub, f, start) if self.method == "lbfgsb" else self._newton(sub, f, start)
+        end = (
+            self._lbfgsb(sub, f, start) if self.method == "lbfgsb" else self._newton(sub, f, start)
+        )
         carried.end = max(self.mu_final, self.shrink * carried.end)
         return end.numpy()
 
     def _newton(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
         at = Point(f, u)
-        known = self._carried.dual if len(self._carried.dual) == len(f.kappa) else torch.zeros_like(f.kappa)
+        known = (
+            self._carried.dual
+            if len(self._carried.dual) == len(f.kappa)
+            else torch.zeros_like(f.kappa)
+        )
         slope = grad(at.values.sum() + known[2 * len(u) :] @ at.h, at.u, twice=False)
         ahead = torch.clamp(u - slope / f.convexity, f.lower, f.upper)
         step = (ahead - u).abs() / (f.upper - f.lower)
@@ -143,11 +165,21 @@ class LogBarrier(NNBlock):
         return at.u.detach()
 
     def _follow(
-        self, sub: NNSubproblem, at: Point, mu: Tensor, dual: Tensor, end: float, live: Tensor | None = None
+        self,
+        sub: NNSubproblem,
+        at: Point,
+        mu: Tensor,
+        dual: Tensor,
+        end: float,
+        live: Tensor | None = None,
     ) -> tuple[Point, Tensor]:
-        """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own pace."""
+        """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own
+        pace.
+        """
         f, stuck = at.f, torch.zeros(at.f.n_groups, dtype=torch.bool)
-        steps, callback = (self.steps, self.callback) if live is None else (5 * self.steps, None)  # else phase I
+        steps, callback = (
+            (self.steps, self.callback) if live is None else (5 * self.steps, None)
+        )  # else phase I
         live = ~stuck if live is None else live
         left = residual = torch.full_like(mu, torch.inf)
         longest = torch.ones_like(mu)
@@ -159,11 +191,16 @@ class LogBarrier(NNBlock):
             live = live & ~(centred & (mu <= end))
             if not live.any() or sub.out_of_time:
                 break
-            # a group that no step improves sits at a kink: it has one more try, at the end of the path
-            lower = torch.minimum(self.shrink * mu, mu**1.5 if self.primal_dual else mu).clamp(min=end)
+            # a group that no step improves sits at a kink: it has one more try, at the end of the
+            # path
+            lower = torch.minimum(self.shrink * mu, mu**1.5 if self.primal_dual else mu).clamp(
+                min=end
+            )
             mu = torch.where(centred, torch.where(stuck, end, lower), mu)
             slope = at.gradient(mu)
-            d, residual = newton_direction(at, slope, mu, live, self.cg_steps, lambda: sub.out_of_time)
+            d, residual = newton_direction(
+                at, slope, mu, live, self.cg_steps, lambda: sub.out_of_time
+            )
             promise = -f.total(slope * d)
             new, length = self._search(at, d, promise, mu, longest)
             stuck = length == 0
@@ -171,12 +208,15 @@ class LogBarrier(NNBlock):
             sides, target = length[f.side_group], f.kappa * mu[f.side_group]
             path = target / new.slack
             if self.primal_dual:
-                estimate = dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
+                estimate = (
+                    dual + sides * (target / at.slack - dual) - dual * (new.slack / at.slack - 1)
+                )
                 dual = torch.maximum(estimate, KEEP * dual).clamp(1e-8 * path, 1e8 * path)
             else:
                 dual = path
             off = f.total(((dual - path).abs() > 0.5 * path).double())
-            # a full step whose duals fit the path leaves what CG left; its own promise bounds what the model missed
+            # a full step whose duals fit the path leaves what CG left; its own promise bounds what
+            # the model missed
             residual = torch.where((length == 1) & (off == 0), residual, torch.inf)
             left = torch.maximum(promise, residual)
             at = new
@@ -184,8 +224,12 @@ class LogBarrier(NNBlock):
                 callback(at.u.detach().numpy(), mu.numpy())
         return at, dual
 
-    def _search(self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor) -> tuple[Point, Tensor]:
-        """The longest of the tried steps that keeps a share of all slacks and satisfies Armijo's rule, by group."""
+    def _search(
+        self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor
+    ) -> tuple[Point, Tensor]:
+        """The longest of the tried steps that keeps a share of all slacks and satisfies Armijo's
+        rule, by group.
+        """
         f = at.f
         ratio = (1 - KEEP) * at.slack[: 2 * len(d)] / torch.cat([-d, d]).clamp(min=1e-300)
         length = longest.scatter_reduce(0, f.side_group[: len(ratio)], ratio, "amin")
@@ -200,7 +244,9 @@ class LogBarrier(NNBlock):
         return new, length
 
     def _phase_one(self, sub: NNSubproblem, u: Tensor) -> tuple[Tensor, Tensor]:
-        """A start strictly inside the rows for the groups that lack one, by min t subject to h <= t; who has one."""
+        """A start strictly inside the rows for the groups that lack one, by min t subject to h <=
+        t; who has one.
+        """
         p, rows, group = len(u), sub.row_has_interior, sub.row_group
 
         def worst(h: Tensor) -> Tensor:
@@ -215,7 +261,9 @@ class LogBarrier(NNBlock):
             v = torch.where(todo[sub.group], interior(guess, sub, 1e-2), u).requires_grad_(True)
             h = sub.parts(v)[1]
             # h in units of what it changes by over a part of the box
-            reach = grad(torch.relu(torch.where(rows, h, 0.0)).sum(), v, twice=False) * (sub.upper - sub.lower)
+            reach = grad(torch.relu(torch.where(rows, h, 0.0)).sum(), v, twice=False) * (
+                sub.upper - sub.lower
+            )
             unit = torch.maximum(worst(h), 0.1 * sub.sum_by_group(reach.abs()))
             unit = torch.where(todo & (unit > 0), unit, 1.0)
 
@@ -227,7 +275,9 @@ class LogBarrier(NNBlock):
             groups = (torch.cat([sub.group, torch.arange(sub.n_groups)]), group, sub.n_groups)
             kappa = torch.cat([torch.ones(2 * (p + len(t)), dtype=u.dtype), rows.to(u.dtype)])
             at = Point(Inside(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t]))
-            at, _ = self._follow(sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, todo)
+            at, _ = self._follow(
+                sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, todo
+            )
             end = at.u.detach()[:p]
             found = todo & (worst(sub.parts(end)[1]) < 0)
             u, outside = torch.where(found[sub.group], end, u), outside & ~found
@@ -235,8 +285,10 @@ class LogBarrier(NNBlock):
         return u, ~outside
 
     def _lbfgsb(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
-        """L-BFGS-B, with each row's logarithm continued by a parabola below a small slack: SciPy's line search
-        needs a finite value everywhere. A group that ends outside goes back and tries with a smaller one."""
+        """L-BFGS-B, with each row's logarithm continued by a parabola below a small slack: SciPy's
+        line search needs a finite value everywhere. A group that ends outside goes back and tries
+        with a smaller one.
+        """
         from scipy.optimize import minimize
 
         p, barred = len(u), f.barred
@@ -259,8 +311,15 @@ class LogBarrier(NNBlock):
         bounds = np.stack([f.lower.numpy(), f.upper.numpy()], axis=1)
         options = {"maxiter": self.steps, "ftol": 1e-15, "gtol": 1e-9}
         for _ in range(self.steps):
-            result = minimize(value_and_slope, u.numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=options,
-                              callback=in_time)  # fmt: skip
+            result = minimize(
+                value_and_slope,
+                u.numpy(),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+                options=options,
+                callback=in_time,
+            )
             end = torch.tensor(result.x)
             left = torch.where(barred, -f.parts(end)[1].detach(), 1.0)
             lost = sub.sum_by_group((left <= 0).to(u.dtype), group) > 0
@@ -277,5 +336,7 @@ class LogBarrier(NNBlock):
 
 def interior(u: Tensor, sub: NNSubproblem, share: float) -> Tensor:
     """u moved inside the box by a share of its width (and by more than rounding)."""
-    room = torch.maximum(share * (sub.upper - sub.lower), 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs()))
+    room = torch.maximum(
+        share * (sub.upper - sub.lower), 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs())
+    )
     return torch.clamp(u, sub.lower + room, sub.upper - room)

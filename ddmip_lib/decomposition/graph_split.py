@@ -1,9 +1,11 @@
-r"""The graph split: the MIP block has its own copy $y$ of the outputs; $u = x$ and $f(u) = y$ couple the blocks.
+r"""The graph split: the MIP block has its own copy $y$ of the outputs; $u = x$ and $f(u) = y$
+couple the blocks.
 
-It exists for every neural MIP, also where outputs share rows with other variables. The MIP block is the user's model
-without $y = f(x)$; the NN block has no objective of its own and is confined to the graph of $f$. A classifier's logit
-becomes a variable $o$ of the MIP block, $y = 1 \Rightarrow o \ge$ margin, and $o$ is what is coupled. No convergence
-theorem covers this split. The range of each output, within which the MIP block may dream, is taken from the network.
+It exists for every neural MIP, also where outputs share rows with other variables. The MIP block is
+the user's model without $y = f(x)$; the NN block has no objective of its own and is confined to the
+graph of $f$. A classifier's logit becomes a variable $o$ of the MIP block, $y = 1 \Rightarrow o
+\ge$ margin, and $o$ is what is coupled. No convergence theorem covers this split. The range of each
+output, within which the MIP block may dream, is taken from the network.
 """
 
 import itertools
@@ -34,7 +36,9 @@ class GraphSplit(Split):
 
     name, couples_outputs = "graph", True
 
-    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False) -> None:
+    def __init__(
+        self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
+    ) -> None:
         super().__init__(instance, start, weighted)
         self._model, positions = self._extend()
         self.milp = read_model(self._model)
@@ -47,7 +51,9 @@ class GraphSplit(Split):
         self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
 
     def _extend(self) -> tuple[Model, np.ndarray]:
-        """The user's model with output ranges and logits; positions of the coupled outputs in it."""
+        """The user's model with output ranges and logits; positions of the coupled outputs
+        in it.
+        """
         model = copy_model(self.instance.model)
         variables = model.getVars()
         added, positions, self._widths, self._sound = len(variables), [], [], True
@@ -58,7 +64,10 @@ class GraphSplit(Split):
             for cell, at in np.ndenumerate(where.output):
                 low, high = float(found.low[cell]), float(found.high[cell])
                 y = variables[at]
-                if predictor.carrier(model, y, self.instance.milp, int(at), (low, high), MARGIN) is not y:
+                if (
+                    predictor.carrier(model, y, self.instance.milp, int(at), (low, high), MARGIN)
+                    is not y
+                ):
                     positions.append(added)  # a logit, with bounds of its own
                     added += 1
                     continue
@@ -78,7 +87,9 @@ class GraphSplit(Split):
             return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
 
     def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
-        """Verify by the true network, after solving again for the variables that share rows with outputs."""
+        """Verify by the true network, after solving again for the variables that share rows with
+        outputs.
+        """
         return incumbent.consider_inputs(self.users(x), seconds)
 
     def proves_infeasible(self, seconds: float) -> bool:
@@ -87,12 +98,15 @@ class GraphSplit(Split):
 
     def admits(self, rule: PenaltyRule) -> None:
         if isinstance(rule, DescentTest):
-            raise ValueError("DescentTest tests a descent that the paper's split has; use another rule here.")
+            raise ValueError(
+                "DescentTest tests a descent that the paper's split has; use another rule here."
+            )
 
     def scale(self, gain: float, seed: int) -> Penalty:
-        r"""Penalties at which the whole gain in sight would pay for moving every copy across its range,
-        $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over the outputs; half of each, or
-        where inputs are integer a quarter of the first alone: a flip must cost less than it gains.
+        r"""Penalties at which the whole gain in sight would pay for moving every copy across its
+        range, $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over
+        the outputs; half of each, or where inputs are integer a quarter of the first alone: a flip
+        must cost less than it gains.
         """
         wide = [(self.box[1] - self.box[0]) / self.stretch, np.concatenate(self._widths)]
         inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
@@ -105,7 +119,9 @@ class GraphSplit(Split):
 
 
 class Reach(NamedTuple):
-    """Ranges of a network's outputs, row by row; `width` is what was seen, at random points unless inputs are few."""
+    """Ranges of a network's outputs, row by row; `width` is what was seen, at random points unless
+    inputs are few.
+    """
 
     low: np.ndarray
     high: np.ndarray
@@ -114,12 +130,16 @@ class Reach(NamedTuple):
 
 
 def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
-    """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it; else a guess, five
-    times as wide as what random points show."""
+    """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it;
+    else a guess, five times as wide as what random points show.
+    """
     lower, upper = where.at(s.lower), where.at(s.upper)
     whole = (where.at(s.integer) > 0) | (lower == upper)
     if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
-        points = [np.array(list(itertools.product(*map(_integers, *ends)))) for ends in zip(lower, upper, strict=True)]
+        points = [
+            np.array(list(itertools.product(*map(_integers, *ends))))
+            for ends in zip(lower, upper, strict=True)
+        ]
         if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
             tables = [predictor.finite_raw(table) for table in points]
             low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
@@ -137,4 +157,8 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
 
 def _integers(low: float, high: float) -> np.ndarray:
     """The integers from low to high; a constant stands for itself."""
-    return np.array([low]) if low == high else np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
+    return (
+        np.array([low])
+        if low == high
+        else np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
+    )

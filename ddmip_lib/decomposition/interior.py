@@ -1,4 +1,6 @@
-r"""Newton's method for barrier functions: points strictly inside, their gradients, and directions by CG."""
+r"""Newton's method for barrier functions: points strictly inside, their gradients, and directions
+by CG.
+"""
 
 from collections.abc import Callable
 
@@ -12,16 +14,22 @@ CENTRED = 1e-2  # what may be left to gain at the end of the path, in units of t
 
 
 class Inside:
-    r"""$\min\ \varphi(u)$ over $l < u < r$ and $h_j(u) < 0$ for the rows in `barred`; all of it falls into groups.
+    r"""$\min\ \varphi(u)$ over $l < u < r$ and $h_j(u) < 0$ for the rows in `barred`; all of it
+    falls into groups.
 
-    `parts(u)` gives phi by group and h; `kappa` weighs the logarithms of the lower sides, the upper sides, the rows;
-    `convexity` is a curvature that phi has by design, for the preconditioner.
+    `parts(u)` gives phi by group and h; `kappa` weighs the logarithms of the lower sides, the upper
+    sides, the rows; `convexity` is a curvature that phi has by design, for the preconditioner.
     """
 
     def __init__(
-        self, parts: Callable[[Tensor], tuple[Tensor, Tensor]], box: tuple[Tensor, Tensor],
-        groups: tuple[Tensor, Tensor, int], barred: Tensor, kappa: Tensor, convexity: float,
-    ) -> None:  # fmt: skip
+        self,
+        parts: Callable[[Tensor], tuple[Tensor, Tensor]],
+        box: tuple[Tensor, Tensor],
+        groups: tuple[Tensor, Tensor, int],
+        barred: Tensor,
+        kappa: Tensor,
+        convexity: float,
+    ) -> None:
         self.parts, self.barred, self.kappa, self.convexity = parts, barred, kappa, convexity
         self.lower, self.upper = box
         self.group, row_group, self.n_groups = groups
@@ -35,7 +43,9 @@ class Inside:
 
 
 class Point:
-    """A point u with phi, h and the slacks there; `differentiate` adds what Newton's method needs."""
+    """A point u with phi, h and the slacks there; `differentiate` adds what Newton's method
+    needs.
+    """
 
     def __init__(self, f: Inside, u: Tensor) -> None:
         self.f = f
@@ -48,8 +58,10 @@ class Point:
         self.logs = f.total(f.kappa * torch.log(self.slack))  # outside: NaN, which no test accepts
 
     def differentiate(self, dual: Tensor) -> None:
-        r"""Graphs of $\nabla\varphi$ and of $\sum_j (\kappa_j / s_j) \nabla h_j$, whose derivatives along v make up
-        $Hv$; the curvature of side j is $z_j / s_j$, with the dual estimate $z_j$ for the path's $\mu\kappa_j/s_j$."""
+        r"""Graphs of $\nabla\varphi$ and of $\sum_j (\kappa_j / s_j) \nabla h_j$, whose derivatives
+        along v make up $Hv$; the curvature of side j is $z_j / s_j$, with the dual estimate $z_j$
+        for the path's $\mu\kappa_j/s_j$.
+        """
         p, weight, curvature = len(self.u), self.f.kappa / self.slack, dual / self.slack
         self.box_pull = weight[p : 2 * p] - weight[:p]
         self.box_bend = (weight / self.slack)[: 2 * p].view(2, p).sum(0)
@@ -67,16 +79,24 @@ class Point:
         return self.slope.detach() + mu[self.f.group] * (self.row_pull.detach() + self.box_pull)
 
     def hessian_times(self, v: Tensor, mu: Tensor) -> Tensor:
-        """Hessian of the barrier function times v, by one backward pass through the graph of the gradient."""
+        """Hessian of the barrier function times v, by one backward pass through the graph of the
+        gradient.
+        """
         along = (self.slope * v).sum() + (self.row_pull * (mu[self.f.group] * v)).sum()
         product = self.box_curvature * v  # all there is where phi and h are piecewise linear
         return product + grad(along, self.u, twice=False) if along.requires_grad else product
 
 
 def newton_direction(
-    at: Point, slope: Tensor, mu: Tensor, live: Tensor, steps: int, late: Callable[[], bool] = lambda: False
+    at: Point,
+    slope: Tensor,
+    mu: Tensor,
+    live: Tensor,
+    steps: int,
+    late: Callable[[], bool] = lambda: False,
 ) -> tuple[Tensor, Tensor]:
-    """Preconditioned conjugate gradients on H d = -slope, all groups at once, each with its own step lengths.
+    """Preconditioned conjugate gradients on H d = -slope, all groups at once, each with its own
+    step lengths.
 
     A group that meets negative curvature keeps what it has so far, or else takes steepest descent.
     """
@@ -105,10 +125,12 @@ def newton_direction(
 def grad(of: Tensor, u: Tensor, twice: bool = True) -> Tensor:
     """Gradient of a scalar with respect to u, with a graph of its own if `twice`."""
     try:
-        (slope,) = torch.autograd.grad(of, u, retain_graph=True, create_graph=twice, allow_unused=True)
+        (slope,) = torch.autograd.grad(
+            of, u, retain_graph=True, create_graph=twice, allow_unused=True
+        )
     except RuntimeError as error:
         raise ProblemError(
-            f"the network cannot be differentiated twice ({error}). Newton's method needs that: use PGD() or "
-            'LogBarrier(method="lbfgsb").'
+            f"the network cannot be differentiated twice ({error}). Newton's method needs that:"
+            ' use PGD() or LogBarrier(method="lbfgsb").'
         ) from error
     return torch.zeros_like(u) if slope is None else slope

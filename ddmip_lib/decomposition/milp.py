@@ -1,8 +1,10 @@
-r"""The MIP block's part with integer variables: one SCIP model, solved again and again with a new objective.
+r"""The MIP block's part with integer variables: one SCIP model, solved again and again with a new
+objective.
 
-The quadratic term is linear for binary variables ($x^2 = x$), exact by finitely many cuts for bounded integers, by
-tangents in perspective form for on/off variables, and an epigraph $z \ge x^2$ for the rest.
-An x-step need only be no worse than the previous point, which SCIP keeps as its start: it stops at a small gap.
+The quadratic term is linear for binary variables ($x^2 = x$), exact by finitely many cuts for
+bounded integers, by tangents in perspective form for on/off variables, and an epigraph $z \ge x^2$
+for the rest. An x-step need only be no worse than the previous point, which SCIP keeps as its
+start: it stops at a small gap.
 """
 
 from dataclasses import dataclass
@@ -17,15 +19,20 @@ from ..model.onoff import OnOff, find_onoff
 from ..model.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
 from .split import Split
 
-MAX_CUTS = 1000  # largest range of a coupled integer variable: its square takes one cut for each unit of range
+# largest range of a coupled integer variable: its square takes one cut for each unit of range
+MAX_CUTS = 1000
 TANGENTS = 9  # tangent points over the range of an on/off variable
 GAP, NODES, CUT_ROUNDS = 1e-4, 10, 5
-"""An x-step ends at this relative gap, or after so many nodes; its root gets so many rounds of cuts."""
+"""An x-step ends at this relative gap, or after so many nodes; its root gets so many rounds of
+cuts.
+"""
 
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A full assignment (outputs that the block does not own are meaningless), or the reason why there is none."""
+    """A full assignment (outputs that the block does not own are meaningless), or the reason why
+    there is none.
+    """
 
     values: np.ndarray | None
     status: str
@@ -33,7 +40,8 @@ class BlockResult:
 
 
 def square_cuts(lower: int, upper: int) -> list[tuple[float, float]]:
-    r"""Slopes and intercepts $(2k+1, -k(k+1))$, $l \le k < u$, whose maximum equals $x^2$ at every integer in $[l, u]$.
+    r"""Slopes and intercepts $(2k+1, -k(k+1))$, $l \le k < u$, whose maximum equals $x^2$ at every
+    integer in $[l, u]$.
 
     >>> square_cuts(0, 3)
     [(1.0, 0.0), (3.0, -2.0), (5.0, -6.0)]
@@ -53,7 +61,9 @@ class MILPBlock:
         self.variables = matrix_of(variables)
         rows = [c for c in self.model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
         constraints = dict(zip(np.flatnonzero(split.mip_rows).tolist(), rows, strict=True))
-        for r in np.flatnonzero(split.mip_rows & (abs(s.rows) @ (split.owned & ~self.mask) > 0)).tolist():
+        for r in np.flatnonzero(
+            split.mip_rows & (abs(s.rows) @ (split.owned & ~self.mask) > 0)
+        ).tolist():
             self.model.delCons(constraints[r])  # another part's row
         self.onoff = find_onoff(s, at[self.mask[at]], split.mip_rows)
         slot = {v: j for j, v in enumerate(at.tolist())}
@@ -77,14 +87,16 @@ class MILPBlock:
         low, high = x.getLbOriginal(), x.getUbOriginal()
         z = self.model.addVar(lb=0.0, ub=max(low**2, high**2))
         if x.vtype() == "CONTINUOUS":
-            # SCIP's NLP solver has crashed on such models on aarch64; branch and cut does not need it
+            # SCIP's NLP solver has crashed on such models on aarch64; branch and cut does not need
+            # it
             self.model.setParam("nlp/disable", True)
             self.model.addCons(z >= x * x)
             return z
         if high - low > MAX_CUTS:
             raise ProblemError(
-                f"integer variable {x.name} ranges over {high - low:.0f} values and meets a network; the library "
-                f"represents its square by cuts for ranges up to {MAX_CUTS}. Tighten its bounds, or make it continuous."
+                f"integer variable {x.name} ranges over {high - low:.0f} values and meets a"
+                f" network; the library represents its square by cuts for ranges up to {MAX_CUTS}."
+                " Tighten its bounds, or make it continuous."
             )
         for slope, intercept in square_cuts(int(np.ceil(low)), int(np.floor(high))):
             self.model.addCons(z >= slope * x + intercept)
@@ -108,7 +120,9 @@ class MILPBlock:
             self.model.addCons(z - 2.0 * a * sigma + a**2 * b >= 0)
         return z
 
-    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
+    def solve(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+    ) -> BlockResult:
         """One x-step, to a small gap or to the deadline (then with the best point found)."""
         remaining = deadline - now()
         if remaining <= 0:
@@ -121,23 +135,34 @@ class MILPBlock:
         cost[at[self.linear]] -= (lam + rho * copies)[self.linear]
         cost[at[self.binary]] += 0.5 * rho[self.binary]
         free = self._free(lam, copies, rho)
-        off = cost[at[on]] * free + 0.5 * rho[on] * free**2  # the term at its minimiser, less its constant
+        off = (
+            cost[at[on]] * free + 0.5 * rho[on] * free**2
+        )  # the term at its minimiser, less its constant
         np.add.at(cost, self.switches, -off)
         objective = (self.variables * cost).sum()
         if self.squares is not None:
-            objective = objective + (self.squares * (0.5 * rho[np.concatenate([self.squared, on])])).sum()
+            objective = (
+                objective + (self.squares * (0.5 * rho[np.concatenate([self.squared, on])])).sum()
+            )
         self.model.setObjective(objective, "minimize")
         began = now()
         optimise(self.model, remaining)
         if self.model.getNSols() == 0 and self.model.getStatus() == "nodelimit":
             self.model.setParam("limits/nodes", -1)
             self.model.setParam("limits/solutions", 1)
-            optimise(self.model, self.model.getSolvingTime() + deadline - now())  # SCIP's clock goes on
+            optimise(
+                self.model, self.model.getSolvingTime() + deadline - now()
+            )  # SCIP's clock goes on
             self.model.setParam("limits/solutions", -1)
             self.model.setParam("limits/nodes", NODES)
         if self.model.getNSols() == 0:
-            # the objective is bounded (see require_bounded), so "infeasible or unbounded" means infeasible
-            statuses = {"infeasible": "infeasible", "inforunbd": "infeasible", "timelimit": "time_limit"}
+            # the objective is bounded (see require_bounded), so "infeasible or unbounded" means
+            # infeasible
+            statuses = {
+                "infeasible": "infeasible",
+                "inforunbd": "infeasible",
+                "timelimit": "time_limit",
+            }
             return BlockResult(None, statuses.get(self.model.getStatus(), "stopped"))
         seconds = now() - began
         values = solution_values(self.model, self.variables)
@@ -148,10 +173,14 @@ class MILPBlock:
         """Minimisers of the on/off variables' own terms over their bounds."""
         on, s = self.switched, self.split.milp
         at = self.split.coupled[on]
-        return np.clip(copies[on] + (lam[on] - self.split.cost[at]) / rho[on], s.lower[at], s.upper[at])
+        return np.clip(
+            copies[on] + (lam[on] - self.split.cost[at]) / rho[on], s.lower[at], s.upper[at]
+        )
 
     def _switch_back(self, values: np.ndarray, free: np.ndarray) -> np.ndarray:
-        """Put each on/off variable at its exact minimiser, given all others: free, or as near as its rows allow."""
+        """Put each on/off variable at its exact minimiser, given all others: free, or as near as
+        its rows allow.
+        """
         if not self.onoff:
             return values
         s = self.split.milp

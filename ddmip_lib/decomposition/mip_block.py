@@ -1,8 +1,9 @@
-r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - \kappa \rVert_\rho^2$ over the
-coupled part $w$ of $v$, with $\kappa$ the copies that the NN block holds.
+r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - \kappa
+\rVert_\rho^2$ over the coupled part $w$ of $v$, with $\kappa$ the copies that the NN block holds.
 
-Parts of the block that hold no integer variable and share no row with one are a convex QP (PIQP, or by sorting where
-it has the form of `separable`); the rest is a MILP (SCIP). Either part may be empty.
+Parts of the block that hold no integer variable and share no row with one are a convex QP (PIQP, or
+by sorting where it has the form of `separable`); the rest is a MILP (SCIP). Either part may be
+empty.
 """
 
 from typing import Protocol
@@ -25,7 +26,9 @@ from .split import Split
 class MIPBlock(Protocol):
     """What Algorithm 1 needs of a MIP block."""
 
-    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult: ...
+    def solve(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+    ) -> BlockResult: ...
 
 
 class QPBlock:
@@ -47,15 +50,22 @@ class QPBlock:
         parts = self.slots, split.cost[self.kept], self.equalities, self.inequalities, self.bounds
         self.budgets = Budgets.find(*parts)
 
-    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
-        """One x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility alone."""
+    def solve(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+    ) -> BlockResult:
+        """One x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility
+        alone.
+        """
         cost = self.split.cost[self.kept].copy()
         cost[self.slots] -= (lam + rho * copies)[self.mine]
         if self.budgets is not None and (rho[self.mine] > 0).all():
-            return self._by_budgets(self.budgets, -cost[self.slots] / rho[self.mine], rho[self.mine])
+            return self._by_budgets(
+                self.budgets, -cost[self.slots] / rho[self.mine], rho[self.mine]
+            )
         diagonal = np.zeros(self.kept.size)
         diagonal[self.slots] = rho[self.mine]
-        # a fresh solver each time: PIQP's update() of an existing one was seen to end in its iteration limit
+        # a fresh solver each time: PIQP's update() of an existing one was seen to end in its
+        # iteration limit
         each = np.arange(self.kept.size + 1, dtype=np.int32)
         quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape=2 * (self.kept.size,))
         began, solver = now(), piqp.SparseSolver()
@@ -68,7 +78,9 @@ class QPBlock:
         if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
             # an interior-point method's word is no proof of infeasibility
             seconds = min(60.0, deadline - now())
-            return BlockResult(None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible")
+            return BlockResult(
+                None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible"
+            )
         values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
@@ -84,7 +96,9 @@ class QPBlock:
     def _violation(self, x: np.ndarray) -> float:
         a, b = self.equalities
         g, low, high = self.inequalities
-        parts = np.concatenate([relative_violation(a @ x, b, b), relative_violation(g @ x, low, high)])
+        parts = np.concatenate(
+            [relative_violation(a @ x, b, b), relative_violation(g @ x, low, high)]
+        )
         return float(parts.max(initial=0.0))
 
 
@@ -94,7 +108,9 @@ class JointBlock:
     def __init__(self, qp: QPBlock, milp: MILPBlock) -> None:
         self.qp, self.milp = qp, milp
 
-    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
+    def solve(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+    ) -> BlockResult:
         """One x-step of both parts."""
         continuous = self.qp.solve(lam, copies, rho, deadline)
         if continuous.values is None:
@@ -110,9 +126,13 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
     require_bounded(split, min(10.0, deadline - now()))
     s, each = split.milp, np.arange(split.milp.n_variables)
-    joined = [sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others]  # as a row would join them
+    joined = [
+        sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others
+    ]  # as a row would join them
     together = sp.vstack([abs(s.rows[split.mip_rows]), *joined], format="csr")
-    _, part = connected_components(sp.block_array([[None, together.T], [together, None]]), directed=False)
+    _, part = connected_components(
+        sp.block_array([[None, together.T], [together, None]]), directed=False
+    )
     part = part[: s.n_variables]
     hard = s.integer | np.isin(each, [v for c in s.others for v in c.variables])
     continuous = split.owned & ~np.isin(part, part[hard & split.owned])
@@ -124,8 +144,8 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
 
 
 def gain_in_sight(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: float) -> float:
-    """What the MIP block, free to choose any output in range, would gain over the best point known: the size of the
-    first penalty follows from it (`Split.scale`).
+    """What the MIP block, free to choose any output in range, would gain over the best point known:
+    the size of the first penalty follows from it (`Split.scale`).
 
     Where no start was given, the split's own start competes first.
     """
@@ -143,7 +163,9 @@ def gain_in_sight(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: f
 
 
 def require_bounded(split: Split, seconds: float = 10.0) -> None:
-    """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs always has one."""
+    """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs
+    always has one.
+    """
     s = split.milp
     cost = split.cost.copy()
     cost[split.coupled] = 0.0
@@ -152,10 +174,13 @@ def require_bounded(split: Split, seconds: float = 10.0) -> None:
         return
     model = split.block_model()
     model.setObjective((matrix_of(model.getVars()) * cost).sum(), "minimize")
-    # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without telling which
+    # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without
+    # telling which
     model.setParam("presolving/maxrounds", 0)
     model.setParam("limits/nodes", 1)
     optimise(model, seconds)
     if model.getStatus() in ("unbounded", "inforunbd"):
         name = s.names[int(np.argmax(endless))]
-        raise ProblemError(f"the objective is unbounded over the MIP block: give {name} a finite bound.")
+        raise ProblemError(
+            f"the objective is unbounded over the MIP block: give {name} a finite bound."
+        )

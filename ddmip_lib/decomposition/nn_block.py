@@ -1,8 +1,10 @@
 r"""The NN block's subproblem, which `PGD` and `LogBarrier` solve:
 
-$$\min_u\ \varphi(u) = g(u) + \lambda^\top (\kappa(u) - w) + \tfrac12 \lVert \kappa(u) - w \rVert_\rho^2,$$
+$$\min_u\ \varphi(u) = g(u) + \lambda^\top (\kappa(u) - w) + \tfrac12 \lVert \kappa(u)
+- w \rVert_\rho^2,$$
 
-with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w = (x, y)$, $g = 0$ in the graph split.
+with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w = (x, y)$, $g = 0$
+in the graph split.
 """
 
 import copy
@@ -20,21 +22,35 @@ from .split import Split
 
 
 class NNSubproblem:
-    """One u-step: the point `w` of the MIP block, the multiplier, the penalty; u falls into independent groups.
+    """One u-step: the point `w` of the MIP block, the multiplier, the penalty; u falls into
+    independent groups.
 
-    `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one back through the
-    networks; `parts` and `hinge` are for methods that differentiate twice. All of them, `x`, `lower` and `upper` count
-    inputs in units of the split's `stretch`, in which one penalty fits all."""
+    `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one
+    back through the networks; `parts` and `hinge` are for methods that differentiate twice. All of
+    them, `x`, `lower` and `upper` count inputs in units of the split's `stretch`, in which one
+    penalty fits all.
+    """
 
-    def __init__(self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf) -> None:
+    def __init__(
+        self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf
+    ) -> None:
         n = split.inputs.size
         self.split, self.rho, self.deadline = split, rho, deadline
         self.stretch = split.stretch
-        self._x, self._lam, self._y, self._lam_y = w[:n] / self.stretch, lam[:n] * self.stretch, w[n:], lam[n:]
+        self._x, self._lam, self._y, self._lam_y = (
+            w[:n] / self.stretch,
+            lam[:n] * self.stretch,
+            w[n:],
+            lam[n:],
+        )
         self.x, self.lam = torch.from_numpy(self._x), torch.from_numpy(self._lam)
         self.lower, self.upper = split.box_tensors
         self.short = split.short
-        self.group, self.n_groups, self.sum_by_group = split.group, split.n_groups, split.sum_by_group
+        self.group, self.n_groups, self.sum_by_group = (
+            split.group,
+            split.n_groups,
+            split.sum_by_group,
+        )
         self.row_group, self.row_has_interior = split.row_group, split.row_has_interior
 
     def _network_terms(self, y: torch.Tensor) -> torch.Tensor:
@@ -45,7 +61,9 @@ class NNSubproblem:
         return (torch.from_numpy(self._lam_y) + 0.5 * self.rho.outputs * r) * r
 
     def parts(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The objective without rows, one value for each group, and the rows h(u) <= 0; differentiable."""
+        """The objective without rows, one value for each group, and the rows h(u) <= 0;
+        differentiable.
+        """
         inputs, r = u * torch.from_numpy(self.stretch), u - self.x
         y = self.split.outputs(inputs)
         value = self.sum_by_group(self._network_terms(y), self.split.output_group)
@@ -53,9 +71,13 @@ class NNSubproblem:
         return value, self.split.rows(inputs, y)
 
     def hinge(self, h: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """The squared-hinge penalty of the rows (of those in the mask `rows`), one value for each group."""
+        """The squared-hinge penalty of the rows (of those in the mask `rows`), one value for each
+        group.
+        """
         terms = self.split.hinge_terms(h)
-        return self.sum_by_group(terms if rows is None else torch.where(rows, terms, 0.0), self.row_group)
+        return self.sum_by_group(
+            terms if rows is None else torch.where(rows, terms, 0.0), self.row_group
+        )
 
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The objective with rows by hinge, one value for each group, and its gradient."""
@@ -71,11 +93,17 @@ class NNSubproblem:
         """The gradient alone."""
         return self._differentiate(u)[2]
 
-    def _differentiate(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one vector-Jacobian product."""
+    def _differentiate(
+        self, u: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one
+        vector-Jacobian product.
+        """
         split, inputs = self.split, u * self.stretch
         point = torch.from_numpy(inputs)
-        if len(split.gathers) == 1 and split.gathers[0].plain:  # u is the input matrix: one node less in the graph
+        if (
+            len(split.gathers) == 1 and split.gathers[0].plain
+        ):  # u is the input matrix: one node less in the graph
             point = point.view(split.gathers[0].index.shape)
         point.requires_grad_(True)
         with torch.enable_grad():
@@ -91,7 +119,9 @@ class NNSubproblem:
         h = split.rows_b.numpy()
         if h.size:
             h = split.rows(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
-            pull = torch.from_numpy(split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0))
+            pull = torch.from_numpy(
+                split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0)
+            )
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
             slope += (split.rows_u.T @ pull).numpy() * self.stretch
         slope += vjp(raws, point, slope_y * bend).numpy().ravel() * self.stretch
@@ -142,7 +172,9 @@ class NNBlock:
 
     @property
     def holds_rows(self) -> bool:
-        """Whether rows on outputs are kept by the block itself, with multipliers that no hinge has."""
+        """Whether rows on outputs are kept by the block itself, with multipliers that no
+        hinge has.
+        """
         return False
 
     def remarks(self) -> dict[str, Any]:

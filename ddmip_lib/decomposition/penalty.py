@@ -1,7 +1,8 @@
 r"""Rules for the penalty $\rho$: each says where to start and what follows an iteration.
 
-The penalty is a pair, for the coupled inputs and for the coupled outputs; splits without coupled outputs use the first
-alone. The multiplier is kept as it is when $\rho$ changes (it is not the scaled one).
+The penalty is a pair, for the coupled inputs and for the coupled outputs; splits without coupled
+outputs use the first alone. The multiplier is kept as it is when $\rho$ changes (it is not the
+scaled one).
 """
 
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 Rho = float | tuple[float, float] | None
-"""A penalty as users write it: one number, a pair (inputs, outputs), or None for the problem's own scale."""
+"""A penalty as users write it: one number, a pair (inputs, outputs), or None for the problem's own
+scale.
+"""
 
 
 class Penalty(NamedTuple):
@@ -27,7 +30,9 @@ class Penalty(NamedTuple):
 
     def times(self, inputs: float, outputs: float | None = None) -> "Penalty":
         """The pair multiplied by one factor, or by one for each part."""
-        return Penalty(self.inputs * inputs, self.outputs * (inputs if outputs is None else outputs))
+        return Penalty(
+            self.inputs * inputs, self.outputs * (inputs if outputs is None else outputs)
+        )
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,15 @@ class Fixed:
         return progress.rho
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({'' if self.rho is None else f'{self.rho.inputs:g}, {self.rho.outputs:g}'})"
+        if self.rho is None:
+            return f"{type(self).__name__}()"
+        return f"{type(self).__name__}({self.rho.inputs:g}, {self.rho.outputs:g})"
 
 
 class IncreaseOnStagnation(Fixed):
-    r"""The paper's rule: $\rho \leftarrow \beta\rho$ where the residual $\lVert u - x\rVert_\infty$ has not fallen
-    below `reduction` times its best for `patience` iterations, inputs and outputs together. It ends in agreement, by
-    freezing, where nothing constrains the NN block.
+    r"""The paper's rule: $\rho \leftarrow \beta\rho$ where the residual $\lVert u - x\rVert_\infty$
+    has not fallen below `reduction` times its best for `patience` iterations, inputs and outputs
+    together. It ends in agreement, by freezing, where nothing constrains the NN block.
 
     >>> rule = IncreaseOnStagnation(1.0, factor=2.0, patience=2)
     >>> rho = rule.first(scale=Penalty.both(1.0))
@@ -91,10 +98,14 @@ class IncreaseOnStagnation(Fixed):
     4.0
     """
 
-    def __init__(self, rho: Rho = None, factor: float = 2.0, patience: int = 5, reduction: float = 0.9) -> None:
+    def __init__(
+        self, rho: Rho = None, factor: float = 2.0, patience: int = 5, reduction: float = 0.9
+    ) -> None:
         super().__init__(rho)
         if not (factor > 1 and patience >= 1 and 0 < reduction <= 1):
-            raise ValueError("IncreaseOnStagnation needs factor > 1, patience >= 1 and 0 < reduction <= 1.")
+            raise ValueError(
+                "IncreaseOnStagnation needs factor > 1, patience >= 1 and 0 < reduction <= 1."
+            )
         self.factor, self.patience, self.reduction = factor, patience, reduction
         self._best, self._stalled = np.inf, 0
 
@@ -111,10 +122,12 @@ class IncreaseOnStagnation(Fixed):
 
 
 class ResidualBalancing(Fixed):
-    r"""Keep primal and dual residual within a factor `ratio` of each other: $\rho \leftarrow \beta\rho$ where the
-    primal one is too large, $\rho \leftarrow \rho/\beta$ where the dual one is; inputs and outputs each on their own.
+    r"""Keep primal and dual residual within a factor `ratio` of each other: $\rho \leftarrow
+    \beta\rho$ where the primal one is too large, $\rho \leftarrow \rho/\beta$ where the dual one
+    is; inputs and outputs each on their own.
 
-    A penalty that may fall again can cross the convergence threshold for ever: this rule has no theorem.
+    A penalty that may fall again can cross the convergence threshold for ever: this rule has no
+    theorem.
 
     >>> rule = ResidualBalancing(1.0)
     >>> rule.after(Progress(Penalty(1.0, 1.0), primal=(1.0, 0.0), dual=(0.01, 1.0), settled=False))
@@ -135,16 +148,22 @@ class ResidualBalancing(Fixed):
 
 
 class DescentTest(Fixed):
-    r"""The rule for which the book's theorem holds without knowing $\ell$: $\rho \leftarrow \tau\rho$ where one of
+    r"""The rule for which the book's theorem holds without knowing $\ell$: $\rho \leftarrow
+    \tau\rho$ where one of
 
-    $$L_\rho(x^+, u^+, \lambda^+) \le L_\rho(x, u, \lambda) - \sigma\rho\lVert u^+ - u\rVert^2, \qquad
+    $$L_\rho(x^+, u^+, \lambda^+) \le L_\rho(x, u, \lambda) - \sigma\rho\lVert u^+ - u\rVert^2,
+    \qquad
     L_\rho(x^+, u^+, \lambda^+) \ge F(x^+)$$
 
-    fails; never less. For smooth $g$, exact steps and no binding bound in the NN block it increases finitely often.
-    The theorem, and this rule, are for the paper's split.
+    fails; never less. For smooth $g$, exact steps and no binding bound in the NN block it increases
+    finitely often. The theorem, and this rule, are for the paper's split.
 
     >>> rule = DescentTest(1.0)
-    >>> rule.after(Progress(Penalty.both(1.0), (1.0, 0.0), (1.0, 0.0), False, descends=lambda sigma: sigma > 1))
+    >>> rule.after(
+    ...     Progress(
+    ...         Penalty.both(1.0), (1.0, 0.0), (1.0, 0.0), False, descends=lambda sigma: sigma > 1
+    ...     )
+    ... )
     Penalty(inputs=2.0, outputs=2.0)
     """
 
@@ -159,37 +178,48 @@ class DescentTest(Fixed):
 
 
 class Sweeps:
-    r"""Penalty continuation in sweeps: within each, $\rho$ grows geometrically from `low` to `high`.
+    r"""Penalty continuation in sweeps: within each, $\rho$ grows geometrically from `low` to
+    `high`.
 
-    A small penalty lets the blocks disagree and explore, a large one makes them agree (and freezes them: a point
-    $x$ with $\rho \ge 2\lVert\nabla F(x)\rVert_\infty$ no longer moves on the integers). One sweep passes through
-    both regimes, so the right penalty need not be known; later sweeps are longer and start from what earlier ones
-    found. `low` and `high` are multiples of the problem's own scale.
+    A small penalty lets the blocks disagree and explore, a large one makes them agree (and freezes
+    them: a point $x$ with $\rho \ge 2\lVert\nabla F(x)\rVert_\infty$ no longer moves on the
+    integers). One sweep passes through both regimes, so the right penalty need not be known; later
+    sweeps are longer and start from what earlier ones found. `low` and `high` are multiples of the
+    problem's own scale.
 
     >>> rule = Sweeps(low=1.0, high=4.0, lengths=(3,))
-    >>> rho = rule.first(scale=Penalty(0.5, 5.0)); rho.inputs
+    >>> rho = rule.first(scale=Penalty(0.5, 5.0))
+    ... rho.inputs
     0.5
     >>> progress = Progress(rho, primal=(1.0, 0.0), dual=(1.0, 0.0), settled=False)
     >>> rule.after(progress).inputs, rule.after(progress).outputs, rule.after(progress)
     (1.0, 20.0, None)
     """
 
-    def __init__(self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)) -> None:
+    def __init__(
+        self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)
+    ) -> None:
         self.low, self.high = positive(low, "low"), positive(high, "high")
         if not lengths or min(lengths) < 2 or high < low:
-            raise ValueError("Sweeps needs lengths of at least two iterations each, and high >= low.")
+            raise ValueError(
+                "Sweeps needs lengths of at least two iterations each, and high >= low."
+            )
         self.lengths = tuple(lengths)
 
     def first(self, scale: Penalty) -> Penalty:
         self._scale = scale
-        self._schedule = [self.low * np.geomspace(1.0, self.high / self.low, n) for n in self.lengths]
+        self._schedule = [
+            self.low * np.geomspace(1.0, self.high / self.low, n) for n in self.lengths
+        ]
         self._sweep, self._at = 0, 0
         return scale.times(float(self._schedule[0][0]))
 
     def after(self, progress: Progress) -> Penalty | None:
         self._at += 1
         done = len(self._schedule)
-        if self._sweep < done and (progress.settled or self._at == len(self._schedule[self._sweep])):
+        if self._sweep < done and (
+            progress.settled or self._at == len(self._schedule[self._sweep])
+        ):
             self._sweep, self._at = self._sweep + 1, 0
         if self._sweep == done:
             return None
@@ -205,7 +235,8 @@ def as_rule(penalty: Any) -> PenaltyRule:
         return Fixed(penalty)  # type: ignore[arg-type]
     if isinstance(penalty, type) or not hasattr(penalty, "after"):
         raise TypeError(
-            f"penalty must be a number, a tuple (inputs, outputs) or a rule such as Sweeps(), not {penalty!r}."
+            "penalty must be a number, a tuple (inputs, outputs) or a rule such as Sweeps(), not"
+            f" {penalty!r}."
         )
     rule: PenaltyRule = penalty
     return rule
@@ -216,12 +247,18 @@ def pair(rho: Any) -> Penalty:
     if isinstance(rho, tuple):
         if len(rho) != 2:
             raise ValueError(f"rho={rho!r} must be a number or a pair (inputs, outputs).")
-        return Penalty(positive(rho[0], "rho of the inputs"), positive(rho[1], "rho of the outputs"))
+        return Penalty(
+            positive(rho[0], "rho of the inputs"), positive(rho[1], "rho of the outputs")
+        )
     return Penalty.both(positive(rho, "rho"))
 
 
 def positive(value: float, name: str) -> float:
     """`value` as a float, or a ValueError that names it."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not (np.isfinite(float(value)) and value > 0):
+    if (
+        not isinstance(value, Real)
+        or isinstance(value, bool)
+        or not (np.isfinite(float(value)) and value > 0)
+    ):
         raise ValueError(f"{name} must be a positive, finite number, not {value!r}.")
     return float(value)

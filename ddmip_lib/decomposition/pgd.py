@@ -8,11 +8,14 @@ import numpy as np
 from .nn_block import NNBlock, NNSubproblem
 
 MAX_CURVATURE = 100.0
-"""Largest curvature believed without having seen it along a step of some length, in units of rho."""
+"""Largest curvature believed without having seen it along a step of some length, in units of rho.
+"""
 
 
 class Move(NamedTuple):
-    """A gradient step that waits for its test: where it began and, by group, the decrease that it promised."""
+    """A gradient step that waits for its test: where it began and, by group, the decrease that it
+    promised.
+    """
 
     u: np.ndarray
     step: np.ndarray
@@ -35,12 +38,12 @@ class Learned:
 class PGD(NNBlock):
     r"""Projected gradient: $u \leftarrow P(u - \eta \nabla\varphi(u))$, a fixed number of steps.
 
-    ``method="gradient"`` takes $\eta = 1/(\rho + L)$ with $L$ found by backtracking on the descent inequality
-    $\varphi(u^+) \le \varphi(u) + \langle\nabla\varphi(u), u^+ - u\rangle + \tfrac{\rho + L}{2}\lVert u^+ - u\rVert^2$
-    and carried from call to call, for each independent group of inputs (each sample, say) on its own.
-    ``method="adam"`` is what the paper runs: a fresh Adam, projected after every step; on a box, and only there,
-    its fixed points are right. It moves each coordinate by at most about ``learning_rate`` a step, whatever the
-    gradient's size.
+    ``method="gradient"`` takes $\eta = 1/(\rho + L)$ with $L$ found by backtracking on the descent
+    inequality $\varphi(u^+) \le \varphi(u) + \langle\nabla\varphi(u), u^+ - u\rangle + \tfrac{\rho
+    + L}{2}\lVert u^+ - u\rVert^2$ and carried from call to call, for each independent group of
+    inputs (each sample, say) on its own. ``method="adam"`` is what the paper runs: a fresh Adam,
+    projected after every step; on a box, and only there, its fixed points are right. It moves each
+    coordinate by at most about ``learning_rate`` a step, whatever the gradient's size.
 
     >>> PGD(steps=10)
     PGD(steps=10, method='gradient')
@@ -119,19 +122,29 @@ class PGD(NNBlock):
         """The largest curvature that is believed in each group."""
         return np.maximum(self._learned.bend, MAX_CURVATURE * rho)
 
-    def _learn(self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
-        """Update L of each group from what its step promised and reached; tell which groups failed, if any."""
+    def _learn(
+        self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray
+    ) -> np.ndarray | None:
+        """Update L of each group from what its step promised and reached; tell which groups failed,
+        if any.
+        """
         rho, learned = sub.rho.inputs, self._learned
-        # curvature seen along steps that are not short: a bend shows there, a kink only looks curved up close
+        # curvature seen along steps that are not short: a bend shows there, a kink only looks
+        # curved up close
         long = before.size > sub.short
         if long.any():
             moved = sub.group_sums(long) > 0
-            bend = sub.group_sums((slope - before.slope) * before.step) / np.where(moved, before.square, 1.0) - rho
+            bend = (
+                sub.group_sums((slope - before.slope) * before.step)
+                / np.where(moved, before.square, 1.0)
+                - rho
+            )
             learned.bend = np.where(moved, np.maximum(learned.bend, bend), learned.bend)
         noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
         failed = values > before.values - before.drop + noise
         curvature = learned.curvature
-        # near the minimiser the test passes on rounding noise alone and says nothing about the curvature
+        # near the minimiser the test passes on rounding noise alone and says nothing about the
+        # curvature
         learned.curvature = np.where(before.drop > 1e3 * noise, 0.9 * curvature, curvature)
         if not failed.any():
             return None

@@ -39,31 +39,35 @@ class DualDecomposition:
 
     Each iteration does, in this order,
 
-    $$x^{k+1} \in \arg\min_{x \in X}\ c^\top x - \lambda^{k\top} x + \tfrac{\rho}{2}\lVert x - u^k\rVert^2,$$
+    $$x^{k+1} \in \arg\min_{x \in X}\ c^\top x - \lambda^{k\top} x + \tfrac{\rho}{2}\lVert x
+    - u^k\rVert^2,$$
 
-    $$u^{k+1} \approx \arg\min_u\ g(u) + \lambda^{k\top}(u - x^{k+1}) + \tfrac{\rho}{2}\lVert u - x^{k+1}\rVert^2,$$
+    $$u^{k+1} \approx \arg\min_u\ g(u) + \lambda^{k\top}(u - x^{k+1})
+    + \tfrac{\rho}{2}\lVert u - x^{k+1}\rVert^2,$$
 
     $$\lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
 
-    An x-step with integers stops at a small gap, no worse than the point before. The run settles when
-    $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the tolerances, or when a state
-    repeats. Every $x^k$ is verified by the true network and competes to be the incumbent.
-    It proves no bound.
+    An x-step with integers stops at a small gap, no worse than the point before. The run settles
+    when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the
+    tolerances, or when a state repeats. Every $x^k$ is verified by the true network and competes to
+    be the incumbent. It proves no bound.
 
-    A run whose start and penalty nobody has chosen begins again, from points of the rows nearest to random points and
-    by either split in turn, until `restarts` runs one after another have found nothing better; where rows hold
-    outputs, the last $x^k$ of each sweep is moved onto them. There the penalty of an input falls with the square of
-    its range, so that units do not matter.
+    A run whose start and penalty nobody has chosen begins again, from points of the rows nearest to
+    random points and by either split in turn, until `restarts` runs one after another have found
+    nothing better; where rows hold outputs, the last $x^k$ of each sweep is moved onto them. There
+    the penalty of an input falls with the square of its range, so that units do not matter.
 
-    Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or a rule; default:
-    `Sweeps`), `split` ("paper": outputs stay in the NN block; "graph": outputs are coupled too, $f(u) = y$; None: the
-    paper's where it exists), `max_iterations`, `primal_tolerance`, `dual_tolerance` (None: no dual test),
-    `detect_cycles`, `temperature` of the sigmoid that stands for a class (None: a quarter, an eighth and half of the
-    median size of the logits at the start, sweep by sweep), `multiplier_bound` (a safeguard: multipliers are clipped to
-    this size), `callback(run)` after each iteration (a true result stops the run), `device` and `dtype` of the networks
-    inside the NN block (points are judged there too, in double precision, and the answer on the CPU in the end),
-    `restarts` (None: 40, and 0 where the problem has a start, or a penalty or another number of iterations is given).
-    Settings do not change; `dataclasses.replace` makes others.
+    Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or
+    a rule; default: `Sweeps`), `split` ("paper": outputs stay in the NN block; "graph": outputs are
+    coupled too, $f(u) = y$; None: the paper's where it exists), `max_iterations`,
+    `primal_tolerance`, `dual_tolerance` (None: no dual test), `detect_cycles`, `temperature` of the
+    sigmoid that stands for a class (None: a quarter, an eighth and half of the median size of the
+    logits at the start, sweep by sweep), `multiplier_bound` (a safeguard: multipliers are clipped
+    to this size), `callback(run)` after each iteration (a true result stops the run), `device` and
+    `dtype` of the networks inside the NN block (points are judged there too, in double precision,
+    and the answer on the CPU in the end), `restarts` (None: 40, and 0 where the problem has a
+    start, or a penalty or another number of iterations is given). Settings do not change;
+    `dataclasses.replace` makes others.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
@@ -104,42 +108,65 @@ class DualDecomposition:
 
     @classmethod
     def paper(cls, nn_block: str = "pgd") -> Self:
-        """The paper's settings: rho = 10 fixed, primal test alone, 50 iterations; in the NN block 25 steps of a fresh
-        Adam ("pgd"), a damped Newton barrier ("barrier"), or what the paper's set-up calls the barrier variant,
-        L-BFGS-B ("lbfgsb"). Its time limit of 300 s is an argument of `solve`."""
+        """The paper's settings: rho = 10 fixed, primal test alone, 50 iterations; in the NN block
+        25 steps of a fresh Adam ("pgd"), a damped Newton barrier ("barrier"), or what the paper's
+        set-up calls the barrier variant, L-BFGS-B ("lbfgsb"). Its time limit of 300 s is an
+        argument of `solve`.
+        """
         blocks: dict[str, NNBlock] = {
             "pgd": PGD(steps=25, method="adam", learning_rate=0.01),
             "barrier": LogBarrier.paper(),
             "lbfgsb": LogBarrier.paper("lbfgsb"),
         }
         if nn_block not in blocks:
-            raise ValueError(f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}.")
+            raise ValueError(
+                f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}."
+            )
         return cls(
-            blocks[nn_block], Fixed(10.0), max_iterations=50, dual_tolerance=None, detect_cycles=False, temperature=1.0,
+            blocks[nn_block],
+            Fixed(10.0),
+            max_iterations=50,
+            dual_tolerance=None,
+            detect_cycles=False,
+            temperature=1.0,
             method="dual decomposition, the paper's settings",
-        )  # fmt: skip
+        )
 
-    def start(self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None) -> Run:
+    def start(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = np.inf,
+        seed: int = 0,
+        visit: Visit | None = None,
+    ) -> Run:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         return self._start(begin(problem, time_limit, seed, visit))
 
     def _start(self, begun: Begun, again: Again | None = None) -> Run:
-        """The first run, or one that begins `again` elsewhere with the best point and the history of those before."""
+        """The first run, or one that begins `again` elsewhere with the best point and the history
+        of those before.
+        """
         seed, device = begun.seed, torch.device(self.device)
         start = begun.problem.start if again is None else again.inputs
         split = self._split(begun.instance, start, other=again is not None and again.other_split)
         split.place(device, self.dtype)
         penalty = (
-            split.default_rule(again is not None) if self.penalty is None else copy.deepcopy(as_rule(self.penalty))
+            split.default_rule(again is not None)
+            if self.penalty is None
+            else copy.deepcopy(as_rule(self.penalty))
         )
         split.admits(penalty)
         mip = mip_block(split, seed, begun.deadline)
         if again is None:
-            incumbent = begun.incumbent(split.onoff, screen_on=None if device.type == "cpu" else device)
+            incumbent = begun.incumbent(
+                split.onoff, screen_on=None if device.type == "cpu" else device
+            )
         else:
             incumbent = again.before.incumbent
         copies = split.copies(split.start)
-        gain = gain_in_sight(split, mip, incumbent, begun.deadline) if split.couples_outputs else 0.0
+        gain = (
+            gain_in_sight(split, mip, incumbent, begun.deadline) if split.couples_outputs else 0.0
+        )
         return Run(
             split=split,
             mip=mip,
@@ -155,8 +182,12 @@ class DualDecomposition:
             history=History() if again is None else again.before.history,
         )
 
-    def _split(self, instance: Instance, start: list[np.ndarray] | None, other: bool = False) -> Split:
-        """The split asked for or, where none is, the paper's if it exists; the other one where `other`."""
+    def _split(
+        self, instance: Instance, start: list[np.ndarray] | None, other: bool = False
+    ) -> Split:
+        """The split asked for or, where none is, the paper's if it exists; the other one where
+        `other`.
+        """
         weighted = self.penalty is None
         if self.split == "graph" or (other and self.split is None):
             return GraphSplit(instance, start, weighted)
@@ -190,15 +221,23 @@ class DualDecomposition:
         # the iterate, judged by the true network; then the penalty of the next iteration
         run.judge()
         moved = rho * (run.copies - before.copies)
-        primal, dual = (run.split.by_part(run.split.in_stretches(*v)) for v in ((r, 1), (moved, -1)))
+        primal, dual = (
+            run.split.by_part(run.split.in_stretches(*v)) for v in ((r, 1), (moved, -1))
+        )
         run.record(max(primal), max(dual), clock, block.seconds)
         self._next_penalty(run, before, primal, dual)
         return run
 
     def _guarded(self, lam: np.ndarray) -> np.ndarray:
-        return lam if self.multiplier_bound is None else np.clip(lam, -self.multiplier_bound, self.multiplier_bound)
+        return (
+            lam
+            if self.multiplier_bound is None
+            else np.clip(lam, -self.multiplier_bound, self.multiplier_bound)
+        )
 
-    def _next_penalty(self, run: Run, before: Run, primal: tuple[float, float], dual: tuple[float, float]) -> None:
+    def _next_penalty(
+        self, run: Run, before: Run, primal: tuple[float, float], dual: tuple[float, float]
+    ) -> None:
         """Ask the rule for the penalty of the next iteration, or stop the run."""
         if run.seconds_left <= 0:  # a block that was cut short says nothing about convergence
             run.stopped = "time_limit"
@@ -206,9 +245,18 @@ class DualDecomposition:
         stopping = Stopping(self.primal_tolerance, self.dual_tolerance, self.detect_cycles)
         converged = stopping.converged(run, max(primal), max(dual))
         settled = converged or stopping.repeats(run, max(*primal, *dual))
-        following = run.penalty.after(Progress(run.rho, primal, dual, settled, partial(run.descends_from, before)))
-        if following is None and not settled and run.split.couples_outputs and run.incumbent.values is None:
-            following = run.rho  # nothing found yet: the last penalty may still bring the blocks together
+        following = run.penalty.after(
+            Progress(run.rho, primal, dual, settled, partial(run.descends_from, before))
+        )
+        if (
+            following is None
+            and not settled
+            and run.split.couples_outputs
+            and run.incumbent.values is None
+        ):
+            following = (
+                run.rho
+            )  # nothing found yet: the last penalty may still bring the blocks together
         if following is None or following.inputs < run.rho.inputs:  # a sweep ends
             run.put_onto_rows()
             run.split.next_sweep()
@@ -217,9 +265,17 @@ class DualDecomposition:
         else:
             run.rho = following
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
-        """Run Algorithm 1, again and again where nothing was fixed, and return the best verified point."""
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
+        """Run Algorithm 1, again and again where nothing was fixed, and return the best verified
+        point.
+        """
         begun = begin(problem, time_limit, seed, visit)
         with ProgressLine(problem, self.method, begun.began, progress):
             return self._solve(begun)
@@ -241,7 +297,9 @@ class DualDecomposition:
         return begun.finish(iterate, so_far)
 
     def _runs(self, begun: Begun) -> Iterator[Run]:
-        """The run from the problem's start, then others, until `restarts` in a row have found nothing better."""
+        """The run from the problem's start, then others, until `restarts` in a row have found
+        nothing better.
+        """
         run, patience = self._start(begun), self._patience(begun.problem)
         if not patience:
             yield run
@@ -287,7 +345,9 @@ class DualDecomposition:
             begun.stop(True)
 
     def _solution(self, runs: list[Run], cut_short: str | None = None) -> Solution:
-        """The best point of all runs; `cut_short` is the status of a run that ended in the middle of an iteration."""
+        """The best point of all runs; `cut_short` is the status of a run that ended in the middle
+        of an iteration.
+        """
         run = next((run for run in reversed(runs) if run.improved), runs[-1])
         run.incumbent.settle()
         ended = runs[-1].stopped in ("time_limit", "stopped")
@@ -300,7 +360,11 @@ class DualDecomposition:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:
             status = "stopped" if stopped == "infeasible" else stopped
-        details: dict[str, Any] = {"split": run.split.name, "incumbents": run.incumbent.found, **run.nn.remarks()}
+        details: dict[str, Any] = {
+            "split": run.split.name,
+            "incumbents": run.incumbent.found,
+            **run.nn.remarks(),
+        }
         if len(runs) > 1:
             details["runs"] = len(runs)
         if interrupted:
@@ -313,6 +377,8 @@ class DualDecomposition:
             **run.incumbent.point(),
             history=run.history,
             seconds=now() - run.began,
-            objective_last=run.last.objective if run.last is not None and run.last.feasible else None,
+            objective_last=(
+                run.last.objective if run.last is not None and run.last.feasible else None
+            ),
             details=details,
         )

@@ -1,9 +1,9 @@
 r"""What every split shares: a copy $u$ of the network inputs, and how $u$ enters the networks.
 
-The MIP block owns $x$, the NN block owns $u$, and $u = x$ couples them. There is one copy for each distinct unfixed
-variable that enters any network, shared by all networks; fixed inputs and plain numbers are constants. The vector of
-coupled quantities is $w = x$ or, where the outputs are coupled too, $w = (x, y)$; the NN block's copies of it are
-$\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
+The MIP block owns $x$, the NN block owns $u$, and $u = x$ couples them. There is one copy for each
+distinct unfixed variable that enters any network, shared by all networks; fixed inputs and plain
+numbers are constants. The vector of coupled quantities is $w = x$ or, where the outputs are coupled
+too, $w = (x, y)$; the NN block's copies of it are $\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
 """
 
 import math
@@ -28,9 +28,13 @@ from .penalty import Penalty, PenaltyRule, Sweeps
 
 
 class Gather:
-    """The input matrix of one network as a function of u; a plain reshape where u is just that matrix."""
+    """The input matrix of one network as a function of u; a plain reshape where u is just that
+    matrix.
+    """
 
-    def __init__(self, net: torch.nn.Module, index: np.ndarray, fixed: np.ndarray, n_inputs: int) -> None:
+    def __init__(
+        self, net: torch.nn.Module, index: np.ndarray, fixed: np.ndarray, n_inputs: int
+    ) -> None:
         self.free = torch.tensor(index >= 0)
         self.index = torch.tensor(np.maximum(index, 0))
         self.fixed = torch.tensor(fixed)
@@ -50,11 +54,15 @@ class Gather:
 
 
 class Split:
-    """Which variables are coupled and what each block owns; subclasses say where outputs and their rows live."""
+    """Which variables are coupled and what each block owns; subclasses say where outputs and their
+    rows live.
+    """
 
     name: str
     couples_outputs: bool
-    """Whether the MIP block has its own copy of the outputs, so that $f(u) = y$ couples the blocks too."""
+    """Whether the MIP block has its own copy of the outputs, so that $f(u) = y$ couples the blocks
+    too.
+    """
     milp: MILP
     """The MIP block's own model; its first variables are the user's, in their order."""
     owned: np.ndarray
@@ -64,21 +72,28 @@ class Split:
     onoff: Sequence[OnOff] = ()
     """Outputs that a binary switches off, for completions."""
 
-    def __init__(self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False) -> None:
-        """With `weighted` the penalty of an input falls with the square of its range, so that units do not matter."""
+    def __init__(
+        self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
+    ) -> None:
+        """With `weighted` the penalty of an input falls with the square of its range, so that units
+        do not matter.
+        """
         self.instance = instance
         s = self.milp = instance.milp
         self.inputs: np.ndarray = instance.free_inputs
         if self.inputs.size == 0:
             raise ProblemError(
-                "every network input is fixed: there is nothing to decide. Evaluate the network instead."
+                "every network input is fixed: there is nothing to decide. Evaluate the network"
+                " instead."
             )
         self.coupled = self.inputs
         """Positions of the coupled variables in `milp`: network inputs first, then outputs."""
         self.box = (s.lower[self.inputs], s.upper[self.inputs])
         unit = np.where(s.integer[self.inputs], 1.0, self.box[1] - self.box[0])
         self.stretch: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
-        """Lengths in which inputs are counted: an integer's unit, a continuous input's range, 1 on average."""
+        """Lengths in which inputs are counted: an integer's unit, a continuous input's range, 1 on
+        average.
+        """
         slot = np.full(s.n_variables, -1)
         slot[self.inputs] = np.arange(self.inputs.size)
         self.gathers = [
@@ -92,7 +107,9 @@ class Split:
         ]
         self.short = 0.01 * (self.box[1] - self.box[0]) / self.stretch
         """Steps in u below this are short."""
-        self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [p.net for p in instance.predictors]
+        self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [
+            p.net for p in instance.predictors
+        ]
         self.output_positions = instance.outputs
         self.start = self._start(start)
 
@@ -108,7 +125,9 @@ class Split:
         return [gather(inputs).numpy().copy() for gather in self.gathers]
 
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
-        """Evaluate the networks of the NN block elsewhere, or in another precision; verification stays as it is."""
+        """Evaluate the networks of the NN block elsewhere, or in another precision; verification
+        stays as it is.
+        """
         if (torch.device(device).type, dtype) != ("cpu", torch.float64):
             pairs = zip(self.instance.predictors, self.gathers, strict=True)
             self.nets = [place(p.net, device, dtype, gather.fixed) for p, gather in pairs]
@@ -151,7 +170,11 @@ class Split:
     def g(self, u: torch.Tensor) -> torch.Tensor:
         """The NN block's own objective, rows included, as a differentiable scalar."""
         y = self.outputs(u)
-        value = y.new_zeros(()) if self.cost_of_outputs is None else torch.from_numpy(self.cost_of_outputs) @ y
+        value = (
+            y.new_zeros(())
+            if self.cost_of_outputs is None
+            else torch.from_numpy(self.cost_of_outputs) @ y
+        )
         return value + self.hinge_terms(self.rows(u, y)).sum() if len(self.rows_b) else value
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
@@ -165,21 +188,29 @@ class Split:
         return u
 
     def tighten(self, x: np.ndarray) -> None:
-        """Learn from the MIP block's point how far rows on outputs must be tightened (where there are any)."""
+        """Learn from the MIP block's point how far rows on outputs must be tightened (where there
+        are any).
+        """
 
     def next_sweep(self) -> None:
         """A sweep has ended: let what stands for a class change its shape (where there is any)."""
 
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
-        """Number the independent parts of u: inputs that meet in no network row and in no row of the NN block."""
+        """Number the independent parts of u: inputs that meet in no network row and in no row of
+        the NN block.
+        """
         enters = []
         for gather, m in zip(self.gathers, self.instance.maps, strict=True):
             row, column = np.nonzero(gather.free.numpy())
             index = gather.index.numpy()[row, column]
-            enters.append(sp.csr_matrix((np.ones(row.size), (row, index)), (len(m.index), self.inputs.size)))
+            enters.append(
+                sp.csr_matrix((np.ones(row.size), (row, index)), (len(m.index), self.inputs.size))
+            )
         per_row = [np.full(len(m.output), m.output.shape[1]) for m in self.instance.maps]
         network_row = np.repeat(np.arange(sum(map(len, per_row))), np.concatenate(per_row))
-        emits = sp.csr_matrix((np.ones(network_row.size), (np.arange(network_row.size), network_row)))
+        emits = sp.csr_matrix(
+            (np.ones(network_row.size), (np.arange(network_row.size), network_row))
+        )
         entering = sp.vstack(enters)
         blank = [sp.csr_matrix((k, k)) for k in (self.inputs.size, emits.shape[1], rows_u.shape[0])]
         links = [
@@ -197,7 +228,9 @@ class Split:
         self.group_index, self.output_group_index = self.group.numpy(), self.output_group.numpy()
 
     def sum_by_group(self, values: torch.Tensor, group: torch.Tensor | None = None) -> torch.Tensor:
-        """Sums of `values` over the groups (of the coordinates of u, unless `group` says otherwise)."""
+        """Sums of `values` over the groups (of the coordinates of u, unless `group` says
+        otherwise).
+        """
         where = self.group if group is None else group
         return torch.zeros(self.n_groups, dtype=values.dtype).index_add(0, where, values)
 
@@ -243,7 +276,9 @@ class Split:
         return weights
 
     def in_stretches(self, values: np.ndarray, power: int = 1) -> np.ndarray:
-        """Coupled quantities with inputs counted in units of `stretch`; multipliers, prices of a unit, by power -1."""
+        """Coupled quantities with inputs counted in units of `stretch`; multipliers, prices of a
+        unit, by power -1.
+        """
         n = self.inputs.size
         return np.concatenate([values[:n] / self.stretch**power, values[n:]])
 
@@ -253,8 +288,10 @@ class Split:
         return float(np.abs(values[:n]).max()), float(np.abs(values[n:]).max(initial=0.0))
 
     def scale(self, gain: float, seed: int) -> Penalty:
-        """A penalty of the size that this problem asks for, whatever the units of its objective; `gain` is what the
-        MIP block would gain over the best point known if the networks gave it any output that it likes."""
+        """A penalty of the size that this problem asks for, whatever the units of its objective;
+        `gain` is what the MIP block would gain over the best point known if the networks gave it
+        any output that it likes.
+        """
         raise NotImplementedError
 
     def admits(self, rule: PenaltyRule) -> None:
@@ -265,7 +302,9 @@ class Split:
         return Sweeps(low=5.0, lengths=(25,)) if again else Sweeps()
 
     def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
-        """u for the given input matrices, else a point of the box near zero (at zero itself many ReLUs have a kink)."""
+        """u for the given input matrices, else a point of the box near zero (at zero itself many
+        ReLUs have a kink).
+        """
         low, high = self.box
         if inputs is None:
             jitter = 0.01 * (high - low) * np.random.default_rng(0).uniform(-1, 1, low.size)

@@ -35,8 +35,10 @@ class Starts:
             yield instance.inputs(instance.rounded(point))
 
     def restore(self, values: np.ndarray) -> None:
-        """Put a point onto rows that hold outputs: steps of the linearised model, in which what does not fit has a high
-        price, within a radius that shrinks where the true networks do not follow."""
+        """Put a point onto rows that hold outputs: steps of the linearised model, in which what
+        does not fit has a high price, within a radius that shrinks where the true networks do not
+        follow.
+        """
         elastic, radius = self.elastic, RADIUS
         price = FIRM * elastic.worth
         point = elastic.complete(values, price, self.begun.seconds_left)
@@ -45,7 +47,11 @@ class Starts:
                 return
             line = lines_at(self.begun.instance, point.values)
             aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
-            new = None if aim is None else elastic.complete(aim.values, price, self.begun.seconds_left)
+            new = (
+                None
+                if aim is None
+                else elastic.complete(aim.values, price, self.begun.seconds_left)
+            )
             if new is not None and new.merit(price) < point.merit(price):
                 point, radius = new, min(1.0, 2 * radius)
             else:

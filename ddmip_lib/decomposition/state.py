@@ -77,21 +77,27 @@ class Run:
         return self.deadline - now()
 
     def judge(self) -> None:
-        """The iterates, heard by whoever follows the run; x is verified by the true network and competes."""
+        """The iterates, heard by whoever follows the run; x is verified by the true network and
+        competes.
+        """
         assert self.x is not None
         if self.incumbent.visit is not None:
             self.incumbent.visit(self.split.points(self.u))
         self.last = self.split.judge(self.incumbent, self.x, seconds=min(10.0, self.seconds_left))
 
     def put_onto_rows(self) -> None:
-        """Let the point nearest to x that satisfies rows on outputs compete, where x does not and one is wanted."""
+        """Let the point nearest to x that satisfies rows on outputs compete, where x does not and
+        one is wanted.
+        """
         assert self.x is not None
         assert self.last is not None
         if self.restore is not None and self.split.constrains_outputs and not self.last.feasible:
             self.restore(self.split.users(self.x))
 
     def record(self, primal: float, dual: float, clock: list[float], solver: float) -> None:
-        """Add this iteration to the history: its residuals, when each block ended, and seconds inside the solver."""
+        """Add this iteration to the history: its residuals, when each block ended, and seconds
+        inside the solver.
+        """
         assert self.last is not None
         iteration = Iteration(
             k=len(self.history) + 1,
@@ -110,7 +116,9 @@ class Run:
         self.history.append(iteration)
 
     def lagrangian(self, rho: Penalty | None = None) -> float:
-        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP block."""
+        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP
+        block.
+        """
         r = self.copies - self.w
         proximal = 0.5 * (self.split.weights(rho or self.rho) * r) @ r
         return self.objective_at(self.u) + float(self.lam @ r + proximal)
@@ -121,7 +129,9 @@ class Run:
             return float(self.split.cost @ self.x) + float(self.split.g(torch.from_numpy(u)))
 
     def descends_from(self, before: Self, sigma: float) -> bool:
-        """The two inequalities of `DescentTest`, up to rounding; true before there is anything to compare."""
+        """The two inequalities of `DescentTest`, up to rounding; true before there is anything to
+        compare.
+        """
         if before.k == 0:
             return True
         old, new = before.lagrangian(self.rho), self.lagrangian()
@@ -132,7 +142,9 @@ class Run:
 
 
 class Again(NamedTuple):
-    """Where a run begins that is not the first: network inputs, by the other split or not, after another run."""
+    """Where a run begins that is not the first: network inputs, by the other split or not, after
+    another run.
+    """
 
     inputs: list[np.ndarray]
     other_split: bool
@@ -141,12 +153,15 @@ class Again(NamedTuple):
 
 @dataclass
 class Trace:
-    r"""A callback for `DualDecomposition` that keeps $x^k$ (coupled part), $u^k$ and $\lambda^k$ of every iteration.
+    r"""A callback for `DualDecomposition` that keeps $x^k$ (coupled part), $u^k$ and $\lambda^k$ of
+    every iteration.
 
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.problems import hand_sized
     >>> trace = Trace()
-    >>> solution = DualDecomposition(penalty=10.0, max_iterations=3, callback=trace).solve(hand_sized())
+    >>> solution = DualDecomposition(penalty=10.0, max_iterations=3, callback=trace).solve(
+    ...     hand_sized()
+    ... )
     >>> len(trace.x) == len(solution.history), trace.u[0].shape
     (True, (2,))
     """

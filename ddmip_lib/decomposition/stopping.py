@@ -1,4 +1,6 @@
-"""When Algorithm 1 stops by itself: small residuals at a stationary point, or a state that was there before."""
+"""When Algorithm 1 stops by itself: small residuals at a stationary point, or a state that was
+there before.
+"""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,15 +12,18 @@ from .state import Run
 
 @dataclass(frozen=True)
 class Stopping:
-    """The tests after each iteration; without a dual tolerance the primal residual alone decides, as in the paper."""
+    """The tests after each iteration; without a dual tolerance the primal residual alone decides,
+    as in the paper.
+    """
 
     primal_tolerance: float
     dual_tolerance: float | None
     detect_cycles: bool
 
     def converged(self, run: Run, primal: float, dual: float) -> bool:
-        """Both residuals are small, u is stationary for its block and, where there are rows on outputs, the iterate
-        satisfies them."""
+        """Both residuals are small, u is stationary for its block and, where there are rows on
+        outputs, the iterate satisfies them.
+        """
         if primal >= self.primal_tolerance:
             return False
         if run.split.constrains_outputs and not (run.last is not None and run.last.feasible):
@@ -40,8 +45,9 @@ class Stopping:
         return float(np.abs(ahead - u).max()) < 10 * self.primal_tolerance
 
     def repeats(self, run: Run, residual: float) -> bool:
-        """Whether this state was there before with the same penalty, to a tenth of what the residual test allows; a
-        state whose residuals are as small as that is no cycle."""
+        """Whether this state was there before with the same penalty, to a tenth of what the
+        residual test allows; a state whose residuals are as small as that is no cycle.
+        """
         if not self.detect_cycles or residual <= 0.1 * self.primal_tolerance:
             return False
         split = run.split

@@ -1,10 +1,12 @@
-r"""The user's model with its networks as lines: elastic, so that it has a point wherever the user's rows have one.
+r"""The user's model with its networks as lines: elastic, so that it has a point wherever the user's
+rows have one.
 
-At a point $v$ with outputs $f$ and slopes $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v) + \sigma (p - q)$
-with $p, q \ge 0$ at a price each, in units $\sigma$ of the output; a class becomes
-$\ell + \sigma p \ge \epsilon - M(1 - y)$, $\ell - \sigma q \le My$ for the line $\ell$ of its logit. Inputs stay near
-$x_v$: continuous ones within $\Delta$ of their range, integers within $\max(1, \Delta)$ of it, and together these make
-at most $\max(2, 2\Delta \cdot \text{count})$ unit moves.
+At a point $v$ with outputs $f$ and slopes $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v)
++ \sigma (p - q)$ with $p, q \ge 0$ at a price each, in units $\sigma$ of the output; a class
+becomes $\ell + \sigma p \ge \epsilon - M(1 - y)$, $\ell - \sigma q \le My$ for the line $\ell$ of
+its logit. Inputs stay near $x_v$: continuous ones within $\Delta$ of their range, integers within
+$\max(1, \Delta)$ of it, and together these make at most $\max(2, 2\Delta \cdot \text{count})$ unit
+moves.
 """
 
 from copy import copy
@@ -26,7 +28,9 @@ SAMPLES = 8  # random points at which the sizes of outputs are looked at
 
 
 class Point(NamedTuple):
-    """A full assignment, its cost as a minimisation, and by how much its outputs are off, in their units."""
+    """A full assignment, its cost as a minimisation, and by how much its outputs are off, in their
+    units.
+    """
 
     values: np.ndarray
     cost: float
@@ -63,14 +67,19 @@ class Part(NamedTuple):
 
 
 class Elastic:
-    """The elastic model of one instance, asked for steps, for completions and for points near a target."""
+    """The elastic model of one instance, asked for steps, for completions and for points near a
+    target.
+    """
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
         s = self.milp = instance.milp
         self.instance, self.seed, self.cost = instance, seed, s.sign * s.cost
         self.lower, self.upper = s.lower.copy(), s.upper.copy()
         self.inputs, self.outputs = instance.free_inputs, instance.outputs
-        kinds = [np.full(m.output.size, p.gives_class) for p, m in zip(instance.predictors, instance.maps, strict=True)]
+        kinds = [
+            np.full(m.output.size, p.gives_class)
+            for p, m in zip(instance.predictors, instance.maps, strict=True)
+        ]
         self.classes = np.concatenate(kinds)
         self.range = s.upper[self.inputs] - s.lower[self.inputs]
         self.whole = s.integer[self.inputs]
@@ -84,7 +93,9 @@ class Elastic:
         """By how much the objective changes where one variable crosses its range."""
 
     def _sizes(self) -> np.ndarray:
-        """By how much each network value changes over the box, as far as some points show; never 0."""
+        """By how much each network value changes over the box, as far as some points show;
+        never 0.
+        """
         s, rng = self.milp, np.random.default_rng(self.seed)
         low, high = (np.where(np.isfinite(end), end, 0.0) for end in (s.lower, s.upper))
         points = [low, high, *(low + (high - low) * rng.random(len(low)) for _ in range(SAMPLES))]
@@ -106,21 +117,32 @@ class Elastic:
     def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
         """The bounds of all variables with the network inputs within a radius of a point's."""
         lower, upper, at = self.lower.copy(), self.upper.copy(), self.inputs
-        reach = np.where(self.whole, np.maximum(1.0, np.round(radius * self.range)), radius * self.range)
+        reach = np.where(
+            self.whole, np.maximum(1.0, np.round(radius * self.range)), radius * self.range
+        )
         lower[at] = np.maximum(lower[at], point[at] - reach)
         upper[at] = np.minimum(upper[at], point[at] + reach)
         return lower, upper
 
     def step(
-        self, point: np.ndarray, line: Tangent, radius: float | np.ndarray, price: float, seconds: float
+        self,
+        point: np.ndarray,
+        line: Tangent,
+        radius: float | np.ndarray,
+        price: float,
+        seconds: float,
     ) -> Point | None:
-        """The best point of the model with lines in place of networks, within a radius of `point`."""
+        """The best point of the model with lines in place of networks, within a radius of
+        `point`.
+        """
         ends = self.box(point, radius)
         parts = [*self._lines(line, ends), *self._moves(point, radius)]
         return self._point(parts, ends, price, seconds)
 
     def complete(self, values: np.ndarray, price: float, seconds: float) -> Point | None:
-        """The best point with the network inputs of `values`, its outputs as near to the true ones as rows allow."""
+        """The best point with the network inputs of `values`, its outputs as near to the true ones
+        as rows allow.
+        """
         s = self.milp
         values = np.clip(self.instance.rounded(values), s.lower, s.upper)
         raws = zip(self.instance.predictors, self.instance.raws(values), strict=True)
@@ -130,30 +152,50 @@ class Elastic:
         lower, upper = self.lower.copy(), self.upper.copy()
         lower[self.inputs] = upper[self.inputs] = values[self.inputs]
         unit, m, n = np.where(self.classes, 1.0, self.size), np.arange(len(said)), s.n_variables
-        tied = Part.terms(said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit))
+        tied = Part.terms(
+            said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit)
+        )
         return self._point([tied], (lower, upper), price, seconds)
 
     def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The point of the user's rows whose network inputs are nearest to a target's, outputs free."""
+        """The point of the user's rows whose network inputs are nearest to a target's, outputs
+        free.
+        """
         s, count = self.milp, len(self.inputs)
         parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
         cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
-        found = self._ask(cost, parts, (self.lower, self.upper), s.n_variables + count, seconds).point
+        found = self._ask(
+            cost, parts, (self.lower, self.upper), s.n_variables + count, seconds
+        ).point
         return None if found is None else found[: s.n_variables]
 
-    def fit(self, target: np.ndarray, line: Tangent, ends: Ends, seconds: float) -> np.ndarray | None:
-        """The point of the user's rows nearest to a target within `ends`, its outputs on lines where rows allow."""
+    def fit(
+        self, target: np.ndarray, line: Tangent, ends: Ends, seconds: float
+    ) -> np.ndarray | None:
+        """The point of the user's rows nearest to a target within `ends`, its outputs on lines
+        where rows allow.
+        """
         n, slack, count = self.milp.n_variables, 2 * len(self.outputs), len(self.inputs)
-        parts = [self.rows, *self._lines(line, ends), self._distance(np.arange(count), target, n + slack)]
+        parts = [
+            self.rows,
+            *self._lines(line, ends),
+            self._distance(np.arange(count), target, n + slack),
+        ]
         cost = np.concatenate([np.zeros(n), np.full(slack, FITTING), 1.0 / self.range])
         found = self._ask(cost, parts, ends, n + slack + count, seconds).point
         return None if found is None else found[:n]
 
-    def choose(self, parts: list[Part], switches: int, start: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The best point of the user's rows and `parts`, which have so many binaries behind the user's variables."""
+    def choose(
+        self, parts: list[Part], switches: int, start: np.ndarray, seconds: float
+    ) -> np.ndarray | None:
+        """The best point of the user's rows and `parts`, which have so many binaries behind the
+        user's variables.
+        """
         s = self.milp
         width = s.n_variables + switches
-        return self._ask(s.sign * s.cost, [self.rows, *parts], (s.lower, s.upper), width, seconds, start).point
+        return self._ask(
+            s.sign * s.cost, [self.rows, *parts], (s.lower, s.upper), width, seconds, start
+        ).point
 
     def _lines(self, line: Tangent, ends: Ends) -> list[Part]:
         """Rows that tie the outputs to the lines, elastically."""
@@ -164,11 +206,16 @@ class Elastic:
         if regression.size:
             place[regression] = np.arange(len(regression))
             mine, row = ~self.classes[slopes.row], np.arange(len(regression))
-            found.append(Part.terms(
-                line.rest[regression], line.rest[regression],
-                (place[slopes.row[mine]], slopes.col[mine], -slopes.data[mine]), (row, self.outputs[regression], 1.0),
-                (row, n + regression, -self.size[regression]), (row, n + m + regression, self.size[regression]),
-            ))  # fmt: skip
+            found.append(
+                Part.terms(
+                    line.rest[regression],
+                    line.rest[regression],
+                    (place[slopes.row[mine]], slopes.col[mine], -slopes.data[mine]),
+                    (row, self.outputs[regression], 1.0),
+                    (row, n + regression, -self.size[regression]),
+                    (row, n + m + regression, self.size[regression]),
+                )
+            )
         if classes.size:
             place[classes] = np.arange(len(classes))
             mine, row = self.classes[slopes.row], np.arange(len(classes))
@@ -178,22 +225,37 @@ class Elastic:
             margin, missing = MARGIN * self.size, np.full(classes.size, np.inf)
             on = np.maximum(0.0, margin - (line.rest + up @ low + down @ high))
             off = np.maximum(0.0, line.rest + up @ high + down @ low)
-            found.append(Part.terms(
-                (margin - on - line.rest)[classes], missing, tilt, (row, self.outputs[classes], -on[classes]),
-                (row, n + classes, self.size[classes]),
-            ))  # fmt: skip
-            found.append(Part.terms(
-                -missing, -line.rest[classes], tilt, (row, self.outputs[classes], -off[classes]),
-                (row, n + m + classes, -self.size[classes]),
-            ))  # fmt: skip
+            found.append(
+                Part.terms(
+                    (margin - on - line.rest)[classes],
+                    missing,
+                    tilt,
+                    (row, self.outputs[classes], -on[classes]),
+                    (row, n + classes, self.size[classes]),
+                )
+            )
+            found.append(
+                Part.terms(
+                    -missing,
+                    -line.rest[classes],
+                    tilt,
+                    (row, self.outputs[classes], -off[classes]),
+                    (row, n + m + classes, -self.size[classes]),
+                )
+            )
         return found
 
     def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Part]:
-        """Rows that let whole inputs make a few unit moves together, the fewer the smaller the radius."""
+        """Rows that let whole inputs make a few unit moves together, the fewer the smaller the
+        radius.
+        """
         if not self.whole.any():
             return []
         most = max(2.0, 2.0 * float((radius * self.whole).sum()))
-        counted, first = np.flatnonzero(self.whole & ~self.binary), self.milp.n_variables + 2 * len(self.outputs)
+        counted, first = (
+            np.flatnonzero(self.whole & ~self.binary),
+            self.milp.n_variables + 2 * len(self.outputs),
+        )
         switch = self.inputs[self.binary]
         away = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
         column = np.concatenate([switch, first + np.arange(len(counted))])
@@ -207,9 +269,13 @@ class Elastic:
         k, at, row = len(of), self.inputs[of], np.arange(len(of))
         missing, aim = np.full(k, np.inf), target[self.inputs[of]]
         return Part.terms(
-            np.concatenate([-missing, aim]), np.concatenate([aim, missing]),
-            (row, at, 1.0), (row, first + row, -1.0), (k + row, at, 1.0), (k + row, first + row, 1.0),
-        )  # fmt: skip
+            np.concatenate([-missing, aim]),
+            np.concatenate([aim, missing]),
+            (row, at, 1.0),
+            (row, first + row, -1.0),
+            (k + row, at, 1.0),
+            (k + row, first + row, 1.0),
+        )
 
     def _point(self, parts: list[Part], ends: Ends, price: float, seconds: float) -> Point | None:
         s, both = self.milp, 2 * len(self.outputs)
@@ -223,11 +289,17 @@ class Elastic:
         return Point(values, float(self.cost @ values), off)
 
     def _ask(
-        self, cost: np.ndarray, parts: list[Part], ends: Ends, width: int, seconds: float,
+        self,
+        cost: np.ndarray,
+        parts: list[Part],
+        ends: Ends,
+        width: int,
+        seconds: float,
         start: np.ndarray | None = None,
-    ) -> Answer:  # fmt: skip
-        """Minimise over the parts; columns beyond the user's variables are nonnegative, those beyond `cost` free; with
-        a `start` they are binary."""
+    ) -> Answer:
+        """Minimise over the parts; columns beyond the user's variables are nonnegative, those
+        beyond `cost` free; with a `start` they are binary.
+        """
         s, counts = self.milp, np.cumsum([0, *(len(part.low) for part in parts)])
         row = np.concatenate([part.row + first for part, first in zip(parts, counts, strict=False)])
         column, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
@@ -235,10 +307,12 @@ class Elastic:
         program = Program(
             np.concatenate([cost, np.zeros(width - len(cost))]),
             Rows.of(sp.csr_matrix((weight, (row, column)), shape=(counts[-1], width))),
-            np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts]),
-            np.concatenate([ends[0], more]), np.concatenate([ends[1], more + (np.inf if start is None else 1.0)]),
+            np.concatenate([part.low for part in parts]),
+            np.concatenate([part.high for part in parts]),
+            np.concatenate([ends[0], more]),
+            np.concatenate([ends[1], more + (np.inf if start is None else 1.0)]),
             np.concatenate([s.integer, more > (0 if start is None else -1)]),
-        )  # fmt: skip
+        )
         if s.others:
             answer = solve_with(self.instance.model, program, seconds, self.seed)
         else:

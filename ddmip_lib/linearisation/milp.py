@@ -1,4 +1,6 @@
-"""A mixed-integer program as arrays, solved roughly: by HiGHS or, with constraints that are no rows, by SCIP."""
+"""A mixed-integer program as arrays, solved roughly: by HiGHS or, with constraints that are no
+rows, by SCIP.
+"""
 
 from typing import NamedTuple
 
@@ -19,7 +21,9 @@ KINDS = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
 
 
 class Answer(NamedTuple):
-    """The best point found, or None; whether its solver says that none is better; and its work, in pivots or so."""
+    """The best point found, or None; whether its solver says that none is better; and its work, in
+    pivots or so.
+    """
 
     point: np.ndarray | None
     closed: bool
@@ -27,11 +31,16 @@ class Answer(NamedTuple):
 
 
 def solve_program(
-    program: Program, seconds: float = np.inf, nodes: int = NODES, seed: int = 0, start: np.ndarray | None = None,
-    gap: float = GAP, heuristics: bool = True,
-) -> Answer:  # fmt: skip
-    """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where unknown; `heuristics`
-    are the MIPs that it solves inside the MIP.
+    program: Program,
+    seconds: float = np.inf,
+    nodes: int = NODES,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    gap: float = GAP,
+    heuristics: bool = True,
+) -> Answer:
+    """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where
+    unknown; `heuristics` are the MIPs that it solves inside the MIP.
 
     >>> import scipy.sparse as sp
     >>> from ..proofs.program import Rows
@@ -44,12 +53,18 @@ def solve_program(
     highs, whole, e = highspy.Highs(), program.integer, program.rows
     highs.silent()
     options = {
-        "threads": 1, "random_seed": seed, "mip_rel_gap": gap, "mip_max_nodes": nodes,
-        "primal_feasibility_tolerance": FEASIBILITY, "mip_feasibility_tolerance": FEASIBILITY,
-        "mip_heuristic_run_feasibility_jump": False,  # it takes longer than all else on small models
-        **{f"mip_heuristic_run_{name}": heuristics for name in HEURISTICS}, "mip_allow_restart": heuristics,
+        "threads": 1,
+        "random_seed": seed,
+        "mip_rel_gap": gap,
+        "mip_max_nodes": nodes,
+        "primal_feasibility_tolerance": FEASIBILITY,
+        "mip_feasibility_tolerance": FEASIBILITY,
+        # it takes longer than all else on small models
+        "mip_heuristic_run_feasibility_jump": False,
+        **{f"mip_heuristic_run_{name}": heuristics for name in HEURISTICS},
+        "mip_allow_restart": heuristics,
         "time_limit": max(0.01, min(seconds, 1e9)),
-    }  # fmt: skip
+    }
     for name, value in options.items():
         highs.setOptionValue(name, value)
     lp = highspy.HighsLp()
@@ -68,26 +83,45 @@ def solve_program(
     found, status = highs.getSolution(), highs.getModelStatus()
     closed = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
     work = CALL + max(0, highs.getInfo().simplex_iteration_count)
-    if not found.value_valid or highs.getInfo().primal_solution_status != highspy.kSolutionStatusFeasible:
+    if (
+        not found.value_valid
+        or highs.getInfo().primal_solution_status != highspy.kSolutionStatusFeasible
+    ):
         return Answer(None, closed, work)
     point = np.asarray(found.col_value, dtype=float)
-    return Answer(np.where(whole, np.round(point) + 0.0, point) if np.isfinite(point).all() else None, closed, work)
+    return Answer(
+        np.where(whole, np.round(point) + 0.0, point) if np.isfinite(point).all() else None,
+        closed,
+        work,
+    )
 
 
 def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) -> Answer:
-    """The same by SCIP in a copy of `model`: its variables come first, and all its constraints hold too."""
+    """The same by SCIP in a copy of `model`: its variables come first, and all its constraints hold
+    too.
+    """
     copy = copy_model(model, seed)
     infinity, own = copy.infinity(), copy.getVars()
     for variable, low, high in zip(own, program.lower, program.upper, strict=False):
         copy.chgVarLb(variable, max(low, -infinity))
         copy.chgVarUb(variable, min(high, infinity))
     more = slice(len(own), None)
-    variables = own + add_variables(copy, program.lower[more], program.upper[more], program.integer[more])
-    add_rows(copy, variables, program.rows.matrix(len(variables)), program.row_lower, program.row_upper)
-    copy.setObjective(quicksum(c * v for c, v in zip(program.cost.tolist(), variables, strict=True) if c), "minimize")
+    variables = own + add_variables(
+        copy, program.lower[more], program.upper[more], program.integer[more]
+    )
+    add_rows(
+        copy, variables, program.rows.matrix(len(variables)), program.row_lower, program.row_upper
+    )
+    copy.setObjective(
+        quicksum(c * v for c, v in zip(program.cost.tolist(), variables, strict=True) if c),
+        "minimize",
+    )
     copy.setParams({"limits/gap": GAP, "limits/nodes": NODES})
     optimise(copy, seconds)
-    closed, work = copy.getStatus() in ("optimal", "gaplimit", "infeasible"), CALL + float(copy.getNLPIterations())
+    closed, work = (
+        copy.getStatus() in ("optimal", "gaplimit", "infeasible"),
+        CALL + float(copy.getNLPIterations()),
+    )
     if copy.getNSols() == 0:
         return Answer(None, closed, work)
     point = solution_values(copy, matrix_of(variables))

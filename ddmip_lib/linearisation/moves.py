@@ -1,4 +1,6 @@
-"""Whole inputs moved by a unit, one or two at a time, and judged by the true networks: no line is in it."""
+"""Whole inputs moved by a unit, one or two at a time, and judged by the true networks: no line is
+in it.
+"""
 
 import itertools
 from copy import copy
@@ -17,8 +19,9 @@ TRIED = 8  # of the best, completed by the true model
 class Moves:
     """The neighbours of a point among the whole network inputs.
 
-    A neighbour moves one or two of them by a unit each. Where the rows on inputs forbid these (in an assignment every
-    move takes others along), one input is moved and the nearest point of the rows is taken.
+    A neighbour moves one or two of them by a unit each. Where the rows on inputs forbid these (in
+    an assignment every move takes others along), one input is moved and the nearest point of the
+    rows is taken.
     """
 
     def __init__(self, elastic: Elastic, rng: np.random.Generator) -> None:
@@ -27,32 +30,45 @@ class Moves:
         s = elastic.milp
         free = np.ones(s.n_variables, dtype=bool)
         free[elastic.inputs] = False
-        self.tied = np.asarray(abs(s.rows).tocsr() @ (free & (s.lower < s.upper))).ravel() == 0  # by inputs alone
+        self.tied = (
+            np.asarray(abs(s.rows).tocsr() @ (free & (s.lower < s.upper))).ravel() == 0
+        )  # by inputs alone
         self.norm = np.maximum(np.asarray(abs(s.rows).tocsr().max(axis=1).todense()).ravel(), 1e-12)
 
     def better(self, point: Point, price: float, seconds: float) -> Point | None:
-        """A neighbour of lower merit, or None: the most promising ones are completed, the first that is lower wins."""
+        """A neighbour of lower merit, or None: the most promising ones are completed, the first
+        that is lower wins.
+        """
         neighbours = self._neighbours(point.values, seconds)
         if not len(neighbours):
             return None
         merits = self._guessed(neighbours, price)
         enough = point.merit(price) - 1e-7 * max(self.elastic.worth, abs(point.cost))
         for k in np.argsort(merits, kind="stable")[:TRIED]:
-            new = self.elastic.complete(neighbours[k], price, seconds) if np.isfinite(merits[k]) else None
+            new = (
+                self.elastic.complete(neighbours[k], price, seconds)
+                if np.isfinite(merits[k])
+                else None
+            )
             if new is not None and new.merit(price) < enough:
                 return new
         return None
 
     def _neighbours(self, values: np.ndarray, seconds: float) -> np.ndarray:
         s, now = self.elastic.milp, values[self.at]
-        steps = [(int(k), d) for d in (-1.0, 1.0)
-                 for k in np.flatnonzero((s.lower[self.at] <= now + d) & (now + d <= s.upper[self.at]))]  # fmt: skip
+        steps = [
+            (int(k), d)
+            for d in (-1.0, 1.0)
+            for k in np.flatnonzero((s.lower[self.at] <= now + d) & (now + d <= s.upper[self.at]))
+        ]
         most = max(10, min(MOST, ENTRIES // len(values)))
         if len(steps) ** 2 <= 20 * most:
             pairs = list(itertools.combinations(range(len(steps)), 2))
         else:
             pairs = [tuple(pair) for pair in self.rng.integers(len(steps), size=(most, 2))]
-        chosen = [(k,) for k in self._some(len(steps), most)] + [pairs[k] for k in self._some(len(pairs), most)]
+        chosen = [(k,) for k in self._some(len(steps), most)] + [
+            pairs[k] for k in self._some(len(pairs), most)
+        ]
         found = np.repeat(values[None], len(chosen), axis=0)
         for row, parts in zip(found, chosen, strict=True):
             for part in parts:
@@ -72,10 +88,14 @@ class Moves:
         s = self.elastic.milp
         value = points @ s.rows.tocsr()[self.tied].T
         slack = 1e-9 * self.norm[self.tied]
-        inside = (value >= s.row_lower[self.tied] - slack) & (value <= s.row_upper[self.tied] + slack)
+        inside = (value >= s.row_lower[self.tied] - slack) & (
+            value <= s.row_upper[self.tied] + slack
+        )
         return np.all(inside, axis=1)
 
-    def _forced(self, values: np.ndarray, move: tuple[int, float], seconds: float) -> np.ndarray | None:
+    def _forced(
+        self, values: np.ndarray, move: tuple[int, float], seconds: float
+    ) -> np.ndarray | None:
         """The point of the user's rows nearest to one in which a whole input has moved."""
         other = copy(self.elastic)
         other.lower, other.upper = self.elastic.lower.copy(), self.elastic.upper.copy()
@@ -86,7 +106,9 @@ class Moves:
         return found
 
     def _guessed(self, points: np.ndarray, price: float) -> np.ndarray:
-        """Merits with all variables but inputs and outputs left where they are; infinite where a network is."""
+        """Merits with all variables but inputs and outputs left where they are; infinite where a
+        network is.
+        """
         instance, s = self.elastic.instance, self.elastic.milp
         guesses = points.copy()
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):

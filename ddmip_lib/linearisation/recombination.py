@@ -1,4 +1,6 @@
-"""Parts of points seen so far, put together anew: each network row keeps one of the inputs that it was seen with."""
+"""Parts of points seen so far, put together anew: each network row keeps one of the inputs that it
+was seen with.
+"""
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +13,9 @@ OPTIONS = 24  # of each network row: those of the best point, then the latest
 class Options:
     r"""For each network row the inputs $x^k$ that it was seen with, and what it said there, $y^k$.
 
-    The program $x = \sum_k z_k x^k,\ y = \sum_k z_k y^k,\ \sum_k z_k = 1,\ z \in \{0, 1\}$ for every row, with the
-    user's rows and objective, is exact: no line is in it. Rows that share inputs must agree on them.
+    The program $x = \sum_k z_k x^k,\ y = \sum_k z_k y^k,\ \sum_k z_k = 1,\ z \in \{0, 1\}$ for
+    every row, with the user's rows and objective, is exact: no line is in it. Rows that share
+    inputs must agree on them.
     """
 
     def __init__(self, elastic: Elastic) -> None:
@@ -42,7 +45,9 @@ class Options:
             seen[key] = values[at], said[out]
 
     def best(self, incumbent: np.ndarray, seconds: float) -> np.ndarray | None:
-        """Network inputs of the best point made of such parts, by a MILP that starts at the incumbent."""
+        """Network inputs of the best point made of such parts, by a MILP that starts at the
+        incumbent.
+        """
         self.add(incumbent)
         self.new = False
         for row, seen in enumerate(self.seen):
@@ -61,12 +66,23 @@ class Options:
             return None
         values, z = found[:n].copy(), found[n:]
         for row, seen in enumerate(self.seen):
-            values[self.inputs[row]] = list(seen.values())[int(z[first[row] : first[row + 1]].argmax())][0]
+            values[self.inputs[row]] = list(seen.values())[
+                int(z[first[row] : first[row + 1]].argmax())
+            ][0]
         return values
 
     def _tie(self, variables: np.ndarray, which: int) -> Part:
-        """Rows v = sum of z_k v^k, for the inputs or the outputs of all network rows, one after the other."""
-        each = [sp.coo_array(np.stack([option[which] for option in seen.values()], axis=1)) for seen in self.seen]
-        seen, zero, row = sp.block_diag(each).tocoo(), np.zeros(len(variables)), np.arange(len(variables))
+        """Rows v = sum of z_k v^k, for the inputs or the outputs of all network rows, one after the
+        other.
+        """
+        each = [
+            sp.coo_array(np.stack([option[which] for option in seen.values()], axis=1))
+            for seen in self.seen
+        ]
+        seen, zero, row = (
+            sp.block_diag(each).tocoo(),
+            np.zeros(len(variables)),
+            np.arange(len(variables)),
+        )
         entries = seen.row, self.elastic.milp.n_variables + seen.col, -seen.data
         return Part.terms(zero, zero, (row, variables, 1.0), entries)

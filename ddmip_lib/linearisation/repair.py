@@ -1,4 +1,6 @@
-"""Starts that fail a constraint: the nearest feasible point in a small box around their network inputs."""
+"""Starts that fail a constraint: the nearest feasible point in a small box around their network
+inputs.
+"""
 
 import numpy as np
 
@@ -9,13 +11,18 @@ from .elastic import Elastic
 from .neighbourhood import MENDING, exact_graphs, search_box
 from .slopes import lines_at
 
-RADII = (0.01, 0.1)  # of the box, as shares of the ranges of the inputs; integers may move by 1 at least
+RADII = (
+    0.01,
+    0.1,
+)  # of the box, as shares of the ranges of the inputs; integers may move by 1 at least
 ROUNDS = 5  # of new lines in each box
 
 
 def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
-    """Whether a feasible point is found close to a start: steps of the elastic model, which move its inputs as little
-    as they can, each completed by the true networks; for networks of ReLUs, then the exact model of the box."""
+    """Whether a feasible point is found close to a start: steps of the elastic model, which move
+    its inputs as little as they can, each completed by the true networks; for networks of ReLUs,
+    then the exact model of the box.
+    """
     deadline, instance = now() + seconds, incumbent.instance
     elastic, graphs, s = Elastic(incumbent.there), exact_graphs(instance), instance.milp
     target = instance.rounded(np.clip(instance.assignment(start, rest=0.0), s.lower, s.upper))
@@ -23,7 +30,11 @@ def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
         ends, point = elastic.box(target, radius), target
         for _ in range(ROUNDS):
             left = deadline - now()
-            found = None if left <= 0 else elastic.fit(target, lines_at(elastic.instance, point), ends, left)
+            found = (
+                None
+                if left <= 0
+                else elastic.fit(target, lines_at(elastic.instance, point), ends, left)
+            )
             if found is None:
                 break
             if incumbent.consider_inputs(found, max(deadline - now(), 0.0)).feasible:
@@ -33,6 +44,9 @@ def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
         if graphs is None or left <= 0:
             continue
         exact = search_box(incumbent, graphs, ends, left, MENDING).point
-        if exact is not None and incumbent.consider_inputs(exact, max(deadline - now(), 0.0)).feasible:
+        if (
+            exact is not None
+            and incumbent.consider_inputs(exact, max(deadline - now(), 0.0)).feasible
+        ):
             return True
     return False

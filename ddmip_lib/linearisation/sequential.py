@@ -25,38 +25,54 @@ from .slopes import lines_at
 from .walks import Walks
 
 SMALLEST = 1e-5  # radius at which a descent ends
-ACCEPTED, GOOD = 0.05, 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
+ACCEPTED, GOOD = (
+    0.05,
+    0.7,
+)  # shares of the predicted decrease from which on a step is taken, and the radius grows
 CRAWL = 8  # steps in a row that are taken but fall short of good, after which the radius shrinks
 FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
-PRICE, RAISE, RAISES = 10.0, 20.0, 2  # first price of what does not fit, in units of the objective; what follows
-HOPELESS = 0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
+PRICE, RAISE, RAISES = (
+    10.0,
+    20.0,
+    2,
+)  # first price of what does not fit, in units of the objective; what follows
+HOPELESS = (
+    0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
+)
 FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
 SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
 LONGEST = 5.0  # seconds of an exact neighbourhood, or as long as the run has taken so far
-DEAR, DEARER, DEAREST = 2.0, 1.5, 8.0  # pivots of descents that one of an exact model counts: more after one in vain
+DEAR, DEARER, DEAREST = (
+    2.0,
+    1.5,
+    8.0,
+)  # pivots of descents that one of an exact model counts: more after one in vain
 
 
 @dataclass(frozen=True)
 class SequentialMIP:
-    r"""Trust-region linearisation for any differentiable network and any rows, with integers in charge of a MIP.
+    r"""Trust-region linearisation for any differentiable network and any rows, with integers in
+    charge of a MIP.
 
-    At a point the networks become lines (`Elastic`); the MIP's best point within a radius is completed by the true
-    networks, and taken if the merit, objective plus price times what does not fit, falls by at least 5 % of what was
-    predicted. The radius doubles after good predictions, shrinks after bad ones and after eight that fell short. Where
-    a descent ends, whole inputs are moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts:
-    the problem's own, the middle of the box, ends of gradient walks (`Walks`), random points, then points near the best
-    one too. For networks of ReLUs *exact neighbourhoods* take turns with them: the exact model in a box around the best
-    point, which grows while it closes. Of several network rows, parts of points seen so far are put together anew by a
-    MILP (`Options`).
+    At a point the networks become lines (`Elastic`); the MIP's best point within a radius is
+    completed by the true networks, and taken if the merit, objective plus price times what does not
+    fit, falls by at least 5 % of what was predicted. The radius doubles after good predictions,
+    shrinks after bad ones and after eight that fell short. Where a descent ends, whole inputs are
+    moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts: the problem's
+    own, the middle of the box, ends of gradient walks (`Walks`), random points, then points near
+    the best one too. For networks of ReLUs *exact neighbourhoods* take turns with them: the exact
+    model in a box around the best point, which grows while it closes. Of several network rows,
+    parts of points seen so far are put together anew by a MILP (`Options`).
 
-    Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without a better point
-    or a larger box that closes around it end the run; `neighbourhoods` False leaves the exact models out; `callback`
-    hears a `Moment` after each step; on `device` the networks and their slopes are computed, in double precision:
-    points are verified on the CPU.
+    Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without
+    a better point or a larger box that closes around it end the run; `neighbourhoods` False leaves
+    the exact models out; `callback` hears a `Moment` after each step; on `device` the networks and
+    their slopes are computed, in double precision: points are verified on the CPU.
 
-    ``details["closed_radius"]`` is the largest box around the point in which the exact model has nothing better, by
-    more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem); `local_bound` proves it.
+    ``details["closed_radius"]`` is the largest box around the point in which the exact model has
+    nothing better, by more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem);
+    `local_bound` proves it.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = SequentialMIP().solve(hand_sized())
@@ -73,13 +89,21 @@ class SequentialMIP:
 
     def __post_init__(self) -> None:
         if not 0 < self.radius <= 1:
-            raise ValueError(f"radius={self.radius} must lie in (0, 1]: it is a share of each input's range.")
+            raise ValueError(
+                f"radius={self.radius} must lie in (0, 1]: it is a share of each input's range."
+            )
         if int(self.idle_starts) != self.idle_starts or self.idle_starts < 1:
             raise ValueError(f"idle_starts={self.idle_starts} must be a positive integer.")
         check_place(self.device, torch.float64)
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Descend from one start after the other; the best verified point is returned."""
         begun = begin(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
@@ -87,9 +111,15 @@ class SequentialMIP:
 
     def _solve(self, begun: Begun) -> Solution:
         device = torch.device(self.device)
-        run = Run(self, begun, begun.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start))
+        run = Run(
+            self,
+            begun,
+            begun.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start),
+        )
         status = "converged"
-        while run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST):
+        while (
+            run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST)
+        ):
             if begun.seconds_left <= 0:
                 status = "time_limit"
                 break
@@ -140,7 +170,12 @@ class Run:
     def turn(self) -> None:
         """One start, or one exact neighbourhood of the best point."""
         before, closed = self.incumbent.objective, self.closed
-        if self.graphs and before is not None and self.starts >= FIRST and self.work <= self.elastic.work:
+        if (
+            self.graphs
+            and before is not None
+            and self.starts >= FIRST
+            and self.work <= self.elastic.work
+        ):
             self.look_around()
         else:
             self.descend_from(self.start())
@@ -163,7 +198,9 @@ class Run:
         s, at, given = self.elastic.milp, self.elastic.inputs, self.begun.problem.start
         if self.starts == 1 and given is not None:
             known = self.begun.instance.assignment(given, rest=0.0)
-            failed = self.incumbent.values is None  # also a repair of it: then from the nearest point of the rows
+            failed = (
+                self.incumbent.values is None
+            )  # also a repair of it: then from the nearest point of the rows
             return self.elastic.nearest(known, self.begun.seconds_left) if failed else known
         low, high = s.lower[at], s.upper[at]
         target = np.zeros(s.n_variables)
@@ -175,11 +212,15 @@ class Run:
         return self.elastic.nearest(target, self.begun.seconds_left)
 
     def _place(self, walk: bool) -> np.ndarray | float:
-        """Where in the box, as shares of its ranges: the middle first, then ends of walks or random points."""
+        """Where in the box, as shares of its ranges: the middle first, then ends of walks or random
+        points.
+        """
         if self.starts == 1:
             return 0.5
         base = self.incumbent.values
-        end = self.walks.end(base, PRICE * self.elastic.worth) if walk and base is not None else None
+        end = (
+            self.walks.end(base, PRICE * self.elastic.worth) if walk and base is not None else None
+        )
         return self.rng.random(len(self.elastic.inputs)) if end is None else end
 
     def complete(self, values: np.ndarray, price: float) -> Point | None:
@@ -194,7 +235,9 @@ class Run:
         self.options.add(point.values)
 
     def descend_from(self, start: np.ndarray | None) -> None:
-        """Steps from a start until the radius is small; where outputs still do not fit, at a higher price again."""
+        """Steps from a start until the radius is small; where outputs still do not fit, at a higher
+        price again.
+        """
         price = PRICE * self.elastic.worth
         point = None if start is None else self.complete(start, price)
         self.reached += point is not None
@@ -207,7 +250,9 @@ class Run:
             if point.off <= FITS:
                 return
             if self.incumbent.objective is None:
-                self.incumbent.consider(point.values)  # it may be the nearest one, which the report shows
+                self.incumbent.consider(
+                    point.values
+                )  # it may be the nearest one, which the report shows
             price *= RAISE
 
     def descend(self, point: Point, price: float) -> Point:
@@ -245,7 +290,9 @@ class Run:
 
     def _hopeless(self, merit: float) -> bool:
         best, s = self.incumbent.objective, self.elastic.milp
-        return best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
+        return (
+            best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
+        )
 
     def recombine(self) -> bool:
         """Whether a better point takes each network row from one of the points seen so far."""
@@ -258,7 +305,9 @@ class Run:
         return self._improves(before)
 
     def look_around(self) -> None:
-        """The exact model in a box around the best point: a better one, a larger box, or a smaller one."""
+        """The exact model in a box around the best point: a better one, a larger box, or a smaller
+        one.
+        """
         assert self.graphs is not None
         assert self.incumbent.values is not None
         self.exact += 1

@@ -1,4 +1,6 @@
-"""Networks near a point: what they say there, and their slopes as one sparse matrix over all variables."""
+"""Networks near a point: what they say there, and their slopes as one sparse matrix over all
+variables.
+"""
 
 from typing import NamedTuple
 
@@ -12,10 +14,11 @@ from ..model.instance import Instance
 
 
 class Tangent(NamedTuple):
-    r"""The networks' first-order model at a full assignment $v$: $f(v) + J (v' - v)$, logits of classifiers included.
+    r"""The networks' first-order model at a full assignment $v$: $f(v) + J (v' - v)$, logits of
+    classifiers included.
 
-    ``said`` is $f(v)$, all outputs one after the other; ``slopes`` is $J$, outputs by variables; ``rest`` is
-    $f(v) - Jv$.
+    ``said`` is $f(v)$, all outputs one after the other; ``slopes`` is $J$, outputs by variables;
+    ``rest`` is $f(v) - Jv$.
     """
 
     said: np.ndarray

@@ -1,1 +1,3 @@
-"""What the user says (`NeuralMIP`), what it becomes (arrays, maps), and what comes back (a verified `Solution`)."""
+"""What the user says (`NeuralMIP`), what it becomes (arrays, maps), and what comes back (a verified
+`Solution`).
+"""

@@ -1,4 +1,6 @@
-"""A problem stated by arrays: the same `NeuralMIP`, where millions of variables of SCIP would be the bottleneck."""
+"""A problem stated by arrays: the same `NeuralMIP`, where millions of variables of SCIP would be
+the bottleneck.
+"""
 
 from functools import cached_property
 from typing import Any
@@ -16,16 +18,30 @@ from .scip import MILP, add_rows, add_variables
 
 
 class ArrayMIP(NeuralMIP):
-    """A `NeuralMIP` whose rows, bounds and objective are a `MILP`; networks connect variables by their numbers.
+    """A `NeuralMIP` whose rows, bounds and objective are a `MILP`; networks connect variables by
+    their numbers.
 
-    Everything works as on a model, verification included. `model` is built when a method first needs SCIP itself;
-    from then on the model is what counts, so that rows may be added to it.
+    Everything works as on a model, verification included. `model` is built when a method first
+    needs SCIP itself; from then on the model is what counts, so that rows may be added to it.
 
     >>> import scipy.sparse as sp
     >>> from torch import nn
     >>> one = np.ones(3)
-    >>> milp = MILP(-1.0, np.array([0.0, 0.0, 1.0]), 0.0, -one, one, one > 1, ["x0", "x1", "y"], {},
-    ...             sp.csr_matrix([[1.0, 1.0, 0.0]]), -np.inf * one[:1], one[:1], ["budget"], ())
+    >>> milp = MILP(
+    ...     -1.0,
+    ...     np.array([0.0, 0.0, 1.0]),
+    ...     0.0,
+    ...     -one,
+    ...     one,
+    ...     one > 1,
+    ...     ["x0", "x1", "y"],
+    ...     {},
+    ...     sp.csr_matrix([[1.0, 1.0, 0.0]]),
+    ...     -np.inf * one[:1],
+    ...     one[:1],
+    ...     ["budget"],
+    ...     (),
+    ... )
     >>> problem = ArrayMIP(milp)
     >>> _ = problem.add_predictor(nn.Linear(2, 1).eval(), [[0, 1]], [[2]])
     >>> problem
@@ -37,7 +53,10 @@ class ArrayMIP(NeuralMIP):
     def __init__(self, milp: MILP, name: str = "") -> None:
         kind = np.where(~milp.integer, 2, np.where((milp.lower == 0) & (milp.upper == 1), 0, 1))
         if (np.diff(kind) < 0).any():
-            raise ProblemError("state binary variables first, then other integers, then the rest: as SCIP lists them.")
+            raise ProblemError(
+                "state binary variables first, then other integers, then the rest: as SCIP lists"
+                " them."
+            )
         self.milp, self.name = milp, name
         self.predictors, self.start, self.start_point, self.blocks = [], None, {}, None
         self.start_failed = False
@@ -47,13 +66,20 @@ class ArrayMIP(NeuralMIP):
         """The same as a model of SCIP."""
         return model_of(self.milp)
 
-    def add_predictor(self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression") -> Predictor:
-        """Add the constraint outputs = net(inputs), row by row; both are matrices of numbers of variables."""
+    def add_predictor(
+        self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression"
+    ) -> Predictor:
+        """Add the constraint outputs = net(inputs), row by row; both are matrices of numbers of
+        variables.
+        """
         s, frozen, kind = self.milp, frozen_double(net), KINDS[output]
         x, y = np.asarray(inputs, dtype=int), np.asarray(outputs, dtype=int)
         shape = len(x), output_width(frozen, x.shape[1])
         if y.shape != shape or len(np.unique(y)) < y.size:
-            raise ProblemError(f"outputs have shape {y.shape}, but must be {shape}, a variable of its own for each.")
+            raise ProblemError(
+                f"outputs have shape {y.shape}, but must be {shape}, a variable of its own for"
+                " each."
+            )
         if not np.isfinite(s.upper[x] - s.lower[x]).all():
             raise ProblemError("an input variable is unbounded: give it finite bounds.")
         if kind.gives_class and not (s.integer[y] & (s.lower[y] >= 0) & (s.upper[y] <= 1)).all():
@@ -72,8 +98,10 @@ class ArrayMIP(NeuralMIP):
         s, rows = self.milp, self.milp.n_rows
         lines = [
             f"ArrayMIP {self.name}".rstrip(),
-            f"  {'min' if s.sign > 0 else 'max'}imise, {s.n_variables} variables ({int(s.integer.sum())} integer), "
-            f"{rows} row{'s' * (rows != 1)}",
+            (
+                f"  {'min' if s.sign > 0 else 'max'}imise, {s.n_variables} variables"
+                f" ({int(s.integer.sum())} integer), {rows} row{'s' * (rows != 1)}"
+            ),
         ]
         for i, p in enumerate(self.predictors):
             shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
@@ -86,6 +114,9 @@ def model_of(milp: MILP) -> Model:
     model = Model()
     variables = add_variables(model, milp.lower, milp.upper, milp.integer, milp.names)
     add_rows(model, variables, milp.rows, *milp.sides, milp.row_names)
-    cost = quicksum(c * v for c, v in zip(milp.cost.tolist(), variables, strict=True) if c) + milp.offset
+    cost = (
+        quicksum(c * v for c, v in zip(milp.cost.tolist(), variables, strict=True) if c)
+        + milp.offset
+    )
     model.setObjective(cost, "minimize" if milp.sign > 0 else "maximize")
     return model

@@ -1,4 +1,6 @@
-"""The best full assignment for given network inputs: outputs from the networks, the rest by HiGHS or SCIP."""
+"""The best full assignment for given network inputs: outputs from the networks, the rest by HiGHS
+or SCIP.
+"""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,14 +11,24 @@ from pyscipopt import Model, quicksum
 
 from .instance import Instance
 from .onoff import OnOff, OnOffRow
-from .scip import ROW_HANDLERS, copy_model, fix, matrix_of, optimise, relative_violation, solution_values
+from .scip import (
+    ROW_HANDLERS,
+    copy_model,
+    fix,
+    matrix_of,
+    optimise,
+    relative_violation,
+    solution_values,
+)
 from .verification import TOLERANCE
 
 PLAIN = 1e-9  # what a row may be missed by without asking a solver for better
 
 
 class Completer:
-    """Completes network inputs of one instance; with `onoff`, outputs that a binary switches off, it is faster."""
+    """Completes network inputs of one instance; with `onoff`, outputs that a binary switches off,
+    it is faster.
+    """
 
     def __init__(self, instance: Instance, onoff: Sequence[OnOff] = ()) -> None:
         self.instance, self.onoff = instance, onoff
@@ -38,7 +50,9 @@ class Completer:
             model.freeTransform()
             fix(model, variables, np.where(fixed, values, np.nan))
             for y, b, row, constraint in switched:
-                model.chgCoefLinear(constraint, variables[b], row.sigma * values[y] - row.on + row.off)
+                model.chgCoefLinear(
+                    constraint, variables[b], row.sigma * values[y] - row.on + row.off
+                )
             optimise(model, seconds)
             if model.getNSols() == 0:
                 return None
@@ -47,8 +61,10 @@ class Completer:
         return instance.with_outputs(values)
 
     def _plainly(self, values: np.ndarray, fixed: np.ndarray) -> np.ndarray | None:
-        """Where the rest costs nothing, each feasible one is best: all of it at rest, then, in each row that is missed,
-        the first variable moved that can mend the row by itself. None where this is not enough."""
+        """Where the rest costs nothing, each feasible one is best: all of it at rest, then, in each
+        row that is missed, the first variable moved that can mend the row by itself. None where
+        this is not enough.
+        """
         s = self.instance.milp
         if s.cost[~fixed].any():
             return None
@@ -58,7 +74,9 @@ class Completer:
         missed = np.flatnonzero(lack)
         entries = s.rows[missed].tocoo()
         moved = values[entries.col] + lack[missed[entries.row]] / entries.data
-        able = ~fixed[entries.col] & (moved >= s.lower[entries.col]) & (moved <= s.upper[entries.col])
+        able = (
+            ~fixed[entries.col] & (moved >= s.lower[entries.col]) & (moved <= s.upper[entries.col])
+        )
         first = np.flatnonzero(able)[np.unique(entries.row[able], return_index=True)[1]]
         values[entries.col[first]] = moved[first]
         if relative_violation(s.rows @ values, *s.sides).max(initial=0.0) > PLAIN:
@@ -67,17 +85,27 @@ class Completer:
 
     def _by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
         """The rest is continuous and meets rows alone: no copy of the model is needed."""
-        from scipy.optimize import Bounds, LinearConstraint, milp  # a quarter of a second, for those who need it
+        from scipy.optimize import (
+            Bounds,
+            LinearConstraint,
+            milp,
+        )  # a quarter of a second, for those who need it
 
         s = self.instance.milp
         given, free = s.rows[:, fixed] @ values[fixed], s.rows[:, ~fixed]
         met = np.diff(free.indptr) > 0
-        if relative_violation(given[~met], s.row_lower[~met], s.row_upper[~met]).max(initial=0.0) > TOLERANCE:
+        if (
+            relative_violation(given[~met], s.row_lower[~met], s.row_upper[~met]).max(initial=0.0)
+            > TOLERANCE
+        ):
             return None
         rows = LinearConstraint(free[met], (s.row_lower - given)[met], (s.row_upper - given)[met])
         bounds = Bounds(s.lower[~fixed], s.upper[~fixed])
         answer = milp(
-            s.sign * s.cost[~fixed], constraints=rows, bounds=bounds, options={"time_limit": max(seconds, 0.1)}
+            s.sign * s.cost[~fixed],
+            constraints=rows,
+            bounds=bounds,
+            options={"time_limit": max(seconds, 0.1)},
         )
         if answer.x is None:
             return None
@@ -86,7 +114,9 @@ class Completer:
 
     @cached_property
     def _copy(self) -> tuple[Model, Any, list[tuple[int, int, OnOffRow, Any]]]:
-        """A copy of the model whose inputs and outputs get fixed; rows on on/off outputs stand in their tight form."""
+        """A copy of the model whose inputs and outputs get fixed; rows on on/off outputs stand in
+        their tight form.
+        """
         model = copy_model(self.instance.model)
         variables, switched = model.getVars(), []
         rows = [c for c in model.getConss() if c.getConshdlrName() in ROW_HANDLERS]

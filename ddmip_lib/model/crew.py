@@ -1,4 +1,6 @@
-"""Work in pieces that depend on nothing else: done here, one after the other, or by the workers of a Dask cluster."""
+"""Work in pieces that depend on nothing else: done here, one after the other, or by the workers of
+a Dask cluster.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,18 +15,22 @@ LARGE = "1 TB"  # pieces are large, and are meant to be sent: Dask need not warn
 
 
 class Kept(NamedTuple):
-    """A piece that all rounds ask about: `there` is a worker's copy of it, or the piece itself where nobody else is."""
+    """A piece that all rounds ask about: `there` is a worker's copy of it, or the piece itself
+    where nobody else is.
+    """
 
     piece: Any
     there: Any
 
 
 class Crew:
-    """Those who do the work: without a client this process alone, and always this process if the cluster is lost.
+    """Those who do the work: without a client this process alone, and always this process if the
+    cluster is lost.
 
-    `client` is a `distributed.Client`; whom it talks to, and by which certificates, is its owner's choice. A piece is
-    sent once, as a task of its own, so that Dask can make it again where the worker that holds it dies. Work is done
-    where its piece is; so pieces are sent by as many as there are workers, which Dask then shares out among them.
+    `client` is a `distributed.Client`; whom it talks to, and by which certificates, is its owner's
+    choice. A piece is sent once, as a task of its own, so that Dask can make it again where the
+    worker that holds it dies. Work is done where its piece is; so pieces are sent by as many as
+    there are workers, which Dask then shares out among them.
 
     >>> crew = Crew()
     >>> crew.each(pow, crew.keep([2, 3]), [3, 2])
@@ -39,20 +45,31 @@ class Crew:
         if self.client is not None and len(pieces):
             try:
                 many, there = hands(self.client), list[Any]()
-                with import_module("dask").config.set({"distributed.admin.large-graph-warning-threshold": LARGE}):
+                with import_module("dask").config.set(
+                    {"distributed.admin.large-graph-warning-threshold": LARGE}
+                ):
                     for first in range(0, len(pieces), many):
-                        there += self.client.map(_same, pieces[first : first + many], pure=False, retries=RETRIES)
+                        there += self.client.map(
+                            _same, pieces[first : first + many], pure=False, retries=RETRIES
+                        )
                 return list(map(Kept, pieces, there))
             except lost_by() as error:
                 self.lose(error)
         return [Kept(piece, piece) for piece in pieces]
 
-    def each(self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]) -> list[Any]:
-        """``work(piece, ask)`` for all of them, in their order; what the work itself raises is raised here."""
+    def each(
+        self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]
+    ) -> list[Any]:
+        """``work(piece, ask)`` for all of them, in their order; what the work itself raises is
+        raised here.
+        """
         pairs = list(zip(pieces, asks, strict=True))
         if self.client is not None and len(pairs) > 1:  # one piece is done sooner than sent
             try:
-                given = [self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES) for kept, ask in pairs]
+                given = [
+                    self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES)
+                    for kept, ask in pairs
+                ]
                 return list(self.client.gather(given))
             except lost_by() as error:
                 self.lose(error)
@@ -62,7 +79,9 @@ class Crew:
         """Go on without the cluster, and say so."""
         self.client = None
         said = f"the cluster is lost ({type(error).__name__}: {error})"
-        warnings.warn(f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=3)
+        warnings.warn(
+            f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=3
+        )
 
 
 def hands(client: Any) -> int:
@@ -83,7 +102,10 @@ def check_client(client: Any) -> None:
     if client is None:
         return
     if not isinstance(client, of_extra("distributed", "cluster", "client=").Client):
-        raise TypeError(f"client must be a distributed.Client, such as Client(address), not {type(client).__name__}.")
+        raise TypeError(
+            "client must be a distributed.Client, such as Client(address), not"
+            f" {type(client).__name__}."
+        )
 
 
 def _same(piece: Any) -> Any:

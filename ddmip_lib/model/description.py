@@ -1,9 +1,10 @@
-"""A hash of anything that Python code can depend on: equal for equal things, in every process; different otherwise.
+"""A hash of anything that Python code can depend on: equal for equal things, in every process;
+different otherwise.
 
-Networks are code, weights, buffers and plain attributes, and functions read constants, closures, defaults and globals.
-`Description` follows all of them to the packages that are `KNOWN`, which count by name and version. Where something
-cannot be followed (locks, compiled objects, code that reads files), it is not `complete`: nothing is left out in
-silence.
+Networks are code, weights, buffers and plain attributes, and functions read constants, closures,
+defaults and globals. `Description` follows all of them to the packages that are `KNOWN`, which
+count by name and version. Where something cannot be followed (locks, compiled objects, code that
+reads files), it is not `complete`: nothing is left out in silence.
 """
 
 import dis
@@ -23,18 +24,68 @@ import torch
 from torch import Tensor, nn
 
 KNOWN = {*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "torch"}
-OUTSIDE = {"__import__", "compile", "ctypes", "datetime", "environ", "eval", "exec", "fromfile", "genfromtxt",
-           "globals", "importlib", "inspect", "io", "load", "loadtxt", "memmap", "open", "os", "pathlib", "random",
-           "read_csv", "shelve", "socket", "sqlite3", "subprocess", "sys", "tempfile", "threading", "time",
-           "urllib"}  # fmt: skip
+OUTSIDE = {
+    "__import__",
+    "compile",
+    "ctypes",
+    "datetime",
+    "environ",
+    "eval",
+    "exec",
+    "fromfile",
+    "genfromtxt",
+    "globals",
+    "importlib",
+    "inspect",
+    "io",
+    "load",
+    "loadtxt",
+    "memmap",
+    "open",
+    "os",
+    "pathlib",
+    "random",
+    "read_csv",
+    "shelve",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "sys",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib",
+}
 """Names by which code reads what is neither its data nor its code."""
-MOST = 20_000  # classes, objects and pieces of code that are followed: those of whole packages would take seconds
-PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range)
+# classes, objects and pieces of code that are followed: those of whole packages would take seconds
+MOST = 20_000
+PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(Ellipsis),
+    type(NotImplemented),
+    range,
+)
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 UNUSED = vars(nn.Module()).keys() - {"_parameters", "_buffers", "_modules", "training"}
 """What torch keeps in every module and no `forward` depends on; hooks are described apart."""
-BOOKKEEPING = {"__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__static_attributes__",
-               "__weakref__", "__abstractmethods__", "_abc_impl", "_backward_cls"}  # fmt: skip
+BOOKKEEPING = {
+    "__annotations__",
+    "__dict__",
+    "__doc__",
+    "__firstlineno__",
+    "__module__",
+    "__static_attributes__",
+    "__weakref__",
+    "__abstractmethods__",
+    "_abc_impl",
+    "_backward_cls",
+}
 
 
 class Indescribable(Exception):
@@ -42,13 +93,16 @@ class Indescribable(Exception):
 
 
 class Aside(dict[str, Any]):
-    """Facts that a network carries and does not use, such as how long its training took: they are not described."""
+    """Facts that a network carries and does not use, such as how long its training took: they are
+    not described.
+    """
 
 
 class Description:
     """Hashes of objects by what they hold; an object that several others hold is followed once.
 
-    `complete` turns false where something could not be followed. Its hash is then that of its class, or less.
+    `complete` turns false where something could not be followed. Its hash is then that of its
+    class, or less.
     """
 
     def __init__(self) -> None:
@@ -76,7 +130,9 @@ class Description:
         self._open[key] = len(self._open)
         try:
             found = _hash(*self._parts(value))
-        except Exception:  # of objects whose own code fails, too: whatever it is, it is not described
+        except (
+            Exception
+        ):  # of objects whose own code fails, too: whatever it is, it is not described
             self.complete, found = False, _hash("not described", type(value).__name__)
         finally:
             del self._open[key]
@@ -140,33 +196,50 @@ class Description:
         if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
             raise Indescribable(f"a tensor of layout {value.layout}")
         there = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        yield from (str(value.dtype), repr(tuple(value.shape)), there.reshape(-1).view(torch.uint8).numpy().tobytes())
+        yield from (
+            str(value.dtype),
+            repr(tuple(value.shape)),
+            there.reshape(-1).view(torch.uint8).numpy().tobytes(),
+        )
         if type(value) not in (Tensor, nn.Parameter, nn.Buffer):
             yield self.of(type(value))
         if vars(value):
             yield self.of(dict(vars(value)))
 
     def _module(self, value: nn.Module) -> Iterator[str | bytes]:
-        """A network: its class, its weights, buffers and layers, its hooks, and all other attributes."""
+        """A network: its class, its weights, buffers and layers, its hooks, and all other
+        attributes.
+        """
         yield self.of(type(value))
         for name, held in vars(value).items():
             if name not in UNUSED:
-                yield from (name, self.of(dict(held) if name in ("_parameters", "_buffers", "_modules") else held))
+                yield from (
+                    name,
+                    self.of(
+                        dict(held) if name in ("_parameters", "_buffers", "_modules") else held
+                    ),
+                )
         for name in HOOKS:
-            yield self.of(list(getattr(value, name).values()))  # their keys are numbers that are given out once
+            yield self.of(
+                list(getattr(value, name).values())
+            )  # their keys are numbers that are given out once
 
     def _program(self, value: torch.fx.GraphModule) -> Iterator[str | bytes]:
         """What torch.fx or torch.export made: the code that it wrote, and what this code reads."""
         yield value.code
         held = vars(value) | value._parameters | value._buffers | value._modules
         for name in sorted(held):
-            if name == "forward" or (f"self.{name}" in value.code and name != "_guards_fn"):  # guards change nothing
+            if name == "forward" or (
+                f"self.{name}" in value.code and name != "_guards_fn"
+            ):  # guards change nothing
                 yield from (name, self.of(held[name]))
         for name in HOOKS:
             yield self.of(list(getattr(value, name).values()))
 
     def _class(self, value: type) -> Iterator[str | bytes]:
-        """A class: its name, its code and its values, and all of these of the classes that it is derived from."""
+        """A class: its name, its code and its values, and all of these of the classes that it is
+        derived from.
+        """
         yield value.__qualname__
         for held in value.__mro__[1:]:
             yield self.of(held)
@@ -176,7 +249,9 @@ class Description:
 
     def _function(self, value: types.FunctionType) -> Iterator[str | bytes]:
         """A function: its code, and all values that the code can reach."""
-        yield from map(self.of, (value.__code__, value.__defaults__, value.__kwdefaults__, dict(vars(value))))
+        yield from map(
+            self.of, (value.__code__, value.__defaults__, value.__kwdefaults__, dict(vars(value)))
+        )
         for cell in value.__closure__ or ():
             yield "empty" if cell == types.CellType() else self.of(cell.cell_contents)
         names, read = _names(value.__code__)
@@ -197,12 +272,16 @@ class Description:
             raise Indescribable(f"code that may read from outside, by {', '.join(sorted(outside))}")
         yield value.co_code
         yield getattr(value, "co_exceptiontable", b"")
-        yield repr((value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags))
+        yield repr(
+            (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
+        )
         yield repr((value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars))
         yield from map(self.of, value.co_consts)
 
     def _object(self, value: Any) -> Iterator[str | bytes]:
-        """Any other object: its class and attributes; of a class written in C, what `pickle` would store."""
+        """Any other object: its class and attributes; of a class written in C, what `pickle` would
+        store.
+        """
         kind = type(value)
         yield self.of(kind)
         known = kind.__module__.partition(".")[0] in KNOWN
@@ -213,11 +292,16 @@ class Description:
             try:
                 stored = value.__reduce_ex__(4)
             except Exception as error:
-                raise Indescribable(f"a {kind.__qualname__}, which cannot be stored ({error})") from error
+                raise Indescribable(
+                    f"a {kind.__qualname__}, which cannot be stored ({error})"
+                ) from error
             if isinstance(stored, str):
                 raise Indescribable(f"a {kind.__qualname__} known by the name {stored} alone")
             call, arguments, state, *items = (*stored, None, None, None)[:5]
-            yield from map(self.of, (call, arguments, state, *(None if part is None else list(part) for part in items)))
+            yield from map(
+                self.of,
+                (call, arguments, state, *(None if part is None else list(part) for part in items)),
+            )
 
 
 def _hash(*parts: str | bytes) -> bytes:
@@ -238,7 +322,9 @@ def _known_module(module: types.ModuleType) -> str:
 
 
 def _known_name(value: Any) -> str:
-    """Where a package that is known has this very value under its own name; empty where none has."""
+    """Where a package that is known has this very value under its own name; empty where
+    none has.
+    """
     name, homes = getattr(value, "__qualname__", None), [getattr(value, "__module__", None)]
     if isinstance(value, (torch.dtype, torch.layout)):
         name, homes = str(value).removeprefix("torch."), ["torch"]
@@ -272,13 +358,19 @@ def _function_in(entry: Any) -> Any:
 
 
 def _slots(kind: type) -> list[str]:
-    return [name for base in kind.__mro__ for name, entry in vars(base).items()
-            if isinstance(entry, types.MemberDescriptorType)]  # fmt: skip
+    return [
+        name
+        for base in kind.__mro__
+        for name, entry in vars(base).items()
+        if isinstance(entry, types.MemberDescriptorType)
+    ]
 
 
 @functools.lru_cache(1024)
 def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """All names in some code and the functions within it; and those of them that are read as globals."""
+    """All names in some code and the functions within it; and those of them that are read as
+    globals.
+    """
     names, read = set(code.co_names), set[str]()
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -293,7 +385,9 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _archive(module: torch.jit.ScriptModule) -> Iterator[str | bytes]:
-    """What torch would write of a scripted module, without where it was written and how often its class was read."""
+    """What torch would write of a scripted module, without where it was written and how often its
+    class was read.
+    """
     with zipfile.ZipFile(io.BytesIO(module.save_to_buffer())) as archive:
         for name in sorted(archive.namelist()):
             path = name.partition("/")[2]

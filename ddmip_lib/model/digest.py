@@ -15,20 +15,28 @@ from .description import Description
 from .predictor import Predictor
 from .scip import MILP
 
-POINTS = 32  # at which each network is evaluated, besides the ends and the middle of its inputs' boxes
+POINTS = (
+    32  # at which each network is evaluated, besides the ends and the middle of its inputs' boxes
+)
 _own_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Of networks that cannot be described: each is different from all others, also from its twins."""
 
 
 Place = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of one network: its inputs as numbers of variables, -1 where they are constant; the constants; its outputs."""
+"""Of one network: its inputs as numbers of variables, -1 where they are constant; the constants;
+its outputs.
+"""
 
 
-def digest_of(s: MILP, predictors: Sequence[Predictor], places: Sequence[Place], model: Callable[[], Model]) -> str:
-    """Equal for problems that are equal, in every process, and different where anything differs: rows, bounds,
-    objective, other constraints, and the networks, by all that their code can reach and by values in their boxes.
+def digest_of(
+    s: MILP, predictors: Sequence[Predictor], places: Sequence[Place], model: Callable[[], Model]
+) -> str:
+    """Equal for problems that are equal, in every process, and different where anything differs:
+    rows, bounds, objective, other constraints, and the networks, by all that their code can reach
+    and by values in their boxes.
 
-    A network that `Description` cannot follow to the end has a name of its own, given at random and kept with it.
+    A network that `Description` cannot follow to the end has a name of its own, given at random and
+    kept with it.
     """
     parts = hashlib.sha256()
     names = {predictor.net: name_of(predictor.net) for predictor in predictors}
@@ -40,7 +48,9 @@ def digest_of(s: MILP, predictors: Sequence[Predictor], places: Sequence[Place],
         arrays += _signature(predictor.raw(points_in(low, high, (index >= 0) & s.integer[index])))
         parts.update(predictor.kind.encode() + names[predictor.net])
     for array in arrays:
-        parts.update(repr((array.dtype.str, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
+        parts.update(
+            repr((array.dtype.str, array.shape)).encode() + np.ascontiguousarray(array).tobytes()
+        )
     parts.update(repr((s.sign, s.offset)).encode())
     if s.others:
         parts.update(repr(s.others).encode() + _constraints(model()))
@@ -48,8 +58,9 @@ def digest_of(s: MILP, predictors: Sequence[Predictor], places: Sequence[Place],
 
 
 def points_in(low: np.ndarray, high: np.ndarray, integer: np.ndarray) -> np.ndarray:
-    """Some points of the boxes (n, p) of a network's rows: ends and middles, and points drawn by a fixed seed, also
-    near the ends and the middle, half of them with integers where the inputs are integer.
+    """Some points of the boxes (n, p) of a network's rows: ends and middles, and points drawn by a
+    fixed seed, also near the ends and the middle, half of them with integers where the inputs are
+    integer.
 
     >>> points_in(np.zeros((1, 2)), np.ones((1, 2)), np.ones((1, 2), dtype=bool)).shape
     (35, 2)
@@ -68,15 +79,21 @@ def points_in(low: np.ndarray, high: np.ndarray, integer: np.ndarray) -> np.ndar
 
 
 def _signature(values: np.ndarray) -> list[np.ndarray]:
-    """Values up to what sums in another order may change: six digits, of the largest one and of all in its units,
-    cut where no simple fraction lies."""
+    """Values up to what sums in another order may change: six digits, of the largest one and of all
+    in its units, cut where no simple fraction lies.
+    """
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     with np.errstate(all="ignore"):
-        return [np.array(f"{size:.5e}".encode()), np.floor(1e6 * (values / (size or 1.0)) + 0.3819660113)]
+        return [
+            np.array(f"{size:.5e}".encode()),
+            np.floor(1e6 * (values / (size or 1.0)) + 0.3819660113),
+        ]
 
 
 def name_of(net: Any) -> bytes:
-    """What distinguishes a network from others: all that its code can reach, and its own name where that is not all."""
+    """What distinguishes a network from others: all that its code can reach, and its own name where
+    that is not all.
+    """
     description = Description()
     found = description.of(net)
     if description.complete:

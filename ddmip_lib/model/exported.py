@@ -1,4 +1,6 @@
-"""Programs that `torch.export` made, which are no modules and lie in files ending in .pt2, as modules."""
+"""Programs that `torch.export` made, which are no modules and lie in files ending in .pt2, as
+modules.
+"""
 
 import copy
 import os
@@ -9,8 +11,8 @@ import torch
 from torch import nn
 
 REMEDY = (
-    "Call net.eval(), then torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim('rows')},)) "
-    "with an x of several rows."
+    "Call net.eval(), then torch.export.export(net, (x,), dynamic_shapes=({0:"
+    " torch.export.Dim('rows')},)) with an x of several rows."
 )
 
 Network = nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]
@@ -20,12 +22,15 @@ Network = nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]
 def as_module(net: Any) -> Any:
     """A module for a program that `torch.export` made, or for the path of one; all else as it is.
 
-    Export settles once and for all whether dropout is on, so what it makes calls itself in training mode and refuses
-    `eval()`: a copy is returned whose flags say that it is evaluated.
+    Export settles once and for all whether dropout is on, so what it makes calls itself in training
+    mode and refuses `eval()`: a copy is returned whose flags say that it is evaluated.
     """
     if isinstance(net, (str, os.PathLike)):
         if Path(net).suffix != ".pt2":
-            raise TypeError(f"{os.fspath(net)!r} is no .pt2 file of torch.export.save: load the network, and pass it.")
+            raise TypeError(
+                f"{os.fspath(net)!r} is no .pt2 file of torch.export.save: load the network, and"
+                " pass it."
+            )
         net = torch.export.load(net)
     if not isinstance(net, nn.Module) and isinstance(net, torch.export.ExportedProgram):
         net = net.module()

@@ -1,4 +1,6 @@
-"""Matrices as users write them, of variables, numbers and linear expressions, and what they become in a model."""
+"""Matrices as users write them, of variables, numbers and linear expressions, and what they become
+in a model.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,36 +18,54 @@ def is_variable(entry: Any) -> bool:
 
 def is_integral(variable: Any) -> bool:
     """Whether a variable takes integers alone; PySCIPOpt 5 knows no more of that than its type."""
-    return bool(variable.isIntegral() if hasattr(variable, "isIntegral") else variable.vtype() != "CONTINUOUS")
+    return bool(
+        variable.isIntegral()
+        if hasattr(variable, "isIntegral")
+        else variable.vtype() != "CONTINUOUS"
+    )
 
 
 def as_grid(entries: Any, what: str) -> np.ndarray:
     """A two-dimensional object array of variables, expressions and numbers; a vector is one row."""
     if isinstance(entries, Mapping):
-        raise ProblemError(f"{what} is a {type(entries).__name__}: pass its entries as a list, in the network's order.")
+        raise ProblemError(
+            f"{what} is a {type(entries).__name__}: pass its entries as a list, in the network's"
+            " order."
+        )
     grid = np.array(np.asarray(entries, dtype=object), dtype=object)
     if any(isinstance(entry, (list, tuple, np.ndarray)) for entry in grid.flat):
         widths = ", ".join(str(np.size(entry)) for entry in list(grid.flat)[:8])
-        raise ProblemError(f"{what} is ragged, its rows have {widths} entries: give all rows equally many.")
+        raise ProblemError(
+            f"{what} is ragged, its rows have {widths} entries: give all rows equally many."
+        )
     if grid.ndim < 2:
         grid = grid.reshape(1, -1)
     if grid.ndim != 2:
-        raise ProblemError(f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions.")
+        raise ProblemError(
+            f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions."
+        )
     if grid.size == 0:
         raise ProblemError(f"{what} is empty: a predictor needs at least one row and one column.")
     return grid
 
 
 def linear_terms(entry: Any) -> tuple[list[tuple[Any, float]], float]:
-    r"""Variables with their coefficients, and the constant, of a variable, a number or $a^\top v + c$."""
+    r"""Variables with their coefficients, and the constant, of a variable, a number or $a^\top v +
+    c$.
+    """
     if is_variable(entry):
         return [(entry, 1.0)], 0.0
     if not isinstance(entry, Expr):
         return [], float(entry)
     if entry.degree() > 1:
-        raise ProblemError(f"input {entry} is not linear: pass a variable z with finite bounds, and add z == (that).")
+        raise ProblemError(
+            f"input {entry} is not linear: pass a variable z with finite bounds, and add z =="
+            " (that)."
+        )
     terms = [(term.vartuple, float(factor)) for term, factor in entry.terms.items()]
-    return [(held[0], a) for held, a in terms if held and a], sum(a for held, a in terms if not held)
+    return [(held[0], a) for held, a in terms if held and a], sum(
+        a for held, a in terms if not held
+    )
 
 
 def box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -59,10 +79,11 @@ def box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tie_expressions(model: Model, x: np.ndarray, name: str) -> np.ndarray:
-    r"""The same matrix with a new variable $z$, and the row $z = a^\top v + c$, in place of each expression.
+    r"""The same matrix with a new variable $z$, and the row $z = a^\top v + c$, in place of each
+    expression.
 
-    It has the bounds that follow from those that $v$ has now, and is integer where $a$, $c$ and $v$ are. What is a
-    variable or a number, though written as an expression, stays one.
+    It has the bounds that follow from those that $v$ has now, and is integer where $a$, $c$ and $v$
+    are. What is a variable or a number, though written as an expression, stays one.
     """
     tied = x.copy()
     for (i, j), entry in np.ndenumerate(x):
@@ -73,7 +94,9 @@ def tie_expressions(model: Model, x: np.ndarray, name: str) -> np.ndarray:
             tied[i, j] = terms[0][0]
         else:
             (low,), (high,) = box(np.array([entry], dtype=object))
-            whole = float(constant).is_integer() and all(is_integral(v) and float(a).is_integer() for v, a in terms)
+            whole = float(constant).is_integer() and all(
+                is_integral(v) and float(a).is_integer() for v, a in terms
+            )
             kind = "C" if not whole else "B" if (low, high) == (0, 1) else "I"
             tied[i, j] = model.addVar(f"{name}_{i}_{j}", vtype=kind, lb=low, ub=high)
             model.addCons(tied[i, j] == entry, name=f"{name}_{i}_{j}")

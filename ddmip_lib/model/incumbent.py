@@ -32,8 +32,10 @@ class Incumbent:
         screen_on: torch.device | None = None,
         visit: Visit | None = None,
     ) -> None:
-        """`onoff` makes completions faster. With `screen_on`, a device, networks judge there, in double precision too,
-        as long as the run lasts; `settle` asks those on the CPU, once, about what is left."""
+        """`onoff` makes completions faster. With `screen_on`, a device, networks judge there, in
+        double precision too, as long as the run lasts; `settle` asks those on the CPU, once, about
+        what is left.
+        """
         self.instance, self.began, self.visit = instance, began, visit
         self.completer = Completer(instance, onoff)
         self._last = Verifier(instance)
@@ -73,7 +75,9 @@ class Incumbent:
         return self._last.better(objective, self.objective)
 
     def consider(self, values: np.ndarray) -> Verification:
-        """Replace outputs by the true network's and verify; a feasible point that is better takes the place."""
+        """Replace outputs by the true network's and verify; a feasible point that is better takes
+        the place.
+        """
         if self.visit is not None:
             self.visit(self.instance.inputs(values))
         replaced = self._judge.instance.with_outputs(values)
@@ -90,7 +94,9 @@ class Incumbent:
         return check
 
     def settle(self) -> None:
-        """Verify on the CPU what another device called best, the last one first; what fails is no longer known."""
+        """Verify on the CPU what another device called best, the last one first; what fails is no
+        longer known.
+        """
         if not self._waiting:
             return
         self.check = self.values = None
@@ -104,12 +110,18 @@ class Incumbent:
             elif self.check is None:
                 self.nearest.consider(replaced, check)
         self._waiting.clear()
-        self.found = [(t, value) for t, value in self.found if self.check and not self.better(value)]
-        if self.check and not (self.found and not self._last.better(self.check.objective, self.found[-1][1])):
+        self.found = [
+            (t, value) for t, value in self.found if self.check and not self.better(value)
+        ]
+        if self.check and not (
+            self.found and not self._last.better(self.check.objective, self.found[-1][1])
+        ):
             self.found.append((now() - self.began, self.check.objective))
 
     def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
-        """Let the best point with the network inputs of `values` compete; inputs seen before are not solved again."""
+        """Let the best point with the network inputs of `values` compete; inputs seen before are
+        not solved again.
+        """
         inputs = self.instance.inputs(self.instance.rounded(values))
         key = blake2b(b"".join(x.tobytes() for x in inputs), digest_size=16).digest()
         if key not in self.seen:
@@ -117,13 +129,21 @@ class Incumbent:
             self.seen[key] = self.consider(values if completed is None else completed)
         return self.seen[key]
 
-    def consider_start(self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None) -> None:
-        """Let the problem's start compete, or what it is `repaired` to; what it violates is kept as `start`."""
-        if start is not None and time_limit > 0 and not self.start:  # one that fails is reported once
+    def consider_start(
+        self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None
+    ) -> None:
+        """Let the problem's start compete, or what it is `repaired` to; what it violates is kept as
+        `start`.
+        """
+        if (
+            start is not None and time_limit > 0 and not self.start
+        ):  # one that fails is reported once
             self.start = repaired(self, self._last, start, min(10.0, 0.2 * time_limit), repair)
 
     def point(self) -> dict[str, Any]:
-        """The fields of a `Solution` that describe the point, or the nearest one where none is feasible."""
+        """The fields of a `Solution` that describe the point, or the nearest one where none is
+        feasible.
+        """
         self.settle()
         start = {"start": self.start} if self.start else {}
         if self.values is None:

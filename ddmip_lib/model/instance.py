@@ -22,7 +22,9 @@ from .variables import Variables
 
 @dataclass(frozen=True)
 class InputMap:
-    """Where the inputs of one predictor sit: `index` into a full assignment, or -1 for a constant."""
+    """Where the inputs of one predictor sit: `index` into a full assignment, or -1 for a
+    constant.
+    """
 
     index: np.ndarray
     constant: np.ndarray
@@ -41,12 +43,19 @@ class Instance:
     """The user's model as arrays (`milp`), its networks, and the map between both."""
 
     def __init__(
-        self, model: Model | Callable[[], Model], predictors: list[Predictor], known: dict[int, float] | None = None,
+        self,
+        model: Model | Callable[[], Model],
+        predictors: list[Predictor],
+        known: dict[int, float] | None = None,
         milp: MILP | None = None,
-    ) -> None:  # fmt: skip
-        """With `milp`, arrays that a problem was stated by, `model` may be a function: it is called on demand."""
+    ) -> None:
+        """With `milp`, arrays that a problem was stated by, `model` may be a function: it is called
+        on demand.
+        """
         if not predictors:
-            raise ProblemError("the problem has no predictor: call problem.add_predictor(net, x, y) first.")
+            raise ProblemError(
+                "the problem has no predictor: call problem.add_predictor(net, x, y) first."
+            )
         self._model, self.predictors, self.known = model, predictors, known or {}
         self.milp: MILP = read_model(self.model) if milp is None else milp
         self.maps = [self._locate(p) for p in predictors]
@@ -59,7 +68,10 @@ class Instance:
     def elsewhere(self, device: torch.device) -> Self:
         """The same with the networks on another device, in double precision; all else is shared."""
         other = copy.copy(self)
-        placed = [place(p.net, device, torch.float64, torch.zeros(p.inputs.shape).double()) for p in self.predictors]
+        placed = [
+            place(p.net, device, torch.float64, torch.zeros(p.inputs.shape).double())
+            for p in self.predictors
+        ]
         pairs = zip(self.predictors, placed, strict=True)
         other.predictors = [replace(p, net=net) for p, net in pairs]  # type: ignore[arg-type]  # it is called alike
         other._asked, other._said = [], []
@@ -67,7 +79,9 @@ class Instance:
 
     def _locate(self, predictor: Predictor) -> InputMap:
         position, lower, upper = self.milp.position, self.milp.lower, self.milp.upper
-        if np.issubdtype(predictor.inputs.dtype, np.integer):  # numbers of variables, stated by arrays
+        if np.issubdtype(
+            predictor.inputs.dtype, np.integer
+        ):  # numbers of variables, stated by arrays
             return InputMap(predictor.inputs, np.zeros(predictor.inputs.shape), predictor.outputs)
         index = np.full(predictor.inputs.shape, -1)
         constant = np.zeros(predictor.inputs.shape)
@@ -77,7 +91,9 @@ class Instance:
                 continue
             at = position[entry.ptr()]
             if not (np.isfinite(lower[at]) and np.isfinite(upper[at])):
-                raise ProblemError(f"input variable {entry.name} is unbounded: give it finite lb and ub.")
+                raise ProblemError(
+                    f"input variable {entry.name} is unbounded: give it finite lb and ub."
+                )
             index[cell] = at
         output = np.array([[position[v.ptr()] for v in row] for row in predictor.outputs])
         return InputMap(index, constant, output)
@@ -88,11 +104,15 @@ class Instance:
 
     @property
     def variables(self) -> Variables:
-        return Variables(self.milp.names, self.milp.position, self.model if self.milp.position else None)
+        return Variables(
+            self.milp.names, self.milp.position, self.model if self.milp.position else None
+        )
 
     @cached_property
     def free_inputs(self) -> np.ndarray:
-        """The distinct unfixed variables that enter networks, in the order of the networks' inputs."""
+        """The distinct unfixed variables that enter networks, in the order of the networks'
+        inputs.
+        """
         entering = np.concatenate([m.index[m.index >= 0] for m in self.maps])
         _, first = np.unique(entering, return_index=True)
         entering = entering[np.sort(first)]
@@ -125,21 +145,35 @@ class Instance:
         return np.where(self.milp.integer, np.round(values), values)
 
     def with_outputs(self, values: np.ndarray) -> np.ndarray:
-        """The same assignment with every integer rounded and every output replaced by the true network's."""
+        """The same assignment with every integer rounded and every output replaced by the true
+        network's.
+        """
         values = self.rounded(values)
         for predictor, m, raw in zip(self.predictors, self.maps, self.raws(values), strict=True):
             values[m.output] = predictor.outputs_of(raw)
         return values
 
     def blame(self, inputs: list[np.ndarray]) -> NoReturn:
-        """An error that says which network, layer and row of these input matrices is NaN or infinite."""
+        """An error that says which network, layer and row of these input matrices is NaN or
+        infinite.
+        """
         said = ((p, not_finite(p.net, x)) for p, x in zip(self.predictors, inputs, strict=True))
-        why = next((f"network {p.name}: {why}" for p, why in said if why), "a network's gradient is NaN or infinite")
-        raise ProblemError(f"{why}: tighten the bounds of the inputs, or use a network that is finite there.")
+        why = next(
+            (f"network {p.name}: {why}" for p, why in said if why),
+            "a network's gradient is NaN or infinite",
+        )
+        raise ProblemError(
+            f"{why}: tighten the bounds of the inputs, or use a network that is finite there."
+        )
 
     def raws(self, values: np.ndarray) -> list[np.ndarray]:
-        """What each network says at a full assignment; kept, since a point is asked for its outputs, then checked."""
+        """What each network says at a full assignment; kept, since a point is asked for its
+        outputs, then checked.
+        """
         inputs = self.inputs(values)
         if not self._asked or not all(map(np.array_equal, inputs, self._asked)):
-            self._asked, self._said = inputs, [p.raw(x) for p, x in zip(self.predictors, inputs, strict=True)]
+            self._asked, self._said = (
+                inputs,
+                [p.raw(x) for p, x in zip(self.predictors, inputs, strict=True)],
+            )
         return self._said

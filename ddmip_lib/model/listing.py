@@ -1,4 +1,6 @@
-"""All combinations of some whole variables that no row rules out: listed one variable at a time, for all at once."""
+"""All combinations of some whole variables that no row rules out: listed one variable at a time,
+for all at once.
+"""
 
 import math
 from functools import cached_property
@@ -56,20 +58,27 @@ class Listing:
 
     @cached_property
     def room(self) -> np.ndarray:
-        """More than `verify` forgives a row that also holds variables which are not whole; 0 for others."""
+        """More than `verify` forgives a row that also holds variables which are not whole; 0 for
+        others.
+        """
         s = self.milp
         sides = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in s.sides]
-        values = 1.0 + np.where(self.moving, 0.0, np.abs(np.where(np.isfinite(s.lower), s.lower, 0.0)))
+        values = 1.0 + np.where(
+            self.moving, 0.0, np.abs(np.where(np.isfinite(s.lower), s.lower, 0.0))
+        )
         total: np.ndarray = 2e-6 * (np.maximum(*sides) + abs(s.rows) @ values)
         return np.where(np.diff(s.rows[:, ~s.integer].tocsr().indptr) > 0, total, 0.0)
 
     def rows_on(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows that hold these variables, and how many of them each."""
-        spans = [self.columns.indices[self.columns.indptr[j] : self.columns.indptr[j + 1]] for j in at]
+        spans = [
+            self.columns.indices[self.columns.indptr[j] : self.columns.indptr[j + 1]] for j in at
+        ]
         return np.unique(np.concatenate([[], *spans]).astype(int), return_counts=True)
 
     def combinations(self, at: np.ndarray, most: float) -> np.ndarray | None:
-        """The combinations (m, k) of whole variables, or None where more than `most` are left at some point.
+        """The combinations (m, k) of whole variables, or None where more than `most` are left at
+        some point.
 
         One is ruled out where a row on these variables alone cannot hold.
         """
@@ -80,15 +89,23 @@ class Listing:
         products = weights * s.lower[at], weights * s.upper[at]
         ends = np.minimum(*products), np.maximum(*products)
         later = [end.sum(axis=1, keepdims=True) - np.cumsum(end, axis=1) for end in ends]
-        slack = 1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1)) + self.room[rows]
-        low, high = s.row_lower[rows] - self.fixed[rows] - slack, s.row_upper[rows] - self.fixed[rows] + slack
+        slack = (
+            1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1))
+            + self.room[rows]
+        )
+        low, high = (
+            s.row_lower[rows] - self.fixed[rows] - slack,
+            s.row_upper[rows] - self.fixed[rows] + slack,
+        )
         found, sums = np.zeros((1, 0)), np.zeros((1, len(rows)))
         for j, variable in enumerate(at.tolist()):
             check_time()
             values = whole_numbers(s.lower[variable], s.upper[variable])
             if len(found) * len(values) > 16 * most:  # before rows rule any of them out
                 return None
-            found = np.hstack([np.repeat(found, len(values), axis=0), np.tile(values, len(found))[:, None]])
+            found = np.hstack(
+                [np.repeat(found, len(values), axis=0), np.tile(values, len(found))[:, None]]
+            )
             sums = np.repeat(sums, len(values), axis=0) + found[:, -1:] * weights[:, j]
             keep = ((sums + later[0][:, j] <= high) & (sums + later[1][:, j] >= low)).all(axis=1)
             found, sums = found[keep], sums[keep]
@@ -97,7 +114,9 @@ class Listing:
         return found
 
     def deciders(self, inputs: np.ndarray) -> Deciders | None:
-        """The whole variables that decide these inputs, or None where one is continuous and no equation gives it."""
+        """The whole variables that decide these inputs, or None where one is continuous and no
+        equation gives it.
+        """
         s = self.milp
         whole = s.integer[inputs]
         at, implied, rows = set(inputs[whole].tolist()), [], []
@@ -112,10 +131,14 @@ class Listing:
                     break
             else:
                 return None
-        return Deciders(np.array(sorted(at), dtype=int), np.array(implied, dtype=int), np.array(rows, dtype=int))
+        return Deciders(
+            np.array(sorted(at), dtype=int), np.array(implied, dtype=int), np.array(rows, dtype=int)
+        )
 
     def assignments(self, deciding: Deciders, values: np.ndarray, base: np.ndarray) -> np.ndarray:
-        """Full assignments (m, n): the base with these combinations, and the inputs that they imply."""
+        """Full assignments (m, n): the base with these combinations, and the inputs that they
+        imply.
+        """
         found = np.tile(base, (len(values), 1))
         found[:, deciding.at] = values
         for variable, row in zip(deciding.implied, deciding.rows, strict=True):

@@ -7,7 +7,9 @@ from .solution import shown
 
 @dataclass(frozen=True)
 class Turn:
-    """One line of the log: a method, why it was chosen, how it ended, and the best objective and bound after it."""
+    """One line of the log: a method, why it was chosen, how it ended, and the best objective and
+    bound after it.
+    """
 
     method: str
     status: str
@@ -23,7 +25,8 @@ class Log(list[Turn]):
     def __repr__(self) -> str:
         head = f"{'method':<20}{'status':<18}{'objective':>11}{'bound':>11}{'seconds':>9}"
         lines = [
-            f"{t.method:<20}{t.status:<18}{shown(t.objective):>11}{shown(t.bound):>11}{t.seconds:9.2f}\n  {t.why}"
+            f"{t.method:<20}{t.status:<18}{shown(t.objective):>11}{shown(t.bound):>11}{t.seconds:9.2f}\n"
+            f"  {t.why}"
             for t in self
         ]
         return "\n".join([head, *lines])

@@ -1,4 +1,6 @@
-"""The progress line of a run: seconds, what is at work, the best value, the bound and the gap; on screen and logged."""
+"""The progress line of a run: seconds, what is at work, the best value, the bound and the gap; on
+screen and logged.
+"""
 
 import logging
 from contextvars import ContextVar
@@ -14,7 +16,9 @@ from .solution import shown
 
 logger = logging.getLogger("ddmip_lib")
 logger.addHandler(logging.NullHandler())
-"""Records of level INFO tell of improvements and turns, those of level WARNING of starts that are not feasible."""
+"""Records of level INFO tell of improvements and turns, those of level WARNING of starts that are
+not feasible.
+"""
 CLOSER = 0.9  # a bound is logged again where the gap has fallen to so much of what it was
 
 _current: ContextVar["ProgressLine | None"] = ContextVar("current", default=None)
@@ -37,10 +41,11 @@ class Best(Protocol):
 
 
 class ProgressLine:
-    """While it is open, what `improved` and `told` report is shown on one line and logged as INFO by "ddmip_lib".
+    """While it is open, what `improved` and `told` report is shown on one line and logged as INFO
+    by "ddmip_lib".
 
-    A line that opens inside that of another run of the same problem has no line of its own: what is reported to it
-    appears on the outer one, which shows the best of all.
+    A line that opens inside that of another run of the same problem has no line of its own: what is
+    reported to it appears on the outer one, which shows the best of all.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> line = ProgressLine(hand_sized(), "a method", began=now(), visible=False)
@@ -50,13 +55,21 @@ class ProgressLine:
     """
 
     def __init__(self, problem: Problem, method: str, began: float, visible: bool) -> None:
-        self.predictors, self.method, self.began, self.visible = problem.predictors, method, began, visible
+        self.predictors, self.method, self.began, self.visible = (
+            problem.predictors,
+            method,
+            began,
+            visible,
+        )
         self.doing = method
         self.sign: float | None = None  # of the objective as a minimisation, once it is known
         self.best: float | None = None
         self.bound: float | None = None
         self.violation = np.inf  # of the nearest point, where none is feasible
-        self.logged: tuple[float | None, float] = (None, np.inf)  # the best value and the distance when last logged
+        self.logged: tuple[float | None, float] = (
+            None,
+            np.inf,
+        )  # the best value and the distance when last logged
         self.bar: Any = None
 
     def __enter__(self) -> Self:
@@ -64,7 +77,9 @@ class ProgressLine:
         self.outer = outer if outer is not None and outer.predictors is self.predictors else None
         self.open = self.outer is None and (self.visible or logger.isEnabledFor(logging.INFO))
         if self.open and self.visible:
-            from tqdm.auto import tqdm  # which takes a while to import, so that it is left to those who want a line
+            from tqdm.auto import (
+                tqdm,
+            )  # which takes a while to import, so that it is left to those who want a line
 
             self.bar = tqdm(bar_format="{desc}", miniters=1)
         self.token = _current.set(self if self.open else self.outer)
@@ -83,7 +98,9 @@ class ProgressLine:
                 self.bar.close()
 
     def see(self, incumbent: Best) -> None:
-        """Take over the best value of a run, or, where it has no point, what the nearest one violates."""
+        """Take over the best value of a run, or, where it has no point, what the nearest one
+        violates.
+        """
         self.sign, value = incumbent.instance.milp.sign, incumbent.objective
         if value is None:
             self.violation = min(self.violation, incumbent.nearest.distance)
@@ -91,7 +108,9 @@ class ProgressLine:
             self.best = value
 
     def raise_to(self, bound: float) -> None:
-        """Take over a bound in the sense of the user's model, if it is better than the one known."""
+        """Take over a bound in the sense of the user's model, if it is better than the one
+        known.
+        """
         known = self.bound is not None and self.sign is not None
         if np.isfinite(bound) and not (known and self.sign * bound <= self.sign * self.bound):  # type: ignore[operator]
             self.bound = float(bound)
@@ -114,7 +133,9 @@ class ProgressLine:
         parts, bound = [f"{now() - self.began:.1f} s", label], self.bound
         if self.best is not None:
             parts.append(f"best {shown(self.best)}")
-            if bound is not None and self.sign is not None:  # one that is claimed may be beyond the best value
+            if (
+                bound is not None and self.sign is not None
+            ):  # one that is claimed may be beyond the best value
                 bound = self.sign * min(self.sign * bound, self.sign * self.best)
         elif np.isfinite(self.violation):
             parts.append(f"no feasible point yet, nearest: violation {self.violation:.1e}")
@@ -132,7 +153,9 @@ def watched() -> bool:
 
 
 def improved(incumbent: Best) -> None:
-    """Report a better point, or one that is nearer to being feasible, of the run whose line is open."""
+    """Report a better point, or one that is nearer to being feasible, of the run whose line is
+    open.
+    """
     line = _current.get()
     if line is not None and line.predictors is incumbent.instance.predictors:
         line.see(incumbent)
@@ -140,7 +163,8 @@ def improved(incumbent: Best) -> None:
 
 
 def told(doing: str | None = None, bound: float | None = None, turn: bool = False) -> None:
-    """Report what the run is `doing`, a bound in the sense of the user's model, or the end of a `turn`.
+    """Report what the run is `doing`, a bound in the sense of the user's model, or the end of a
+    `turn`.
 
     A "proof" begins without a bound: those that solvers claimed before it are no part of it.
     """

@@ -1,4 +1,6 @@
-"""What becomes of a start: it competes as it is; one that fails a constraint is reported, and repaired if possible."""
+"""What becomes of a start: it competes as it is; one that fails a constraint is reported, and
+repaired if possible.
+"""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -14,7 +16,9 @@ from .verification import Verification, Verifier
 Start = list[np.ndarray]
 """Network inputs, one matrix for each predictor."""
 Repair = Callable[[Any, Start, float], bool]
-"""Gets an `Incumbent`; lets points close to a start compete, for so many seconds; whether one of them is feasible."""
+"""Gets an `Incumbent`; lets points close to a start compete, for so many seconds; whether one of
+them is feasible.
+"""
 KEPT = 1e-9  # inputs that moved by no more are those of the start
 
 
@@ -30,11 +34,14 @@ class Competition(Protocol):
     def consider(self, values: np.ndarray) -> Verification: ...
 
 
-def repaired(incumbent: Competition, verifier: Verifier, start: Start, seconds: float, repair: Repair | None) -> str:
-    """Let a start compete: the whole point if one is known, then its inputs, the rest solved for, then, where neither
-    is feasible, points close to it by `repair`.
+def repaired(
+    incumbent: Competition, verifier: Verifier, start: Start, seconds: float, repair: Repair | None
+) -> str:
+    """Let a start compete: the whole point if one is known, then its inputs, the rest solved for,
+    then, where neither is feasible, points close to it by `repair`.
 
-    The answer says what the start violates and what became of it; it is empty for one that violates nothing.
+    The answer says what the start violates and what became of it; it is empty for one that violates
+    nothing.
     """
     given, known = _given(incumbent.instance, start)
     checks: list[Verification] = []
@@ -58,7 +65,9 @@ def repaired(incumbent: Competition, verifier: Verifier, start: Start, seconds: 
 
 
 def _given(instance: Instance, start: Start) -> tuple[np.ndarray, np.ndarray]:
-    """The start as a full assignment, outputs by the networks, and which variables it decides; 0 is for the others."""
+    """The start as a full assignment, outputs by the networks, and which variables it decides; 0 is
+    for the others.
+    """
     s = instance.milp
     given = np.where(s.lower == s.upper, s.lower, np.nan)
     if instance.known:
@@ -72,10 +81,16 @@ def _given(instance: Instance, start: Start) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unlisted(instance: Instance, checks: list[Verification]) -> str:
-    """What fails where no row, bound or integer does: other kinds of constraints, or all that is left to decide."""
+    """What fails where no row, bound or integer does: other kinds of constraints, or all that is
+    left to decide.
+    """
     if checks and not checks[-1].other_violations:
         return checks[-1].worst
-    others = checks[-1].other_violations if checks else tuple(f"{c.kind} {c.name}" for c in instance.milp.others)
+    others = (
+        checks[-1].other_violations
+        if checks
+        else tuple(f"{c.kind} {c.name}" for c in instance.milp.others)
+    )
     named = f", perhaps because of {', '.join(others[:3])}" if others else ""
     return f"no values of the other variables fit its network inputs{named}"
 
@@ -85,6 +100,12 @@ def _outcome(incumbent: Competition, start: Start, feasible: bool, moving: bool)
         where = "with its network inputs or close to them" if moving else "with its network inputs"
         return f"not repaired: no feasible point was found {where}"
     inputs = incumbent.instance.inputs(incumbent.values)
-    moved = max(float(np.abs(new - old).max(initial=0.0)) for new, old in zip(inputs, start, strict=True))
-    how = "its network inputs kept" if moved <= KEPT else f"its network inputs moved by up to {moved:.2g}"
+    moved = max(
+        float(np.abs(new - old).max(initial=0.0)) for new, old in zip(inputs, start, strict=True)
+    )
+    how = (
+        "its network inputs kept"
+        if moved <= KEPT
+        else f"its network inputs moved by up to {moved:.2g}"
+    )
     return f"repaired, {how}, objective {incumbent.objective:.6g}"

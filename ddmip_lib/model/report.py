@@ -21,12 +21,18 @@ class Violation(NamedTuple):
 
     def __str__(self) -> str:
         value, lower, upper, amount = (f"{number:.6g}" for number in self[1:])
-        return self.what if np.isnan(self.value) else f"{self.what} is {value}, outside [{lower}, {upper}] by {amount}"
+        return (
+            self.what
+            if np.isnan(self.value)
+            else f"{self.what} is {value}, outside [{lower}, {upper}] by {amount}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A visited point, with outputs as the networks say, and its violations, the largest for its size first."""
+    """A visited point, with outputs as the networks say, and its violations, the largest for its
+    size first.
+    """
 
     violations: list[Violation]
     values: np.ndarray
@@ -34,7 +40,9 @@ class Report:
 
     def __repr__(self) -> str:
         lines = [*map(str, self.violations[:10]), *["..."] * (len(self.violations) > 10)]
-        points = [np.array2string(x, precision=6, threshold=60, prefix=" " * 29) for x in self.inputs]
+        points = [
+            np.array2string(x, precision=6, threshold=60, prefix=" " * 29) for x in self.inputs
+        ]
         lines += [f"at the inputs of predictor {i}: {point}" for i, point in enumerate(points)]
         return "\n  ".join(["The nearest point that was visited violates", *lines])
 
@@ -42,7 +50,8 @@ class Report:
 class Nearest:
     """Of points that failed verification, the one whose largest violation is smallest.
 
-    A row or bound counts in its own size, also one of whole numbers, to which verification forgives nothing.
+    A row or bound counts in its own size, also one of whole numbers, to which verification forgives
+    nothing.
     """
 
     def __init__(self, verifier: Verifier) -> None:
@@ -63,13 +72,17 @@ class Nearest:
         if self.kept is None:
             return None
         (values, check), instance = self.kept, self.verifier.instance
-        found = violations(self.verifier, values, check.tolerance) if np.isfinite(values).all() else []
+        found = (
+            violations(self.verifier, values, check.tolerance) if np.isfinite(values).all() else []
+        )
         found += [Violation(f"perhaps {name}") for name in check.other_violations]
         return Report(found or [Violation(check.worst)], values, instance.inputs(values))
 
 
 def missed(verifier: Verifier, values: np.ndarray) -> np.ndarray:
-    """Violations of rows, bounds and integrality: as verification judges them, and relative to the sizes of all."""
+    """Violations of rows, bounds and integrality: as verification judges them, and relative to the
+    sizes of all.
+    """
     units, rounded = verifier.units, verifier.instance.rounded(values)
     judged = np.concatenate([*verifier.missed(rounded), np.abs(values - rounded)])
     exact = np.concatenate([units.row == 0, units.exact, np.zeros(len(values), dtype=bool)])
@@ -77,10 +90,15 @@ def missed(verifier: Verifier, values: np.ndarray) -> np.ndarray:
 
 
 def violations(
-    verifier: Verifier, values: np.ndarray, tolerance: float = TOLERANCE, known: np.ndarray | None = None
+    verifier: Verifier,
+    values: np.ndarray,
+    tolerance: float = TOLERANCE,
+    known: np.ndarray | None = None,
 ) -> list[Violation]:
-    """The rows, bounds and integers that a point with finite values violates, the largest for its size first; with
-    `known`, a mask of variables, those that it violates whatever the values of the others within their bounds."""
+    """The rows, bounds and integers that a point with finite values violates, the largest for its
+    size first; with `known`, a mask of variables, those that it violates whatever the values of the
+    others within their bounds.
+    """
     instance = verifier.instance
     s, rounded = instance.milp, instance.rounded(values)
     kinds = np.where(instance.is_output, "output", "variable")
@@ -92,18 +110,28 @@ def violations(
         reached = _nearest_activity(s, rounded, known)
         rows = excess(reached, *s.sides) / verifier.units.rows(np.abs(rounded))
         judged = np.concatenate([rows, judged[s.n_rows :] * np.tile(known, 2)])
-    parts = [(reached, s.row_lower, s.row_upper), (rounded, s.lower, s.upper), (values, rounded, rounded)]
+    parts = [
+        (reached, s.row_lower, s.row_upper),
+        (rounded, s.lower, s.upper),
+        (values, rounded, rounded),
+    ]
     numbers = np.concatenate([np.stack([*part, excess(*part)], axis=1) for part in parts]).tolist()
     worst_first = sorted(np.flatnonzero(judged > tolerance), key=lambda i: -sizes[i])
     return [Violation(names[i], *numbers[i]) for i in worst_first]
 
 
 def _nearest_activity(s: MILP, values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Of each row the value nearest to its sides, where all variables but the known ones move within their bounds."""
+    """Of each row the value nearest to its sides, where all variables but the known ones move
+    within their bounds.
+    """
     rows = s.rows.tocoo()
     given = rows.data * values[rows.col]
     at_lower, at_upper = rows.data * s.lower[rows.col], rows.data * s.upper[rows.col]
     least = np.where(known[rows.col], given, np.minimum(at_lower, at_upper))
     most = np.where(known[rows.col], given, np.maximum(at_lower, at_upper))
     low, high = (np.bincount(rows.row, ends, s.n_rows) for ends in (least, most))
-    return np.where(low > s.row_upper, low, np.where(high < s.row_lower, high, np.clip(s.rows @ values, *s.sides)))
+    return np.where(
+        low > s.row_upper,
+        low,
+        np.where(high < s.row_lower, high, np.clip(s.rows @ values, *s.sides)),
+    )

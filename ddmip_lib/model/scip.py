@@ -1,7 +1,7 @@
 """A user's `pyscipopt.Model`: read once into plain arrays, copied, fixed, asked.
 
-Everything that the library does with a model goes through such arrays or through a copy that SCIP makes of it, so
-the user's own model is never changed.
+Everything that the library does with a model goes through such arrays or through a copy that SCIP
+makes of it, so the user's own model is never changed.
 """
 
 import signal
@@ -20,12 +20,15 @@ from ..errors import ProblemError
 from .grid import is_integral
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
-BRIEF = 0.2  # seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
+# seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
+BRIEF = 0.2
 
 
 @dataclass(frozen=True)
 class OtherConstraint:
-    """A constraint that is no linear row (indicator, SOS, nonlinear, ...): SCIP itself checks it."""
+    """A constraint that is no linear row (indicator, SOS, nonlinear, ...): SCIP itself
+    checks it.
+    """
 
     name: str
     kind: str
@@ -34,10 +37,12 @@ class OtherConstraint:
 
 @dataclass(frozen=True)
 class MILP:
-    r"""The model $\min s\,(c^\top v + c_0)$ s.t. $l_A \le A v \le u_A$, $l \le v \le u$, integrality.
+    r"""The model $\min s\,(c^\top v + c_0)$ s.t. $l_A \le A v \le u_A$, $l \le v \le u$,
+    integrality.
 
-    ``sign`` is $s = 1$ for a model that minimises and $-1$ for one that maximises; ``cost`` and ``offset``
-    are in the sense of the user's model. Variables are numbered as `Model.getVars` lists them.
+    ``sign`` is $s = 1$ for a model that minimises and $-1$ for one that maximises; ``cost`` and
+    ``offset`` are in the sense of the user's model. Variables are numbered as `Model.getVars` lists
+    them.
     """
 
     sign: float
@@ -59,8 +64,14 @@ class MILP:
         return float(self.cost @ values + self.offset)
 
     def larger_helps(self, at: int) -> bool:
-        """Whether variable `at` occurs only where a larger value helps: in the objective and in every row."""
-        if self.upper[at] < 1 or self.sign * self.cost[at] > 0 or any(at in c.variables for c in self.others):
+        """Whether variable `at` occurs only where a larger value helps: in the objective and in
+        every row.
+        """
+        if (
+            self.upper[at] < 1
+            or self.sign * self.cost[at] > 0
+            or any(at in c.variables for c in self.others)
+        ):
             return False
         column = self.rows[:, [at]].tocoo()
         rises, falls = column.row[column.data > 0], column.row[column.data < 0]
@@ -99,8 +110,8 @@ def require_unsolved(model: Model) -> None:
     """Refuse a model that SCIP has already transformed or solved."""
     if model.getStageName() != "PROBLEM":
         raise ProblemError(
-            f"the model is in SCIP's stage {model.getStageName()}: it was already presolved or optimised. "
-            "Call model.freeTransform() first, or build a fresh model."
+            f"the model is in SCIP's stage {model.getStageName()}: it was already presolved or"
+            " optimised. Call model.freeTransform() first, or build a fresh model."
         )
 
 
@@ -108,14 +119,20 @@ _parameters_of_scip = cache(lambda: Model().getParams().keys())
 
 
 def require_copyable(model: Model) -> None:
-    """Refuse what SCIP does not copy, Python code that decides which points are feasible: constraint handlers and
-    pricers, known by their parameters, since PySCIPOpt lists neither."""
+    """Refuse what SCIP does not copy, Python code that decides which points are feasible:
+    constraint handlers and pricers, known by their parameters, since PySCIPOpt lists neither.
+    """
     parts = [name.split("/") for name in model.getParams().keys() - _parameters_of_scip()]
-    handlers = {f"constraint handler {p[1]!r}" for p in parts if p[0] == "constraints" and p[-1] == "sepafreq"}
+    handlers = {
+        f"constraint handler {p[1]!r}"
+        for p in parts
+        if p[0] == "constraints" and p[-1] == "sepafreq"
+    }
     for what in sorted(handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}):
         raise ProblemError(
-            f"the model has a {what} of its own, which copies lose: neither solvers nor verify would know of it. "
-            "Write what it demands as constraints, or build the model without it."
+            f"the model has a {what} of its own, which copies lose: neither solvers nor verify"
+            " would know of it. Write what it demands as constraints, or build the model"
+            " without it."
         )
 
 
@@ -136,7 +153,9 @@ def read_model(model: Model) -> MILP:
         held = model.getConsVars(constraint) or ()
         members = [position.get(v.ptr(), -1) for v in held]
         if kind in ROW_HANDLERS and -1 in members:
-            raise ProblemError(f"row {constraint.name} holds a negated variable ~b: write it as 1 - b.")
+            raise ProblemError(
+                f"row {constraint.name} holds a negated variable ~b: write it as 1 - b."
+            )
         if kind not in ROW_HANDLERS:
             members = [_position(v, position, names) for v in held]
             others.append(OtherConstraint(constraint.name, kind, tuple(members)))
@@ -154,12 +173,14 @@ def read_model(model: Model) -> MILP:
         lower=_finite_or_inf([v.getLbOriginal() for v in variables], infinity),
         upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
         integer=np.array([is_integral(v) for v in variables], dtype=bool),
-        names=[v.name for v in variables], position=position,
+        names=[v.name for v in variables],
+        position=position,
         rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
         row_lower=_finite_or_inf([s[0] for s in sides], infinity),
         row_upper=_finite_or_inf([s[1] for s in sides], infinity),
-        row_names=row_names, others=tuple(others),
-    )  # fmt: skip
+        row_names=row_names,
+        others=tuple(others),
+    )
 
 
 def copy_model(model: Model, seed: int = 0) -> Model:
@@ -167,13 +188,19 @@ def copy_model(model: Model, seed: int = 0) -> Model:
     copy = Model(sourceModel=model, origcopy=True)
     copy.resetParams()  # limits that the user set for their own solve would silently cut ours short
     copy.hideOutput()
-    copy.setParam("misc/catchctrlc", False)  # an interrupt ends the whole run, not one block: see `optimise`
+    copy.setParam(
+        "misc/catchctrlc", False
+    )  # an interrupt ends the whole run, not one block: see `optimise`
     copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
     return copy
 
 
 def add_variables(
-    model: Model, lower: np.ndarray, upper: np.ndarray, integer: np.ndarray, names: Sequence[str] = ()
+    model: Model,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    integer: np.ndarray,
+    names: Sequence[str] = (),
 ) -> list[Any]:
     """New variables, binary where they are whole numbers from 0 to 1; infinite ends are none."""
     kinds = np.where(~integer, "C", np.where((lower == 0) & (upper == 1), "B", "I")).tolist()
@@ -183,9 +210,13 @@ def add_variables(
 
 
 def add_rows(
-    model: Model, variables: Sequence[Any], rows: sp.csr_matrix, lower: np.ndarray, upper: np.ndarray,
+    model: Model,
+    variables: Sequence[Any],
+    rows: sp.csr_matrix,
+    lower: np.ndarray,
+    upper: np.ndarray,
     names: Sequence[str] = (),
-) -> None:  # fmt: skip
+) -> None:
     """The rows lower <= rows @ variables <= upper; one without a finite side is left out."""
     sides = zip(names or [""] * rows.shape[0], lower.tolist(), upper.tolist(), strict=True)
     for r, (name, low, high) in enumerate(sides):
@@ -210,13 +241,17 @@ def set_time_limit(model: Model, seconds: float) -> None:
 
 
 def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | None = None) -> None:
-    """Solve a model of the library's own. Ctrl-C ends the solve in good order, status "userinterrupt", and is raised
-    after it: Python itself would hear it only at the end, or inside a callback, where SCIP takes it for an error.
+    """Solve a model of the library's own. Ctrl-C ends the solve in good order, status
+    "userinterrupt", and is raised after it: Python itself would hear it only at the end, or inside
+    a callback, where SCIP takes it for an error.
 
-    SCIP forgets a signal that comes as it ends, so solves that are brief, and have no callback, are not interrupted.
-    Threads other than the main one get no signals. `raised` is the list of `hear_incumbents`.
+    SCIP forgets a signal that comes as it ends, so solves that are brief, and have no callback, are
+    not interrupted. Threads other than the main one get no signals. `raised` is the list of
+    `hear_incumbents`.
     """
-    main = threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT))
+    main = threading.current_thread() is threading.main_thread() and callable(
+        signal.getsignal(signal.SIGINT)
+    )
     heard = main and (raised is not None or model.data is None or model.data > BRIEF)
     model.setParam("misc/catchctrlc", heard)
     set_time_limit(model, seconds)
@@ -232,8 +267,9 @@ def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | Non
 def hear_incumbents(
     model: Model, hear: Callable[[Model], Any], after_node: Callable[[Model], Any] | None = None
 ) -> list[BaseException]:
-    """Call `hear` at every new incumbent, and `after_node` after every node. What these raise must not cross SCIP: it
-    ends the solve and is in the list."""
+    """Call `hear` at every new incumbent, and `after_node` after every node. What these raise must
+    not cross SCIP: it ends the solve and is in the list.
+    """
     raised: list[BaseException] = []
 
     def listen(to: Any, call: Callable[[Model], Any], name: str) -> None:
@@ -254,7 +290,9 @@ def hear_incumbents(
 
 
 def has_point(model: Model, seconds: float = 60.0) -> bool:
-    """Whether a model may have a feasible point: only SCIP's proof says no. The model is used up."""
+    """Whether a model may have a feasible point: only SCIP's proof says no. The model is
+    used up.
+    """
     model.setObjective(0.0)
     optimise(model, seconds)
     return bool(model.getStatus() != "infeasible")
@@ -279,10 +317,14 @@ def solution_values(model: Model, variables: Any) -> np.ndarray:
 
 
 def _position(variable: Any, position: dict[int, int], names: dict[str, int]) -> int:
-    """Number of a variable of a constraint; SCIP lists the negation of b as a variable of its own, b_neg."""
+    """Number of a variable of a constraint; SCIP lists the negation of b as a variable of its own,
+    b_neg.
+    """
     at = position.get(variable.ptr(), names.get(variable.name.removesuffix("_neg")))
     if at is None:
-        raise ProblemError(f"variable {variable.name} of a constraint is not among the model's variables.")
+        raise ProblemError(
+            f"variable {variable.name} of a constraint is not among the model's variables."
+        )
     return at
 
 

@@ -1,4 +1,6 @@
-"""What every solver is, and how each one begins: start the clock, check the call, read the problem."""
+"""What every solver is, and how each one begins: start the clock, check the call, read the
+problem.
+"""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +23,12 @@ from .solution import Solution
 
 
 class Moment(NamedTuple):
-    """What the `callback` of a solver hears after each iteration, round, step or node; a true result stops the run,
-    status "stopped", unless it has just ended by itself.
+    """What the `callback` of a solver hears after each iteration, round, step or node; a true
+    result stops the run, status "stopped", unless it has just ended by itself.
 
-    `objective` is that of the best verified point, `bound` what the solver has for one, checked or not; None where
-    there is none. `DualDecomposition` hands over its whole state instead, which has these four too.
+    `objective` is that of the best verified point, `bound` what the solver has for one, checked or
+    not; None where there is none. `DualDecomposition` hands over its whole state instead, which has
+    these four too.
     """
 
     iteration: int
@@ -36,7 +39,8 @@ class Moment(NamedTuple):
 
 Callback = Callable[[Any], Any]
 ENDED_BY_USER = "Ctrl-C or the callback ended the run"
-LAST_CHANCE = 0.1  # seconds for completing the start, where the time limit ended a run that had not come to it
+# seconds for completing the start, where the time limit ended a run that had not come to it
+LAST_CHANCE = 0.1
 
 
 class HasStatus(Protocol):
@@ -58,15 +62,25 @@ class Solver(Protocol):
 
 
 class Visiting(Solver, Protocol):
-    """A solver that tells `visit` the network inputs of every point it looks at, as all of this library do."""
+    """A solver that tells `visit` the network inputs of every point it looks at, as all of this
+    library do.
+    """
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution: ...  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution: ...
 
 
 @dataclass(eq=False)
 class Begun:
-    """A call that was checked: the problem, the clock, and, once asked for, the problem as an `Instance`."""
+    """A call that was checked: the problem, the clock, and, once asked for, the problem as an
+    `Instance`.
+    """
 
     problem: NeuralMIP
     seed: int
@@ -97,10 +111,15 @@ class Begun:
         return self.limit is not None and self.limit.interrupted
 
     def incumbent(
-        self, onoff: Sequence[OnOff] = (), screen_on: torch.device | None = None, with_start: bool = True,
+        self,
+        onoff: Sequence[OnOff] = (),
+        screen_on: torch.device | None = None,
+        with_start: bool = True,
         repair: Repair | None = None,
-    ) -> Incumbent:  # fmt: skip
-        """Where verified points compete, the problem's start first; one that fails is repaired, also by `repair`."""
+    ) -> Incumbent:
+        """Where verified points compete, the problem's start first; one that fails is repaired,
+        also by `repair`.
+        """
         incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
         self.incumbents.append(incumbent)
         if with_start and not self.problem.start_failed:
@@ -122,7 +141,9 @@ class Begun:
             self.limit.stopped = True
 
     def ended(self, method: str, status: str) -> Solution:
-        """The result of a run that its time limit, its callback or Ctrl-C ended: its best verified point."""
+        """The result of a run that its time limit, its callback or Ctrl-C ended: its best verified
+        point.
+        """
         details: dict[str, Any] = {}
         if not self.incumbents and status == "time_limit" and "instance" in vars(self):
             self.incumbent(with_start=False)
@@ -141,7 +162,9 @@ class Begun:
         return Solution(status, method, **point, seconds=seconds, details=details)
 
     def finish(self, solve: Callable[[], R], so_far: Callable[[str], R]) -> R:
-        """The result of `solve` or, where the time limit, a callback or Ctrl-C ends it, the result `so_far`."""
+        """The result of `solve` or, where the time limit, a callback or Ctrl-C ends it, the result
+        `so_far`.
+        """
         status = None
         with limited(self.deadline) as self.limit, heard_interrupts():
             try:
@@ -151,7 +174,11 @@ class Begun:
             except KeyboardInterrupt:
                 status = "stopped"
             with unlimited():
-                if status is None and self.interrupted and found.status not in ("optimal", "infeasible", "stopped"):
+                if (
+                    status is None
+                    and self.interrupted
+                    and found.status not in ("optimal", "infeasible", "stopped")
+                ):
                     status = "stopped"  # a part of the method kept its partial result
                 return self._logged(found if status is None else so_far(status))
 
@@ -159,19 +186,30 @@ class Begun:
         """The result; one that Ctrl-C or a callback ended has a log."""
         if not isinstance(found, Solution) or found.status != "stopped" or "log" in found.details:
             return found
-        turn = Turn(found.method, found.status, found.objective, found.bound, found.seconds, ENDED_BY_USER)
+        turn = Turn(
+            found.method, found.status, found.objective, found.bound, found.seconds, ENDED_BY_USER
+        )
         return replace(found, details={**found.details, "log": Log([turn])})
 
 
 def begin(
-    problem: NeuralMIP, time_limit: float, seed: int, visit: Visit | None = None, callback: Callback | None = None
+    problem: NeuralMIP,
+    time_limit: float,
+    seed: int,
+    visit: Visit | None = None,
+    callback: Callback | None = None,
 ) -> Begun:
     """Start the clock, and refuse what no solver can work with before any work."""
     began = now()
     if not isinstance(problem, NeuralMIP):
-        raise TypeError(f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in NeuralMIP(model).")
+        raise TypeError(
+            f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in"
+            " NeuralMIP(model)."
+        )
     if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
-        raise ValueError(f"time_limit={time_limit!r} must be a number of seconds (np.inf for none).")
+        raise ValueError(
+            f"time_limit={time_limit!r} must be a number of seconds (np.inf for none)."
+        )
     if not isinstance(seed, Integral) or int(seed) < 0:
         raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
     if not (callback is None or callable(callback)):

@@ -1,14 +1,17 @@
 r"""Blocks found in a model: what falls apart when a few linking rows are taken away.
 
-All variables that enter or leave one row of a network belong together, and so do those of network rows that share a
-variable: a *cell*. A row of the model that meets one cell alone draws its other variables into it, rows with the
-fewest such variables first; a variable that several cells claim at the same time belongs to none. Then every row
-*spans* a number of cells, and rows of a span up to $k$ are kept inside of blocks, all others link:
+All variables that enter or leave one row of a network belong together, and so do those of network
+rows that share a variable: a *cell*. A row of the model that meets one cell alone draws its other
+variables into it, rows with the fewest such variables first; a variable that several cells claim at
+the same time belongs to none. Then every row *spans* a number of cells, and rows of a span up to
+$k$ are kept inside of blocks, all others link:
 
-$$\min_v \sum_b c_b^\top v_b + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_b L_b v_b + L_0 v_0 \le u, \qquad
+$$\min_v \sum_b c_b^\top v_b + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_b L_b v_b
++ L_0 v_0 \le u, \qquad
 v_b \in \text{block } b.$$
 
-Of all $k$ the one with the most blocks for each linking row is taken. The variables $v_0$ of no block are the master's.
+Of all $k$ the one with the most blocks for each linking row is taken. The variables $v_0$ of no
+block are the master's.
 """
 
 from dataclasses import dataclass
@@ -24,7 +27,8 @@ from .instance import Instance
 
 @dataclass(frozen=True)
 class Structure:
-    """Which block each variable belongs to, and which rows link blocks; or what keeps the model in one piece.
+    """Which block each variable belongs to, and which rows link blocks; or what keeps the model in
+    one piece.
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -32,8 +36,12 @@ class Structure:
     Structure: 3 blocks of 28 variables, 18 linking rows (budget up ph, ...), no master variable
     """
 
-    block: np.ndarray  #: (variables,) numbers from 0 on; -1 for the master's variables and for fixed ones.
-    linking: np.ndarray  #: (rows,) whether a row holds variables of several blocks, or of the master.
+    block: (
+        np.ndarray
+    )  #: (variables,) numbers from 0 on; -1 for the master's variables and for fixed ones.
+    linking: (
+        np.ndarray
+    )  #: (rows,) whether a row holds variables of several blocks, or of the master.
     n: int  #: How many blocks.
     master: int  #: How many variables that matter belong to no block.
     names: tuple[str, ...]  #: Of the linking rows.
@@ -43,8 +51,9 @@ class Structure:
         """An error that says what links everything, where there are no blocks."""
         if self.obstacle:
             raise ProblemError(
-                f"{what} needs a problem that falls into blocks, and this one does not: {self.obstacle}. Use "
-                "DualDecomposition, or describe blocks that you know of with problem.set_blocks(Blocks(...))."
+                f"{what} needs a problem that falls into blocks, and this one does not:"
+                f" {self.obstacle}. Use DualDecomposition, or describe blocks that you know of with"
+                " problem.set_blocks(Blocks(...))."
             )
 
     def __repr__(self) -> str:
@@ -56,8 +65,9 @@ class Structure:
         rows, more = len(self.names), ", ..." * (len(self.names) > 1)
         said = f" ({self.names[0]}{more})" if self.names else ""
         return (
-            f"Structure: {self.n} blocks of {each} variables, {rows} linking row{'s' * (rows != 1)}{said}, "
-            f"{self.master or 'no'} master variable{'s' * (self.master > 1)}"
+            f"Structure: {self.n} blocks of {each} variables, {rows} linking"
+            f" row{'s' * (rows != 1)}{said}, {self.master or 'no'} master"
+            f" variable{'s' * (self.master > 1)}"
         )
 
 
@@ -69,13 +79,19 @@ def find_structure(instance: Instance) -> Structure:
     nothing = np.full(s.n_variables, -1), np.zeros(s.n_rows, dtype=bool), 0, 0, ()
     if s.others:
         first = s.others[0]
-        return Structure(*nothing, f"{first.kind} {first.name} is no linear row, and its pieces are not seen apart")
+        return Structure(
+            *nothing,
+            f"{first.kind} {first.name} is no linear row, and its pieces are not seen apart",
+        )
     cell = _cells(networks)
     count = int(cell.max(initial=-1)) + 1
     if count < 2:
         entering = np.bincount(networks.tocoo().col, minlength=s.n_variables)
         shared = f"variable {s.names[int(entering.argmax())]} joins its network rows"
-        return Structure(*nothing, shared if entering.max(initial=0) > 1 else "one row of a network is all there is")
+        return Structure(
+            *nothing,
+            shared if entering.max(initial=0) > 1 else "one row of a network is all there is",
+        )
     met = sp.csr_matrix((np.ones(s.rows.nnz), s.rows.indices, s.rows.indptr), shape=s.rows.shape)
     met = (met @ sp.diags(free.astype(float))).tocsr()
     met.eliminate_zeros()
@@ -89,7 +105,9 @@ def find_structure(instance: Instance) -> Structure:
         blocks = int(joined.max()) + 1
         block = _drawn_in(met, np.where(cell >= 0, joined[cell], -1))
         master = matters & (block < 0)
-        linking = (np.diff(_meetings(met, block, blocks).indptr) > 1) | (met @ master.astype(float) > 0)
+        linking = (np.diff(_meetings(met, block, blocks).indptr) > 1) | (
+            met @ master.astype(float) > 0
+        )
         worth = blocks / (1 + int(linking.sum()))
         if blocks > 1 and (best is None or worth > best[0]):
             best = worth, block, linking, blocks, int(master.sum())
@@ -113,23 +131,33 @@ def _network_rows(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
 
 def _joined(incidence: sp.csr_matrix) -> np.ndarray:
     """Numbers of the pieces into which columns fall that meet in no row."""
-    label = connected_components(sp.block_array([[None, incidence], [incidence.T, None]]), directed=False)[1]
+    label = connected_components(
+        sp.block_array([[None, incidence], [incidence.T, None]]), directed=False
+    )[1]
     pieces: np.ndarray = np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
     return pieces
 
 
 def _cells(networks: sp.csr_matrix) -> np.ndarray:
-    """The cell of every variable of a network, numbered in the order of the network rows; -1 for all others."""
+    """The cell of every variable of a network, numbered in the order of the network rows; -1 for
+    all others.
+    """
     label = _joined(networks)
     inside = np.diff(networks.tocsc().indptr) > 0
     order: dict[int, int] = {}
-    for variable in networks.indices[np.argsort(np.repeat(np.arange(networks.shape[0]), np.diff(networks.indptr)))]:
+    for variable in networks.indices[
+        np.argsort(np.repeat(np.arange(networks.shape[0]), np.diff(networks.indptr)))
+    ]:
         order.setdefault(int(label[variable]), len(order))
-    return np.array([order[int(k)] if own else -1 for k, own in zip(label, inside, strict=True)], dtype=int)
+    return np.array(
+        [order[int(k)] if own else -1 for k, own in zip(label, inside, strict=True)], dtype=int
+    )
 
 
 def _drawn_in(met: sp.csr_matrix, cell: np.ndarray) -> np.ndarray:
-    """Cells with all variables that rows draw into them; what several claim at once stays outside."""
+    """Cells with all variables that rows draw into them; what several claim at once stays
+    outside.
+    """
     entries, cell, outside = met.tocoo(), cell.copy(), np.zeros(len(cell), dtype=bool)
     row, at, rows = entries.row, entries.col, met.shape[0]
     while True:

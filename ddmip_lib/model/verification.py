@@ -16,20 +16,22 @@ from .sizes import Units
 TOLERANCE = 1e-6
 """What a point may miss, in units of what it misses (see `Verification`)."""
 CLOSED = 1e-5
-"""Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two have met. What
-`verify` forgives, 1e-6 of each row, costs about 1e-6 of them."""
+"""Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two
+have met. What `verify` forgives, 1e-6 of each row, costs about 1e-6 of them.
+"""
 
 
 @dataclass(frozen=True)
 class Verification:
     r"""What the check of one point found.
 
-    A whole number within 1e-6 of one is that number, and everything else is judged with it in its place: the
-    networks, the rows, the objective. Then 1e-6 is meant in the units of the problem (`sizes`): a variable may leave
-    its box by 1e-6 of its size or of that bound, whichever is larger; a row may be missed by 1e-6 of its side or of
-    the largest of its coefficients times the size of its variable; an output may differ from what the network says by
-    1e-6 of that, or of the output's size. Rows and bounds of whole numbers alone may be missed by nothing but what
-    adding up costs, 1e-12 of the terms. A class must be the network's.
+    A whole number within 1e-6 of one is that number, and everything else is judged with it in its
+    place: the networks, the rows, the objective. Then 1e-6 is meant in the units of the problem
+    (`sizes`): a variable may leave its box by 1e-6 of its size or of that bound, whichever is
+    larger; a row may be missed by 1e-6 of its side or of the largest of its coefficients times the
+    size of its variable; an output may differ from what the network says by 1e-6 of that, or of the
+    output's size. Rows and bounds of whole numbers alone may be missed by nothing but what adding
+    up costs, 1e-12 of the terms. A class must be the network's.
     """
 
     objective: float
@@ -42,12 +44,16 @@ class Verification:
     other_violations: tuple[str, ...]
     worst: str
     tolerance: float = TOLERANCE
-    objective_unit: float = 1.0  #: What differences between objectives and bounds are compared with.
+    objective_unit: float = (
+        1.0  #: What differences between objectives and bounds are compared with.
+    )
 
     @property
     def feasible(self) -> bool:
         """Whether every check holds within the tolerance."""
-        violation = max(self.row_violation, self.bound_violation, self.integrality_violation, self.output_error)
+        violation = max(
+            self.row_violation, self.bound_violation, self.integrality_violation, self.output_error
+        )
         return violation <= self.tolerance and self.wrong_classes == 0 and not self.other_violations
 
     @classmethod
@@ -60,7 +66,10 @@ class Verification:
 
     def __repr__(self) -> str:
         lines = [
-            f"Verification: {'feasible' if self.feasible else 'NOT feasible'} (tolerance {self.tolerance:g})",
+            (
+                f"Verification: {'feasible' if self.feasible else 'NOT feasible'} (tolerance"
+                f" {self.tolerance:g})"
+            ),
             f"  objective               {self.objective:.6g}",
             f"  rows                    {self.row_violation:.1e}",
             f"  bounds                  {self.bound_violation:.1e}",
@@ -89,16 +98,22 @@ class Verifier:
 
     def better(self, new: float, old: float | None) -> bool:
         """Whether objective `new` beats `old` (None: nothing to beat)."""
-        return old is None or self.instance.milp.sign * (new - old) < -1e-9 * self.units.objective(old)
+        return old is None or self.instance.milp.sign * (new - old) < -1e-9 * self.units.objective(
+            old
+        )
 
     def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
         """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
         s, given = self.instance.milp, values
         if values.shape != (s.n_variables,):
-            raise ProblemError(f"a point has {s.n_variables} values, one for each variable; got {values.shape}.")
+            raise ProblemError(
+                f"a point has {s.n_variables} values, one for each variable; got {values.shape}."
+            )
         known = np.isfinite(values) | self.instance.is_output
         if not known.all():
-            raise ProblemError(f"the point has no finite value for {s.names[int(np.argmin(known))]}.")
+            raise ProblemError(
+                f"the point has no finite value for {s.names[int(np.argmin(known))]}."
+            )
         values = self.instance.rounded(given)
         raws = self.instance.raws(values)
         if not all(np.isfinite(raw).all() for raw in raws):
@@ -110,8 +125,13 @@ class Verifier:
         rows, bounds = self.missed(values)
         integrality = np.abs(given - values)
         networks = zip(self.instance.predictors, self.instance.maps, raws, strict=True)
-        mistakes = [p.mistakes(values[m.output], raw, self.units.sizes[m.output]) for p, m, raw in networks]
-        error, wrong = max(found.error for found in mistakes), sum(found.wrong for found in mistakes)
+        mistakes = [
+            p.mistakes(values[m.output], raw, self.units.sizes[m.output]) for p, m, raw in networks
+        ]
+        error, wrong = (
+            max(found.error for found in mistakes),
+            sum(found.wrong for found in mistakes),
+        )
         logit = min(found.smallest_logit for found in mistakes)
         linear_ok = max(rows.max(initial=0.0), bounds.max(initial=0.0)) <= tolerance
         worst = ""
@@ -154,7 +174,9 @@ class Verifier:
         return model, model.getVars()
 
     def _check_others(self, values: np.ndarray) -> tuple[str, ...]:
-        """Constraints that are no rows: SCIP judges a copy in which every variable is fixed, all of them together."""
+        """Constraints that are no rows: SCIP judges a copy in which every variable is fixed, all of
+        them together.
+        """
         others = self.instance.milp.others
         if not others:
             return ()

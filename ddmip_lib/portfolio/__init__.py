@@ -1,4 +1,6 @@
-"""One call for any problem: `solve` looks at it, chooses, and lets the methods share their best point."""
+"""One call for any problem: `solve` looks at it, chooses, and lets the methods share their best
+point.
+"""
 
 from ..model.log import Log, Turn
 from .choosing import Step, methods_for

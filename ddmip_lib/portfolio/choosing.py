@@ -24,7 +24,9 @@ from ..proofs.tables import unfixed
 COMBINATIONS = 50_000  # of all inputs together that are compared one by one
 VALUES = 64  # of each network row's inputs where a MIP chooses among them
 NUMBERS = 2**21  # that a table of all assignments may hold
-UNITS = 1_000  # of all networks and rows together, up to which much of the time is kept for a proof by an exact model,
+# of all networks and rows together, up to which much of the time is kept for a proof by an exact
+# model,
+UNITS = 1_000
 IDLE = 10  # and so many starts without a better point are enough before it, which may find one too
 LATER = 0.15  # of the whole time: what a method gets whenever it has another turn
 
@@ -37,23 +39,41 @@ class Step:
     share: float
     why: str
     again: float = LATER
-    """The share of the whole time that it may take in later turns, with other seeds; 0 where one turn says all."""
+    """The share of the whole time that it may take in later turns, with other seeds; 0 where one
+    turn says all.
+    """
     insists: bool = False
     """Whether another turn follows at once as long as each finds a better point."""
 
 
 def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> list[Step]:
-    """The methods that fit, strongest reasons first; those that can use a cluster get its client."""
+    """The methods that fit, strongest reasons first; those that can use a cluster get its
+    client.
+    """
     steps, s, rows = [], instance.milp, sum(len(m.index) for m in instance.maps)
     inputs = instance.free_inputs
     count = combinations(instance)
     if count is not None:
-        all_, why = Enumeration(max_values=most_combinations(instance)), f"all inputs together take {count} values"
+        all_, why = (
+            Enumeration(max_values=most_combinations(instance)),
+            f"all inputs together take {count} values",
+        )
         steps.append(Step(all_, 0.5, why, again=0.0))
     elif (most := most_values(instance)) <= VALUES:
-        steps.append(Step(Enumeration(), 0.3, f"the inputs of a network row take at most {most} values", again=0.0))
+        steps.append(
+            Step(
+                Enumeration(),
+                0.3,
+                f"the inputs of a network row take at most {most} values",
+                again=0.0,
+            )
+        )
     blocks, graphs = find_blocks(problem, instance), exact_graphs(instance)
-    provable = graphs is not None and units_of(instance, graphs) <= UNITS and not isinstance(blocks, Blocks)
+    provable = (
+        graphs is not None
+        and units_of(instance, graphs) <= UNITS
+        and not isinstance(blocks, Blocks)
+    )
     links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
     why = f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"
     general = isinstance(blocks, Structure) and not blocks.obstacle
@@ -62,7 +82,9 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
         steps.append(prices)
     whole = int(s.integer[inputs].sum())
     kind = "ReLU networks, exact near a point" if graphs else "networks with slopes"
-    why = f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
+    why = (
+        f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
+    )
     share = 0.25 if general else 0.35 if provable else 0.5
     steps.append(Step(SequentialMIP(idle_starts=IDLE if provable else 2 * IDLE), share, why))
     if general:
@@ -79,8 +101,9 @@ def units_of(instance: Instance, graphs: Sequence[Graph]) -> int:
 
 
 def combinations(instance: Instance) -> int | None:
-    """How many assignments of the network inputs rows leave, where inputs and outputs are all that is free and they
-    are few enough to be compared one by one."""
+    """How many assignments of the network inputs rows leave, where inputs and outputs are all that
+    is free and they are few enough to be compared one by one.
+    """
     s, inputs = instance.milp, instance.free_inputs
     free = (s.lower < s.upper) & ~instance.is_output
     free[inputs] = False
@@ -96,7 +119,9 @@ def most_combinations(instance: Instance) -> int:
 
 
 def most_values(instance: Instance) -> float:
-    """The largest number of values that the inputs of a network row take; infinite where one is continuous."""
+    """The largest number of values that the inputs of a network row take; infinite where one is
+    continuous.
+    """
     s, listing, most = instance.milp, Listing(instance.milp), 0.0
     for row in (row for m in instance.maps for row in m.index):
         inputs = np.array(unfixed(s, row), dtype=int)

@@ -1,4 +1,6 @@
-"""`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where there is one."""
+"""`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where
+there is one.
+"""
 
 import itertools
 from dataclasses import replace
@@ -29,26 +31,39 @@ from ..proofs.reach import unreachable
 from .choosing import Step, methods_for, units_of
 
 ENDED = ("stopped", "optimal", "infeasible", "time_limit")
-ROUNDS = 3  # of turns of all methods, in a row without a better point, that end the search for points
-LINES, FEW = 0.3, 8  # share of the time left that bounds by lines get before these rounds, unless inputs are so few
+ROUNDS = (
+    3  # of turns of all methods, in a row without a better point, that end the search for points
+)
+LINES, FEW = (
+    0.3,
+    8,
+)  # share of the time left that bounds by lines get before these rounds, unless inputs are so few
 
 
 def solve(
-    problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False, visit: Visit | None = None,
-    callback: Callback | None = None, client: Any = None,
-) -> Solution:  # fmt: skip
-    """The best verified point that the library finds within the time, and a checked bound where one is proved.
+    problem: NeuralMIP,
+    time_limit: float = 60.0,
+    seed: int = 0,
+    progress: bool = False,
+    visit: Visit | None = None,
+    callback: Callback | None = None,
+    client: Any = None,
+) -> Solution:
+    """The best verified point that the library finds within the time, and a checked bound where one
+    is proved.
 
-    It looks at the problem and says what it chose and why (``solution.details["log"]``): all combinations of inputs
-    where they are few, prices where blocks share resources, sequential linearisation, Algorithm 1; each begins at the
-    best point of those before it. Then comes a proof, which may meet a better point. One that would hardly close in
-    time is given up, and the methods have further turns, with other seeds, until the time is over or three rounds of
-    turns find nothing better; where an exact model of the whole problem finds nothing better, the proof follows at once
-    and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried once more, and the run ends with the
-    claim if it fails; ``details["checked_bound"]`` is then what was proved. A run in which no method comes to the end
-    of its share of the time, and no proof is given up, is the same whenever it is repeated. `callback` hears a `Moment`
-    whenever a method has one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes to what
-    can use a cluster: prices and certificates.
+    It looks at the problem and says what it chose and why (``solution.details["log"]``): all
+    combinations of inputs where they are few, prices where blocks share resources, sequential
+    linearisation, Algorithm 1; each begins at the best point of those before it. Then comes a
+    proof, which may meet a better point. One that would hardly close in time is given up, and the
+    methods have further turns, with other seeds, until the time is over or three rounds of turns
+    find nothing better; where an exact model of the whole problem finds nothing better, the proof
+    follows at once and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried
+    once more, and the run ends with the claim if it fails; ``details["checked_bound"]`` is then
+    what was proved. A run in which no method comes to the end of its share of the time, and no
+    proof is given up, is the same whenever it is repeated. `callback` hears a `Moment` whenever a
+    method has one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes
+    to what can use a cluster: prices and certificates.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
@@ -117,19 +132,26 @@ class Portfolio:
         self.proof: Proof | None = None
         self.status, self.prices, self.stopped = "converged", None, False
         self.doing = "reading the problem", begun.began  # what is in progress, and since when
-        self.claim: Solution | None = None  # of a method that calls its point the best of all, unchecked
+        self.claim: Solution | None = (
+            None  # of a method that calls its point the best of all, unchecked
+        )
         self.done = False  # whether another proof would say nothing new
-        self.closed = False  # whether an exact model of the whole problem had nothing better: points need no more time
+        # whether an exact model of the whole problem had nothing better: points need no more time
+        self.closed = False
 
     @property
     def over(self) -> bool:
         return self.status in ENDED or self.begun.interrupted or self.begun.seconds_left <= 0
 
     def turn(self, step: Step, seconds: float, number: int = 0) -> None:
-        """Let a method work from the best point for so long, unless all is done; its seed is another in every turn."""
+        """Let a method work from the best point for so long, unless all is done; its seed is
+        another in every turn.
+        """
         if self.over or self.closed:
             return
-        self.take(step.solver, min(seconds, self.begun.seconds_left), step.why, self.begun.seed + number)
+        self.take(
+            step.solver, min(seconds, self.begun.seconds_left), step.why, self.begun.seed + number
+        )
 
     def cut_short(self, status: str) -> None:
         """Note what was in progress when the time limit, a callback or Ctrl-C ended the run."""
@@ -138,7 +160,12 @@ class Portfolio:
         elif self.status not in ("optimal", "infeasible"):
             self.status = "time_limit"
         method, began = self.doing
-        self.note(method, status, began, "ended by Ctrl-C or a callback" if status == "stopped" else "time is over")
+        self.note(
+            method,
+            status,
+            began,
+            "ended by Ctrl-C or a callback" if status == "stopped" else "time is over",
+        )
 
     def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:
         """Let a method work from the best point."""
@@ -154,7 +181,9 @@ class Portfolio:
         if found.values is not None or found.nearest is not None:
             moments = self.improvements(found, began)
             self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
-            if moments and moments[-1][1] == self.incumbent.objective:  # found then, not when the method ended
+            if (
+                moments and moments[-1][1] == self.incumbent.objective
+            ):  # found then, not when the method ended
                 self.incumbent.found[-1:] = moments
         if found.proof is not None and found.proof.checked and found.bound is not None:
             self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
@@ -171,13 +200,19 @@ class Portfolio:
         self.note(found.method, found.status, began, why)
 
     def improvements(self, found: Solution, began: float) -> list[tuple[float, float]]:
-        """When, since `solve` began, a method that began then met what is better than the best point before it."""
+        """When, since `solve` began, a method that began then met what is better than the best
+        point before it.
+        """
         since = began - self.begun.began
         moments: list[tuple[float, float]] = found.details.get("incumbents", [])
-        return [(since + seconds, value) for seconds, value in moments if self.incumbent.better(value)]
+        return [
+            (since + seconds, value) for seconds, value in moments if self.incumbent.better(value)
+        ]
 
     def heard(self, moment: Moment) -> bool:
-        """Hand on what a method tells, with the best that is known; remember that the run is to end."""
+        """Hand on what a method tells, with the best that is known; remember that the run is to
+        end.
+        """
         known, sign = (
             [n for n in (self.incumbent.objective, moment.objective) if n is not None],
             self.begun.instance.milp.sign,
@@ -187,7 +222,9 @@ class Portfolio:
         return self.stopped
 
     def raise_bound(self, bound: float, proof: Proof) -> None:
-        """Keep a checked bound, of a minimisation, if it is better; one that meets the best point ends the run."""
+        """Keep a checked bound, of a minimisation, if it is better; one that meets the best point
+        ends the run.
+        """
         if bound > self.bound:
             self.bound, self.proof = bound, proof
         if meets(self.incumbent, self.bound):
@@ -195,13 +232,19 @@ class Portfolio:
 
     def note(self, method: str, status: str, began: float, why: str) -> None:
         sign = self.begun.instance.milp.sign
-        bound = float(sign * min(self.bound, best_cost(self.incumbent))) if np.isfinite(self.bound) else None
+        bound = (
+            float(sign * min(self.bound, best_cost(self.incumbent)))
+            if np.isfinite(self.bound)
+            else None
+        )
         self.log.append(Turn(method, status, self.incumbent.objective, bound, now() - began, why))
         told("solve", bound, turn=True)
 
     def prove(self, patient: bool = True) -> None:
-        """A bound by prices where there are blocks, by an exact model where networks have one, else by lines; one that
-        is not patient leaves time to the methods where it will hardly come to its end."""
+        """A bound by prices where there are blocks, by an exact model where networks have one, else
+        by lines; one that is not patient leaves time to the methods where it will hardly come to
+        its end.
+        """
         if self.over or self.done:
             return
         began, instance, left = now(), self.begun.instance, self.begun.seconds_left
@@ -219,20 +262,34 @@ class Portfolio:
             self.by_certificate(began, "prices, and a search of every block", left)
         elif units > UNITS:
             self.done = True
-            self.note("proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}")
+            self.note(
+                "proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}"
+            )
         elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
-            share = 1.0 if patient or (self.claim is None and len(instance.free_inputs) <= FEW) else LINES
+            share = (
+                1.0
+                if patient or (self.claim is None and len(instance.free_inputs) <= FEW)
+                else LINES
+            )
             self.by_certificate(began, "lines around the networks, and inputs split", share * left)
         else:
             program = embedded(instance, self.incumbent.units, graphs)
             mend = Mending(self.incumbent, graphs, self.begun.deadline, self.begun.seed)
-            proved = check(self.incumbent, program, self.begun.deadline, np.inf, mend, patient)  # which may find points
+            proved = check(
+                self.incumbent, program, self.begun.deadline, np.inf, mend, patient
+            )  # which may find points
             self.done = self.closed = proved.complete
             if proved.bound == np.inf and self.incumbent.values is None:
                 self.status = "infeasible"
             elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
                 self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
-            ended = "open" if proved.complete else "given up" if self.begun.seconds_left > 0 else "time_limit"
+            ended = (
+                "open"
+                if proved.complete
+                else "given up"
+                if self.begun.seconds_left > 0
+                else "time_limit"
+            )
             ended = self.status if self.status in ("optimal", "infeasible") else ended
             self.note("proof", ended, began, f"exact model, {proved.nodes} nodes")
 
@@ -240,12 +297,17 @@ class Portfolio:
         """What `certify` proves of the best point, in so much time."""
         details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
         given = Solution("converged", "solve", **self.incumbent.point(), details=details)
-        found = certify(self.problem, given, None, seconds, seed=self.begun.seed, client=self.client)
+        found = certify(
+            self.problem, given, None, seconds, seed=self.begun.seed, client=self.client
+        )
         self.done = now() - began < 0.9 * seconds  # it ended by itself
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.status == "infeasible" and self.incumbent.values is not None:
-            raise ProofError("no point exists by a certificate, and one was verified: please report this problem.")
+            raise ProofError(
+                "no point exists by a certificate, and one was verified: please report this"
+                " problem."
+            )
         if found.status == "infeasible":
             self.status = found.status
         elif found.bound is not None and found.proof is not None and found.proof.checked:
@@ -268,8 +330,15 @@ class Portfolio:
         details = {"log": self.log, "incumbents": self.incumbent.found}
         if status == "stopped":
             details["interrupted"] = True
-        found = Solution("stopped", "solve", bound=bound, proof=proof, **self.incumbent.point(),
-                         seconds=now() - self.begun.began, details=details)  # fmt: skip
+        found = Solution(
+            "stopped",
+            "solve",
+            bound=bound,
+            proof=proof,
+            **self.incumbent.point(),
+            seconds=now() - self.begun.began,
+            details=details,
+        )
         if status in ("converged", "time_limit") and self.claim is not None:
             claimed = replace(found, bound=self.claim.bound, proof=self.claim.proof)
             if not contradiction(claimed, "claimed_optimal"):

@@ -12,5 +12,16 @@ from .npz import load_npz, save_npz
 from .scikit import from_sklearn
 from .training import train
 
-__all__ = ["attention", "black_box", "conv1d", "describe", "from_sklearn", "load_npz", "lstm", "mlp", "resnet",
-           "save_npz", "train"]  # fmt: skip
+__all__ = [
+    "attention",
+    "black_box",
+    "conv1d",
+    "describe",
+    "from_sklearn",
+    "load_npz",
+    "lstm",
+    "mlp",
+    "resnet",
+    "save_npz",
+    "train",
+]

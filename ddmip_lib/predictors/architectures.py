@@ -1,7 +1,7 @@
 """Five small networks, all mapping (batch, n_in) to (batch, n_out).
 
-Every constructor takes ``(depth, width, n_in, n_out=1, seed=0)`` and returns a float32 network in evaluation
-mode, its weights drawn from `seed` alone.
+Every constructor takes ``(depth, width, n_in, n_out=1, seed=0)`` and returns a float32 network in
+evaluation mode, its weights drawn from `seed` alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,9 +16,13 @@ Network = TypeVar("Network", bound=nn.Module)
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Run a block under torch's CPU generator set to `seed`, and put the caller's state back afterwards."""
+    """Run a block under torch's CPU generator set to `seed`, and put the caller's state back
+    afterwards.
+    """
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also reset the GPU generators
+        torch.default_generator.manual_seed(
+            seed
+        )  # torch.manual_seed would also reset the GPU generators
         yield
 
 
@@ -33,7 +37,8 @@ def _build(make: Callable[..., Network], sizes: tuple[int, int, int, int], seed:
 
 
 def mlp(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Sequential:
-    """A flat ReLU network: `depth` times ``h <- relu(W h + b)`` with `width` units, then a linear layer.
+    """A flat ReLU network: `depth` times ``h <- relu(W h + b)`` with `width` units, then a linear
+    layer.
 
     >>> mlp(depth=1, width=4, n_in=3)(torch.zeros(5, 3)).shape
     torch.Size([5, 1])
@@ -55,7 +60,8 @@ class Conv1dNet(nn.Module):
         super().__init__()
         self.size = (depth, width)
         self.layers = nn.ModuleList(
-            nn.Conv1d(width if layer else 1, width, kernel_size=3, padding=1) for layer in range(depth)
+            nn.Conv1d(width if layer else 1, width, kernel_size=3, padding=1)
+            for layer in range(depth)
         )
         self.head = nn.Linear(width * n_in, n_out)
 
@@ -67,7 +73,8 @@ class Conv1dNet(nn.Module):
 
 
 def conv1d(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Module:
-    """`depth` convolutions of kernel 3 with `width` channels over the row of features, ReLU between them.
+    """`depth` convolutions of kernel 3 with `width` channels over the row of features, ReLU between
+    them.
 
     >>> conv1d(depth=2, width=4, n_in=9)(torch.zeros(5, 9)).shape
     torch.Size([5, 1])
@@ -83,7 +90,8 @@ class ResNet(nn.Module):
         self.size = (depth, width)
         self.embed = nn.Linear(n_in, width)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)) for _ in range(depth)
+            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+            for _ in range(depth)
         )
         self.head = nn.Linear(width, n_out)
 
@@ -138,7 +146,9 @@ class AttentionBlock(nn.Module):
         self.norm_tokens, self.norm_hidden = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.mix = nn.Linear(width, width)
-        self.dense = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+        self.dense = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width)
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         # written out: torch's fused attention has no second derivative, which Newton steps need
@@ -149,7 +159,9 @@ class AttentionBlock(nn.Module):
 
 
 class AttentionNet(nn.Module):
-    """Every feature becomes a token ``x_j a_j + b_j``; attention blocks; a linear layer on the mean token."""
+    """Every feature becomes a token ``x_j a_j + b_j``; attention blocks; a linear layer on the mean
+    token.
+    """
 
     def __init__(self, depth: int, width: int, n_in: int, n_out: int) -> None:
         super().__init__()

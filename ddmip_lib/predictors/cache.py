@@ -19,7 +19,9 @@ Settings = (bool, int, float, str, tuple, type(None))
 
 
 def code_of(net: nn.Module) -> list[str] | None:
-    """Code and plain settings of all modules that are not torch's own, or None where they cannot be read."""
+    """Code and plain settings of all modules that are not torch's own, or None where they cannot be
+    read.
+    """
     found = []
     for name, module in net.named_modules():
         for kind in type(module).__mro__:
@@ -30,7 +32,9 @@ def code_of(net: nn.Module) -> list[str] | None:
             except (OSError, TypeError):
                 return None
         if type(module).__module__.partition(".")[0] != "torch":
-            settings = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+            settings = {
+                key: value for key, value in vars(module).items() if not key.startswith("_")
+            }
             if not all(isinstance(value, Settings) for value in settings.values()):
                 return None
             found.append(f"{name}: {sorted(settings.items())!r}")
@@ -43,7 +47,9 @@ def key_of(net: nn.Module, parts: list[Any]) -> str | None:
     if code is None:
         return None
     digest = hashlib.sha256()
-    state = [item for name, tensor in net.state_dict().items() for item in (name, tensor.cpu().numpy())]
+    state = [
+        item for name, tensor in net.state_dict().items() for item in (name, tensor.cpu().numpy())
+    ]
     for part in [repr(net), code, *state, *parts]:
         if hasattr(part, "tobytes"):
             digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
@@ -72,7 +78,9 @@ def load(key: str) -> dict[str, Any] | None:
             raise ValueError("no weights and report")
     except Exception as problem:  # whatever torch says of files of another version
         why = str(problem).partition("\n")[0]
-        warnings.warn(f"{path} is damaged ({why}); it is ignored and the network trained again", stacklevel=3)
+        warnings.warn(
+            f"{path} is damaged ({why}); it is ignored and the network trained again", stacklevel=3
+        )
         return None
     return entry
 
@@ -91,6 +99,7 @@ def store(key: str, entry: dict[str, Any]) -> None:
         os.replace(file.name, path)
     except OSError as problem:
         warnings.warn(
-            f"the trained network could not be cached ({problem}): set DDMIP_CACHE_DIR to a writable folder",
+            f"the trained network could not be cached ({problem}): set DDMIP_CACHE_DIR to a"
+            " writable folder",
             stacklevel=3,
         )

@@ -5,13 +5,17 @@ from torch import nn
 from .architectures import AttentionNet, Conv1dNet, LSTMNet, ResNet
 
 NAMES: dict[type, str] = {
-    Conv1dNet: "1-D convolutional network", ResNet: "residual network", LSTMNet: "LSTM",
+    Conv1dNet: "1-D convolutional network",
+    ResNet: "residual network",
+    LSTMNet: "LSTM",
     AttentionNet: "attention network",
-}  # fmt: skip
+}
 
 
 def linear_layers(net: nn.Module) -> list[nn.Linear] | None:
-    """The linear layers of a flat ReLU MLP (Linear, ReLU, ..., Linear), or None for any other network."""
+    """The linear layers of a flat ReLU MLP (Linear, ReLU, ..., Linear), or None for any other
+    network.
+    """
     layers = list(net) if isinstance(net, nn.Sequential) else []
     linear = [layer for layer in layers[::2] if isinstance(layer, nn.Linear)]
     is_mlp = len(layers) % 2 == 1 and len(linear) == len(layers[::2])

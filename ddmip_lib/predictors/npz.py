@@ -1,4 +1,6 @@
-"""ReLU networks as plain arrays: ``W0, b0, W1, b1, ...`` (rows of W = outputs), optionally ``mean, std``."""
+"""ReLU networks as plain arrays: ``W0, b0, W1, b1, ...`` (rows of W = outputs), optionally ``mean,
+std``.
+"""
 
 import math
 import os
@@ -16,16 +18,21 @@ from ..bounds.layer import linear_layer
 from .describe import describe, linear_layers
 
 LIMIT, INFLATED, SMALL = 2**30, 100, 2**20
-"""Bytes that all arrays of a file may take in memory: in total, and for each byte of the file. Weights hardly shrink
-where they are packed, so that a file in which they take more is none of weights; a `SMALL` one may be anything."""
+"""Bytes that all arrays of a file may take in memory: in total, and for each byte of the file.
+Weights hardly shrink where they are packed, so that a file in which they take more is none of
+weights; a `SMALL` one may be anything.
+"""
 LONGEST = 10_000  # bytes of a header, as numpy has it
 HEADER = re.compile(
-    r"\{'descr': '([^'\\]{1,20})', 'fortran_order': (?:True|False), 'shape': \(((?:\d{1,18},? ?){0,32})\), ?\}\s*"
+    r"\{'descr': '([^'\\]{1,20})', 'fortran_order': (?:True|False), 'shape': \(((?:\d{1,18},?"
+    r" ?){0,32})\), ?\}\s*"
 )
 
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], int]:
-    """Type and number of the entries of an array, by a header that numpy writes for plain arrays, and by no other."""
+    """Type and number of the entries of an array, by a header that numpy writes for plain arrays,
+    and by no other.
+    """
     old = np.lib.format.read_magic(file) == (1, 0)
     (length,) = struct.unpack("<H" if old else "<I", file.read(2 if old else 4))
     found = HEADER.fullmatch(file.read(length).decode("latin1")) if length <= LONGEST else None
@@ -35,8 +42,10 @@ def _header(file: IO[bytes]) -> tuple[np.dtype[Any], int]:
 
 
 def _require_small(path: str | os.PathLike[str]) -> None:
-    """Refuse arrays that are larger than the file can hold, or than weights are: by their headers, before memory is
-    asked for. As long as all are read, an array takes what is stored, and as much again as doubles."""
+    """Refuse arrays that are larger than the file can hold, or than weights are: by their headers,
+    before memory is asked for. As long as all are read, an array takes what is stored, and as much
+    again as doubles.
+    """
     room = min(LIMIT, max(SMALL, INFLATED * os.path.getsize(path)))
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
@@ -49,8 +58,9 @@ def _require_small(path: str | os.PathLike[str]) -> None:
             room -= max(size, member.file_size) + 8 * count
             if size > member.file_size or room < 0:
                 raise ValueError(
-                    f"{member.filename} claims {size} bytes, more than the file holds, than {INFLATED} times its size "
-                    f"or {LIMIT} in all, with the doubles that arrays become"
+                    f"{member.filename} claims {size} bytes, more than the file holds, than"
+                    f" {INFLATED} times its size or {LIMIT} in all, with the doubles that arrays"
+                    " become"
                 )
 
 
@@ -85,7 +95,8 @@ def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], d
         weight, bias = arrays[f"W{layer}"], arrays[f"b{layer}"]
         if weight.ndim != 2 or bias.shape != weight.shape[:1]:
             raise ValueError(
-                f"{path}: W{layer} has shape {weight.shape} and b{layer} {bias.shape}: pass (m, k) and (m,)"
+                f"{path}: W{layer} has shape {weight.shape} and b{layer} {bias.shape}: pass (m, k)"
+                " and (m,)"
             )
         if layer and weight.shape[1] != len(arrays[f"W{layer - 1}"]):
             raise ValueError(
@@ -97,13 +108,16 @@ def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], d
     width = arrays["W0"].shape[1]
     for name in {"mean", "std"} & arrays.keys():
         if arrays[name].shape != (width,):
-            raise ValueError(f"{path}: {name} has shape {arrays[name].shape}, the network {width} inputs")
+            raise ValueError(
+                f"{path}: {name} has shape {arrays[name].shape}, the network {width} inputs"
+            )
     if "std" in arrays and not (arrays["std"] > 0).all():
         raise ValueError(f"{path}: every std must be positive")
 
 
 def load_npz(path: str | os.PathLike[str]) -> nn.Sequential:
-    """A ReLU MLP from arrays: float64, evaluation mode, frozen; ``.mean`` and ``.std`` if the file has them.
+    """A ReLU MLP from arrays: float64, evaluation mode, frozen; ``.mean`` and ``.std`` if the file
+    has them.
 
     >>> import tempfile
     >>> from ddmip_lib.predictors import mlp
@@ -127,7 +141,8 @@ def load_npz(path: str | os.PathLike[str]) -> nn.Sequential:
 def save_npz(net: nn.Module, path: str | os.PathLike[str]) -> None:
     """Write a flat ReLU MLP, with its ``.mean`` and ``.std`` if it has them, for `load_npz`.
 
-    Weights that float32 holds exactly (those of `train`) are stored as float32; the round trip loses nothing.
+    Weights that float32 holds exactly (those of `train`) are stored as float32; the round trip
+    loses nothing.
     """
     linear = linear_layers(net)
     if linear is None:
@@ -138,7 +153,11 @@ def save_npz(net: nn.Module, path: str | os.PathLike[str]) -> None:
     arrays: dict[str, np.ndarray] = {}
     for number, layer in enumerate(linear):
         arrays[f"W{number}"] = layer.weight.detach().cpu().numpy()
-        arrays[f"b{number}"] = np.zeros(layer.out_features) if layer.bias is None else layer.bias.detach().cpu().numpy()
+        arrays[f"b{number}"] = (
+            np.zeros(layer.out_features)
+            if layer.bias is None
+            else layer.bias.detach().cpu().numpy()
+        )
     if all((array.astype(np.float32) == array).all() for array in arrays.values()):
         arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     arrays.update({name: net.__dict__[name] for name in ("mean", "std") if name in net.__dict__})

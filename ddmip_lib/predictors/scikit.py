@@ -1,4 +1,6 @@
-"""Fitted models of scikit-learn as networks; they are known by the names of their classes, so nothing is imported."""
+"""Fitted models of scikit-learn as networks; they are known by the names of their classes, so
+nothing is imported.
+"""
 
 from typing import Any
 
@@ -15,12 +17,14 @@ SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler")
 
 
 def from_sklearn(estimator: Any) -> nn.Sequential:
-    """A fitted estimator as a network in float64, linear layers and activations alone; scalers are folded in.
+    """A fitted estimator as a network in float64, linear layers and activations alone; scalers are
+    folded in.
 
-    Regressors become what `predict` says. Classifiers become logits: one for two classes, positive where `predict`
-    says `classes_[1]`, for `output="classification"`; otherwise one for each class, of which `predict` takes the
-    largest. It reads MLPRegressor, MLPClassifier, linear and logistic models, each also in a `Pipeline` behind
-    StandardScaler, MinMaxScaler or MaxAbsScaler, and TransformedTargetRegressor with such a scaler.
+    Regressors become what `predict` says. Classifiers become logits: one for two classes, positive
+    where `predict` says `classes_[1]`, for `output="classification"`; otherwise one for each class,
+    of which `predict` takes the largest. It reads MLPRegressor, MLPClassifier, linear and logistic
+    models, each also in a `Pipeline` behind StandardScaler, MinMaxScaler or MaxAbsScaler, and
+    TransformedTargetRegressor with such a scaler.
 
     >>> from types import SimpleNamespace
     >>> Fitted = type("LinearRegression", (SimpleNamespace,), {})
@@ -32,16 +36,24 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
     for weight, bias in layers:
         each = np.broadcast_to(bias, len(weight))
         modules += [linear_layer(torch.tensor(weight), torch.tensor(each)), activation()]
-    return nn.Sequential(*[m for m in modules[:-1] if type(m) is not nn.Identity]).requires_grad_(False).eval()
+    return (
+        nn.Sequential(*[m for m in modules[:-1] if type(m) is not nn.Identity])
+        .requires_grad_(False)
+        .eval()
+    )
 
 
 def _read(estimator: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], type[nn.Module]]:
     """Weights and biases of each layer, and the activation between layers."""
     name = type(estimator).__name__
     if name == "Pipeline":
-        *before, last = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
+        *before, last = [
+            step for _, step in estimator.steps if step is not None and step != "passthrough"
+        ]
         layers, activation = _read(last)
-        for (factor, shift), (weight, bias) in ((_scaler(step), layers[0]) for step in reversed(before)):
+        for (factor, shift), (weight, bias) in (
+            (_scaler(step), layers[0]) for step in reversed(before)
+        ):
             layers[0] = weight * factor, bias + weight @ shift  # W (a x + s) + b
         return layers, activation
     if name == "TransformedTargetRegressor" and estimator.func is None:
@@ -51,12 +63,20 @@ def _read(estimator: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], type[nn.
             layers[-1] = weight / factor[:, None], (bias - shift) / factor
         return layers, activation
     if name in LINEAR:
-        return [(np.atleast_2d(_fitted(estimator, "coef_")).astype(float), np.ravel(estimator.intercept_))], nn.Identity
+        return [
+            (
+                np.atleast_2d(_fitted(estimator, "coef_")).astype(float),
+                np.ravel(estimator.intercept_),
+            )
+        ], nn.Identity
     if name in ("MLPRegressor", "MLPClassifier") and _fitted(estimator, "out_activation_") != "exp":
         weights = [weight.T.astype(float) for weight in estimator.coefs_]
-        return [*zip(weights, estimator.intercepts_, strict=True)], ACTIVATIONS.get(estimator.activation, nn.Identity)
+        return [*zip(weights, estimator.intercepts_, strict=True)], ACTIVATIONS.get(
+            estimator.activation, nn.Identity
+        )
     raise UnsupportedNetworkError(
-        f"{name} is no network that from_sklearn reads (see its documentation): pass black_box(estimator.predict)."
+        f"{name} is no network that from_sklearn reads (see its documentation): pass"
+        " black_box(estimator.predict)."
     )
 
 
@@ -65,8 +85,8 @@ def _scaler(step: Any) -> tuple[np.ndarray, np.ndarray]:
     name = type(step).__name__
     if name not in SCALERS or getattr(step, "clip", False):
         raise UnsupportedNetworkError(
-            f"{name} cannot be folded into a layer, only {', '.join(SCALERS)} can, without clip: pass "
-            "black_box(pipeline.predict)."
+            f"{name} cannot be folded into a layer, only {', '.join(SCALERS)} can, without clip:"
+            " pass black_box(pipeline.predict)."
         )
     scale, zero = _fitted(step, "scale_"), np.zeros(step.n_features_in_)
     if name == "MinMaxScaler":
@@ -77,5 +97,7 @@ def _scaler(step: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _fitted(estimator: Any, field: str) -> Any:
     if not hasattr(estimator, field):
-        raise UnsupportedNetworkError(f"this {type(estimator).__name__} is not fitted: call its fit() first.")
+        raise UnsupportedNetworkError(
+            f"this {type(estimator).__name__} is not fitted: call its fit() first."
+        )
     return getattr(estimator, field)

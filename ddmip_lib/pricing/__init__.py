@@ -1,4 +1,6 @@
-"""Price coordination: independent blocks that buy shared resources at prices, and recovery of visited points."""
+"""Price coordination: independent blocks that buy shared resources at prices, and recovery of
+visited points.
+"""
 
 from ..model.blocks import Blocks, Mode
 from .coordination import PriceCoordination

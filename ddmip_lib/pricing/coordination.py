@@ -1,4 +1,6 @@
-"""Price coordination: prices from a linear program, options from the networks, a choice from a MIP."""
+"""Price coordination: prices from a linear program, options from the networks, a choice
+from a MIP.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -23,31 +25,36 @@ from .recognition import find_blocks
 from .search import Search
 
 SHARE = 0.5  # of the time, what is kept for choosing
-POSITIVE = 1e-6  # reduced profit, relative to the largest value, from which on an option counts as one that was missing
+# reduced profit, relative to the largest value, from which on an option counts as one that was
+# missing
+POSITIVE = 1e-6
 
 
 @dataclass(frozen=True)
 class PriceCoordination:
-    r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP makes the choice.
+    r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP
+    makes the choice.
 
-    For problems that fall into blocks: those described by `NeuralMIP.set_blocks`, or else those found in the model
-    (`find_structure`). Each round asks the networks in one batch for the best option of every block at the prices,
-    from several starts; solves the linear program over all options found so far; smooths its prices; and rounds to a
-    choice. When no option of positive reduced profit turns up any more, SCIP chooses among the options that are almost
-    worth their price, and again after rounds at prices that favour what the last choice left over. Blocks found that
-    do not have the form of `Blocks` are priced by small MILPs (`general`), for which only `max_rounds` and
-    `idle_rounds` matter.
-    Every choice is verified by the true networks.
+    For problems that fall into blocks: those described by `NeuralMIP.set_blocks`, or else those
+    found in the model (`find_structure`). Each round asks the networks in one batch for the best
+    option of every block at the prices, from several starts; solves the linear program over all
+    options found so far; smooths its prices; and rounds to a choice. When no option of positive
+    reduced profit turns up any more, SCIP chooses among the options that are almost worth their
+    price, and again after rounds at prices that favour what the last choice left over. Blocks found
+    that do not have the form of `Blocks` are priced by small MILPs (`general`), for which only
+    `max_rounds` and `idle_rounds` matter. Every choice is verified by the true networks.
 
-    ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by, but no bound, since
-    options may be missing (`certify` proves one); ``details["prices"]`` are its prices, ``details["pool"]`` the pool.
+    ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by,
+    but no bound, since options may be missing (`certify` proves one); ``details["prices"]`` are its
+    prices, ``details["pool"]`` the pool.
 
-    Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start, `max_rounds`,
-    `smoothing` (weight of the earlier prices in the new ones, as long as they help), `idle_rounds` in a row without a
-    new option that end the search, `choices` that SCIP makes at most (half of the time is theirs), `gap` and `nodes`
-    at which it stops, `callback` (hears a `Moment` after each round), `device` and `dtype` of the networks inside the
-    NN block (values come from the CPU in double), `client`, a `distributed.Client` whose workers ask the networks: one
-    or many, the answer is the same as without.
+    Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start,
+    `max_rounds`, `smoothing` (weight of the earlier prices in the new ones, as long as they help),
+    `idle_rounds` in a row without a new option that end the search, `choices` that SCIP makes at
+    most (half of the time is theirs), `gap` and `nodes` at which it stops, `callback` (hears a
+    `Moment` after each round), `device` and `dtype` of the networks inside the NN block (values
+    come from the CPU in double), `client`, a `distributed.Client` whose workers ask the networks:
+    one or many, the answer is the same as without.
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -76,9 +83,14 @@ class PriceCoordination:
             if int(count) != count or count < 1:
                 raise ValueError(f"{name}={count} must be a positive integer.")
         if int(self.starts) != self.starts or self.starts < 2:
-            raise ValueError(f"starts={self.starts} must be at least 2: the base point and the best option known.")
+            raise ValueError(
+                f"starts={self.starts} must be at least 2: the base point and the best option"
+                " known."
+            )
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing={self.smoothing} must lie in [0, 1): 0 takes new prices as they are.")
+            raise ValueError(
+                f"smoothing={self.smoothing} must lie in [0, 1): 0 takes new prices as they are."
+            )
         if not self.gap >= 0:
             raise ValueError(f"gap={self.gap} must not be negative.")
         check_place(self.device, self.dtype)
@@ -89,9 +101,17 @@ class PriceCoordination:
         """The NN block: what asks the networks for options."""
         return Search(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
-        """Run rounds until no option is missing, then choose; the best verified choice is returned."""
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
+        """Run rounds until no option is missing, then choose; the best verified choice is
+        returned.
+        """
         begun = begin(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
             return self._solve(begun)
@@ -110,7 +130,9 @@ class PriceCoordination:
             return self._solution(markets[0], self._rounds(markets[0], begun))
 
         def so_far(status: str) -> Solution:
-            return self._solution(markets[0], status) if markets else begun.ended(self.method, status)
+            return (
+                self._solution(markets[0], status) if markets else begun.ended(self.method, status)
+            )
 
         return begun.finish(coordinated, so_far)
 
@@ -140,7 +162,11 @@ class PriceCoordination:
         return "time_limit" if market.seconds_left <= 0 else status
 
     def start(
-        self, problem: NeuralMIP, time_limit: float = np.inf, seed: int = 0, visit: Visit | None = None
+        self,
+        problem: NeuralMIP,
+        time_limit: float = np.inf,
+        seed: int = 0,
+        visit: Visit | None = None,
     ) -> Market:
         """The market before the first round; `round` and `Market.choose` continue from there."""
         return self._start(begin(problem, time_limit, seed, visit))
@@ -149,11 +175,17 @@ class PriceCoordination:
         blocks = find_blocks(begun.problem, begun.instance)
         if isinstance(blocks, Structure):
             blocks.require(self.method)
-            raise ProblemError(f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}.")
-        return Market.empty(blocks, begun.incumbent(), begun.deadline, begun.seed, Crew(self.client))
+            raise ProblemError(
+                f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}."
+            )
+        return Market.empty(
+            blocks, begun.incumbent(), begun.deadline, begun.seed, Crew(self.client)
+        )
 
     def round(self, market: Market, seen: np.ndarray | None = None) -> None:
-        """Options at the prices seen (or at others), the linear program with them, new prices, a choice by rounding."""
+        """Options at the prices seen (or at others), the linear program with them, new prices, a
+        choice by rounding.
+        """
         clock, before = [now()], market.lp
         market.seen = market.seen if seen is None else seen
         found = self.search.options(market)
@@ -176,12 +208,17 @@ class PriceCoordination:
         clock.append(now())
         market.rounds.prices.append(market.lp.prices)
         latest = Round(
-            k=len(market.rounds) + 1, lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
+            k=len(market.rounds) + 1,
+            lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
             incumbent=np.nan if market.incumbent.objective is None else market.incumbent.objective,
-            options=len(market.pool), new=new, smoothing=smoothing,
-            seconds_nn=clock[1] - clock[0], seconds_lp=clock[2] - clock[1], seconds_mip=clock[3] - clock[2],
+            options=len(market.pool),
+            new=new,
+            smoothing=smoothing,
+            seconds_nn=clock[1] - clock[0],
+            seconds_lp=clock[2] - clock[1],
+            seconds_mip=clock[3] - clock[2],
             seconds=clock[3] - market.incumbent.began,
-        )  # fmt: skip
+        )
         market.rounds.append(latest)
 
     def _solution(self, market: Market, status: str) -> Solution:
@@ -189,12 +226,21 @@ class PriceCoordination:
         details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
         del market.rounds.prices[len(market.rounds) :]  # of a round that did not come to its end
         if market.lp is not None and market.lp.counts:
-            details |= {"lp_value": market.objective(market.lp.value), "prices": market.lp.prices, "pool": market.pool}
+            details |= {
+                "lp_value": market.objective(market.lp.value),
+                "prices": market.lp.prices,
+                "pool": market.pool,
+            }
         if status == "stopped":  # by the callback, or by Ctrl-C, perhaps in the middle of a round
             details["interrupted"] = True
         elif incumbent.values is None and status != "time_limit":
             status = "no_solution_found"
         seconds = now() - incumbent.began
         return Solution(
-            status, self.method, **incumbent.point(), history=market.rounds, seconds=seconds, details=details
+            status,
+            self.method,
+            **incumbent.point(),
+            history=market.rounds,
+            seconds=seconds,
+            details=details,
         )

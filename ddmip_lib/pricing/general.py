@@ -1,9 +1,11 @@
-r"""Price coordination for blocks of any form: rows and whole numbers of their own, several outputs, classes or numbers.
+r"""Price coordination for blocks of any form: rows and whole numbers of their own, several outputs,
+classes or numbers.
 
-At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps in a trust region:
-its networks linear around its point, a small MILP; then the true outputs, a completion, and a test of what was gained.
-Blocks take their steps in one model (`Apart`) and by one pass through the networks; what each reaches is an option
-(`options`). The best choice among options is refined by the same steps with the linking rows in place.
+At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps
+in a trust region: its networks linear around its point, a small MILP; then the true outputs, a
+completion, and a test of what was gained. Blocks take their steps in one model (`Apart`) and by one
+pass through the networks; what each reaches is an option (`options`). The best choice among options
+is refined by the same steps with the linking rows in place.
 """
 
 from collections.abc import Sequence
@@ -22,16 +24,22 @@ from ..model.solver import Begun
 from ..model.structure import Structure
 from .options import Options, Prices
 
-STEPS, JOINED_STEPS = 8, 24  # of one path: an equality between blocks is met to six digits after many
+STEPS, JOINED_STEPS = (
+    8,
+    24,
+)  # of one path: an equality between blocks is met to six digits after many
 SAMPLES = 4  # random points of a round: networks of whole numbers have many valleys
 RADIUS, SHRINK, SMALLEST = 1.0, 0.35, 1e-5  # of trust regions, as shares of the boxes
 PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
 STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
 
 
-def coordinate(begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int) -> Solution:
-    """Rounds from the problem's start, from the best options known and from random points in turn; the best verified
-    point is returned."""
+def coordinate(
+    begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int
+) -> Solution:
+    """Rounds from the problem's start, from the best options known and from random points in turn;
+    the best verified point is returned.
+    """
     search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
     return begun.finish(
         lambda: _result(search, structure, method, _rounds(search, begun, rounds, idle_rounds)),
@@ -42,7 +50,11 @@ def coordinate(begun: Begun, structure: Structure, method: str, rounds: int, idl
 def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> str:
     """Rounds until nothing new is found; the status."""
     incumbent, idle, seen = search.incumbent, 0, None
-    start = None if begun.problem.start is None else search.instance.assignment(begun.problem.start, rest=0.0)
+    start = (
+        None
+        if begun.problem.start is None
+        else search.instance.assignment(begun.problem.start, rest=0.0)
+    )
     for k in range(rounds):
         if search.seconds_left <= 0:
             return "time_limit"
@@ -52,19 +64,29 @@ def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> st
         told(turn=True)
         if begun.told():
             return "stopped"
-        found = incumbent.objective, None if search.prices is None else round(search.prices.value, 9)
+        found = (
+            incumbent.objective,
+            None if search.prices is None else round(search.prices.value, 9),
+        )
         idle, seen = idle + 1 if found == seen else 0, found
     return "iteration_limit"
 
 
 def _result(search: "Search", structure: Structure, method: str, status: str) -> Solution:
     incumbent = search.incumbent
-    details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(search.options), "structure": structure}
+    details: dict[str, Any] = {
+        "incumbents": incumbent.found,
+        "options": len(search.options),
+        "structure": structure,
+    }
     if status == "stopped":
         details["interrupted"] = True
     if search.prices is not None and search.prices.counts:
         s = search.instance.milp
-        details |= {"lp_value": s.offset + s.sign * search.prices.value, "prices": search.prices.linking}
+        details |= {
+            "lp_value": s.offset + s.sign * search.prices.value,
+            "prices": search.prices.linking,
+        }
     if incumbent.values is None and status not in ("time_limit", "stopped"):
         status = "no_solution_found"
     seconds = now() - incumbent.began
@@ -72,7 +94,9 @@ def _result(search: "Search", structure: Structure, method: str, status: str) ->
 
 
 class Joined(Elastic):
-    """The elastic model of all blocks together; a unit of any output counts alike, and whole numbers move freely."""
+    """The elastic model of all blocks together; a unit of any output counts alike, and whole
+    numbers move freely.
+    """
 
     def _sizes(self) -> np.ndarray:
         return np.ones(len(self.outputs))
@@ -95,7 +119,9 @@ class Apart(Joined):
 class Search:
     """The state of the search: options, prices, the incumbent."""
 
-    def __init__(self, incumbent: Incumbent, structure: Structure, deadline: float, seed: int) -> None:
+    def __init__(
+        self, incumbent: Incumbent, structure: Structure, deadline: float, seed: int
+    ) -> None:
         self.incumbent, self.structure, self.deadline = incumbent, structure, deadline
         self.options, self.draw = Options(incumbent, structure), np.random.default_rng(seed)
         instance = self.instance = incumbent.instance
@@ -116,7 +142,9 @@ class Search:
     def path(self, values: np.ndarray, model: Elastic) -> None:
         """Steps from a point, each block by itself, or all as one where the model joins them."""
         one = not isinstance(model, Apart)
-        label, count = (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
+        label, count = (
+            (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
+        )
         price, owned = _price(model.cost), label >= 0
         reach, merit = np.full(count, RADIUS), np.full(count, np.inf)
 
@@ -125,7 +153,9 @@ class Search:
             if found is None:
                 return values, np.full(count, np.inf)
             wrong = np.abs(found.values - self._visited(found.values))
-            return found.values, np.bincount(label[owned], (model.cost * found.values + price * wrong)[owned], count)
+            return found.values, np.bincount(
+                label[owned], (model.cost * found.values + price * wrong)[owned], count
+            )
 
         values, merit = completed(values)
         for _ in range(JOINED_STEPS if one else STEPS):
@@ -133,8 +163,12 @@ class Search:
                 break
             line = lines_at(self.instance, values)
             aim = model.step(values, line, reach[label[model.inputs]], price, self._limit)
-            trial, reached = (values, np.full(count, np.inf)) if aim is None else completed(aim.values)
-            gained = reached < merit - 1e-9 * np.abs(reached).clip(1.0, 1e300)  # inf is no gain over inf
+            trial, reached = (
+                (values, np.full(count, np.inf)) if aim is None else completed(aim.values)
+            )
+            gained = reached < merit - 1e-9 * np.abs(reached).clip(
+                1.0, 1e300
+            )  # inf is no gain over inf
             values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
             reach = np.where(gained, reach, SHRINK * reach)
 
@@ -155,16 +189,22 @@ class Search:
         """Inputs anywhere in their boxes."""
         s, at = self.instance.milp, self.instance.free_inputs
         values = np.clip(0.0, s.lower, s.upper)
-        drawn = self.draw.uniform(s.lower[at], s.upper[at] + s.integer[at])  # every whole number alike
+        drawn = self.draw.uniform(
+            s.lower[at], s.upper[at] + s.integer[at]
+        )  # every whole number alike
         values[at] = np.where(s.integer[at], np.minimum(np.floor(drawn), s.upper[at]), drawn)
         return values
 
     def round(self, start: np.ndarray | None) -> None:
-        """Options by a path from a start, or from the best options known, at the prices; new prices; a choice; and
-        steps of all blocks together, from a choice that is better or else from options drawn by their shares."""
+        """Options by a path from a start, or from the best options known, at the prices; new
+        prices; a choice; and steps of all blocks together, from a choice that is better or else
+        from options drawn by their shares.
+        """
         before = self.incumbent.objective
         if start is None and self.prices is not None:
-            start = self.options.assembled(np.argsort(-self.options.reduced(self.prices), kind="stable"))
+            start = self.options.assembled(
+                np.argsort(-self.options.reduced(self.prices), kind="stable")
+            )
         start = self.random() if start is None else start
         for _ in range(SAMPLES):
             if self.seconds_left > 0:
@@ -176,7 +216,9 @@ class Search:
         if self.incumbent.values is not None and self.incumbent.objective != before:
             self._from(self.incumbent.values, self.joined)
         elif self.prices is not None:
-            drawn = np.argsort(self.prices.shares * self.draw.random(len(self.options)), kind="stable")
+            drawn = np.argsort(
+                self.prices.shares * self.draw.random(len(self.options)), kind="stable"
+            )
             self._from(self.options.assembled(drawn), self.joined)
 
     def _from(self, start: np.ndarray, model: Elastic) -> None:
@@ -185,14 +227,18 @@ class Search:
             self.path(near, model)
 
     def _offer(self, values: np.ndarray) -> None:
-        """Options at the inputs of a point, moved as little as blocks demand and completed at the prices."""
+        """Options at the inputs of a point, moved as little as blocks demand and completed at the
+        prices.
+        """
         near, model = self.apart.nearest(values, self._limit), self.apart.costing(self.cost())
         done = None if near is None else model.complete(near, _price(model.cost), self._limit)
         if done is not None:
             self._visited(done.values)
 
     def choose(self) -> None:
-        """Choose among the options that a better choice can hold; the choice competes, and its best completion."""
+        """Choose among the options that a better choice can hold; the choice competes, and its best
+        completion.
+        """
         prices, best = self.prices, self.incumbent.objective
         if prices is None or not prices.counts or self.seconds_left <= 0:
             return

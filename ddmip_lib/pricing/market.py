@@ -1,4 +1,6 @@
-"""The state of price coordination between two rounds, and how a choice becomes a verified point of the model."""
+"""The state of price coordination between two rounds, and how a choice becomes a verified point of
+the model.
+"""
 
 from dataclasses import dataclass, field, fields
 
@@ -13,10 +15,14 @@ from ..model.solution import History
 from .pool import Pool, Prices
 
 WORTH, ALMOST = 0.02, 0.1
-"""By how much, in units of the largest value, an option may miss its price and be chosen: first little, then more."""
+"""By how much, in units of the largest value, an option may miss its price and be chosen: first
+little, then more.
+"""
 
 MOST = 20_000  # options that SCIP chooses among
-SMALL = 200  # options of a pool from which SCIP chooses among all that could be part of a better choice
+SMALL = (
+    200  # options of a pool from which SCIP chooses among all that could be part of a better choice
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,8 @@ class Round:
     """One round of price coordination."""
 
     k: int
-    lp_value: float  #: Optimum of the linear program over the pool. It is not a bound: the pool may lack options.
+    # : Optimum of the linear program over the pool. It is not a bound: the pool may lack options.
+    lp_value: float
     incumbent: float
     options: int  #: Options in the pool.
     new: int  #: Options of this round whose reduced profit was positive.
@@ -49,7 +56,8 @@ class Rounds(History):
             return "Rounds: none"
         k, last = len(self), self[-1]
         return (
-            f"Rounds: {k}, incumbent {last.incumbent:.6g}, linear program {last.lp_value:.6g}, {last.options} options"
+            f"Rounds: {k}, incumbent {last.incumbent:.6g}, linear program {last.lp_value:.6g},"
+            f" {last.options} options"
         )
 
 
@@ -64,7 +72,9 @@ class Market:
     draw: np.random.Generator
     deadline: float
     crew: Crew = field(default_factory=Crew)  #: Who asks the networks.
-    shards: list[Kept] = field(default_factory=list)  #: Parts of the table, kept by the crew from the first round on.
+    shards: list[Kept] = field(
+        default_factory=list
+    )  #: Parts of the table, kept by the crew from the first round on.
     lp: Prices | None = None
     chosen: np.ndarray | None = None  #: The best choice so far: numbers of options in the pool.
     rounds: Rounds = field(default_factory=Rounds)
@@ -72,12 +82,27 @@ class Market:
 
     @classmethod
     def empty(
-        cls, blocks: Blocks, incumbent: Incumbent, deadline: float, seed: int, crew: Crew | None = None
+        cls,
+        blocks: Blocks,
+        incumbent: Incumbent,
+        deadline: float,
+        seed: int,
+        crew: Crew | None = None,
     ) -> "Market":
-        """Before the first round: no option; prices at which all capacities cost half of what all blocks could earn."""
+        """Before the first round: no option; prices at which all capacities cost half of what all
+        blocks could earn.
+        """
         size = np.maximum(np.abs(blocks.capacities), 1e-9)
         first = 0.5 * blocks.n * float(blocks.worth.max()) / (len(size) * size)
-        return cls(blocks, incumbent, Pool(blocks), first, np.random.default_rng(seed), deadline, crew or Crew())
+        return cls(
+            blocks,
+            incumbent,
+            Pool(blocks),
+            first,
+            np.random.default_rng(seed),
+            deadline,
+            crew or Crew(),
+        )
 
     @property
     def seconds_left(self) -> float:
@@ -90,7 +115,9 @@ class Market:
 
     @property
     def counts(self) -> float:
-        """What a unit of value counts for at the prices seen: nothing as long as the pool lacks resources."""
+        """What a unit of value counts for at the prices seen: nothing as long as the pool lacks
+        resources.
+        """
         return 1.0 if self.lp is None else self.lp.counts
 
     def objective(self, value: float) -> float:
@@ -104,13 +131,17 @@ class Market:
         s, best = self.incumbent.instance.milp, self.incumbent.objective
         if self.lp is None or best is None or not self.lp.counts:
             return self.lp is None
-        classes = all(self.incumbent.instance.predictors[k].gives_class for k in self.blocks.predictor)
+        classes = all(
+            self.incumbent.instance.predictors[k].gives_class for k in self.blocks.predictor
+        )
         whole = classes and bool((self.blocks.worth == np.round(self.blocks.worth)).all())
         ahead = s.sign * (best - self.objective(self.lp.value))
         return bool(ahead < 1 - 1e-6 if whole else ahead <= 1e-9 * max(1.0, abs(best)))
 
     def scarcity(self) -> np.ndarray:
-        """Prices half of which are the linear program's, and half high where the choice has left nothing over."""
+        """Prices half of which are the linear program's, and half high where the choice has left
+        nothing over.
+        """
         assert self.lp is not None
         size, spent = np.maximum(np.abs(self.blocks.capacities), 1e-9), 0.0
         if self.chosen is not None:
@@ -137,47 +168,72 @@ class Market:
         if check is None and self.seconds_left <= 0:
             return
         reached = check is not None and check.feasible
-        if check is None or not reached or s.sign * (check.objective - promised) > 1e-5 * max(1.0, abs(promised)):
-            said = f"{check.objective:.6g}" if check is not None and reached else "no feasible point"
+        if (
+            check is None
+            or not reached
+            or s.sign * (check.objective - promised) > 1e-5 * max(1.0, abs(promised))
+        ):
+            said = (
+                f"{check.objective:.6g}" if check is not None and reached else "no feasible point"
+            )
             raise ProblemError(
-                f"the blocks do not describe the model: a choice worth {promised:.6g} gives {said} there. Compare "
-                "values, use and capacities of problem.blocks with the model's rows."
+                f"the blocks do not describe the model: a choice worth {promised:.6g} gives {said}"
+                " there. Compare values, use and capacities of problem.blocks with the model's"
+                " rows."
             )
         self.chosen = chosen
 
     def choose(self, gap: float, nodes: int, seed: int = 0, thorough: bool = False) -> None:
-        """Let SCIP choose: among the few options that are worth their price, with all its heuristics; then among more
-        of them, without cuts and with ten times as many nodes; or, if `thorough`, as it would do by itself. Among all
-        as long as there is no choice, or where the pool holds every option that there is."""
+        """Let SCIP choose: among the few options that are worth their price, with all its
+        heuristics; then among more of them, without cuts and with ten times as many nodes; or, if
+        `thorough`, as it would do by itself. Among all as long as there is no choice, or where the
+        pool holds every option that there is.
+        """
         finite = not (self.blocks.lower < self.blocks.upper).any()
         few, more = (WORTH, nodes, "feasibility"), (ALMOST, 10 * nodes, "no cuts")
         every, itself = (np.inf, -1, "default"), (0.5 * ALMOST, 3 * nodes, "default")
-        for short, limit, emphasis in (every,) if finite else (itself, every) if thorough else (few, more, every):
+        for short, limit, emphasis in (
+            (every,) if finite else (itself, every) if thorough else (few, more, every)
+        ):
             if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
                 return
             if not finite and short == np.inf and self.chosen is not None:
-                # a better choice holds no option that misses its price by more than what the choice misses
-                short = (self.lp.value - float(self.pool.value[self.chosen].sum())) / self.scale + 1e-9
+                # a better choice holds no option that misses its price by more than what the choice
+                # misses
+                short = (
+                    self.lp.value - float(self.pool.value[self.chosen].sum())
+                ) / self.scale + 1e-9
                 if short <= ALMOST or len(self.pool) > SMALL:
                     return
                 limit = 10 * nodes
             reduced = self.pool.reduced(self.lp)
             among = np.flatnonzero(reduced > -short * self.scale)
             if self.chosen is not None:
-                if len(among) > MOST:  # the nearest to their price; blocks without one stay as they are
+                if (
+                    len(among) > MOST
+                ):  # the nearest to their price; blocks without one stay as they are
                     among = np.sort(among[np.argsort(-reduced[among], kind="stable")[:MOST]])
-                among = np.union1d(among, self.chosen[np.isin(self.pool.block[self.chosen], self.pool.block[among])])
-            self.offer(self.pool.select(among, self.chosen, gap, limit, self.seconds_left, seed, emphasis))
+                among = np.union1d(
+                    among,
+                    self.chosen[np.isin(self.pool.block[self.chosen], self.pool.block[among])],
+                )
+            self.offer(
+                self.pool.select(among, self.chosen, gap, limit, self.seconds_left, seed, emphasis)
+            )
 
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
-        """The networks' inputs under a choice; what no block has chosen stays at base points, those of first modes."""
+        """The networks' inputs under a choice; what no block has chosen stays at base points, those
+        of first modes.
+        """
         instance, blocks = self.incumbent.instance, self.blocks
         values = instance.milp.lower.copy()
         for rows, points in (
             (np.arange(len(blocks.block))[::-1], blocks.base[::-1]),
             (self.pool.at[chosen], self.pool.u[chosen]),
         ):
-            for number in np.unique(blocks.predictor[rows]):  # of equal places the last one written stays
+            for number in np.unique(
+                blocks.predictor[rows]
+            ):  # of equal places the last one written stays
                 mine = blocks.predictor[rows] == number
                 where = instance.maps[number].index[blocks.row[rows[mine]]]
                 values[where[where >= 0]] = points[mine][where >= 0]

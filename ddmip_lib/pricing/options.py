@@ -1,12 +1,14 @@
 r"""Options of blocks of any form, the prices that they give, and the best choice among them.
 
-An option is a point of one block that keeps its rows with the networks' true outputs; it costs $c_o$ and takes $L_o$ of
-the linking rows. With the master's variables $v_0$
+An option is a point of one block that keeps its rows with the networks' true outputs; it costs
+$c_o$ and takes $L_o$ of the linking rows. With the master's variables $v_0$
 
-$$\min \sum_o c_o \delta_o + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_o L_o \delta_o + L_0 v_0 \le u, \qquad
+$$\min \sum_o c_o \delta_o + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_o L_o \delta_o
++ L_0 v_0 \le u, \qquad
 \sum_{o \text{ of } b} \delta_o = 1, \qquad \delta \ge 0,$$
 
-the multipliers of the linking rows are the prices $\pi$, and with $\delta$ binary the program chooses.
+the multipliers of the linking rows are the prices $\pi$, and with $\delta$ binary the program
+chooses.
 """
 
 from typing import NamedTuple
@@ -26,8 +28,10 @@ CHOICE_NODES = 2000  # of HiGHS, for one choice
 
 
 class Prices(NamedTuple):
-    """Multipliers of the linking rows and of the blocks, and the optimum of the linear program: infinite as long as no
-    mixture of options keeps the linking rows; prices are then those of the mixture that lacks least."""
+    """Multipliers of the linking rows and of the blocks, and the optimum of the linear program:
+    infinite as long as no mixture of options keeps the linking rows; prices are then those of the
+    mixture that lacks least.
+    """
 
     linking: np.ndarray
     blocks: np.ndarray
@@ -41,7 +45,9 @@ class Prices(NamedTuple):
 
 
 class Options:
-    """Options as parallel arrays, each a block's part of one of the `points`; costs are to be minimised."""
+    """Options as parallel arrays, each a block's part of one of the `points`; costs are to be
+    minimised.
+    """
 
     def __init__(self, incumbent: Incumbent, structure: Structure) -> None:
         self.incumbent, self.structure, s = incumbent, structure, incumbent.instance.milp
@@ -59,9 +65,13 @@ class Options:
         return len(self.block)
 
     def add(self, values: np.ndarray) -> None:
-        """The parts of a point, with the networks' true outputs, that keep their blocks' rows and are new."""
+        """The parts of a point, with the networks' true outputs, that keep their blocks' rows and
+        are new.
+        """
         s, (missed, outside) = self.milp, self.incumbent.missed(values)
-        bad = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE) + self.member.T @ (outside > TOLERANCE)
+        bad = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE) + self.member.T @ (
+            outside > TOLERANCE
+        )
         blocks = np.flatnonzero(bad == 0)
         cost = (s.sign * s.cost * values) @ self.member
         use = (self.linking @ sp.diags(values) @ self.member).T.toarray()
@@ -77,7 +87,9 @@ class Options:
     def _program(self, among: np.ndarray) -> Program:
         s, k, n, linking = self.milp, len(among), self.structure.n, self.structure.linking
         owns = sp.csr_matrix((np.ones(k), (self.block[among], np.arange(k))), shape=(n, k))
-        rows = sp.block_array([[sp.csr_matrix(self.use[among].T), self.linking[:, self.master]], [owns, None]])
+        rows = sp.block_array(
+            [[sp.csr_matrix(self.use[among].T), self.linking[:, self.master]], [owns, None]]
+        )
         cost = np.concatenate([self.cost[among], s.sign * s.cost[self.master]])
         lower = np.concatenate([np.zeros(k), s.lower[self.master]])
         upper = np.concatenate([np.full(k, np.inf), s.upper[self.master]])
@@ -86,19 +98,30 @@ class Options:
         return Program(cost, Rows.of(rows.tocsr()), low, high, lower, upper, integer)
 
     def prices(self) -> Prices:
-        """Solve the linear program; where no mixture will do, look for the one that lacks least instead."""
+        """Solve the linear program; where no mixture will do, look for the one that lacks least
+        instead.
+        """
         program, m = self._program(np.arange(len(self))), self.use.shape[1]
         matrix, k = program.rows.matrix(len(program.cost)), len(program.cost)
         found, value = Proposer().ask(program), np.inf
         sides = program.row_lower, program.row_upper
-        if found.point is not None and relative_violation(matrix @ found.point, *sides).max() <= TOLERANCE:
+        if (
+            found.point is not None
+            and relative_violation(matrix @ found.point, *sides).max() <= TOLERANCE
+        ):
             value = float(program.cost @ found.point)
         else:  # the first phase: buy as little as possible of what is missing
             eye, slack = sp.identity(len(sides[0])), np.ones(2 * len(sides[0]))
-            found = Proposer().ask(Program(
-                np.concatenate([np.zeros(k), slack]), Rows.of(sp.hstack([matrix, eye, -eye]).tocsr()), *sides,
-                np.concatenate([program.lower, 0 * slack]), np.concatenate([program.upper, np.inf * slack]),
-                np.concatenate([program.integer, slack < 0])))  # fmt: skip
+            found = Proposer().ask(
+                Program(
+                    np.concatenate([np.zeros(k), slack]),
+                    Rows.of(sp.hstack([matrix, eye, -eye]).tocsr()),
+                    *sides,
+                    np.concatenate([program.lower, 0 * slack]),
+                    np.concatenate([program.upper, np.inf * slack]),
+                    np.concatenate([program.integer, slack < 0]),
+                )
+            )
         shares = np.zeros(len(self)) if found.point is None else found.point[: len(self)]
         return Prices(found.multipliers[:m], found.multipliers[m:], value, shares)
 
@@ -107,14 +130,22 @@ class Options:
         return self.cost * prices.counts - self.use @ prices.linking - prices.blocks[self.block]
 
     def choose(self, among: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The best choice among some options by HiGHS, as a full assignment; None where it finds none in time."""
+        """The best choice among some options by HiGHS, as a full assignment; None where it finds
+        none in time.
+        """
         if len(np.unique(self.block[among])) < self.structure.n:
             return None
         found = solve_program(self._program(among), seconds, CHOICE_NODES).point
-        return None if found is None else self.assembled(among[found[: len(among)] > 0.5], found[len(among) :])
+        return (
+            None
+            if found is None
+            else self.assembled(among[found[: len(among)] > 0.5], found[len(among) :])
+        )
 
     def assembled(self, chosen: np.ndarray, master: np.ndarray | float = 0.0) -> np.ndarray:
-        """The full assignment of some options, later ones over earlier ones; blocks without one stay near zero."""
+        """The full assignment of some options, later ones over earlier ones; blocks without one
+        stay near zero.
+        """
         values = np.zeros(self.milp.n_variables)
         values[self.master] = master
         for o in chosen:

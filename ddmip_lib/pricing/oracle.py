@@ -1,11 +1,13 @@
-r"""The NN block of price coordination: the best option of every block at given prices, all of them in one batch.
+r"""The NN block of price coordination: the best option of every block at given prices, all of them
+in one batch.
 
-At prices $\pi$ a class is worth having at the smallest cost $\pi^\top r$ of a point with $f(u) > 0$; an output at the
-largest $g\,\min(f(u), h) - \pi^\top r$, $g$ being the worth of one unit. The cost is a weighted $\ell_1$ distance
-from the base point, so with $f$ replaced by its linearisation at $u$ and steps limited to a box of radius $\Delta$
-the problem is a fractional knapsack: go to the cheapest point of that box, then take the coordinates in the order
-of slope by cost until the class is reached, or until a unit of output costs more than it is worth.
-Each step is one pass forward and one back through the network; $\Delta$ shrinks from step to step.
+At prices $\pi$ a class is worth having at the smallest cost $\pi^\top r$ of a point with $f(u) >
+0$; an output at the largest $g\,\min(f(u), h) - \pi^\top r$, $g$ being the worth of one unit. The
+cost is a weighted $\ell_1$ distance from the base point, so with $f$ replaced by its linearisation
+at $u$ and steps limited to a box of radius $\Delta$ the problem is a fractional knapsack: go to the
+cheapest point of that box, then take the coordinates in the order of slope by cost until the class
+is reached, or until a unit of output costs more than it is worth. Each step is one pass forward and
+one back through the network; $\Delta$ shrinks from step to step.
 """
 
 from collections.abc import Callable
@@ -25,8 +27,10 @@ Network = Callable[[Tensor], Tensor]
 
 
 class Task(NamedTuple):
-    """A batch of points for one network: boxes, base points, cost of a unit up and down, all (k, p); `gain` is what a
-    unit of output is worth, (k,), infinite for a class; `cap` the largest output that counts."""
+    """A batch of points for one network: boxes, base points, cost of a unit up and down, all (k,
+    p); `gain` is what a unit of output is worth, (k,), infinite for a class; `cap` the largest
+    output that counts.
+    """
 
     lower: Tensor
     upper: Tensor
@@ -39,11 +43,24 @@ class Task(NamedTuple):
 
     @classmethod
     def of(
-        cls, blocks: Blocks | Part, at: np.ndarray, up: np.ndarray, down: np.ndarray, gain: np.ndarray,
+        cls,
+        blocks: Blocks | Part,
+        at: np.ndarray,
+        up: np.ndarray,
+        down: np.ndarray,
+        gain: np.ndarray,
         margin: float = MARGIN,
-    ) -> "Task":  # fmt: skip
+    ) -> "Task":
         """The task of rows `at` of the blocks' table."""
-        parts = (blocks.lower[at], blocks.upper[at], blocks.base[at], up, down, gain, blocks.cap[at])
+        parts = (
+            blocks.lower[at],
+            blocks.upper[at],
+            blocks.base[at],
+            up,
+            down,
+            gain,
+            blocks.cap[at],
+        )
         lower, upper, base, up_, down_, gain_, cap = map(torch.from_numpy, parts)
         return cls(lower, upper, base, up_, down_, gain_, cap, margin)
 
@@ -54,14 +71,17 @@ class Task(NamedTuple):
 
     @property
     def target(self) -> Tensor:
-        """The output at which there is nothing more to gain; for a class a little beyond the margin, since a step that
-        is exact but for rounding would end just short of it."""
+        """The output at which there is nothing more to gain; for a class a little beyond the
+        margin, since a step that is exact but for rounding would end just short of it.
+        """
         return torch.where(self.gain.isinf(), 2 * self.margin, self.cap)
 
     def profit(self, u: Tensor, output: Tensor) -> Tensor:
         """What is to be maximised; of a class not reached minus infinity."""
         loss = torch.where(output >= self.margin, 0.0, -torch.inf)
-        earned = torch.where(self.gain.isinf(), loss, self.gain.nan_to_num(posinf=0.0) * output.minimum(self.cap))
+        earned = torch.where(
+            self.gain.isinf(), loss, self.gain.nan_to_num(posinf=0.0) * output.minimum(self.cap)
+        )
         return earned - self.cost(u)
 
 
@@ -94,9 +114,16 @@ def linear_step(task: Task, u: Tensor, output: Tensor, slope: Tensor, radius: Te
 
 
 def follow(
-    network: Network, task: Task, u: Tensor, steps: int = 24, radius: float = 0.5, shrink: float = 0.85
+    network: Network,
+    task: Task,
+    u: Tensor,
+    steps: int = 24,
+    radius: float = 0.5,
+    shrink: float = 0.85,
 ) -> tuple[Tensor, Tensor]:
-    """The most profitable point on a path of linear steps from u, and its profit; `radius` is a share of the box."""
+    """The most profitable point on a path of linear steps from u, and its profit; `radius` is a
+    share of the box.
+    """
     best, most = u, torch.full((len(u),), -torch.inf, dtype=u.dtype)
     width = task.upper - task.lower
     for k in range(steps + 1):
@@ -111,8 +138,9 @@ def follow(
 
 
 def pull_back(network: Network, task: Task, u: Tensor, halvings: int = 14) -> Tensor:
-    """Points of class 1, moved towards their base points: whole coordinates first, the dearest before the others,
-    then all together until the class is about to change."""
+    """Points of class 1, moved towards their base points: whole coordinates first, the dearest
+    before the others, then all together until the class is about to change.
+    """
     move = (u - task.base).abs() * torch.where(u > task.base, task.up, task.down)
     order = move.argsort(dim=1, descending=True)
     rows = torch.arange(len(u))
@@ -129,5 +157,8 @@ def pull_back(network: Network, task: Task, u: Tensor, halvings: int = 14) -> Te
             check_time()
             middle = 0.5 * (inside + outside)
             keeps = network(task.base + middle[:, None] * (u - task.base))[:, 0] >= task.margin
-            inside, outside = torch.where(keeps, middle, inside), torch.where(keeps, outside, middle)
+            inside, outside = (
+                torch.where(keeps, middle, inside),
+                torch.where(keeps, outside, middle),
+            )
         return task.base + inside[:, None] * (u - task.base)

@@ -1,9 +1,11 @@
 r"""The options found so far, the prices that they give, and the best choice among them.
 
 $$\max \sum_o v_o \delta_o \quad\text{s.t.}\quad \sum_o r_o \delta_o \le R, \qquad
-\sum_{o \text{ of } i} \delta_o \le 1 \ \ (= 1 \text{ where blocks are not optional}), \qquad \delta \ge 0;$$
+\sum_{o \text{ of } i} \delta_o \le 1 \ \ (= 1 \text{ where blocks are not optional}),
+\qquad \delta \ge 0;$$
 
-the multipliers of the shared rows in this linear program are the prices, and with $\delta$ binary it chooses.
+the multipliers of the shared rows in this linear program are the prices, and with $\delta$ binary
+it chooses.
 """
 
 from dataclasses import dataclass
@@ -22,15 +24,18 @@ STRIDE = 4096  # options that rounding looks at together
 
 @dataclass(frozen=True)
 class Prices:
-    """The linear program over a pool: its value, prices of the resources, what each block earns, and shares."""
+    """The linear program over a pool: its value, prices of the resources, what each block earns,
+    and shares.
+    """
 
     value: float
     prices: np.ndarray
     earned: np.ndarray
     shares: np.ndarray
     lacking: float
-    """How much of the resources is missing: above zero, the pool holds no feasible mixture, and prices and earnings
-    are those of the mixture that lacks least."""
+    """How much of the resources is missing: above zero, the pool holds no feasible mixture, and
+    prices and earnings are those of the mixture that lacks least.
+    """
 
     @property
     def counts(self) -> float:
@@ -57,57 +62,85 @@ class Pool:
         return self.blocks.block[self.at]
 
     def add(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> None:
-        """Add options behind the others, but for those that are there already. One that alone takes more than there
-        is stays too: no choice holds it, but it teaches the prices."""
+        """Add options behind the others, but for those that are there already. One that alone takes
+        more than there is stays too: no choice holds it, but it teaches the prices.
+        """
         key = self._key(at, u)
         first = np.sort(np.unique(key, return_index=True)[1])
-        new = first[~np.isin(key[first], self.key, kind="sort")]  # keys are hashes: a table would not do
+        new = first[
+            ~np.isin(key[first], self.key, kind="sort")
+        ]  # keys are hashes: a table would not do
         at, u, value = at[new], u[new], value[new]
-        both = [(self.at, at), (self.u, u), (self.value, value), (self.use, self.blocks.use(at, u, value))]
+        both = [
+            (self.at, at),
+            (self.u, u),
+            (self.value, value),
+            (self.use, self.blocks.use(at, u, value)),
+        ]
         self.at, self.u, self.value, self.use = map(np.concatenate, both)
         self.key = np.concatenate([self.key, key[new]])
 
     def _key(self, at: np.ndarray, u: np.ndarray) -> np.ndarray:
         """What tells options apart: their points to 1e-7 of the box, mixed into one number each."""
         width = self.blocks.upper[at] - self.blocks.lower[at]
-        place = np.round((u - self.blocks.base[at]) / np.where(width > 0, width, 1.0) * 1e7).astype(np.int64)
+        place = np.round((u - self.blocks.base[at]) / np.where(width > 0, width, 1.0) * 1e7).astype(
+            np.int64
+        )
         mixed = at.astype(np.uint64)
-        for column in place.T.astype(np.uint64):  # as in splitmix64: two of 10^7 points meet once in 10^5 runs
+        for column in place.T.astype(
+            np.uint64
+        ):  # as in splitmix64: two of 10^7 points meet once in 10^5 runs
             mixed = (mixed ^ column) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
             mixed ^= mixed >> np.uint64(32)
         return mixed
 
     def prices(self, near: Prices | None = None) -> Prices:
-        """Solve the linear program; where the pool holds no feasible mixture, the one that lacks least instead. `near`
-        is the answer of an earlier pool, from which a large program sets out."""
+        """Solve the linear program; where the pool holds no feasible mixture, the one that lacks
+        least instead. `near` is the answer of an earlier pool, from which a large program sets out.
+        """
         blocks, m, k = self.blocks, len(self.blocks.capacities), len(self)
-        if not blocks.optional and len(np.unique(self.block)) < blocks.n:  # a block has no option at all
+        if (
+            not blocks.optional and len(np.unique(self.block)) < blocks.n
+        ):  # a block has no option at all
             return Prices(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), np.inf)
         if k == 0:
             lacking = float(np.maximum(-blocks.capacities, 0).sum())
             return Prices(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), lacking)
         known = near.prices if near is not None and near.counts else None
-        if blocks.n > FEW and (known is not None or (blocks.optional and (blocks.capacities >= 0).all())):
+        if blocks.n > FEW and (
+            known is not None or (blocks.optional and (blocks.capacities >= 0).all())
+        ):
             found: Answer | None = sift(blocks, self.block, self.value, self.use, known)
         else:
-            found = linear(blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities)
+            found = linear(
+                blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
+            )
         if found is None:  # the first phase: buy as little as possible of what is missing
             nothing, price = 0 * self.value, np.ones(m)
-            found = linear(blocks.n, blocks.optional, self.block, nothing, self.use, blocks.capacities, price)
+            found = linear(
+                blocks.n, blocks.optional, self.block, nothing, self.use, blocks.capacities, price
+            )
         assert found is not None
         lacking = float(np.maximum(found.extra, 0.0).sum())
-        return Prices(float(self.value @ found.shares), found.prices, found.earned, found.shares, lacking)
+        return Prices(
+            float(self.value @ found.shares), found.prices, found.earned, found.shares, lacking
+        )
 
     def reduced(self, lp: Prices) -> np.ndarray:
         """How much more than its block earns each option would bring at the prices."""
         return self.value * lp.counts - self.use @ lp.prices - lp.earned[self.block]
 
     def rounded(self, shares: np.ndarray) -> np.ndarray | None:
-        """A choice by rounding: options in the order of their shares, then of value for use, as long as they fit;
-        None where targets are missed or a block is left without the option that it needs."""
+        """A choice by rounding: options in the order of their shares, then of value for use, as
+        long as they fit; None where targets are missed or a block is left without the option that
+        it needs.
+        """
         helped = (self.use < 0).any(axis=0)  # what some options give may be taken by others before
-        left, free = np.where(helped, np.inf, self.blocks.capacities), np.ones(self.blocks.n, dtype=bool)
+        left, free = (
+            np.where(helped, np.inf, self.blocks.capacities),
+            np.ones(self.blocks.n, dtype=bool),
+        )
         weight = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
         order = np.lexsort((weight / np.maximum(self.value, 1e-9), -np.round(shares, 6)))
         if self.blocks.optional:
@@ -115,8 +148,14 @@ class Pool:
         chosen, block = [np.zeros(0, dtype=int)], self.block
         for first in range(0, len(order), STRIDE):
             waiting = order[first : first + STRIDE]
-            while len(waiting := waiting[free[block[waiting]] & (self.use[waiting] <= left + 1e-12).all(axis=1)]):
-                leading = waiting[np.sort(np.unique(block[waiting], return_index=True)[1])]  # the first of each block
+            while len(
+                waiting := waiting[
+                    free[block[waiting]] & (self.use[waiting] <= left + 1e-12).all(axis=1)
+                ]
+            ):
+                leading = waiting[
+                    np.sort(np.unique(block[waiting], return_index=True)[1])
+                ]  # the first of each block
                 fits = (self.use[leading].cumsum(axis=0) <= left + 1e-12).all(axis=1)
                 taken = leading[: len(leading) if fits.all() else int(fits.argmin())]
                 chosen.append(taken)
@@ -127,11 +166,19 @@ class Pool:
         return None if short or (free.any() and not self.blocks.optional) else picked
 
     def select(
-        self, among: np.ndarray, start: np.ndarray | None, gap: float, nodes: int, seconds: float, seed: int = 0,
+        self,
+        among: np.ndarray,
+        start: np.ndarray | None,
+        gap: float,
+        nodes: int,
+        seconds: float,
+        seed: int = 0,
         emphasis: str = "default",
-    ) -> np.ndarray | None:  # fmt: skip
-        """The best choice among some options by SCIP, to a relative gap or so many nodes (-1: to the end); None where
-        there is none. `emphasis` is ``"feasibility"``, ``"no cuts"`` or SCIP's default."""
+    ) -> np.ndarray | None:
+        """The best choice among some options by SCIP, to a relative gap or so many nodes (-1: to
+        the end); None where there is none. `emphasis` is ``"feasibility"``, ``"no cuts"`` or SCIP's
+        default.
+        """
         model = Model("selection")
         model.hideOutput()
         if emphasis == "feasibility":
@@ -148,15 +195,22 @@ class Pool:
             others = start[~np.isin(self.block[start], block)]
         delta = matrix_of([model.addVar(vtype="B", obj=float(v)) for v in self.value[among]])
         model.setMaximize()
-        owned = np.split(np.argsort(block, kind="stable"), np.flatnonzero(np.diff(np.sort(block))) + 1)
-        if not self.blocks.optional and len(np.unique(self.block[others])) + len(np.unique(block)) < self.blocks.n:
+        owned = np.split(
+            np.argsort(block, kind="stable"), np.flatnonzero(np.diff(np.sort(block))) + 1
+        )
+        if (
+            not self.blocks.optional
+            and len(np.unique(self.block[others])) + len(np.unique(block)) < self.blocks.n
+        ):
             return None
         for mine in owned if len(among) else ():
             sum_ = quicksum(delta[o] for o in mine)
             model.addCons(sum_ <= 1 if self.blocks.optional else sum_ == 1)
         for r, left in enumerate(self.blocks.capacities - self.use[others].sum(axis=0)):
             users = np.flatnonzero(self.use[among, r])
-            model.addCons(quicksum(float(self.use[among[o], r]) * delta[o] for o in users) <= float(left))
+            model.addCons(
+                quicksum(float(self.use[among[o], r]) * delta[o] for o in users) <= float(left)
+            )
         if start is not None:
             sol = model.createSol()
             for o in np.flatnonzero(np.isin(among, start)):

@@ -1,9 +1,10 @@
 r"""Blocks read off a model: where the structure that was found has the form of `Blocks`.
 
-Every way to set the whole numbers of a block is a mode. With them set, rows on one variable are bounds, and what is
-left must be of two kinds. *Steps*: variables $a \ge \sigma (x_j - w_j)$, $a \ge 0$, in linking rows that they burden;
-a row $x_j = w_j + a - b$ holds two, and an input in linking rows is a step from the end of its box that uses least.
-*Counts*: $t \le \alpha f(x)$, $t \le h$, of which one is worth something. Other blocks are left to `general`.
+Every way to set the whole numbers of a block is a mode. With them set, rows on one variable are
+bounds, and what is left must be of two kinds. *Steps*: variables $a \ge \sigma (x_j - w_j)$, $a \ge
+0$, in linking rows that they burden; a row $x_j = w_j + a - b$ holds two, and an input in linking
+rows is a step from the end of its box that uses least. *Counts*: $t \le \alpha f(x)$, $t \le h$, of
+which one is worth something. Other blocks are left to `general`.
 """
 
 from contextlib import suppress
@@ -59,7 +60,9 @@ _found: WeakKeyDictionary[NeuralMIP, tuple[str, Blocks | Structure]] = WeakKeyDi
 
 
 def find_blocks(problem: NeuralMIP, instance: Instance) -> Blocks | Structure:
-    """The blocks that the user described; else those found in the model, as `Blocks` where they have that form."""
+    """The blocks that the user described; else those found in the model, as `Blocks` where they
+    have that form.
+    """
     if problem.blocks is not None:
         return problem.blocks
     if problem not in _found or _found[problem][0] != instance.digest:
@@ -78,18 +81,24 @@ def recognise(instance: Instance, structure: Structure) -> Blocks | None:
     >>> recognise(instance, find_structure(instance))
     Blocks: 3 blocks, 1 mode, 18 shared resources
     """
-    inputs, outputs = ({getattr(m, name).shape[1] for m in instance.maps} for name in ("index", "output"))
+    inputs, outputs = (
+        {getattr(m, name).shape[1] for m in instance.maps} for name in ("index", "output")
+    )
     if structure.obstacle or structure.master or len(inputs) > 1 or outputs != {1}:
         return None
     try:
         reader = Reader(instance, structure)
-        return reader.blocks([reader.ways(np.flatnonzero(structure.block == b)) for b in range(structure.n)])
+        return reader.blocks(
+            [reader.ways(np.flatnonzero(structure.block == b)) for b in range(structure.n)]
+        )
     except UnlikeError:
         return None
 
 
 class Reader:
-    """What the blocks of one instance share: resources, one for each finite side of a linking row, and ranges."""
+    """What the blocks of one instance share: resources, one for each finite side of a linking row,
+    and ranges.
+    """
 
     def __init__(self, instance: Instance, structure: Structure) -> None:
         s = self.s = instance.milp
@@ -102,7 +111,9 @@ class Reader:
         self.capacities = np.concatenate([self.sides[1][above], -self.sides[0][below]])
         self.names = [s.row_names[r] for r in (*above, *below)]
         self.maps, self.listing, self.linking = instance.maps, Listing(s), structure.linking
-        self.owner = {int(at): (k, i) for k, m in enumerate(self.maps) for i, at in enumerate(m.output[:, 0])}
+        self.owner = {
+            int(at): (k, i) for k, m in enumerate(self.maps) for i, at in enumerate(m.output[:, 0])
+        }
         self.is_input, self.is_output = np.zeros(s.n_variables, dtype=bool), instance.is_output
         self.low, self.high = np.full(s.n_variables, -np.inf), np.full(s.n_variables, np.inf)
         for predictor, m in zip(instance.predictors, self.maps, strict=True):
@@ -128,7 +139,9 @@ class Reader:
         return [way for way in found if way is not None]
 
     def blocks(self, table: list[list[Way]]) -> Blocks:
-        """All rows as one table; where a block's least use of a resource is below zero, it is counted from there."""
+        """All rows as one table; where a block's least use of a resource is below zero, it is
+        counted from there.
+        """
         capacities, modes = self.capacities.copy(), dict[Any, tuple[dict[str, Any], list[Any]]]()
         _demand(all(table))
         for number, ways in enumerate(table):
@@ -141,45 +154,72 @@ class Reader:
         for parts, rows in modes.values():
             block, at, lower, upper, base, fixed = map(np.array, zip(*rows, strict=True))
             made.append(Mode(block, at, lower, upper, base, fixed=fixed, **parts))
-        optional = all(len(ways) == 1 and not ways[0].fixed.any() for ways in table)  # to stay at the base is free
-        return Blocks(made, capacities, optional and all(self.s.integer[at] for at in self.owner), self.names)
+        optional = all(
+            len(ways) == 1 and not ways[0].fixed.any() for ways in table
+        )  # to stay at the base is free
+        return Blocks(
+            made, capacities, optional and all(self.s.integer[at] for at in self.owner), self.names
+        )
 
 
 class Setting:
     """One block with its whole numbers set; arrays have an entry for each of its variables."""
 
-    def __init__(self, reader: Reader, own: np.ndarray, whole: np.ndarray, values: np.ndarray) -> None:
-        self.reader, self.own, self.values, self.use = reader, own, tuple(values.tolist()), reader.use[own]
+    def __init__(
+        self, reader: Reader, own: np.ndarray, whole: np.ndarray, values: np.ndarray
+    ) -> None:
+        self.reader, self.own, self.values, self.use = (
+            reader,
+            own,
+            tuple(values.tolist()),
+            reader.use[own],
+        )
         self.lower, self.upper = reader.s.lower[own], reader.s.upper[own]
         self.lower[whole] = self.upper[whole] = values
         self.gain = -reader.s.sign * reader.s.cost[own]
         self.is_input, self.is_output = reader.is_input[own], reader.is_output[own]
-        self.least, self.most = reader.low[own], reader.high[own]  # what networks say without being asked to
+        self.least, self.most = (
+            reader.low[own],
+            reader.high[own],
+        )  # what networks say without being asked to
 
     def way(self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray) -> Way | None:
         """The setting as a row of the table; None where no point meets its rows."""
         matrix, low, high = self._tighten(matrix, low, high)
-        if (self.lower > self.upper).any() or ((low > SLACK) | (high < -SLACK))[~matrix.any(axis=1)].any():
+        if (self.lower > self.upper).any() or ((low > SLACK) | (high < -SLACK))[
+            ~matrix.any(axis=1)
+        ].any():
             return None
         steps, counts = list[Step](), dict[int, tuple[int, float]]()
         for row, *ends in zip(matrix, low, high, strict=True):
-            x, y = np.flatnonzero(row * self.is_input).tolist(), np.flatnonzero(row * self.is_output).tolist()
+            x, y = (
+                np.flatnonzero(row * self.is_input).tolist(),
+                np.flatnonzero(row * self.is_output).tolist(),
+            )
             rest = np.flatnonzero(row * ~(self.is_input | self.is_output)).tolist()
             if (len(x), len(y), len(rest)) == (0, 1, 1):
                 t, (side, other) = rest[0], ends if row[rest[0]] < 0 else ends[::-1]
-                _demand(t not in counts and side == 0 and np.isinf(other) and row[y[0]] * row[t] < 0)
+                _demand(
+                    t not in counts and side == 0 and np.isinf(other) and row[y[0]] * row[t] < 0
+                )
                 counts[t] = y[0], -row[y[0]] / row[t]
                 _demand(self.lower[t] <= counts[t][1] * self.least[y[0]] + SLACK)
             elif (len(x), len(y)) == (1, 0) and rest:
                 steps += [self._step(row, x[0], a, *ends) for a in rest]
-                pair = (matrix[:, rest] != 0).sum() == len(rest) == 2 and steps[-1].slope * steps[-2].slope < 0
+                pair = (matrix[:, rest] != 0).sum() == len(rest) == 2 and steps[-1].slope * steps[
+                    -2
+                ].slope < 0
                 _demand(pair if ends[0] == ends[1] else len(rest) == 1)
             else:
                 _demand(not row.any())
         return self._row(steps, counts)
 
-    def _tighten(self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rows on one variable become bounds, what is fixed becomes a number, until rows hold none or several."""
+    def _tighten(
+        self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        """Rows on one variable become bounds, what is fixed becomes a number, until rows hold none
+        or several.
+        """
         while True:
             fixed = self.lower >= self.upper
             given = matrix[:, fixed] @ self.lower[fixed]
@@ -188,7 +228,10 @@ class Setting:
             for row, *ends in zip(matrix[single], low[single], high[single], strict=True):
                 at = int(np.flatnonzero(row)[0])
                 ends = sorted(end / row[at] for end in ends)
-                self.lower[at], self.upper[at] = max(self.lower[at], ends[0]), min(self.upper[at], ends[1])
+                self.lower[at], self.upper[at] = (
+                    max(self.lower[at], ends[0]),
+                    min(self.upper[at], ends[1]),
+                )
             if not single.any() or (self.lower > self.upper).any():
                 return matrix, low, high
             matrix, low, high = matrix[~single], low[~single], high[~single]
@@ -206,30 +249,68 @@ class Setting:
             rises = bool((self.use[x] >= 0).all())
             _demand(rises or (self.use[x] <= 0).all())
             end = self.lower[x] if rises else self.upper[x]
-            steps.append(Step(x, x, 1.0 if rises else -1.0, end, self.use[x] if rises else -self.use[x], np.inf))
+            steps.append(
+                Step(
+                    x,
+                    x,
+                    1.0 if rises else -1.0,
+                    end,
+                    self.use[x] if rises else -self.use[x],
+                    np.inf,
+                )
+            )
             fixed = fixed + end * self.use[x]
-        (t,) = valued if len(valued := np.flatnonzero(free & (self.gain != 0)).tolist()) == 1 else (-1,)
-        _demand(t >= 0 and not (self.gain * self.lower)[~free].any() and self.gain[t] > 0 and (self.use[t] <= 0).all())
+        (t,) = (
+            valued
+            if len(valued := np.flatnonzero(free & (self.gain != 0)).tolist()) == 1
+            else (-1,)
+        )
+        _demand(
+            t >= 0
+            and not (self.gain * self.lower)[~free].any()
+            and self.gain[t] > 0
+            and (self.use[t] <= 0).all()
+        )
         y, alpha = counts.get(t, (t, 1.0))
         cap, stepping = self.upper[t] / alpha if t in counts else np.inf, {step.a for step in steps}
         _demand(self.is_output[y] and set(np.flatnonzero(burdens).tolist()) <= {t, *stepping})
-        _demand(not stepping & {t, *counts} and not (t in counts and self.reader.s.integer[self.own[y]]))
+        _demand(
+            not stepping & {t, *counts} and not (t in counts and self.reader.s.integer[self.own[y]])
+        )
         bounded = (self.lower <= self.least + SLACK) & (self.upper >= self.most - SLACK)
-        _demand(bounded[self.is_output].all() and len({(step.a, step.slope > 0) for step in steps}) == len(steps))
+        _demand(
+            bounded[self.is_output].all()
+            and len({(step.a, step.slope > 0) for step in steps}) == len(steps)
+        )
         _demand(len({(step.a, step.x) for step in steps}) == len(stepping))
-        parts = {"predictor": self.reader.owner[int(self.own[y])][0], "worth": self.gain[t] * alpha, "cap": cap}
+        parts = {
+            "predictor": self.reader.owner[int(self.own[y])][0],
+            "worth": self.gain[t] * alpha,
+            "cap": cap,
+        }
         parts["per_value"] = self.use[t] / self.gain[t]
         return self._placed(steps, fixed, parts, self.reader.owner[int(self.own[y])][1])
 
-    def _placed(self, steps: list[Step], fixed: np.ndarray, parts: dict[str, Any], row: int) -> Way | None:
+    def _placed(
+        self, steps: list[Step], fixed: np.ndarray, parts: dict[str, Any], row: int
+    ) -> Way | None:
         """Box, base point and use in the order of the network's inputs."""
-        m, s, own = self.reader.maps[parts["predictor"]], self.reader.s, {int(v): i for i, v in enumerate(self.own)}
+        m, s, own = (
+            self.reader.maps[parts["predictor"]],
+            self.reader.s,
+            {int(v): i for i, v in enumerate(self.own)},
+        )
         index = m.index[row].tolist()
         free = [v for v in index if v in own and self.lower[own[v]] < self.upper[own[v]]]
-        _demand(len(set(free)) == len(free) and {step.x for step in steps} <= {own[v] for v in free})
+        _demand(
+            len(set(free)) == len(free) and {step.x for step in steps} <= {own[v] for v in free}
+        )
         lower, upper = (
             np.array(
-                [m.constant[row, j] if v < 0 else end[own[v]] if v in own else s.lower[v] for j, v in enumerate(index)]
+                [
+                    m.constant[row, j] if v < 0 else end[own[v]] if v in own else s.lower[v]
+                    for j, v in enumerate(index)
+                ]
             )
             for end in (self.lower, self.upper)
         )
@@ -239,7 +320,9 @@ class Setting:
             _demand(all(abs(step.w - other.w) <= SLACK for other in steps[:k] if other.x == step.x))
             rates[int(step.slope < 0), j] += abs(step.slope) * step.use
             end, w[j] = step.w + step.most / step.slope, step.w
-            lower[j], upper[j] = (lower[j], min(upper[j], end)) if step.slope > 0 else (max(lower[j], end), upper[j])
+            lower[j], upper[j] = (
+                (lower[j], min(upper[j], end)) if step.slope > 0 else (max(lower[j], end), upper[j])
+            )
         if (lower > upper).any():
             return None
         base = np.clip(w, lower, upper)

@@ -1,4 +1,6 @@
-"""Column recovery: the best choice among points that a method has visited, each block from an iteration of its own."""
+"""Column recovery: the best choice among points that a method has visited, each block from an
+iteration of its own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,16 +28,23 @@ Point = list[np.ndarray]
 SHARE = 0.8
 """Of the time, what `Recovering` gives to its solver."""
 MOST = 40
-"""Points of one block that are pulled back: the cheapest ones, where resources cost by their scarcity alone."""
+"""Points of one block that are pulled back: the cheapest ones, where resources cost by their
+scarcity alone.
+"""
 
 
 def recover(
-    problem: NeuralMIP, points: Sequence[Sequence[np.ndarray]], time_limit: float = 60.0, seed: int = 0
+    problem: NeuralMIP,
+    points: Sequence[Sequence[np.ndarray]],
+    time_limit: float = 60.0,
+    seed: int = 0,
 ) -> Solution:
-    """The best choice among visited points; a point is a list of input matrices, one for each predictor.
+    """The best choice among visited points; a point is a list of input matrices, one for each
+    predictor.
 
-    Every row of every matrix becomes an option of its block, in the mode whose box is nearest; points of class 1 are
-    pulled back to where the class changes, so that they use as little as they can. Then SCIP chooses.
+    Every row of every matrix becomes an option of its block, in the mode whose box is nearest;
+    points of class 1 are pulled back to where the class changes, so that they use as little as they
+    can. Then SCIP chooses.
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -48,12 +57,20 @@ def recover(
     blocks, shapes = _blocks(begun), [p.inputs.shape for p in problem.predictors]
     for point in points:
         if [np.shape(x) for x in point] != shapes:
-            raise ProblemError(f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}.")
+            raise ProblemError(
+                f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}."
+            )
     incumbent = begun.incumbent()
 
     def chosen() -> Solution:
         options = _recover(blocks, incumbent, points, begun)
-        status = "time_limit" if begun.seconds_left <= 0 else "stopped" if incumbent.found else "no_solution_found"
+        status = (
+            "time_limit"
+            if begun.seconds_left <= 0
+            else "stopped"
+            if incumbent.found
+            else "no_solution_found"
+        )
         details = {"incumbents": incumbent.found, "options": options}
         seconds = now() - begun.began
         return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
@@ -63,14 +80,19 @@ def recover(
 
 @dataclass(frozen=True)
 class Recovering:
-    """Any solver, and then the best choice among all points that it visited, each block from a point of its own.
+    """Any solver, and then the best choice among all points that it visited, each block from a
+    point of its own.
 
-    The solver gets four fifths of the time, the choice the rest. The answer is never worse than the solver's own.
+    The solver gets four fifths of the time, the choice the rest. The answer is never worse than the
+    solver's own.
 
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
-    >>> problem, plain = water_potability(n=3, net=mlp(2, 16, 9, seed=1)), DualDecomposition(max_iterations=3)
+    >>> problem, plain = (
+    ...     water_potability(n=3, net=mlp(2, 16, 9, seed=1)),
+    ...     DualDecomposition(max_iterations=3),
+    ... )
     >>> Recovering(plain).solve(problem).objective >= plain.solve(problem).objective
     True
     """
@@ -79,10 +101,18 @@ class Recovering:
 
     def __post_init__(self) -> None:
         if isinstance(self.solver, type) or not hasattr(self.solver, "solve"):
-            raise TypeError(f"Recovering needs a solver such as DualDecomposition(), not {self.solver!r}.")
+            raise TypeError(
+                f"Recovering needs a solver such as DualDecomposition(), not {self.solver!r}."
+            )
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Solve, then choose."""
         begun = begin(problem, time_limit, seed, visit)
         with ProgressLine(problem, "recovery", begun.began, progress):
@@ -108,10 +138,20 @@ class Recovering:
         def result(status: str) -> Solution:
             if status == "stopped":
                 details["interrupted"] = True
-            if incumbent.objective != known and status in ("claimed_optimal", "no_solution_found"):  # no longer so
+            if incumbent.objective != known and status in (
+                "claimed_optimal",
+                "no_solution_found",
+            ):  # no longer so
                 status = "stopped"
             seconds = now() - begun.began
-            return replace(found, **incumbent.point(), status=status, method=method, seconds=seconds, details=details)
+            return replace(
+                found,
+                **incumbent.point(),
+                status=status,
+                method=method,
+                seconds=seconds,
+                details=details,
+            )
 
         def chosen() -> Solution:
             if visited and "interrupted" not in details and found.status != "infeasible":
@@ -129,7 +169,10 @@ def _blocks(begun: Begun) -> Blocks | Structure:
 
 
 def _recover(
-    blocks: Blocks | Structure, incumbent: Incumbent, points: Sequence[Sequence[np.ndarray]], begun: Begun
+    blocks: Blocks | Structure,
+    incumbent: Incumbent,
+    points: Sequence[Sequence[np.ndarray]],
+    begun: Begun,
 ) -> int:
     """Let the best choice among points compete; how many options there were."""
     if isinstance(blocks, Structure):
@@ -142,13 +185,19 @@ def _recover(
 
 
 def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: int = 0) -> None:
-    """Fill the pool of a market with visited points and choose; the choice competes with the market's incumbent."""
+    """Fill the pool of a market with visited points and choose; the choice competes with the
+    market's incumbent.
+    """
     blocks, predictors = market.blocks, market.incumbent.instance.predictors
     for number in np.unique(blocks.predictor).tolist():
         if market.seconds_left <= 0:
             return
         rows = np.flatnonzero(blocks.predictor == number)
-        at, u = _nearest(blocks, rows, np.stack([blocks.base[rows], *(x[number][blocks.row[rows]] for x in points)]))
+        at, u = _nearest(
+            blocks,
+            rows,
+            np.stack([blocks.base[rows], *(x[number][blocks.row[rows]] for x in points)]),
+        )
         net = predictors[number]
         if net.gives_class:
             at, u = _cheapest(market, *(part[net.raw(u)[:, 0] > 0] for part in (at, u)))
@@ -163,7 +212,9 @@ def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: i
 
 
 def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points x, (visits, rows, p), as options: each in the box of that mode of its block which is nearest."""
+    """Points x, (visits, rows, p), as options: each in the box of that mode of its block which is
+    nearest.
+    """
     clipped = np.clip(x, blocks.lower[rows], blocks.upper[rows])
     distance = np.abs(x - clipped).sum(axis=2)
     least = np.full((len(x), blocks.n), np.inf)

@@ -1,7 +1,9 @@
-"""The options of one round: every block and mode, from several starts, in one batch for each shard and network.
+"""The options of one round: every block and mode, from several starts, in one batch for each shard
+and network.
 
-A shard is a part of the blocks' table that one network serves. Shards are fixed by the problem, and what is found for
-one depends on nothing but what it is asked: here, one after the other, or on a cluster, it is the same.
+A shard is a part of the blocks' table that one network serves. Shards are fixed by the problem, and
+what is found for one depends on nothing but what it is asked: here, one after the other, or on a
+cluster, it is the same.
 """
 
 from typing import NamedTuple
@@ -19,9 +21,12 @@ from .oracle import MARGIN, Network, Task, follow, pull_back
 
 SHARD = 1024  # rows of the table in one shard, at most: their batches stay near the processor
 NONE = 1e-8  # share of an option that is none
-SINGLE_MARGIN = 1e-4  # logit kept from zero by points of class 1 where networks compute in less than double precision
+# logit kept from zero by points of class 1 where networks compute in less than double precision
+SINGLE_MARGIN = 1e-4
 
-_placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int], Network]] = WeakKeyDictionary()
+_placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int], Network]] = (
+    WeakKeyDictionary()
+)
 
 
 class Found(NamedTuple):
@@ -40,8 +45,9 @@ class Shard(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What one shard is asked in one round: costs of a unit up and down, (modes, p), what a unit of output is worth,
-    (modes,), the best option known of each row, and a seed or what draws."""
+    """What one shard is asked in one round: costs of a unit up and down, (modes, p), what a unit of
+    output is worth, (modes,), the best option known of each row, and a seed or what draws.
+    """
 
     up: np.ndarray
     down: np.ndarray
@@ -59,7 +65,9 @@ class Search(NamedTuple):
     dtype: torch.dtype
 
     def options(self, market: Market) -> Found:
-        """The best options at the prices seen; rows of the table without freedom are looked at once."""
+        """The best options at the prices seen; rows of the table without freedom are looked at
+        once.
+        """
         blocks, predictors = market.blocks, market.incumbent.instance.predictors
         found = [Found(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
         if not market.shards:
@@ -72,7 +80,10 @@ class Search(NamedTuple):
             at, u = _mixed(market, number)
             found.append(judge(predictor, blocks, at, u))
             if not predictor.gives_class:
-                far = [_fitting(blocks, part.at, part.u, blocks.predictor[part.at] == number) for part in found]
+                far = [
+                    _fitting(blocks, part.at, part.u, blocks.predictor[part.at] == number)
+                    for part in found
+                ]
                 found += [judge(predictor, blocks, *points) for points in far]
         return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
@@ -81,18 +92,23 @@ class Search(NamedTuple):
         blocks, asks, rows = market.blocks, [], rows_of_shards(market.blocks)
         salt = int(market.draw.integers(2**32)) if len(rows) > 1 else 0
         up, down = blocks.mode_rates(market.seen)
-        gain = np.array([mode.worth for mode in blocks.modes]) * blocks.mode_gains(market.seen, market.counts)
+        gain = np.array([mode.worth for mode in blocks.modes]) * blocks.mode_gains(
+            market.seen, market.counts
+        )
         points = _best_known(market)
         for k, at in enumerate(rows):
             modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
             floor = 1e-3 * max(float(up[modes].max()), float(down[modes].max()), 1e-9)
-            seed = (salt, k) if len(rows) > 1 else market.draw  # one shard alone is asked in this process
+            seed = (
+                (salt, k) if len(rows) > 1 else market.draw
+            )  # one shard alone is asked in this process
             asks.append(Ask(np.maximum(up, floor), np.maximum(down, floor), gain, points[at], seed))
         return asks
 
     def of_shard(self, shard: Shard, ask: Ask) -> Found:
-        """Options of one shard: from its base points and best options known, at the prices asked; from others, and at
-        other prices, by chance."""
+        """Options of one shard: from its base points and best options known, at the prices asked;
+        from others, and at other prices, by chance.
+        """
         (predictor, part), draw = shard, np.random.default_rng(ask.seed)
         each, at = len(part.at), np.tile(np.arange(len(part.at)), self.starts)
         shape = len(at), part.base.shape[1]
@@ -119,57 +135,92 @@ class Search(NamedTuple):
             return net
         known, key = _placed.setdefault(net, {}), (self.device, self.dtype, rows)
         if key not in known:
-            known[key] = place(net, self.device, self.dtype, torch.zeros(rows, width, dtype=torch.float64))
+            known[key] = place(
+                net, self.device, self.dtype, torch.zeros(rows, width, dtype=torch.float64)
+            )
         return known[key]
 
 
 def rows_of_shards(blocks: Blocks) -> list[np.ndarray]:
-    """The rows of the table with a freedom, network by network, in shards of about the same size."""
+    """The rows of the table with a freedom, network by network, in shards of about the same
+    size.
+    """
     free = (blocks.lower < blocks.upper).any(axis=1)
-    rows = [np.flatnonzero(free & (blocks.predictor == number)) for number in np.unique(blocks.predictor)]
-    return [part for mine in rows if len(mine) for part in np.array_split(mine, -(-len(mine) // SHARD))]
+    rows = [
+        np.flatnonzero(free & (blocks.predictor == number))
+        for number in np.unique(blocks.predictor)
+    ]
+    return [
+        part for mine in rows if len(mine) for part in np.array_split(mine, -(-len(mine) // SHARD))
+    ]
 
 
 def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
     """The shards of a problem, without the variables of its model."""
-    return [Shard(predictors[blocks.predictor[at[0]]].alone(), blocks.part(at)) for at in rows_of_shards(blocks)]
+    return [
+        Shard(predictors[blocks.predictor[at[0]]].alone(), blocks.part(at))
+        for at in rows_of_shards(blocks)
+    ]
 
 
 def _best_known(market: Market) -> np.ndarray:
-    """For each row of the table its most profitable option at the prices seen; the base point where it has none."""
+    """For each row of the table its most profitable option at the prices seen; the base point where
+    it has none.
+    """
     pool, points = market.pool, market.blocks.base.copy()
-    order = np.argsort(pool.value - pool.use @ market.seen, kind="stable")  # the last one written stays
+    order = np.argsort(
+        pool.value - pool.use @ market.seen, kind="stable"
+    )  # the last one written stays
     points[pool.at[order]] = pool.u[order]
     return points
 
 
-def _fitting(blocks: Blocks, at: np.ndarray, u: np.ndarray, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of some points that alone take more than there is, moved towards their base points until they fit."""
+def _fitting(
+    blocks: Blocks, at: np.ndarray, u: np.ndarray, mine: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Those of some points that alone take more than there is, moved towards their base points
+    until they fit.
+    """
     at, u = at[mine], u[mine]
     room = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
     taken = blocks.use(at, u, np.zeros(len(at))) - blocks.fixed[at]
-    share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(axis=1, keepdims=True, initial=1.0)
+    share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(
+        axis=1, keepdims=True, initial=1.0
+    )
     much = share[:, 0] < 1
     return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
 
 
 def _mixed(market: Market, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the linear program mixes options of one row of the table: their mean, and as far from the base point as
-    they are taken. Options are corners where a network is nearly linear, and the best choice may lie between."""
+    """Where the linear program mixes options of one row of the table: their mean, and as far from
+    the base point as they are taken. Options are corners where a network is nearly linear, and the
+    best choice may lie between.
+    """
     blocks, pool, lp = market.blocks, market.pool, market.lp
     if lp is None:
         return np.zeros(0, int), np.zeros((0, blocks.base.shape[1]))
-    mixed = np.flatnonzero((lp.shares > NONE) & (lp.shares < 1 - NONE) & (blocks.predictor[pool.at] == number))
+    mixed = np.flatnonzero(
+        (lp.shares > NONE) & (lp.shares < 1 - NONE) & (blocks.predictor[pool.at] == number)
+    )
     at, owner = np.unique(pool.at[mixed], return_inverse=True)
-    total, move = np.bincount(owner, lp.shares[mixed], len(at))[:, None], np.zeros((len(at), blocks.base.shape[1]))
+    total, move = (
+        np.bincount(owner, lp.shares[mixed], len(at))[:, None],
+        np.zeros((len(at), blocks.base.shape[1])),
+    )
     np.add.at(move, owner, lp.shares[mixed, None] * (pool.u[mixed] - blocks.base[pool.at[mixed]]))
     return np.tile(at, 2), np.concatenate([blocks.base[at] + move / total, blocks.base[at] + move])
 
 
 def judge(
-    predictor: Predictor, blocks: Blocks | Part, at: np.ndarray, u: np.ndarray, classes_only: bool = True
+    predictor: Predictor,
+    blocks: Blocks | Part,
+    at: np.ndarray,
+    u: np.ndarray,
+    classes_only: bool = True,
 ) -> Found:
-    """Which points are options, with their values by the true network; class 0 is one only on demand."""
+    """Which points are options, with their values by the true network; class 0 is one only on
+    demand.
+    """
     u = np.clip(u, blocks.lower[at], blocks.upper[at])
     raw = predictor.raw(u)[:, 0]
     value = blocks.worth[at] * np.minimum(predictor.outputs_of(raw), blocks.cap[at])

@@ -1,10 +1,11 @@
 r"""The linear program over many options, small: blocks whose choice is clear are taken out of it.
 
-Its dual is $\min_{\pi \ge 0} D(\pi) = \pi^\top R + \sum_i \max_o (v_o - \pi^\top r_o)$, a function of few prices. Near
-prices $\bar\pi$ most blocks have one option far ahead of their others. With these blocks held to it the program is
-small, and its value $\tilde D \le D$ is exact at $\bar\pi$; it is solved with prices in a box around $\bar\pi$. Blocks
-that would choose otherwise at the new prices join it, until $\tilde D = D$ there inside of the box. Then the prices are
-optimal for all options.
+Its dual is $\min_{\pi \ge 0} D(\pi) = \pi^\top R + \sum_i \max_o (v_o - \pi^\top r_o)$, a function
+of few prices. Near prices $\bar\pi$ most blocks have one option far ahead of their others. With
+these blocks held to it the program is small, and its value $\tilde D \le D$ is exact at $\bar\pi$;
+it is solved with prices in a box around $\bar\pi$. Blocks that would choose otherwise at the new
+prices join it, until $\tilde D = D$ there inside of the box. Then the prices are optimal for all
+options.
 """
 
 from typing import NamedTuple
@@ -14,27 +15,39 @@ import scipy.sparse as sp
 
 from ..model.blocks import Blocks
 
-FEW = 1500  # blocks of which all are kept in the program, and so many that are the least clear of more
+# blocks of which all are kept in the program, and so many that are the least clear of more
+FEW = 1500
 CLOSED = 1e-8  # relative difference of the two values that counts as none
 ROUNDS = 60  # after which the whole program is solved
 WIDTH = 0.5  # of the first box, as a share of the prices
 
 
 class Answer(NamedTuple):
-    """Prices of the resources, what each block earns, shares of the options, and what was traded."""
+    """Prices of the resources, what each block earns, shares of the options, and what was
+    traded.
+    """
 
     prices: np.ndarray
     earned: np.ndarray
     shares: np.ndarray
-    extra: np.ndarray  #: Of each resource what was bought beyond its capacity, less what was sold for a price.
+    extra: (
+        np.ndarray
+    )  #: Of each resource what was bought beyond its capacity, less what was sold for a price.
 
 
 def linear(
-    n: int, optional: bool, block: np.ndarray, value: np.ndarray, use: np.ndarray, capacities: np.ndarray,
-    buy: np.ndarray | None = None, sell: np.ndarray | None = None,
-) -> Answer | None:  # fmt: skip
-    """The linear program over options of n blocks, where resources may be bought and sold at prices;
-    None where no mixture is feasible."""
+    n: int,
+    optional: bool,
+    block: np.ndarray,
+    value: np.ndarray,
+    use: np.ndarray,
+    capacities: np.ndarray,
+    buy: np.ndarray | None = None,
+    sell: np.ndarray | None = None,
+) -> Answer | None:
+    """The linear program over options of n blocks, where resources may be bought and sold at
+    prices; None where no mixture is feasible.
+    """
     from scipy.optimize import linprog
 
     m, k = len(capacities), len(value)
@@ -48,7 +61,9 @@ def linear(
         sides = np.concatenate([capacities, np.ones(n)])
         found = linprog(cost, A_ub=sp.vstack([shared, own]), b_ub=sides, method="highs")
     else:
-        found = linprog(cost, A_ub=shared, b_ub=capacities, A_eq=own, b_eq=np.ones(n), method="highs")
+        found = linprog(
+            cost, A_ub=shared, b_ub=capacities, A_eq=own, b_eq=np.ones(n), method="highs"
+        )
     if found.status == 2:
         return None
     if found.status != 0:
@@ -59,19 +74,29 @@ def linear(
 
 
 class Leaders:
-    """For given prices the best option of every block, and how far it is ahead of the block's next one."""
+    """For given prices the best option of every block, and how far it is ahead of the block's next
+    one.
+    """
 
-    def __init__(self, blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray) -> None:
+    def __init__(
+        self, blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray
+    ) -> None:
         self.blocks, self.value, self.use = blocks, value, use
         self.order = np.argsort(block, kind="stable")
         self.sorted = block[self.order]
         self.owners, self.first = np.unique(self.sorted, return_index=True)
 
     def at(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The best option of each block (-1: to choose nothing), what it brings, and by how much it leads."""
+        """The best option of each block (-1: to choose nothing), what it brings, and by how much it
+        leads.
+        """
         profit = (self.value - self.use @ prices)[self.order]
         nothing = 0.0 if self.blocks.optional else -np.inf
-        top, chosen, lead = np.full(self.blocks.n, -np.inf), np.full(self.blocks.n, -1), np.full(self.blocks.n, np.inf)
+        top, chosen, lead = (
+            np.full(self.blocks.n, -np.inf),
+            np.full(self.blocks.n, -1),
+            np.full(self.blocks.n, np.inf),
+        )
         top[self.owners] = np.maximum.reduceat(profit, self.first)
         best = np.flatnonzero(profit == top[self.sorted])[::-1]
         chosen[self.sorted[best]] = best  # the first of equal ones is written last
@@ -79,18 +104,31 @@ class Leaders:
         second = np.maximum(np.maximum.reduceat(profit, self.first), nothing)
         lead[self.owners] = np.abs(top[self.owners] - second)
         alone = top <= nothing
-        lead[self.owners] = np.where(alone[self.owners], nothing - top[self.owners], lead[self.owners])
+        lead[self.owners] = np.where(
+            alone[self.owners], nothing - top[self.owners], lead[self.owners]
+        )
         return np.where(alone, -1, self.order[chosen]), np.maximum(top, nothing), lead
 
 
-def sift(blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, near: np.ndarray | None = None,
-         few: int = FEW) -> Answer:  # fmt: skip
-    """The linear program of options that have a feasible mixture, from prices that may be near to its own."""
+def sift(
+    blocks: Blocks,
+    block: np.ndarray,
+    value: np.ndarray,
+    use: np.ndarray,
+    near: np.ndarray | None = None,
+    few: int = FEW,
+) -> Answer:
+    """The linear program of options that have a feasible mixture, from prices that may be near to
+    its own.
+    """
     leaders, capacities = Leaders(blocks, block, value, use), blocks.capacities
     scale = np.abs(value).max() * blocks.n / np.maximum(len(capacities) * np.abs(capacities), 1e-9)
     known = [_sampled(blocks, block, value, use, few), *([] if near is None else [near])]
     values = [capacities @ prices + leaders.at(prices)[1].sum() for prices in known]
-    prices, reached = known[int(np.argmin(values))], min(values)  # earlier prices may be far from those of new options
+    prices, reached = (
+        known[int(np.argmin(values))],
+        min(values),
+    )  # earlier prices may be far from those of new options
     chosen, top, lead = leaders.at(prices)
     width, open_ = WIDTH, _least(lead, few)
     for _ in range(ROUNDS):
@@ -99,7 +137,14 @@ def sift(blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, 
         left = capacities - use[held].sum(axis=0)
         number = np.cumsum(open_) - 1
         answer = linear(
-            int(open_.sum()), blocks.optional, number[block[among]], value[among], use[among], left, high, low
+            int(open_.sum()),
+            blocks.optional,
+            number[block[among]],
+            value[among],
+            use[among],
+            left,
+            high,
+            low,
         )
         assert answer is not None  # what is lacking can be bought
         best, top, lead = leaders.at(answer.prices)
@@ -133,7 +178,9 @@ def _least(lead: np.ndarray, few: int) -> np.ndarray:
     return found
 
 
-def _sampled(blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, few: int) -> np.ndarray:
+def _sampled(
+    blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray, few: int
+) -> np.ndarray:
     """Prices of every so many-th block alone, with its part of the capacities."""
     step = -(-blocks.n // few)
     among = np.flatnonzero(block % step == 0)

@@ -14,10 +14,14 @@ from .trees import Plot, Way, add_survivals, draw_plot, in_order, plant, plantin
 
 
 class SiteCare(NeuralMIP):
-    """A problem of `site_care` together with its instance, for methods that look at one site at a time."""
+    """A problem of `site_care` together with its instance, for methods that look at one site at a
+    time.
+    """
 
     plot: Plot
-    edges: np.ndarray  #: Ends of the light categories: low from `edges[0]` to `edges[1]`, and so on.
+    edges: (
+        np.ndarray
+    )  #: Ends of the light categories: low from `edges[0]` to `edges[1]`, and so on.
     budgets: np.ndarray  #: Budgets of light, soil and sterilising, in the order of `usage`.
     doses: bool
 
@@ -29,29 +33,37 @@ class SiteCare(NeuralMIP):
 
 
 def site_care(
-    grid: int = 6, nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None, seed: int = 42,
-    beta: float | None = None, kappa: float | None = None, light: float | None = None, doses: bool = False,
+    grid: int = 6,
+    nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None,
+    seed: int = 42,
+    beta: float | None = None,
+    kappa: float | None = None,
+    light: float | None = None,
+    doses: bool = False,
     data: Mapping[str, Dataset] | None = None,
-) -> SiteCare:  # fmt: skip
-    r"""Tree Planting in which six of the seven inputs of each site are free, one of them continuous: the rows of
-    `tree_planting` on $p$, $s$, $s'$ with $s_{ik} = \max(0, f_k(\ell_i, q_i, w_i, m_i, z_i))$ and
+) -> SiteCare:
+    r"""Tree Planting in which six of the seven inputs of each site are free, one of them
+    continuous: the rows of `tree_planting` on $p$, $s$, $s'$ with $s_{ik} = \max(0, f_k(\ell_i,
+    q_i, w_i, m_i, z_i))$ and
 
     $$\ell_i = \ell^0_i + a_i - b_i, \quad \sum_i (a_i + b_i) \le \Lambda, \quad
     \sum_c e_{c-1} q_{ic} \le \ell_i \le \sum_c e_c q_{ic}, \quad \sum_c q_{ic} = 1,$$
 
-    $$m_i + z_i \le 1, \quad \sum_{i: m^0_i = 0} m_i + \sum_{i: m^0_i = 1} (1 - m_i - z_i) \le \kappa, \quad
+    $$m_i + z_i \le 1, \quad \sum_{i: m^0_i = 0} m_i + \sum_{i: m^0_i = 1} (1 - m_i - z_i)
+    \le \kappa, \quad
     \sum_i z_i \le \beta, \qquad a, b \ge 0, \quad q, m, z \text{ binary}.$$
 
-    Clearing and shading ($a$, $b$) change the light $\ell$ of a site, and its category $q$ (low, med, high) follows:
-    the ends $e$ of the categories are those of the data. Soil may be exchanged ($m$: the fungi of maples and cherries;
-    0: those of oaks) or sterilised, not both: the data hold no sterilised soil with fungi. The flag $w$ stays as
-    drawn: in the published data it is a property of the species, and no network has seen it change.
-    With ``doses=True``, $m$ and $z$ are doses in $[0, 1]$: three continuous inputs for each site, but between 0 and 1
-    no network was trained.
+    Clearing and shading ($a$, $b$) change the light $\ell$ of a site, and its category $q$ (low,
+    med, high) follows: the ends $e$ of the categories are those of the data. Soil may be exchanged
+    ($m$: the fungi of maples and cherries; 0: those of oaks) or sterilised, not both: the data hold
+    no sterilised soil with fungi. The flag $w$ stays as drawn: in the published data it is a
+    property of the species, and no network has seen it change. With ``doses=True``, $m$ and $z$ are
+    doses in $[0, 1]$: three continuous inputs for each site, but between 0 and 1 no network was
+    trained.
 
-    `seed` draws what `tree_planting` draws, then a light for each site, uniform in its category, then $\kappa$
-    (8 to 12). `beta`, `kappa` and `light` set $\beta$, $\kappa$ and $\Lambda$ (default: a fortieth of the range of
-    light for each site). The start is the untreated plot.
+    `seed` draws what `tree_planting` draws, then a light for each site, uniform in its category,
+    then $\kappa$ (8 to 12). `beta`, `kappa` and `light` set $\beta$, $\kappa$ and $\Lambda$
+    (default: a fortieth of the range of light for each site). The start is the untreated plot.
 
     >>> from ddmip_lib.predictors import mlp
     >>> site_care(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
@@ -64,7 +76,9 @@ def site_care(
     """
     for name, given in (("beta", beta), ("kappa", kappa), ("light", light)):
         if given is not None and not 0 <= given < np.inf:
-            raise ProblemError(f"{name}={given} must be a number from 0 on: it is a budget for all sites together.")
+            raise ProblemError(
+                f"{name}={given} must be a number from 0 on: it is a budget for all sites together."
+            )
     data = load_trees() if data is None else data
     ordered, edges, n = in_order(nets, list(data)), light_edges(data), grid * grid
     draw = np.random.RandomState(seed)
@@ -73,15 +87,21 @@ def site_care(
     plot.sites[:, 0] = draw.uniform(edges[category], edges[category + 1])
     drawn = (n / 40 * (edges[3] - edges[0]), draw.randint(8, 13), plot.beta)
     chosen = zip((light, kappa, beta), drawn, strict=True)
-    budgets = np.array([default if given is None else given for given, default in chosen], dtype=float)
+    budgets = np.array(
+        [default if given is None else given for given, default in chosen], dtype=float
+    )
 
     model = Model("site care")
     inputs = plot.sites.astype(object)
     inputs[:, 0] = lit = model.addMatrixVar((n,), lb=edges[0], ub=edges[3], name="light")
     inputs[:, 1:4] = q = model.addMatrixVar((n, 3), vtype="B", name="q")
-    m, z = (model.addMatrixVar((n,), ub=1.0, vtype="C" if doses else "B", name=name) for name in "mz")
+    m, z = (
+        model.addMatrixVar((n,), ub=1.0, vtype="C" if doses else "B", name=name) for name in "mz"
+    )
     inputs[:, 5], inputs[:, 6] = m, z
-    a, b = (model.addMatrixVar((n,), ub=edges[3] - edges[0], name=name) for name in ("clear", "shade"))
+    a, b = (
+        model.addMatrixVar((n,), ub=edges[3] - edges[0], name=name) for name in ("clear", "shade")
+    )
     s = plant(model, plot)
     model.addMatrixCons(lit - a + b == plot.sites[:, 0], name="lit")
     model.addMatrixCons(q.sum(axis=1) == 1, name="one category")
@@ -90,7 +110,9 @@ def site_care(
     model.addMatrixCons(m + z <= 1, name="one soil")
     fungi = plot.sites[:, 5]
     model.addCons((a + b).sum() <= budgets[0], name="light budget")
-    model.addCons((m * (1 - 2 * fungi) - z * fungi).sum() <= budgets[1] - fungi.sum(), name="soil budget")
+    model.addCons(
+        (m * (1 - 2 * fungi) - z * fungi).sum() <= budgets[1] - fungi.sum(), name="soil budget"
+    )
     model.addCons(z.sum() <= budgets[2], name="sterilising budget")
 
     problem = SiteCare(model, name=f"site care ({grid} x {grid}, seed={seed}{', doses' * doses})")
@@ -98,12 +120,16 @@ def site_care(
     add_survivals(problem, ordered, inputs, s)
     problem.set_start(*[plot.sites] * len(ordered))
     if not doses:  # a block is a box: doses with m + z <= 1 are not
-        problem.set_blocks(planting_blocks(plot, _ways(problem), budgets, ["light", "soil", "sterilising"]))
+        problem.set_blocks(
+            planting_blocks(plot, _ways(problem), budgets, ["light", "soil", "sterilising"])
+        )
     return problem
 
 
 def _ways(problem: SiteCare) -> list[Way]:
-    """A light category and a soil for every site; only the light inside the category is left to choose."""
+    """A light category and a soil for every site; only the light inside the category is left to
+    choose.
+    """
     sites, each = problem.plot.sites, np.arange(len(problem.plot.sites))
     rate, ways = np.zeros((7, 3)), []
     rate[0, 0] = 1.0
@@ -119,12 +145,15 @@ def _ways(problem: SiteCare) -> list[Way]:
 
 
 def light_edges(data: Mapping[str, Dataset]) -> np.ndarray:
-    """Ends of the categories low, med and high: the quantiles of light at which as many rows lie below as the data
-    call low, and low or med. Where the categories do not overlap (the published data) they part them exactly.
+    """Ends of the categories low, med and high: the quantiles of light at which as many rows lie
+    below as the data call low, and low or med. Where the categories do not overlap (the published
+    data) they part them exactly.
 
     >>> edges = light_edges(load_trees())
     >>> edges.shape, bool((np.diff(edges) > 0).all())
     ((4,), True)
     """
     rows = np.concatenate([table.features[:, :4] for table in data.values()])
-    return np.quantile(rows[:, 0], np.concatenate([[0.0], np.cumsum(rows[:, 1:3].mean(axis=0)), [1.0]]))
+    return np.quantile(
+        rows[:, 0], np.concatenate([[0.0], np.cumsum(rows[:, 1:3].mean(axis=0)), [1.0]])
+    )

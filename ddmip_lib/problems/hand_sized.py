@@ -13,7 +13,8 @@ OUTPUT = (3.0, 1.0, -3.0)
 
 
 def hand_sized_net() -> nn.Sequential:
-    r"""The network $f(x) = 3(-2x_1 + x_2 - \tfrac12)_+ + (2x_1 - 2x_2 + \tfrac32)_+ - 3(x_1 + x_2 - \tfrac12)_+$.
+    r"""The network $f(x) = 3(-2x_1 + x_2 - \tfrac12)_+ + (2x_1 - 2x_2 + \tfrac32)_+ - 3(x_1 + x_2 -
+    \tfrac12)_+$.
 
     >>> hand_sized_net()(torch.tensor([[1.0, 1.0]], dtype=torch.float64)).item()
     -3.0
@@ -32,8 +33,9 @@ def hand_sized() -> NeuralMIP:
 
     $$\min \tfrac32 x_1 + 2 x_2 + y \quad\text{s.t.}\quad y = f(x),\quad x \in \{0, 1\}^2,$$
 
-    with $f$ of `hand_sized_net`. The objective is 3/2 at (0, 0), 7/2 at (1, 0), 2 at (0, 1) and 1/2 at (1, 1):
-    no single purchase helps, and the best fractional point (1/4, 1) rounds to one that is worse than none.
+    with $f$ of `hand_sized_net`. The objective is 3/2 at (0, 0), 7/2 at (1, 0), 2 at (0, 1) and 1/2
+    at (1, 1): no single purchase helps, and the best fractional point (1/4, 1) rounds to one that
+    is worse than none.
 
     >>> hand_sized()
     NeuralMIP hand-sized

@@ -1,4 +1,6 @@
-"""Water Potability: treat unsafe samples, within shared budgets, until a classifier calls them drinkable."""
+"""Water Potability: treat unsafe samples, within shared budgets, until a classifier calls them
+drinkable.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,19 +18,26 @@ from ..model.scip import MILP
 
 
 def water_potability(
-    n: int, net: nn.Module, seed: int = 42, budget: float | np.ndarray = 2.0, data: Dataset | None = None,
-    repeat: bool = False, arrays: bool = False,
-) -> NeuralMIP:  # fmt: skip
+    n: int,
+    net: nn.Module,
+    seed: int = 42,
+    budget: float | np.ndarray = 2.0,
+    data: Dataset | None = None,
+    repeat: bool = False,
+    arrays: bool = False,
+) -> NeuralMIP:
     r"""Maximise the number of potable samples among `n` that are not, in standardised units:
 
     $$\max \sum_i y_i \quad\text{s.t.}\quad x_{ij} = w_{ij} + a_{ij} - b_{ij},\quad
-    \sum_i a_{ij} \le \gamma,\quad \sum_i b_{ij} \le \gamma,\quad y_i = 1[f(x_i) > 0],\quad 0 \le a, b \le \gamma.$$
+    \sum_i a_{ij} \le \gamma,\quad \sum_i b_{ij}
+    \le \gamma,\quad y_i = 1[f(x_i) > 0],\quad 0 \le a, b \le \gamma.$$
 
-    The samples $w$ are drawn from the rows labelled 0 by `seed` (with `repeat`, with replacement); `budget` is
-    $\gamma$, shared by all samples, for each feature and direction: one number, or two rows of nine, what may be added
-    and what taken away. `net` maps nine standardised features to one
-    logit; its `mean` and `std`, where it has them (networks from `train` and `load_npz` do), standardise the data.
-    With `arrays` the same problem is an `ArrayMIP`, which large `n` needs: SCIP's variables would fill the memory.
+    The samples $w$ are drawn from the rows labelled 0 by `seed` (with `repeat`, with replacement);
+    `budget` is $\gamma$, shared by all samples, for each feature and direction: one number, or two
+    rows of nine, what may be added and what taken away. `net` maps nine standardised features to
+    one logit; its `mean` and `std`, where it has them (networks from `train` and `load_npz` do),
+    standardise the data. With `arrays` the same problem is an `ArrayMIP`, which large `n` needs:
+    SCIP's variables would fill the memory.
 
     >>> from ddmip_lib.predictors import mlp
     >>> water_potability(n=3, net=mlp(2, 16, 9))
@@ -37,8 +46,14 @@ def water_potability(
       predictor 0  Sequential, classification, 3 x 9 (27 free) -> 3 x 1
     """
     data = load_water() if data is None else data
-    if not np.all(np.asarray(budget) > 0) or np.shape(budget) not in ((), (2, len(data.feature_names))):
-        raise ValueError(f"budget={budget} must be positive, one number or two for each feature: added, taken away.")
+    if not np.all(np.asarray(budget) > 0) or np.shape(budget) not in (
+        (),
+        (2, len(data.feature_names)),
+    ):
+        raise ValueError(
+            f"budget={budget} must be positive, one number or two for each feature: added, taken"
+            " away."
+        )
     budget = np.broadcast_to(np.asarray(budget, dtype=float), (2, len(data.feature_names)))
     rows = draw_nonpotable(data, n, seed, repeat)
     mean = np.asarray(getattr(net, "mean", data.mean), dtype=float)
@@ -55,7 +70,9 @@ def water_potability(
     return problem
 
 
-def _modelled(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> tuple[NeuralMIP, Any, Any]:
+def _modelled(
+    w: np.ndarray, budget: np.ndarray, features: Sequence[str]
+) -> tuple[NeuralMIP, Any, Any]:
     model = Model("water potability")
     up, down = (np.tile(most, (len(w), 1)) for most in budget)
     x = model.addMatrixVar(w.shape, lb=w - down, ub=w + up, name="x")
@@ -70,7 +87,9 @@ def _modelled(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> tup
     return NeuralMIP(model), x, y
 
 
-def _stated_by_arrays(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> tuple[NeuralMIP, Any, Any]:
+def _stated_by_arrays(
+    w: np.ndarray, budget: np.ndarray, features: Sequence[str]
+) -> tuple[NeuralMIP, Any, Any]:
     """The same variables and rows, in the order y, x, a, b."""
     (n, p), size = w.shape, w.size
     x, a, b = n + np.arange(3 * size).reshape(3, n, p)
@@ -82,17 +101,22 @@ def _stated_by_arrays(w: np.ndarray, budget: np.ndarray, features: Sequence[str]
     up, down = (np.tile(most, n) for most in budget)
     cells = [f"{i}_{j}" for i in range(n) for j in range(p)]
     milp = MILP(
-        sign=-1.0, cost=np.concatenate([one, none, none, none]), offset=0.0,
+        sign=-1.0,
+        cost=np.concatenate([one, none, none, none]),
+        offset=0.0,
         lower=np.concatenate([0 * one, flat - down, none, none]),
         upper=np.concatenate([one, flat + up, up, down]),
-        integer=np.arange(n + 3 * size) < n, position={},
-        names=[f"y_{i}_0" for i in range(n)] + [f"{kind}_{cell}" for kind in "xab" for cell in cells],
+        integer=np.arange(n + 3 * size) < n,
+        position={},
+        names=[f"y_{i}_0" for i in range(n)]
+        + [f"{kind}_{cell}" for kind in "xab" for cell in cells],
         rows=sp.csr_matrix((entry, (row, column)), shape=(size + 2 * p, n + 3 * size)),
-        row_lower=np.concatenate([flat, -np.inf * shared]), row_upper=np.concatenate([flat, shared]),
+        row_lower=np.concatenate([flat, -np.inf * shared]),
+        row_upper=np.concatenate([flat, shared]),
         row_names=[f"treated_{cell}" for cell in cells]
         + [f"budget {way} {name}" for name in features for way in ("up", "down")],
         others=(),
-    )  # fmt: skip
+    )
     return ArrayMIP(milp), x, np.arange(n)[:, None]
 
 
@@ -100,6 +124,8 @@ def _blocks(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> Block
     """Each sample is a block: one mode, which uses the budgets by what is added and taken away."""
     (n, p), each = w.shape, np.arange(len(w))
     up, down = np.hstack([np.eye(p), np.zeros((p, p))]), np.hstack([np.zeros((p, p)), np.eye(p)])
-    mode = Mode(each, each, w - budget[1], w + budget[0], w, up, down, np.zeros((n, 2 * p)), np.zeros(2 * p))
+    mode = Mode(
+        each, each, w - budget[1], w + budget[0], w, up, down, np.zeros((n, 2 * p)), np.zeros(2 * p)
+    )
     names = [f"{way} {feature}" for way in ("up", "down") for feature in features]
     return Blocks([mode], budget.ravel(), resources=names)

@@ -1,4 +1,6 @@
-"""Branch and bound on the whole numbers of a program, every bound of which is computed from multipliers alone."""
+"""Branch and bound on the whole numbers of a program, every bound of which is computed from
+multipliers alone.
+"""
 
 import heapq
 import itertools
@@ -16,31 +18,49 @@ from .proposals import Proposer
 ROUNDS = 5  # of bounds that rows imply
 FIRST = 60  # nodes after which ranges by linear programs are worth their time
 SHARE = 0.3  # of the time that is left: for these ranges at most
-RELIABLE, TRIES = 3, 8  # tries of a variable after which its gains are believed; variables that are tried at a node
-JUDGED, EARLY, LATE = 256, 0.1, 0.3  # nodes and share of the time, or share alone, after which it may be given up
+RELIABLE, TRIES = (
+    3,
+    8,
+)  # tries of a variable after which its gains are believed; variables that are tried at a node
+JUDGED, EARLY, LATE = (
+    256,
+    0.1,
+    0.3,
+)  # nodes and share of the time, or share alone, after which it may be given up
 QUICKENS = 3.0  # by so much the rise of a bound may gather pace
-WHOLE = 1e-6  # a proposed value so near to a whole number is not branched on, as long as another one is farther away
+# a proposed value so near to a whole number is not branched on, as long as another one is farther
+# away
+WHOLE = 1e-6
 
 
 class Proved(NamedTuple):
-    """What is proved: no point costs less than `bound` (inf: there is none); `complete` if all was searched."""
+    """What is proved: no point costs less than `bound` (inf: there is none); `complete` if all was
+    searched.
+    """
 
     bound: float
     nodes: int
     complete: bool
 
 
-@np.errstate(divide="ignore")  # rows that are fitted to a box can lose a weight: nothing follows from 0
+@np.errstate(
+    divide="ignore"
+)  # rows that are fitted to a box can lose a weight: nothing follows from 0
 def prove(
-    program: Program, enough: float = np.inf, deadline: float = np.inf,
-    visit: Callable[[np.ndarray], Any] | None = None, most_nodes: float = np.inf, patient: bool = True,
+    program: Program,
+    enough: float = np.inf,
+    deadline: float = np.inf,
+    visit: Callable[[np.ndarray], Any] | None = None,
+    most_nodes: float = np.inf,
+    patient: bool = True,
     hear: Callable[[float], Any] | None = None,
-) -> Proved:  # fmt: skip
-    """A bound of the program; it ends at `enough`, or with what is proved at the deadline, at Ctrl-C or after so many
-    nodes, or, if it is not `patient`, as soon as it looks as if it would not come to `enough` in time.
+) -> Proved:
+    """A bound of the program; it ends at `enough`, or with what is proved at the deadline, at
+    Ctrl-C or after so many nodes, or, if it is not `patient`, as soon as it looks as if it would
+    not come to `enough` in time.
 
-    `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a smaller `enough`;
-    `hear` gets the bound before each node is split.
+    `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a
+    smaller `enough`; `hear` gets the bound before each node is split.
 
     >>> import scipy.sparse as sp
     >>> from .program import Rows
@@ -53,7 +73,9 @@ def prove(
     began = now()
     tree, first, known = None, Proved(-np.inf, 0, False), np.inf
     try:
-        program = strengthened(program, deadline)  # its rows say what the old ones did within its box alone
+        program = strengthened(
+            program, deadline
+        )  # its rows say what the old ones did within its box alone
         tree = Tree(program, began, deadline, enough, visit, hear)
         first = tree.search(min(FIRST, most_nodes), patient)
         after_first = now()
@@ -100,18 +122,36 @@ class Tree:
     """Nodes of one program, and what branching on each variable has gained so far."""
 
     def __init__(
-        self, program: Program, began: float, deadline: float, enough: float,
-        visit: Callable[[np.ndarray], Any] | None, hear: Callable[[float], Any] | None = None,
-    ) -> None:  # fmt: skip
-        self.program, self.began, self.deadline, self.enough, self.visit = program, began, deadline, enough, visit
+        self,
+        program: Program,
+        began: float,
+        deadline: float,
+        enough: float,
+        visit: Callable[[np.ndarray], Any] | None,
+        hear: Callable[[float], Any] | None = None,
+    ) -> None:
+        self.program, self.began, self.deadline, self.enough, self.visit = (
+            program,
+            began,
+            deadline,
+            enough,
+            visit,
+        )
         self.hear = hear
         self.proposer, self.nodes = Proposer(), 0
-        self.last, self.next = -np.inf, 1  # the bound when it was judged last, and the nodes after which it is again
+        self.last, self.next = (
+            -np.inf,
+            1,
+        )  # the bound when it was judged last, and the nodes after which it is again
         self.heap: list[tuple[float, int, Node]] = []
         self.settled = np.inf  # the weakest bound of nodes that are split no further
-        self.working = -np.inf  # the bound of the node in progress, whose children are not in the heap yet
+        self.working = (
+            -np.inf
+        )  # the bound of the node in progress, whose children are not in the heap yet
         self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
-        """Sum over tries of the gain for each unit of the fraction, down and up; and how many tries."""
+        """Sum over tries of the gain for each unit of the fraction, down and up; and how many
+        tries.
+        """
 
     def search(self, most_nodes: float, patient: bool = True) -> Proved:
         """Best first, until the bound is enough or a limit is met, or until it is given up."""
@@ -147,17 +187,23 @@ class Tree:
         return min(self.settled, self.working, first)
 
     def hopeless(self, bound: float) -> bool:
-        """Whether a bound, late or after many nodes, stays below `enough` until the deadline even if every doubling of
-        the time from now on gains several times what it has since it was asked last."""
+        """Whether a bound, late or after many nodes, stays below `enough` until the deadline even
+        if every doubling of the time from now on gains several times what it has since it was asked
+        last.
+        """
         gained = bound - self.last if bound > -np.inf else 0.0
         self.last, self.next = bound, 2 * self.nodes
         if self.deadline == np.inf:
             return False
         passed = (now() - self.began) / (self.deadline - self.began)
         rise = -QUICKENS * gained * np.log2(passed)
-        return bool(passed > (EARLY if self.nodes >= JUDGED else LATE) and self.enough - bound > rise)
+        return bool(
+            passed > (EARLY if self.nodes >= JUDGED else LATE) and self.enough - bound > rise
+        )
 
-    def node(self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None) -> Node | None:
+    def node(
+        self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None
+    ) -> Node | None:
         """The node of a box in which `bound` holds already; None if it has no point."""
         check_time()
         self.nodes += 1
@@ -167,8 +213,17 @@ class Tree:
         tight = tighter_rows(self.program, *box).within(*box)
         proposal = self.proposer.ask(tight, self.deadline - now(), basis)
         if not proposal.empty:
-            return Node(*box, max(bound, tight.value(proposal.multipliers, *box)), proposal.point, proposal.basis)
-        return None if tight.proves_empty(proposal.multipliers, *box) else Node(*box, bound, None, None)
+            return Node(
+                *box,
+                max(bound, tight.value(proposal.multipliers, *box)),
+                proposal.point,
+                proposal.basis,
+            )
+        return (
+            None
+            if tight.proves_empty(proposal.multipliers, *box)
+            else Node(*box, bound, None, None)
+        )
 
     def open(self, node: Node) -> np.ndarray:
         """The whole numbers that the point leaves between two."""
@@ -178,13 +233,16 @@ class Tree:
         return self.program.integer & (node.lower < node.upper) & (away > WHOLE)
 
     def children(self, node: Node, open_: np.ndarray) -> list[Node] | None:
-        """The two halves of a node for the variable that promises most; None where nothing is left to split.
+        """The two halves of a node for the variable that promises most; None where nothing is left
+        to split.
 
         What is not known yet of a few variables that look best is tried out.
         """
         if not open_.any():
             width = np.where(self.program.integer, node.upper - node.lower, 0.0)
-            return self._split(node, int(width.argmax()))[0] if width.max(initial=0.0) >= 1 else None
+            return (
+                self._split(node, int(width.argmax()))[0] if width.max(initial=0.0) >= 1 else None
+            )
         best: list[Node] | None = None
         record = -np.inf
         for tries, at in enumerate(self._promising(node, np.flatnonzero(open_))):
@@ -192,7 +250,9 @@ class Tree:
             if tries and (known or tries >= TRIES or now() >= self.deadline):
                 break
             found, gains = self._split(node, at)
-            score = float(np.prod(np.clip(np.minimum(gains, self.enough - node.bound), 1e-12, 1e100)))
+            score = float(
+                np.prod(np.clip(np.minimum(gains, self.enough - node.bound), 1e-12, 1e100))
+            )
             if score > record:
                 best, record = found, score
             if len(found) < 2 or known:
@@ -205,7 +265,11 @@ class Tree:
         part = node.point[among] - np.floor(node.point[among])
         total, count = self.gained.sum(), self.tried.sum()
         mean = total / count if count else 1.0
-        rate = np.where(self.tried[:, among] > 0, self.gained[:, among] / np.maximum(self.tried[:, among], 1), mean)
+        rate = np.where(
+            self.tried[:, among] > 0,
+            self.gained[:, among] / np.maximum(self.tried[:, among], 1),
+            mean,
+        )
         score = np.maximum(rate[0] * part, 1e-12) * np.maximum(rate[1] * (1 - part), 1e-12)
         return [int(at) for at in among[np.argsort(-score, kind="stable")]]
 
@@ -218,7 +282,9 @@ class Tree:
             if child is None:
                 continue
             found.append(child)
-            if np.isinf(node.bound):  # from no bound at all any bound is a gain, and says nothing about others
+            if np.isinf(
+                node.bound
+            ):  # from no bound at all any bound is a gain, and says nothing about others
                 gains[side] = np.inf if np.isfinite(child.bound) else 0.0
                 continue
             gains[side] = child.bound - node.bound
@@ -228,7 +294,9 @@ class Tree:
         return found, gains
 
 
-def halves(lower: np.ndarray, upper: np.ndarray, at: int, below: float) -> list[tuple[np.ndarray, np.ndarray]]:
+def halves(
+    lower: np.ndarray, upper: np.ndarray, at: int, below: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """The two parts of a box in which one whole number is at most `below`, or more."""
     below = float(np.clip(below, lower[at], upper[at] - 1))
     left, right = upper.copy(), lower.copy()

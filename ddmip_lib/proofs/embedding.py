@@ -1,13 +1,16 @@
-r"""A whole problem as a `Program`: the user's rows, and every network as an exact model of its units.
+r"""A whole problem as a `Program`: the user's rows, and every network as an exact model of its
+units.
 
-*What is proved* is a bound for **every point that `verify` accepts** and whose outputs are the network's: each row and
-bound is let out by what `verify` forgives, and each step of a network by what float64 may round (`bounds.rounding`). So
-a verified objective beyond such a bound is a mistake in this library, never a matter of tolerances.
+*What is proved* is a bound for **every point that `verify` accepts** and whose outputs are the
+network's: each row and bound is let out by what `verify` forgives, and each step of a network by
+what float64 may round (`bounds.rounding`). So a verified objective beyond such a bound is a mistake
+in this library, never a matter of tolerances.
 
-A unit $z = (a)_+$ with $m \le a \le M$, $m < 0 < M$, becomes $z \ge a$, $z \le a - m(1 - \delta)$, $z \le M\delta$ with
-a binary $\delta$; other units are linear. A tanh or sigmoid lies between two lines, which is a relaxation. A class $y$
-of a logit $o$ is tied by $y = 1 \Rightarrow o \ge 0$ and $y = 0 \Rightarrow o \le 0$, without a margin. Constraints of
-the user's model that are no rows are left out: a bound without them is one with them.
+A unit $z = (a)_+$ with $m \le a \le M$, $m < 0 < M$, becomes $z \ge a$, $z \le a - m(1 - \delta)$,
+$z \le M\delta$ with a binary $\delta$; other units are linear. A tanh or sigmoid lies between two
+lines, which is a relaxation. A class $y$ of a logit $o$ is tied by $y = 1 \Rightarrow o \ge 0$ and
+$y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the user's model that are no rows are
+left out: a bound without them is one with them.
 """
 
 from collections.abc import Sequence
@@ -32,21 +35,37 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def let_out(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> Ends:
-    """The bounds of all variables, let out by what `verify` forgives (or, for a search of points, by less)."""
+    """The bounds of all variables, let out by what `verify` forgives (or, for a search of points,
+    by less).
+    """
     s = instance.milp
-    lower, upper = (s.lower - tolerance * units.bound(s.lower), s.upper + tolerance * units.bound(s.upper))
-    lower, upper = np.where(s.integer, np.ceil(lower), lower), np.where(s.integer, np.floor(upper), upper)
+    lower, upper = (
+        s.lower - tolerance * units.bound(s.lower),
+        s.upper + tolerance * units.bound(s.upper),
+    )
+    lower, upper = (
+        np.where(s.integer, np.ceil(lower), lower),
+        np.where(s.integer, np.floor(upper), upper),
+    )
     return np.where(units.fixed, s.lower, lower), np.where(units.fixed, s.upper, upper)
 
 
 def relaxed(
-    instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray, tolerance: float = TOLERANCE
+    instance: Instance,
+    units: Units,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    tolerance: float = TOLERANCE,
 ) -> Program:
-    """The user's rows, let out by what `verify` forgives, in a box; the cost is that of a minimisation."""
+    """The user's rows, let out by what `verify` forgives, in a box; the cost is that of a
+    minimisation.
+    """
     s = instance.milp
     cost, constant, room = s.sign * s.cost, s.sign * s.offset, tolerance * units.row
     rows = Rows.of(s.rows)
-    first = Program(cost, rows, s.row_lower - room, s.row_upper + room, lower, upper, s.integer, constant)
+    first = Program(
+        cost, rows, s.row_lower - room, s.row_upper + room, lower, upper, s.integer, constant
+    )
     # what adding up costs, 1e-12 of the terms, is less than what the box is rounded outward by
     ends = tighter_box(first, lower, upper, rounds=3) or (lower, upper)
     room = tolerance * units.rows(np.maximum(*map(np.abs, ends)))
@@ -77,7 +96,11 @@ class Embedding:
         return len(self.lower) - 1
 
     def row(
-        self, at: Sequence[int] | np.ndarray, weights: Sequence[float] | np.ndarray, low: float, high: float
+        self,
+        at: Sequence[int] | np.ndarray,
+        weights: Sequence[float] | np.ndarray,
+        low: float,
+        high: float,
     ) -> None:
         """low <= weights'v <= high; an index of -1 is left out by whoever calls."""
         self.entries.append((np.asarray(at, dtype=int), np.asarray(weights, dtype=float)))
@@ -91,20 +114,36 @@ class Embedding:
         counts = [len(at) for at, _ in self.entries]
         at = np.concatenate([[], *(at for at, _ in self.entries)]).astype(int)
         weights = np.concatenate([[], *(weights for _, weights in self.entries)])
-        new = sp.csr_matrix((weights, at, np.concatenate([[0], np.cumsum(counts)]).astype(int)), (len(counts), count))
+        new = sp.csr_matrix(
+            (weights, at, np.concatenate([[0], np.cumsum(counts)]).astype(int)),
+            (len(counts), count),
+        )
         new.sum_duplicates()
         sides = np.array(self.sides).reshape(-1, 2)
         rows = Rows.of(sp.vstack([start.rows.matrix(count), new]).tocsr())
         return Program(
-            np.concatenate([start.cost, np.zeros(count - len(start.cost))]), rows,
-            np.concatenate([start.row_lower, sides[:, 0]]), np.concatenate([start.row_upper, sides[:, 1]]),
-            np.array(self.lower), np.array(self.upper), np.array(self.integer, dtype=bool), start.constant,
-        )  # fmt: skip
+            np.concatenate([start.cost, np.zeros(count - len(start.cost))]),
+            rows,
+            np.concatenate([start.row_lower, sides[:, 0]]),
+            np.concatenate([start.row_upper, sides[:, 1]]),
+            np.array(self.lower),
+            np.array(self.upper),
+            np.array(self.integer, dtype=bool),
+            start.constant,
+        )
 
     def tie(
-        self, at: int, value: Placed, unit: int, gives_class: bool, ends: tuple[float, float], margin: float = 0.0
+        self,
+        at: int,
+        value: Placed,
+        unit: int,
+        gives_class: bool,
+        ends: tuple[float, float],
+        margin: float = 0.0,
     ) -> None:
-        """The user's output `at` is this unit, whose range is `ends`, or its class, which a logit of `margin` has."""
+        """The user's output `at` is this unit, whose range is `ends`, or its class, which a logit
+        of `margin` has.
+        """
         low, high = ends
         source, number = int(value.at[unit]), float(value.number[unit])
         if source < 0:
@@ -124,7 +163,10 @@ class Embedding:
         """Write one row of a network, with ranges that hold for it, on its inputs; its outputs."""
         check_time()
         ranges = [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
-        sizes = [torch.maximum(low[row : row + 1].abs(), high[row : row + 1].abs()) for low, high in bounds.nodes]
+        sizes = [
+            torch.maximum(low[row : row + 1].abs(), high[row : row + 1].abs())
+            for low, high in bounds.nodes
+        ]
         values: list[Placed] = []
         for index, node in enumerate(graph.nodes):
             if isinstance(node, Input):
@@ -133,31 +175,48 @@ class Embedding:
             low, high = ranges[index]
             error = step_error(graph, index, sizes)[0].numpy()
             if isinstance(node, Activation):
-                values.append(self._activation(node.kind, values[node.parent], ranges[node.parent], (low, high), error))
+                values.append(
+                    self._activation(
+                        node.kind, values[node.parent], ranges[node.parent], (low, high), error
+                    )
+                )
                 continue
             if isinstance(node, Affine):
                 weights, shift, before = node.weight.numpy(), node.bias.numpy(), values[node.parent]
             else:
                 assert isinstance(node, Sum)
                 parts = [values[parent] for parent in node.parents]
-                before = Placed(np.concatenate([p.at for p in parts]), np.concatenate([p.number for p in parts]))
+                before = Placed(
+                    np.concatenate([p.at for p in parts]), np.concatenate([p.number for p in parts])
+                )
                 weights, shift = np.hstack([np.eye(node.units)] * len(parts)), np.zeros(node.units)
             values.append(self._affine(weights, shift, before, (low, high), error))
         return values[-1]
 
-    def _affine(self, weights: np.ndarray, shift: np.ndarray, before: Placed, ends: Ends, error: np.ndarray) -> Placed:
+    def _affine(
+        self, weights: np.ndarray, shift: np.ndarray, before: Placed, ends: Ends, error: np.ndarray
+    ) -> Placed:
         at = np.empty(len(shift), dtype=int)
         for k, w in enumerate(weights):
             moving, still = (before.at >= 0) & (w != 0), (before.at < 0) & (w != 0)
             at[k] = self.variable(ends[0][k], ends[1][k])
             constant = shift[k] + w[still] @ before.number[still]
-            self.row([*before.at[moving], at[k]], [*w[moving], -1.0], -constant - error[k], -constant + error[k])
+            self.row(
+                [*before.at[moving], at[k]],
+                [*w[moving], -1.0],
+                -constant - error[k],
+                -constant + error[k],
+            )
         return Placed(at, np.zeros(len(at)))
 
     def _activation(
-        self, kind: str, before: Placed, ranges: Ends, ends: Ends,
+        self,
+        kind: str,
+        before: Placed,
+        ranges: Ends,
+        ends: Ends,
         error: np.ndarray,
-    ) -> Placed:  # fmt: skip
+    ) -> Placed:
         at, number = before.at.copy(), before.number.copy()
         for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
             if kind == "relu":
@@ -172,7 +231,19 @@ class Embedding:
                 continue
             at[k] = z = self.variable(ends[0][k], ends[1][k])
             if a >= 0:
-                line = ACTIVATIONS[kind].lines(*(torch.tensor([end], dtype=torch.float64) for end in (low, high)))
-                self.row([z, a], [1.0, -float(line.below[0])], float(line.below_shift[0]) - error[k], np.inf)
-                self.row([z, a], [1.0, -float(line.above[0])], -np.inf, float(line.above_shift[0]) + error[k])
+                line = ACTIVATIONS[kind].lines(
+                    *(torch.tensor([end], dtype=torch.float64) for end in (low, high))
+                )
+                self.row(
+                    [z, a],
+                    [1.0, -float(line.below[0])],
+                    float(line.below_shift[0]) - error[k],
+                    np.inf,
+                )
+                self.row(
+                    [z, a],
+                    [1.0, -float(line.above[0])],
+                    -np.inf,
+                    float(line.above_shift[0]) + error[k],
+                )
         return Placed(at, number)

@@ -1,4 +1,6 @@
-"""A whole problem as a `Program`: networks whose inputs take few values as tables, others by models of their units."""
+"""A whole problem as a `Program`: networks whose inputs take few values as tables, others by models
+of their units.
+"""
 
 from collections.abc import Sequence
 
@@ -26,25 +28,38 @@ def tabulated(instance: Instance, units: Units, tables: Sequence[Table]) -> Prog
 
 
 def embedded(
-    instance: Instance, units: Units, graphs: Sequence[Graph], box: Ends | None = None, tolerance: float = TOLERANCE,
-    margin: float = 0.0, few: int = FEW,
-) -> Program:  # fmt: skip
-    """The problem with exact models of its networks, on the boxes of their inputs or inside a smaller `box`.
+    instance: Instance,
+    units: Units,
+    graphs: Sequence[Graph],
+    box: Ends | None = None,
+    tolerance: float = TOLERANCE,
+    margin: float = 0.0,
+    few: int = FEW,
+) -> Program:
+    """The problem with exact models of its networks, on the boxes of their inputs or inside a
+    smaller `box`.
 
-    What is proved of it holds for all that `verify` accepts there. To find points, a smaller `tolerance` lets rows and
-    bounds out by less, and a `margin` keeps logits away from 0. Where the inputs of a
-    network row take at most `few` values, it is a table.
+    What is proved of it holds for all that `verify` accepts there. To find points, a smaller
+    `tolerance` lets rows and bounds out by less, and a `margin` keeps logits away from 0. Where the
+    inputs of a network row take at most `few` values, it is a table.
     """
     lower, upper = let_out(instance, units, tolerance)
     if box is not None:
         lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
-    if (lower > upper).any():  # no whole number between two bounds: there is no point, which every bound shows
+    if (
+        lower > upper
+    ).any():  # no whole number between two bounds: there is no point, which every bound shows
         return relaxed(instance, units, lower, upper, tolerance)
-    small = [[count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index] for m in instance.maps]
+    small = [
+        [count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index]
+        for m in instance.maps
+    ]
     tables = tables_of(instance, [np.flatnonzero(rows) for rows in small]) or []
     keep_tables(tables, lower, upper)
     networks = []
-    for predictor, m, graph, tabled in zip(instance.predictors, instance.maps, graphs, small, strict=True):
+    for predictor, m, graph, tabled in zip(
+        instance.predictors, instance.maps, graphs, small, strict=True
+    ):
         rows = np.flatnonzero(~np.array(tabled))
         if not len(rows):
             continue

@@ -1,8 +1,9 @@
-r"""Ranges of variables by linear programs: what all rows say together, where each row alone says less.
+r"""Ranges of variables by linear programs: what all rows say together, where each row alone says
+less.
 
-For a variable $v_j$ the program with the cost $v_j$, or $-v_j$, has a bound by multipliers as every `Program` has: no
-solver need be believed for a range either. Where only points matter that cost less than one that is known, a row says
-so: then ranges hold for these points alone.
+For a variable $v_j$ the program with the cost $v_j$, or $-v_j$, has a bound by multipliers as every
+`Program` has: no solver need be believed for a range either. Where only points matter that cost
+less than one that is known, a row says so: then ranges hold for these points alone.
 """
 
 from dataclasses import replace
@@ -20,17 +21,27 @@ WORK = 100_000_000  # entries of rows in all linear programs of a round
 CHEAP = 2_000_000  # entries: a round of more goes on only if
 SAMPLE, PAYS = 20, 0.8  # about so many variables have less than this share of their widths left
 HELPS = 1e-3  # share of its width by which a range must improve
-ROUNDS, WORTH = 5, 0.9  # of all ranges; a round that leaves more than this share of the widths is the last
+ROUNDS, WORTH = (
+    5,
+    0.9,
+)  # of all ranges; a round that leaves more than this share of the widths is the last
 
 
 def narrowed(program: Program, enough: float, deadline: float) -> Program | None:
-    """The program of all points that cost less than `enough`, in a smaller box and with rows that fit it; None where
-    it is proved that there is none.
+    """The program of all points that cost less than `enough`, in a smaller box and with rows that
+    fit it; None where it is proved that there is none.
 
     >>> one, switch = np.ones(3), np.array([False, False, True])
     >>> matrix = sp.csr_matrix([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 0.0, -4.0]])
-    >>> loose = Program(one, Rows.of(matrix), np.array([1.0, 0.0, -np.inf]), np.array([2.0, 1.0, 0.0]),
-    ...                 0 * one, np.array([4.0, 4.0, 1.0]), switch)
+    >>> loose = Program(
+    ...     one,
+    ...     Rows.of(matrix),
+    ...     np.array([1.0, 0.0, -np.inf]),
+    ...     np.array([2.0, 1.0, 0.0]),
+    ...     0 * one,
+    ...     np.array([4.0, 4.0, 1.0]),
+    ...     switch,
+    ... )
     >>> narrowed(loose, np.inf, np.inf).upper.round(6)
     array([1.5, 1.5, 1. ])
     >>> narrowed(loose, 1.9, np.inf) is None
@@ -78,12 +89,18 @@ def _width(program: Program) -> float:
 
 
 def _all_ranges(program: Program, deadline: float) -> Program | None:
-    """One round over the switched variables. A side that a proposed point comes near to is not asked for. A round of
-    much work begins with a sample of them, and ends there if that does not pay."""
+    """One round over the switched variables. A side that a proposed point comes near to is not
+    asked for. A round of much work begins with a sample of them, and ends there if that does not
+    pay.
+    """
     proposer, basis, lower, upper = Proposer(), None, program.lower.copy(), program.upper.copy()
     least, most = np.full_like(lower, np.inf), np.full_like(upper, -np.inf)
     among = _switched(program)[: WORK // (len(program.rows.weight) + 1)]
-    sample = among[:: max(1, len(among) // SAMPLE)] if len(among) * len(program.rows.weight) > CHEAP else among[:0]
+    sample = (
+        among[:: max(1, len(among) // SAMPLE)]
+        if len(among) * len(program.rows.weight) > CHEAP
+        else among[:0]
+    )
     before = np.sum((upper - lower)[sample])
     for number, at in enumerate([*sample, *np.setdiff1d(among, sample)]):
         if number == len(sample) and np.sum((upper - lower)[sample]) > PAYS * before:

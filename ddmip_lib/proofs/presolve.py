@@ -1,8 +1,10 @@
-r"""A program made tighter in a box, without losing a point: bounds that rows imply, and coefficients of binaries.
+r"""A program made tighter in a box, without losing a point: bounds that rows imply, and
+coefficients of binaries.
 
-From $\sum_k a_k v_k \le b$ follows $a_j v_j \le b - \min \sum_{k \ne j} a_k v_k$. And where the rest of such a row is
-at most $U < b$ when a binary is 0, the row says nothing there: with $b - U$ taken off both $b$ and the binary's
-coefficient it says as much where the binary is 1, and cuts off fractions. All is rounded outward, by 1e-9 of the terms.
+From $\sum_k a_k v_k \le b$ follows $a_j v_j \le b - \min \sum_{k \ne j} a_k v_k$. And where the
+rest of such a row is at most $U < b$ when a binary is 0, the row says nothing there: with $b - U$
+taken off both $b$ and the binary's coefficient it says as much where the binary is 1, and cuts off
+fractions. All is rounded outward, by 1e-9 of the terms.
 """
 
 import itertools
@@ -23,7 +25,9 @@ HELPS = 1e-2  # share of its width by which a bound must improve
 
 
 class Rests(NamedTuple):
-    """For each entry of a row the least and the most of all others, rounded outward; infinite where one of them is."""
+    """For each entry of a row the least and the most of all others, rounded outward; infinite where
+    one of them is.
+    """
 
     least: np.ndarray
     most: np.ndarray
@@ -50,8 +54,15 @@ def tighter_box(
 
     >>> import scipy.sparse as sp
     >>> one = np.ones(2)
-    >>> free = Program(0 * one, Rows.of(sp.csr_matrix([[1.0, -2.0]])), 0 * one[:1], 0 * one[:1],
-    ...                np.array([-np.inf, 0.0]), np.array([np.inf, 3.0]), one > 1)
+    >>> free = Program(
+    ...     0 * one,
+    ...     Rows.of(sp.csr_matrix([[1.0, -2.0]])),
+    ...     0 * one[:1],
+    ...     0 * one[:1],
+    ...     np.array([-np.inf, 0.0]),
+    ...     np.array([np.inf, 3.0]),
+    ...     one > 1,
+    ... )
     >>> tighter_box(free, free.lower, free.upper, 2)[1].round(6)
     array([6., 3.])
     """
@@ -60,8 +71,14 @@ def tighter_box(
         check_time()
         rest = _rests(e, lower, upper, len(program.row_lower))
         with np.errstate(invalid="ignore", over="ignore"):
-            most, least = program.row_upper[e.row] - rest.least, program.row_lower[e.row] - rest.most
-            high, low = np.where(e.weight > 0, most, least) / e.weight, np.where(e.weight > 0, least, most) / e.weight
+            most, least = (
+                program.row_upper[e.row] - rest.least,
+                program.row_lower[e.row] - rest.most,
+            )
+            high, low = (
+                np.where(e.weight > 0, most, least) / e.weight,
+                np.where(e.weight > 0, least, most) / e.weight,
+            )
             high, low = high + OUTWARD * np.abs(high), low - OUTWARD * np.abs(low)
         new_lower, new_upper = np.full_like(lower, -np.inf), np.full_like(upper, np.inf)
         np.fmin.at(new_upper, e.column, np.where(np.isnan(high), np.inf, high))
@@ -78,16 +95,20 @@ def tighter_box(
             better_low, better_high = new_lower > lower + needed, new_upper < upper - needed
         if not (better_low.any() or better_high.any()):
             break
-        lower, upper = np.where(better_low, new_lower, lower), np.where(better_high, new_upper, upper)
+        lower, upper = (
+            np.where(better_low, new_lower, lower),
+            np.where(better_high, new_upper, upper),
+        )
     return lower, upper
 
 
 def lifted(program: Program, deadline: float) -> Program:
-    r"""The program with rows that fit one binary each, and a box that holds what is left for both of its values.
+    r"""The program with rows that fit one binary each, and a box that holds what is left for both
+    of its values.
 
-    Where a binary at 0 leaves a row at most $U < b$, by the bounds that follow from it in all rows, the row may be
-    written $a^\top v + (b - U)(1 - \delta) \le b$, whether the binary stands in it already or not. A binary whose one
-    value leaves no point has the other one.
+    Where a binary at 0 leaves a row at most $U < b$, by the bounds that follow from it in all rows,
+    the row may be written $a^\top v + (b - U)(1 - \delta) \le b$, whether the binary stands in it
+    already or not. A binary whose one value leaves no point has the other one.
     """
     lower, upper = program.lower.copy(), program.upper.copy()
     count, (single, sign, right) = len(program.row_lower), _one_sided(program)
@@ -109,7 +130,9 @@ def lifted(program: Program, deadline: float) -> Program:
             most, size = _largest(turned, *box, count)
             with np.errstate(invalid="ignore"):  # a side that is missing
                 spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
-            better = np.flatnonzero(spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right))))
+            better = np.flatnonzero(
+                spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right)))
+            )
             best[better], chosen[0, better], chosen[1, better] = spare[better], at, value
         if len(boxes) == 2:  # every point lies in one of them
             lower = np.maximum(lower, np.minimum(boxes[0][0], boxes[1][0]))
@@ -117,10 +140,12 @@ def lifted(program: Program, deadline: float) -> Program:
     rows = np.flatnonzero(chosen[0] >= 0)
     if not len(rows):
         return program.within(lower, upper)
-    # b - U off the left where the binary is 0: weight -(b - U), and b becomes U; where it is 1: weight b - U
+    # b - U off the left where the binary is 0: weight -(b - U), and b becomes U; where it is 1:
+    # weight b - U
     off = chosen[1, rows] == 0
     extra = sp.csr_matrix(
-        (np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])), (count, len(lower))
+        (np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])),
+        (count, len(lower)),
     )
     right[rows] -= np.where(off, best[rows], 0.0)
     joined = Rows.of(program.rows.matrix(len(lower)) + extra)
@@ -136,16 +161,21 @@ def _one_sided(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _with_sides(program: Program, sign: np.ndarray, right: np.ndarray, rows: Rows) -> Program:
     """The program with other rows, and other b of rows that read a'v <= b with these signs."""
-    low, high = np.where(sign < 0, -right, program.row_lower), np.where(sign < 0, program.row_upper, right)
+    low, high = (
+        np.where(sign < 0, -right, program.row_lower),
+        np.where(sign < 0, program.row_upper, right),
+    )
     return replace(program, rows=rows, row_lower=low, row_upper=high)
 
 
 def covered(program: Program) -> Program:
-    r"""The program with rows on binaries that follow from rows on variables which these binaries switch on.
+    r"""The program with rows on binaries that follow from rows on variables which these binaries
+    switch on.
 
-    From $\sum_j a_j v_j \ge b$ and $v_j \le c_j + u_j \delta_j$ follows $\sum_j a_j u_j \delta_j \ge b - \sum_j a_j c_j
-    =: B$, and for whole numbers $\sum_j \min(a_j u_j, B)\, \delta_j \ge B$ and, for every unit $d > 0$,
-    $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d \rceil$: some of them must be on.
+    From $\sum_j a_j v_j \ge b$ and $v_j \le c_j + u_j \delta_j$ follows $\sum_j a_j u_j \delta_j
+    \ge b - \sum_j a_j c_j =: B$, and for whole numbers $\sum_j \min(a_j u_j, B)\, \delta_j \ge B$
+    and, for every unit $d > 0$, $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d
+    \rceil$: some of them must be on.
     """
     e, count, switched = program.rows, len(program.row_lower), dict[int, tuple[int, float, float]]()
     binary = program.integer & (program.lower == 0) & (program.upper == 1)
@@ -190,27 +220,46 @@ def covered(program: Program) -> Program:
         return program
     columns = [j for row in rows for j in row]
     numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    new = sp.csr_matrix(([w for row in rows for w in row.values()], (numbers, columns)), (len(rows), len(program.cost)))
+    new = sp.csr_matrix(
+        ([w for row in rows for w in row.values()], (numbers, columns)),
+        (len(rows), len(program.cost)),
+    )
     joined = Rows.of(sp.vstack([e.matrix(len(program.cost)), new]).tocsr())
     low = np.concatenate([program.row_lower, np.array(limits)])
     return replace(
-        program, rows=joined, row_lower=low, row_upper=np.append(program.row_upper, np.full(len(rows), np.inf))
+        program,
+        rows=joined,
+        row_lower=low,
+        row_upper=np.append(program.row_upper, np.full(len(rows), np.inf)),
     )
 
 
-def _largest(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _largest(
+    e: Rows, lower: np.ndarray, upper: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The most that each row can be in a box, and the size of what adds up to it."""
     ends = e.weight * np.where(e.weight > 0, upper[e.column], lower[e.column])
-    return np.bincount(e.row, ends, count), np.bincount(e.row, np.abs(np.where(np.isinf(ends), 0.0, ends)), count)
+    return np.bincount(e.row, ends, count), np.bincount(
+        e.row, np.abs(np.where(np.isinf(ends), 0.0, ends)), count
+    )
 
 
-def tighter_rows(program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int = 2) -> Program:
+def tighter_rows(
+    program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int = 2
+) -> Program:
     """The program with coefficients of binaries that fit the box.
 
     >>> import scipy.sparse as sp
     >>> one = np.ones(2)
-    >>> loose = Program(one, Rows.of(sp.csr_matrix([[1.0, -1.0]])), -np.inf * one[:1], 0 * one[:1], 0 * one,
-    ...                 np.array([0.5, 1.0]), np.array([False, True]))
+    >>> loose = Program(
+    ...     one,
+    ...     Rows.of(sp.csr_matrix([[1.0, -1.0]])),
+    ...     -np.inf * one[:1],
+    ...     0 * one[:1],
+    ...     0 * one,
+    ...     np.array([0.5, 1.0]),
+    ...     np.array([False, True]),
+    ... )
     >>> tighter_rows(loose, loose.lower, loose.upper).rows.weight.round(6)
     array([ 1. , -0.5])
     """

@@ -8,9 +8,9 @@ For **every** vector $\mu$, one multiplier for each row, weak duality gives
 $$c^\top v \;\ge\; \sum_i \begin{cases} \mu_i a_i & \mu_i \ge 0 \\ \mu_i b_i & \mu_i < 0 \end{cases}
 \; + \; \sum_j \min_{l_j \le v_j \le h_j} (c - A^\top \mu)_j \, v_j .$$
 
-So a linear program's solver only proposes $\mu$; what it says of feasibility, optimality or tolerances is not used. The
-right-hand side is computed here and lowered by what rounding can have changed (Neumaier and Shcherbina, 2004). With
-$c = 0$, a positive value proves that no point exists.
+So a linear program's solver only proposes $\mu$; what it says of feasibility, optimality or
+tolerances is not used. The right-hand side is computed here and lowered by what rounding can have
+changed (Neumaier and Shcherbina, 2004). With $c = 0$, a positive value proves that no point exists.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,12 @@ class Rows(NamedTuple):
         matrix = matrix.tocsr().copy()
         matrix.eliminate_zeros()
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        return cls(row, matrix.indices.astype(np.int64), matrix.data.astype(float), matrix.indptr.astype(np.int32))
+        return cls(
+            row,
+            matrix.indices.astype(np.int64),
+            matrix.data.astype(float),
+            matrix.indptr.astype(np.int32),
+        )
 
     def matrix(self, columns: int) -> sp.csr_matrix:
         return sp.csr_matrix((self.weight, self.column, self.first), (len(self.first) - 1, columns))
@@ -49,7 +54,15 @@ class Program:
     """The program above.
 
     >>> one = np.ones(2)
-    >>> Program(one, Rows.of(sp.csr_matrix([[1.0, 2.0]])), one[:1], one[:1] * np.inf, 0 * one, one, one > 0).whole
+    >>> Program(
+    ...     one,
+    ...     Rows.of(sp.csr_matrix([[1.0, 2.0]])),
+    ...     one[:1],
+    ...     one[:1] * np.inf,
+    ...     0 * one,
+    ...     one,
+    ...     one > 0,
+    ... ).whole
     True
     """
 
@@ -90,15 +103,22 @@ class Program:
         """Whether these multipliers prove that no point of the box keeps all rows."""
         return self._dual(np.zeros_like(self.cost), multipliers, lower, upper) > 0
 
-    def _dual(self, cost: np.ndarray, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    def _dual(
+        self, cost: np.ndarray, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> float:
         mu = np.nan_to_num(multipliers, nan=0.0, posinf=0.0, neginf=0.0)
-        mu = np.where((mu > 0) & np.isinf(self.row_lower) | (mu < 0) & np.isinf(self.row_upper), 0.0, mu)
+        mu = np.where(
+            (mu > 0) & np.isinf(self.row_lower) | (mu < 0) & np.isinf(self.row_upper), 0.0, mu
+        )
         side = np.where(mu > 0, self.row_lower, self.row_upper)
         sides = mu * np.where(mu == 0, 0.0, side)
         with np.errstate(over="ignore", invalid="ignore"):
             terms = self.rows.weight * mu[self.rows.row]
             size = np.bincount(self.rows.column, np.abs(terms), len(cost)) + np.abs(cost)
-            reduced, error = cost - np.bincount(self.rows.column, terms, len(cost)), gamma(len(mu) + 8) * size
+            reduced, error = (
+                cost - np.bincount(self.rows.column, terms, len(cost)),
+                gamma(len(mu) + 8) * size,
+            )
             below, above = reduced - error, reduced + error
             ends = [_times(rate, end) for rate in (below, above) for end in (lower, upper)]
             parts = np.concatenate([sides, np.min(ends, axis=0)])

@@ -1,4 +1,6 @@
-"""HiGHS proposes multipliers and points for linear programs; nothing that it says is taken for true."""
+"""HiGHS proposes multipliers and points for linear programs; nothing that it says is taken for
+true.
+"""
 
 from typing import NamedTuple
 
@@ -12,7 +14,9 @@ TOLERANCE = 1e-9
 
 
 class Proposal(NamedTuple):
-    """Multipliers of the rows and a point; `empty` where the multipliers are to prove that there is none."""
+    """Multipliers of the rows and a point; `empty` where the multipliers are to prove that there is
+    none.
+    """
 
     multipliers: np.ndarray
     point: np.ndarray | None
@@ -21,13 +25,16 @@ class Proposal(NamedTuple):
 
 
 class Proposer:
-    """Asks HiGHS about one program after the other, in units in which variables, rows and cost are about 1.
+    """Asks HiGHS about one program after the other, in units in which variables, rows and cost are
+    about 1.
 
     >>> import scipy.sparse as sp
     >>> from .program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
-    >>> proposal = Proposer().ask(Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0))
+    >>> proposal = Proposer().ask(
+    ...     Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0)
+    ... )
     >>> proposal.multipliers, proposal.point
     (array([0.5]), array([0. , 0.5]))
     """
@@ -35,8 +42,12 @@ class Proposer:
     def __init__(self) -> None:
         self.highs: highspy.Highs | None = None
 
-    def ask(self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None) -> Proposal:
-        """What HiGHS proposes for a program within so many seconds, from the `basis` of one like it."""
+    def ask(
+        self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None
+    ) -> Proposal:
+        """What HiGHS proposes for a program within so many seconds, from the `basis` of one like
+        it.
+        """
         highs, e, lower, upper = self._free(), program.rows, program.lower, program.upper
         size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
         column, weight = power_of_two(size), e.weight
@@ -45,10 +56,22 @@ class Proposer:
         np.maximum.at(largest, e.row, np.abs(weight))
         row, scale = power_of_two(largest), float(power_of_two(np.abs(cost).max(initial=0.0)))
         highs.passModel(
-            len(cost), len(row), len(weight), int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMinimize), 0.0,
-            cost / scale, lower / column, upper / column, program.row_lower / row, program.row_upper / row,
-            e.first, e.column, weight / row[e.row], np.zeros(len(cost), dtype=np.int32),
-        )  # fmt: skip
+            len(cost),
+            len(row),
+            len(weight),
+            int(highspy.MatrixFormat.kRowwise),
+            int(highspy.ObjSense.kMinimize),
+            0.0,
+            cost / scale,
+            lower / column,
+            upper / column,
+            program.row_lower / row,
+            program.row_upper / row,
+            e.first,
+            e.column,
+            weight / row[e.row],
+            np.zeros(len(cost), dtype=np.int32),
+        )
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
         if basis is not None:
             highs.setBasis(basis)
@@ -60,17 +83,25 @@ class Proposer:
         self.highs = highs
         if _empty(highs):
             _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
-            return Proposal(np.asarray(ray, dtype=float) / row if known and ray is not None else 0 * row, None, True)
+            return Proposal(
+                np.asarray(ray, dtype=float) / row if known and ray is not None else 0 * row,
+                None,
+                True,
+            )
         found = highs.getSolution()
         multipliers = np.asarray(found.row_dual, dtype=float)
         if len(multipliers) != len(row) or not np.isfinite(multipliers).all():
             return Proposal(np.zeros(len(row)), None, False)
         point = np.clip(np.asarray(found.col_value) * column, lower, upper)
         usable = found.value_valid and np.isfinite(point).all()
-        return Proposal(multipliers * scale / row, point if usable else None, False, highs.getBasis())
+        return Proposal(
+            multipliers * scale / row, point if usable else None, False, highs.getBasis()
+        )
 
     def _free(self) -> highspy.Highs:
-        """The solver of the last program, or a new one where the time limit or Ctrl-C left that one at work."""
+        """The solver of the last program, or a new one where the time limit or Ctrl-C left that one
+        at work.
+        """
         highs, self.highs = self.highs, None
         return _solver() if highs is None else highs
 

@@ -1,4 +1,6 @@
-"""Before any long work: do rows or bounds ask of networks what their ranges show that they cannot say?"""
+"""Before any long work: do rows or bounds ask of networks what their ranges show that they cannot
+say?
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,8 +23,12 @@ ROUNDS = 3  # of bounds that rows imply
 UNITS = 2000  # units of all network rows together up to which CROWN is asked too
 
 
-def guarded(begun: Begun, method: str, solve: Callable[[Begun], Solution], look: bool = True) -> Solution:
-    """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found until the run ended."""
+def guarded(
+    begun: Begun, method: str, solve: Callable[[Begun], Solution], look: bool = True
+) -> Solution:
+    """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found
+    until the run ended.
+    """
     return begun.finish(
         lambda: (unreachable(begun, method) if look else None) or solve(begun),
         lambda status: begun.ended(method, status),
@@ -30,22 +36,32 @@ def guarded(begun: Begun, method: str, solve: Callable[[Begun], Solution], look:
 
 
 def unreachable(begun: Begun, method: str) -> Solution | None:
-    """The answer to a problem that ranges prove infeasible, with what its start, or its middle, violates."""
+    """The answer to a problem that ranges prove infeasible, with what its start, or its middle,
+    violates.
+    """
     if begun.time_limit <= 0 or not out_of_reach(begun.instance):
         return None
     incumbent, s = begun.incumbent(), begun.instance.milp
     if incumbent.nearest.kept is None:
-        low, high = (np.where(np.isfinite(end), end, np.clip(0.0, s.lower, s.upper)) for end in (s.lower, s.upper))
+        low, high = (
+            np.where(np.isfinite(end), end, np.clip(0.0, s.lower, s.upper))
+            for end in (s.lower, s.upper)
+        )
         incumbent.consider(0.5 * low + 0.5 * high)
     if incumbent.values is not None:
-        raise ProofError("ranges prove that no point exists, and one was verified: please report this problem.")
+        raise ProofError(
+            "ranges prove that no point exists, and one was verified: please report this problem."
+        )
     details = {"proved_by": "ranges of the networks' outputs"}
-    return Solution("infeasible", method, **incumbent.point(), seconds=now() - begun.began, details=details)
+    return Solution(
+        "infeasible", method, **incumbent.point(), seconds=now() - begun.began, details=details
+    )
 
 
 def out_of_reach(instance: Instance) -> bool:
-    """Whether ranges of outputs prove that no point passes `verify`: first by intervals, then, for small networks, by
-    CROWN. What cannot be read has no range; rows and bounds without outputs are not looked at.
+    """Whether ranges of outputs prove that no point passes `verify`: first by intervals, then, for
+    small networks, by CROWN. What cannot be read has no range; rows and bounds without outputs are
+    not looked at.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> problem = hand_sized()
@@ -57,7 +73,10 @@ def out_of_reach(instance: Instance) -> bool:
     """
     s, at = instance.milp, instance.outputs
     bounded = np.isfinite(s.lower[at]) | np.isfinite(s.upper[at])
-    if not (s.rows[:, at].nnz or (bounded & ~(s.integer[at] & (s.lower[at] <= 0) & (s.upper[at] >= 1))).any()):
+    if not (
+        s.rows[:, at].nnz
+        or (bounded & ~(s.integer[at] & (s.lower[at] <= 0) & (s.upper[at] >= 1))).any()
+    ):
         return False
     units = Units(instance, TOLERANCE)
     lower, upper = let_out(instance, units)
@@ -65,7 +84,10 @@ def out_of_reach(instance: Instance) -> bool:
     for k, predictor in enumerate(instance.predictors):
         with suppress(UnsupportedNetworkError):
             graphs[k] = network_graph(predictor.net, predictor.inputs.shape[1])
-    small = sum(sum(n.units for n in g.nodes) * len(instance.maps[k].index) for k, g in graphs.items()) <= UNITS
+    small = (
+        sum(sum(n.units for n in g.nodes) * len(instance.maps[k].index) for k, g in graphs.items())
+        <= UNITS
+    )
     for ranges in (intervals, crown)[: 1 + small]:
         for k, graph in graphs.items():
             m = instance.maps[k]
@@ -80,7 +102,9 @@ def out_of_reach(instance: Instance) -> bool:
     return False
 
 
-def _keep(found: Bounds, instance: Instance, k: int, units: Units, lower: np.ndarray, upper: np.ndarray) -> None:
+def _keep(
+    found: Bounds, instance: Instance, k: int, units: Units, lower: np.ndarray, upper: np.ndarray
+) -> None:
     """Move the ends of a network's outputs, in place, to its ranges and what `verify` forgives."""
     predictor, at = instance.predictors[k], instance.maps[k].output
     low, high = (predictor.outputs_of(end.numpy()) for end in (found.lower, found.upper))

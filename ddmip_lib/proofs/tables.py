@@ -1,4 +1,6 @@
-"""Networks whose inputs take few values, as tables: what each row of a network says at each of them."""
+"""Networks whose inputs take few values, as tables: what each row of a network says at each of
+them.
+"""
 
 import math
 from collections.abc import Sequence
@@ -18,8 +20,9 @@ Key = tuple[int, ...]
 
 
 class Table(NamedTuple):
-    """One row of a network: what decides it, the combinations of these values (m, k) at which the network has
-    outputs, these (m, q), and the variables that carry them."""
+    """One row of a network: what decides it, the combinations of these values (m, k) at which the
+    network has outputs, these (m, q), and the variables that carry them.
+    """
 
     key: Key
     values: np.ndarray
@@ -34,12 +37,18 @@ def unfixed(s: MILP, row: np.ndarray) -> Key:
 
 def count_of(s: MILP, key: Key) -> float:
     """How many combinations of values some variables have; infinite where one is continuous."""
-    return math.prod(len(whole_numbers(s.lower[at], s.upper[at])) if s.integer[at] else math.inf for at in key)
+    return math.prod(
+        len(whole_numbers(s.lower[at], s.upper[at])) if s.integer[at] else math.inf for at in key
+    )
 
 
-def tables_of(instance: Instance, wanted: Sequence[np.ndarray], most: float = math.inf) -> list[Table] | None:
-    """Evaluate every network for its `wanted` rows at every combination that rows allow; those without a value are
-    left out. None where a row has more than `most`, or a continuous input that no equation gives."""
+def tables_of(
+    instance: Instance, wanted: Sequence[np.ndarray], most: float = math.inf
+) -> list[Table] | None:
+    """Evaluate every network for its `wanted` rows at every combination that rows allow; those
+    without a value are left out. None where a row has more than `most`, or a continuous input that
+    no equation gives.
+    """
     found, s = [], instance.milp
     listing, base = Listing(s), np.where(np.isfinite(s.lower), s.lower, 0.0)
     for predictor, m, numbers in zip(instance.predictors, instance.maps, wanted, strict=True):
@@ -56,7 +65,9 @@ def tables_of(instance: Instance, wanted: Sequence[np.ndarray], most: float = ma
             points.append(np.where(m.index[r] >= 0, known[:, m.index[r]], m.constant[r]))
         if not len(numbers):
             continue
-        raws = np.split(predictor.raw(np.concatenate(points)), np.cumsum(list(map(len, tables)))[:-1])
+        raws = np.split(
+            predictor.raw(np.concatenate(points)), np.cumsum(list(map(len, tables)))[:-1]
+        )
         for key, values, raw, targets in zip(keys, tables, raws, m.output[numbers], strict=True):
             finite = np.isfinite(raw).all(axis=1)
             found.append(Table(key, values[finite], predictor.outputs_of(raw[finite]), targets))
@@ -72,15 +83,20 @@ def keep_tables(tables: Sequence[Table], lower: np.ndarray, upper: np.ndarray) -
 
 
 def write_tables(building: Embedding, tables: Sequence[Table]) -> None:
-    r"""$x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one $\delta_j = 1$ for each key; for an input of
-    two neighbouring values the line through both."""
+    r"""$x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one $\delta_j = 1$ for each
+    key; for an input of two neighbouring values the line through both.
+    """
     choices: dict[Key, dict[tuple[float, ...], int]] = {}
     for table in tables:
         if len(table.key) == 1 and np.array_equal(np.diff(table.values[:, 0]), [1.0]):
             (x,), (v, _) = table.key, table.values[:, 0].tolist()
             building.between(x, v, v + 1)
-            for at, (one, two) in zip(table.targets.tolist(), table.outputs.T.tolist(), strict=True):
-                room = 8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))  # of the slope and of the line
+            for at, (one, two) in zip(
+                table.targets.tolist(), table.outputs.T.tolist(), strict=True
+            ):
+                room = (
+                    8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))
+                )  # of the slope and of the line
                 middle = one - (two - one) * v
                 building.row([at, x], [1.0, one - two], middle - room, middle + room)
             continue
@@ -94,16 +110,22 @@ def write_tables(building: Embedding, tables: Sequence[Table]) -> None:
         offered = choices[table.key]
         known = [k for k, value in enumerate(values) if value in offered]
         mine = [offered[values[k]] for k in known]
-        if len(mine) < len(offered):  # where another network of these inputs has a value, this one has none
+        if len(mine) < len(
+            offered
+        ):  # where another network of these inputs has a value, this one has none
             building.row(mine, np.ones(len(mine)), 1.0, 1.0)
         for at, column in zip(table.targets, table.outputs.T, strict=True):
             building.row([int(at), *mine], [-1.0, *column[known]], 0.0, 0.0)
 
 
 def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> np.ndarray | None:
-    """All full assignments (k, n) that rows on whole variables allow, if these and outputs are all that is free and
-    there are at most `most` numbers."""
-    s, at = instance.milp, np.array(sorted({variable for table in tables for variable in table.key}), dtype=int)
+    """All full assignments (k, n) that rows on whole variables allow, if these and outputs are all
+    that is free and there are at most `most` numbers.
+    """
+    s, at = (
+        instance.milp,
+        np.array(sorted({variable for table in tables for variable in table.key}), dtype=int),
+    )
     free = (s.lower < s.upper) & ~instance.is_output
     free[at] = False
     listing = Listing(s)
@@ -123,7 +145,8 @@ def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> 
 
 
 def positions(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The position of each row of `wanted` among the distinct rows of `values`; -1 where it is not among them.
+    """The position of each row of `wanted` among the distinct rows of `values`; -1 where it is not
+    among them.
 
     >>> positions(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0], [0.0, 3.0]]))
     array([ 1, -1])

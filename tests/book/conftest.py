@@ -18,7 +18,12 @@ from tools.build_book import HTML
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 # Without these Chromium looks for updates and sync servers of its own at every start.
-SILENT = ["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+SILENT = [
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 # No page can reach another machine; that it tried is an error of the test.
 ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
@@ -32,14 +37,19 @@ def built() -> None:
 def browser() -> Iterator[Browser]:
     found = [path for name in (*CHROMIUM_NAMES, MAC_CHROME) if (path := shutil.which(name))]
     if not found:
-        message = "no Chromium found, so the pages are not opened. To fix this: sudo apt-get install chromium"
+        message = (
+            "no Chromium found, so the pages are not opened. To fix this: sudo apt-get install"
+            " chromium"
+        )
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         arguments = [*SILENT, ALONE, "--disable-gpu", *sandbox]
-        chromium = playwright.chromium.launch(executable_path=found[0], args=arguments, timeout=PATIENCE)
+        chromium = playwright.chromium.launch(
+            executable_path=found[0], args=arguments, timeout=PATIENCE
+        )
         yield chromium
         chromium.close()
 
@@ -65,7 +75,9 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """The book served on the loopback interface."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietHandler, directory=str(HTML)))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(QuietHandler, directory=str(HTML))
+    )
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()

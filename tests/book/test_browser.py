@@ -1,7 +1,8 @@
-"""The built pages in a browser, as readers meet them: light, dark, desk, phone, served and from disk.
+"""The built pages in a browser, as readers meet them: light, dark, desk, phone, served and from
+disk.
 
-A page is opened once for all that is asked of it: to set its formulas takes most of the time. Pages follow each other
-in one tab, which has MathJax compiled after the first.
+A page is opened once for all that is asked of it: to set its formulas takes most of the time. Pages
+follow each other in one tab, which has MathJax compiled after the first.
 """
 
 from __future__ import annotations
@@ -19,13 +20,20 @@ from tools.build_book import HTML
 from tools.contents import name_of
 
 PAGES = [f"{name}.html" for name in notebooks.toc_files()]
-# axe takes minutes for a thousand formulas and for coloured code, which look the same on every page: on these
+# axe takes minutes for a thousand formulas and for coloured code, which look the same on every
+# page: on these
 # pages it looks inside them as well.
 LOOKED_INSIDE = ("book/quickstart.html", "book/notation.html")
-INSIDES = "mjx-container, .highlight pre, dl.py:nth-of-type(n + 4) > dd"  # of names, the first of each section stay
+# of names, the first of each section stay
+INSIDES = "mjx-container, .highlight pre, dl.py:nth-of-type(n + 4) > dd"
 # All pages load the same scripts (test_html says so), and these have figures that move besides.
-MOVING = tuple(notebooks.contents()[name].address for name in ("exact_embeddings", "augmented_lagrangian", "split"))
-FIRST_SCREENS = {notebooks.contents()[name].address for name in ("preface", *map(name_of, notebooks.chapters()))}
+MOVING = tuple(
+    notebooks.contents()[name].address
+    for name in ("exact_embeddings", "augmented_lagrangian", "split")
+)
+FIRST_SCREENS = {
+    notebooks.contents()[name].address for name in ("preface", *map(name_of, notebooks.chapters()))
+}
 PICTURE = ".bd-article :is(figure img, .cell_output img, .moving svg)"
 CUT = """() => [...document.querySelectorAll('.bd-article div.cell_input div.highlight pre')]
   .filter(code => code.offsetParent && !code.closest('details:not([open])'))
@@ -39,8 +47,10 @@ AXE_OPTIONS = {
 COLOURS = ("color-contrast", "link-in-text-block")
 WITHOUT_COLOURS = {**AXE_OPTIONS, "rules": {rule: {"enabled": False} for rule in COLOURS}}
 COLOURS_ALONE = {**AXE_OPTIONS, "runOnly": {"type": "rule", "values": COLOURS}}
-# Colours follow from tags, classes and inline styles: of elements with the same path of these the first two are left,
-# and none where pages before had two. Paths are numbers, each the hash of the one above and of what the element is.
+# Colours follow from tags, classes and inline styles: of elements with the same path of these the
+# first two are left,
+# and none where pages before had two. Paths are numbers, each the hash of the one above and of what
+# the element is.
 TWO_OF_EACH_KIND = """judged => {
   const hash = (text, start) => [...text].reduce((sum, c) => (sum * 31 + c.charCodeAt(0)) % 8796093022151, start);
   const paths = new Map([[document.body, 7]]), seen = new Map(judged.map(path => [path, 2])), kept = new Set();
@@ -71,7 +81,9 @@ def assert_formulas_rendered(page: Page) -> None:
 
 
 def assert_first_screen(page: Page) -> None:
-    """What a reader sees first at 1280 by 800: a sentence and a picture, and code that is not cut."""
+    """What a reader sees first at 1280 by 800: a sentence and a picture, and code that is
+    not cut.
+    """
     box = page.locator(PICTURE).first.bounding_box()
     assert box is not None
     assert box["y"] < 650, "the first picture begins below the first screen"
@@ -86,7 +98,8 @@ def own_findings(page: Page, options: dict[str, Any]) -> list[str]:
         allowed = THEME_FINDINGS.get(violation["id"], ())
         for node in violation["nodes"]:
             if not any(
-                page.locator(str(node["target"][0])).first.evaluate("(e, s) => e.matches(s)", s) for s in allowed
+                page.locator(str(node["target"][0])).first.evaluate("(e, s) => e.matches(s)", s)
+                for s in allowed
             ):
                 found.append(f"{violation['id']}: {node['target'][0]} ({violation['help']})")
     return found
@@ -97,27 +110,39 @@ def test_page_reads_well_in_every_state(tab: Page, address: str, name: str) -> N
     tab.set_viewport_size({"width": 390, "height": 800})
     with visit_in(tab, address) as seen:
         page = seen.open(name)
-        page.add_style_tag(content="* { transition: none !important }")  # colours settle before axe looks
+        page.add_style_tag(
+            content="* { transition: none !important }"
+        )  # colours settle before axe looks
         assert_formulas_rendered(page)
         for width in (390, 1280):
             page.set_viewport_size({"width": width, "height": 800})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"scrolls sideways at {width} px"
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                f"scrolls sideways at {width} px"
+            )
         if name in FIRST_SCREENS:
             assert_first_screen(page)
         if name not in LOOKED_INSIDE:
-            page.evaluate("s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES)
+            page.evaluate(
+                "s => document.querySelectorAll(s).forEach(e => e.replaceChildren())", INSIDES
+            )
         assert own_findings(page, WITHOUT_COLOURS) == []
-        legible = page.evaluate(TWO_OF_EACH_KIND, judged)  # thousands of names take axe half a minute
+        legible = page.evaluate(
+            TWO_OF_EACH_KIND, judged
+        )  # thousands of names take axe half a minute
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+            page.wait_for_function(
+                "scheme => document.documentElement.dataset.theme === scheme", arg=scheme
+            )
             assert own_findings(page, COLOURS_ALONE) == [], scheme
     judged[:] = legible
 
 
 @pytest.mark.parametrize("name", FROM_DISK)
 def test_page_opens_from_disk(tab: Page, name: str) -> None:
-    formulas = name in LOOKED_INSIDE  # typesetting takes most of a page's time, and is the same everywhere
+    formulas = (
+        name in LOOKED_INSIDE
+    )  # typesetting takes most of a page's time, and is the same everywhere
     with visit_in(tab, HTML.as_uri() + "/", formulas) as seen:
         page = seen.open(name)
         if formulas:
@@ -135,7 +160,9 @@ def test_index_leads_to_the_first_page(browser: Browser, address: str) -> None:
 def test_solutions_unfold_and_the_notebook_downloads(tab: Page, address: str, path: Path) -> None:
     with visit_in(tab, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
-        link = page.locator("a[href$='.ipynb'][title*='source' i], a.btn-download-source-button").first
+        link = page.locator(
+            "a[href$='.ipynb'][title*='source' i], a.btn-download-source-button"
+        ).first
         assert page.request.get(link.evaluate("a => a.href"), timeout=PATIENCE).ok
         solutions = page.locator(".solution.dropdown").all()
         assert len(solutions) >= 2
@@ -160,9 +187,18 @@ def test_chapter_prints_without_furniture(tab: Page, address: str, path: Path) -
     with visit_in(tab, address, formulas=False) as seen:
         page = seen.open(f"book/{path.stem}.html")
         page.emulate_media(media="print")
-        for furniture in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-area", ".copybtn"):
+        for furniture in (
+            ".bd-sidebar-primary",
+            ".bd-header-article",
+            ".prev-next-area",
+            ".copybtn",
+        ):
             assert not page.locator(furniture).first.is_visible(), furniture
-        hidden = [s for s in page.locator(".solution.dropdown").all() if not s.locator("p").last.is_visible()]
+        hidden = [
+            s
+            for s in page.locator(".solution.dropdown").all()
+            if not s.locator("p").last.is_visible()
+        ]
         assert not hidden, "a solution stays folded on paper"
         for proof in page.locator("details .proof").all():
             assert proof.is_visible(), "a proof stays folded on paper"
@@ -177,7 +213,9 @@ def test_search_finds_a_word(browser: Browser, address: str) -> None:
         page.keyboard.press("Enter")
         page.wait_for_url(re.compile("search.html"))
         page.locator("#search-results li a").first.wait_for()
-        page.get_by_role("link", name="Penalty methods and the augmented Lagrangian").first.wait_for()
+        page.get_by_role(
+            "link", name="Penalty methods and the augmented Lagrangian"
+        ).first.wait_for()
 
 
 def test_reader_can_switch_the_theme(browser: Browser, address: str) -> None:

@@ -14,7 +14,14 @@ from tools import notebooks, redirects
 from tools.build_book import HTML
 
 PAGES = [f"{name}.html" for name in notebooks.toc_files()]
-LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
+LOADED = {
+    "script": "src",
+    "img": "src",
+    "link": "href",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+}
 
 
 @cache
@@ -37,7 +44,9 @@ def test_internal_links_lead_somewhere(page: str) -> None:
             continue
         file = (HTML / page).parent / unquote(target.path) if target.path else HTML / page
         fragment = unquote(target.fragment)
-        if not file.exists() or (fragment and file.suffix == ".html" and fragment not in names(file.resolve())):
+        if not file.exists() or (
+            fragment and file.suffix == ".html" and fragment not in names(file.resolve())
+        ):
             broken.append(anchor["href"])
     assert not broken
 
@@ -45,7 +54,11 @@ def test_internal_links_lead_somewhere(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_pictures_have_words(page: str) -> None:
     images = soup(HTML / page).select("article img, main img")
-    speechless = [image["src"] for image in images if len(image.get("alt", "")) < 5 or "_images/" in image["alt"]]
+    speechless = [
+        image["src"]
+        for image in images
+        if len(image.get("alt", "")) < 5 or "_images/" in image["alt"]
+    ]
     assert not speechless
 
 
@@ -62,10 +75,16 @@ def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
 
 
 def test_all_pages_load_the_same_scripts() -> None:
-    """What a browser runs on one page it runs on all, but for the formulas: some are opened in every way for all."""
-    loaded = {page: [Path(str(tag["src"])).name for tag in soup(HTML / page).select("script[src]")] for page in PAGES}
+    """What a browser runs on one page it runs on all, but for the formulas: some are opened in
+    every way for all.
+    """
+    loaded = {
+        page: [Path(str(tag["src"])).name for tag in soup(HTML / page).select("script[src]")]
+        for page in PAGES
+    }
     own = {
-        page: {name for name in files if "mathjax" not in name and "tex-" not in name} for page, files in loaded.items()
+        page: {name for name in files if "mathjax" not in name and "tex-" not in name}
+        for page, files in loaded.items()
     }
     assert own[PAGES[0]]
     assert [page for page in PAGES if own[page] != own[PAGES[0]]] == []
@@ -75,7 +94,11 @@ def test_all_pages_load_the_same_scripts() -> None:
 def test_chapter_has_folded_solutions_and_its_notebook(path: Path) -> None:
     page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
     assert len(page.select(".solution.dropdown")) >= 2
-    sources = [str(link["href"]) for link in page.select("a[href$='.ipynb']") if "_sources" in str(link["href"])]
+    sources = [
+        str(link["href"])
+        for link in page.select("a[href$='.ipynb']")
+        if "_sources" in str(link["href"])
+    ]
     assert sources
     assert all((HTML / "book" / source).exists() for source in sources)
 

@@ -41,7 +41,9 @@ def tab_to(page: Page, label: str) -> None:
     drawing.evaluate("svg => { svg.tabIndex = -1; svg.focus(); svg.removeAttribute('tabindex') }")
     for _ in range(8):
         page.keyboard.press("Tab")
-        focused = page.evaluate("(document.activeElement.closest('label') ?? document.activeElement).innerText")
+        focused = page.evaluate(
+            "(document.activeElement.closest('label') ?? document.activeElement).innerText"
+        )
         if focused.startswith(label):
             return
     pytest.fail(f"the keyboard does not reach {label!r}")

@@ -1,4 +1,6 @@
-"""The site as a host serves it: in a folder of its own, with readers who come by wrong addresses."""
+"""The site as a host serves it: in a folder of its own, with readers who come by wrong
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -94,19 +96,25 @@ def test_a_lasting_address_works_without_scripts(browser: Browser, host: str) ->
     context.close()
 
 
-@pytest.mark.parametrize("lost", ["a/b/nothing.html", "a/b/book/04_splitt.html", "a/b/deep/down/below/"])
+@pytest.mark.parametrize(
+    "lost", ["a/b/nothing.html", "a/b/book/04_splitt.html", "a/b/deep/down/below/"]
+)
 def test_a_lost_reader_finds_the_book_from_any_depth(page: Page, host: str, lost: str) -> None:
     foreign: list[str] = []
     page.on(
         "request",
-        lambda request: None if request.url.startswith((host, "data:")) else foreign.append(request.url),
+        lambda request: (
+            None if request.url.startswith((host, "data:")) else foreign.append(request.url)
+        ),
     )
     answer = page.goto(host + lost)
     assert answer is not None
     assert answer.status == 404
     page.wait_for_function("document.documentElement.dataset.root")
     links = page.locator("[data-page]").evaluate_all("all => all.map(a => a.href || a.action)")
-    assert links == [f"{host}a/b/{name}.html" for name in ("index", "search", *notebooks.toc_files())]
+    assert links == [
+        f"{host}a/b/{name}.html" for name in ("index", "search", *notebooks.toc_files())
+    ]
     assert f"/{lost}" in page.locator("main").inner_text()
     page.get_by_label("Search").fill("multiplier")
     page.keyboard.press("Enter")
@@ -141,7 +149,9 @@ def test_the_page_for_lost_readers_reads_well(page: Page, host: str, scheme: str
 def test_every_page_describes_itself_and_names_its_sources(site: Path) -> None:
     for name in notebooks.toc_files():
         text = (site / f"{name}.html").read_text()
-        assert text.count('<meta name="description"') == text.count('<meta property="og:title"') == 1, name
+        assert (
+            text.count('<meta name="description"') == text.count('<meta property="og:title"') == 1
+        ), name
         footer = text.split('class="extra_footer"')[1]
         assert "Data: " in footer, name
         assert re.search(r"\b[0-9a-f]{12}\b", footer) or not commit(), name

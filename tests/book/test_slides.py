@@ -1,4 +1,6 @@
-"""The slides in a browser, at a lecturer's desk and on a phone; and what a deck may ask of the chapters."""
+"""The slides in a browser, at a lecturer's desk and on a phone; and what a deck may ask of the
+chapters.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from tools.notebooks import contents
 
 DECKS = sorted(slides.SOURCES.glob("part_*.md"))
 DESK, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
-# What sticks out of its slide, by the boxes as drawn: nothing may leave its slide, nor hide in a box that is cut off.
+# What sticks out of its slide, by the boxes as drawn: nothing may leave its slide, nor hide in a
+# box that is cut off.
 STICKING_OUT = """() => [...document.querySelectorAll('.slide')].flatMap((slide, i) => {
   const frame = slide.getBoundingClientRect(), found = [];
   const parts = 'h1, h2, p, li, pre, table, img, figcaption, .statement, .equation, footer';
@@ -36,10 +39,15 @@ CUT_ON_DESK = """() => [...document.querySelectorAll('.slide pre, .slide .equati
   .filter(box => box.scrollWidth > box.clientWidth + 1
     || (box.tagName === 'PRE' && box.scrollHeight > box.clientHeight + 1))
   .map(box => box.closest('.slide').ariaLabel + box.className)"""
-PICTURES = "() => [...document.images].map(i => [i.getAttribute('src'), i.naturalWidth, i.width, i.alt])"
+PICTURES = (
+    "() => [...document.images].map(i => [i.getAttribute('src'), i.naturalWidth, i.width, i.alt])"
+)
 SHRUNK = """() => [...document.querySelectorAll('.slide .math')].filter(f => parseFloat(f.style.fontSize) < 75)
   .map(f => f.closest('.slide').ariaLabel)"""
-FITS = "() => [...document.querySelectorAll('.slide')].map(s => Number(s.style.getPropertyValue('--fit')))"
+FITS = (
+    "() => [...document.querySelectorAll('.slide')].map(s =>"
+    " Number(s.style.getPropertyValue('--fit')))"
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +75,9 @@ def test_every_slide_fits_desk_and_phone(browser: Browser, built_slides: Path, d
         assert 20 <= count <= max(30, 11 * chapters)
         assert page.evaluate(STICKING_OUT) == []
         assert page.evaluate(CUT_ON_DESK) == []
-        assert min(page.evaluate(FITS)) >= 0.8, "a slide holds too much to be read from the last row"
+        assert min(page.evaluate(FITS)) >= 0.8, (
+            "a slide holds too much to be read from the last row"
+        )
         assert page.evaluate(SHRUNK) == [], "a formula is too long for its line"
         assert page.locator("mjx-container").count() >= page.locator(".math").count() > 0
         assert page.locator("mjx-merror").count() == 0
@@ -90,8 +100,8 @@ def test_keys_touch_and_print(browser: Browser, built_slides: Path) -> None:
 
         def now() -> int:
             (shown,) = page.evaluate(
-                "[...document.querySelectorAll('.slide')].map((s, i) => [i + 1, getComputedStyle(s).visibility])"
-                ".filter(s => s[1] === 'visible').map(s => s[0])"
+                "[...document.querySelectorAll('.slide')].map((s, i) => [i + 1,"
+                " getComputedStyle(s).visibility]).filter(s => s[1] === 'visible').map(s => s[0])"
             )
             assert page.url.endswith(f"#{shown}")
             return int(shown)
@@ -142,7 +152,8 @@ def test_numbers_are_those_of_the_book() -> None:
         ):
             assert material.equations[label][1] == number, label
         for label, number in re.findall(
-            r'id="([\w-]+)">\s*<p class="admonition-title"><span class="caption-number">([^<]+)<', page
+            r'id="([\w-]+)">\s*<p class="admonition-title"><span class="caption-number">([^<]+)<',
+            page,
         ):
             if label in material.statements:
                 stated = material.statements[label]
@@ -174,7 +185,9 @@ def test_what_no_chapter_has_is_named_with_its_deck(tmp_path: Path, asked: str, 
 
 
 def test_what_may_be_missing_leaves_its_stand_in(tmp_path: Path) -> None:
-    page = deck_from("# A title\n\n{{chapter?:99_nothing:Something new}}\n\n{{thm-of-nobody?}}\n", tmp_path).page()
+    page = deck_from(
+        "# A title\n\n{{chapter?:99_nothing:Something new}}\n\n{{thm-of-nobody?}}\n", tmp_path
+    ).page()
     assert "Something new" in page
     assert "nobody" not in page
 
@@ -183,7 +196,9 @@ def test_a_changed_statement_changes_the_slide(tmp_path: Path) -> None:
     deck = deck_from("# A title\n\n{{prop-split-equal}}\n\n{{eq-split-bid}}\n", tmp_path)
     stated = deck.material.statements["prop-split-equal"]
     assert stated.title in deck.page()
-    deck.material.statements["prop-split-equal"] = Statement(stated.kind, stated.number, stated.title, "Nothing.")
+    deck.material.statements["prop-split-equal"] = Statement(
+        stated.kind, stated.number, stated.title, "Nothing."
+    )
     deck.material.equations["eq-split-bid"] = ("a < b", "4.9")
     page = deck.page()
     assert "<p>Nothing.</p>" in page
@@ -199,7 +214,9 @@ def test_a_chapter_that_was_not_executed_says_what_to_do(tmp_path: Path) -> None
 
 
 def test_measured_numbers_are_taken_from_the_chapters() -> None:
-    """No decimal fraction is typed into a deck outside formulas, tables of the set-up and what a paper printed."""
+    """No decimal fraction is typed into a deck outside formulas, tables of the set-up and what a
+    paper printed.
+    """
     allowed = {"2.0", "5.9"}  # the paper's budget and its count of variables, both quoted
     for deck in DECKS:
         text = re.sub(r"\$[^$]*\$|\{\{.*?\}\}|\{[\w:]+\}`[^`]*`|`[^`]*`", "", deck.read_text())

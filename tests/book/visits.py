@@ -10,7 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
 
 PATIENCE = 3_600_000
-"""Milliseconds after which a page is taken to hang: tests wait for what a page does, however busy the machine is."""
+"""Milliseconds after which a page is taken to hang: tests wait for what a page does, however busy
+the machine is.
+"""
 FORMULAS = "**/mathjax/**"
 
 
@@ -22,7 +24,9 @@ class Visit:
         self.foreign: list[str] = []
         self.errors: list[str] = []
         if not formulas:  # typesetting takes most of a page's time
-            page.route(FORMULAS, lambda route: route.fulfill(body="", content_type="text/javascript"))
+            page.route(
+                FORMULAS, lambda route: route.fulfill(body="", content_type="text/javascript")
+            )
         self.hears: dict[Any, Callable[[Any], None]] = {
             "request": self._asked,
             "console": self._console,
@@ -34,7 +38,9 @@ class Visit:
             page.on(event, heard)
 
     def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith("Failed to load resource"):  # named by its address
+        if message.type == "error" and not message.text.startswith(
+            "Failed to load resource"
+        ):  # named by its address
             self.errors.append(message.text)
 
     def _answered(self, response: Response) -> None:
@@ -70,7 +76,9 @@ class Visit:
 
 def patient_context(browser: Browser, **options: Any) -> BrowserContext:
     """A reader with nothing stored, who waits."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options})
+    context = browser.new_context(
+        **{"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options}
+    )
     context.set_default_timeout(PATIENCE)
     return context
 
@@ -87,7 +95,9 @@ def visit(browser: Browser, base: str, formulas: bool = True) -> Iterator[Visit]
 
 @contextmanager
 def visit_in(tab: Page, base: str, formulas: bool = True) -> Iterator[Visit]:
-    """A page in a tab that has shown others: it has what they share at hand, and has compiled it."""
+    """A page in a tab that has shown others: it has what they share at hand, and has
+    compiled it.
+    """
     tab.emulate_media(media="screen", color_scheme="light")
     found = Visit(tab, base, formulas)
     try:

@@ -18,8 +18,10 @@ from tests.builders.instances import forward, relu_net
 
 @dataclass
 class Own:
-    r"""A user's own blocks, one input each: $\max\ \omega \sum_i v_i$ (or $\min$ of the negative, with an offset) under
-    $\sum_i (x_i - w_i)^+ + 2 (w_i - x_i)^+ \le R$, with $v_i = \min(f(x_i), h)$ or the class."""
+    r"""A user's own blocks, one input each: $\max\ \omega \sum_i v_i$ (or $\min$ of the negative,
+    with an offset) under $\sum_i (x_i - w_i)^+ + 2 (w_i - x_i)^+ \le R$, with $v_i = \min(f(x_i),
+    h)$ or the class.
+    """
 
     net: nn.Sequential
     w: np.ndarray
@@ -40,7 +42,9 @@ class Own:
         model.addMatrixCons(x - a + b == w)
         model.addCons((a + 2 * b).sum() <= self.capacity)
         classes = self.kind == "classification"
-        y = model.addMatrixVar((n, 1), vtype="B" if classes else "C", lb=0 if classes else None, name="y")
+        y = model.addMatrixVar(
+            (n, 1), vtype="B" if classes else "C", lb=0 if classes else None, name="y"
+        )
         counted = y
         if not classes:
             counted = model.addMatrixVar((n, 1), lb=None, ub=min(self.cap, large), name="counted")
@@ -48,7 +52,10 @@ class Own:
             model.addMatrixCons(counted - large * off <= y)
             model.addMatrixCons(counted + large * off <= large)
         sign = -1.0 if self.minimise else 1.0
-        model.setObjective(sign * self.worth * counted.sum() + self.offset, "minimize" if self.minimise else "maximize")
+        model.setObjective(
+            sign * self.worth * counted.sum() + self.offset,
+            "minimize" if self.minimise else "maximize",
+        )
         problem, each, one = NeuralMIP(model), np.arange(n), np.eye(1)
         problem.add_predictor(self.net, x, y, output=self.kind)
         use = (one, 2 * one, np.zeros((n, 1)), np.zeros(1))
@@ -63,24 +70,34 @@ class Own:
         return forward(self.net, np.reshape(u, (-1, 1)))[:, 0]
 
     def _points(self, w: float) -> np.ndarray:
-        """Where a piecewise linear f can have its best point: kinks, ends, the base, crossings of 0 or of h."""
+        """Where a piecewise linear f can have its best point: kinks, ends, the base, crossings of 0
+        or of h.
+        """
         first = self.net[0]
         kinks = (-first.bias / first.weight[:, 0]).detach().numpy()
         u = np.unique(np.clip(np.concatenate([kinks, [w - 1.5, w, w + 1.5]]), w - 1.5, w + 1.5))
         g = self._f(u) - (0.0 if self.kind == "classification" else min(self.cap, 1e9))
         cross = np.flatnonzero(g[:-1] * g[1:] < 0)
-        return np.concatenate([u, u[cross] - g[cross] * (u[cross + 1] - u[cross]) / (g[cross + 1] - g[cross])])
+        return np.concatenate(
+            [u, u[cross] - g[cross] * (u[cross + 1] - u[cross]) / (g[cross + 1] - g[cross])]
+        )
 
     def _value(self, u: np.ndarray) -> np.ndarray:
         f = self._f(u)
-        return self.worth * ((f >= -1e-9).astype(float) if self.kind == "classification" else np.minimum(f, self.cap))
+        return self.worth * (
+            (f >= -1e-9).astype(float) if self.kind == "classification" else np.minimum(f, self.cap)
+        )
 
     def optimum(self) -> float:
-        """At most one block of an optimal vertex lies between such points: there it uses all that is left."""
+        """At most one block of an optimal vertex lies between such points: there it uses all that
+        is left.
+        """
         table = []
         for w in self.w:
             u = self._points(w)
-            rows = list(zip(np.maximum(u - w, 0) + 2 * np.maximum(w - u, 0), self._value(u), strict=True))
+            rows = list(
+                zip(np.maximum(u - w, 0) + 2 * np.maximum(w - u, 0), self._value(u), strict=True)
+            )
             table.append(rows + [(0.0, 0.0)] * self.optional)
         best = -np.inf
         for last, w in enumerate(self.w):
@@ -90,7 +107,9 @@ class Own:
                     continue
                 ends = np.clip([w + left, w - left / 2], w - 1.5, w + 1.5)
                 own = [value for use, value in table[last] if use <= left + 1e-12]
-                best = max(best, sum(value for _, value in others) + max([*own, *self._value(ends)]))
+                best = max(
+                    best, sum(value for _, value in others) + max([*own, *self._value(ends)])
+                )
         return self.objective(best)
 
 
@@ -116,17 +135,28 @@ def trees(grid: int, seed: int) -> NeuralMIP:
 def grid(lower: np.ndarray, upper: np.ndarray, base: np.ndarray, size: int = 700) -> np.ndarray:
     """Points of a box: a fine grid with its corners, and the base point's coordinates."""
     count = max(2, int(size ** (1 / len(base))))
-    ticks = [np.unique([*np.linspace(a, b, count), w]) for a, b, w in zip(lower, upper, base, strict=True)]
+    ticks = [
+        np.unique([*np.linspace(a, b, count), w])
+        for a, b, w in zip(lower, upper, base, strict=True)
+    ]
     return np.array(list(itertools.product(*ticks)))
 
 
 def random_mode(draw: np.random.Generator, n: int, p: int, m: int, **fields: object) -> Mode:
-    """n blocks of p inputs that share m capacities, each in a box of its own, some of whose sides are empty."""
+    """n blocks of p inputs that share m capacities, each in a box of its own, some of whose sides
+    are empty.
+    """
     base = draw.normal(size=(n, p))
     wide = draw.random((2, n, p)) * (draw.random((2, n, p)) < 0.85) * 1.5
     return Mode(
-        block=np.arange(n), row=np.arange(n), lower=base - wide[0], upper=base + wide[1], base=base,
-        up=draw.random((p, m)) * (draw.random((p, m)) < 0.8), down=draw.random((p, m)),
+        block=np.arange(n),
+        row=np.arange(n),
+        lower=base - wide[0],
+        upper=base + wide[1],
+        base=base,
+        up=draw.random((p, m)) * (draw.random((p, m)) < 0.8),
+        down=draw.random((p, m)),
         fixed=draw.choice([0.0, 1.0]) * draw.uniform(-0.2, 0.5, (n, m)),
-        per_value=-draw.choice([0.0, 1.0], m) * draw.random(m), **fields,
-    )  # fmt: skip
+        per_value=-draw.choice([0.0, 1.0], m) * draw.random(m),
+        **fields,
+    )

@@ -1,4 +1,6 @@
-"""Time in tests: limits that nobody reaches, clocks that a test drives, and what is computed between two readings."""
+"""Time in tests: limits that nobody reaches, clocks that a test drives, and what is computed
+between two readings.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 LONG = 36_000.0
-"""Seconds that no test takes on any machine: what ends a run under this limit is counted, not timed."""
+"""Seconds that no test takes on any machine: what ends a run under this limit is counted, not
+timed.
+"""
 
 
 class Ticking:
-    """A clock that goes on by `step` seconds whenever it is read, and by nothing else; it counts how often.
+    """A clock that goes on by `step` seconds whenever it is read, and by nothing else; it counts
+    how often.
 
-    Under `ddmip_lib.clock.using(Ticking())` a limit of five seconds is over at the fifth look at the clock,
-    however fast the machine is.
+    Under `ddmip_lib.clock.using(Ticking())` a limit of five seconds is over at the fifth look at
+    the clock, however fast the machine is.
     """
 
     def __init__(self, step: float = 1.0) -> None:
@@ -29,7 +34,9 @@ class Ticking:
 
 
 class Stopping:
-    """The machine's clock, but an hour later as soon as `stop` was called: a limit is over at a moment of the run."""
+    """The machine's clock, but an hour later as soon as `stop` was called: a limit is over at a
+    moment of the run.
+    """
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -42,7 +49,9 @@ class Stopping:
 
 
 class Counting(Ticking):
-    """The same, with the most operations of torch between two readings: flops of products, entries of all else."""
+    """The same, with the most operations of torch between two readings: flops of products, entries
+    of all else.
+    """
 
     def __init__(self, step: float = 1.0) -> None:
         super().__init__(step)

@@ -1,4 +1,6 @@
-"""Small problems for the tests, with answers computed apart from the library: plain numpy and enumeration."""
+"""Small problems for the tests, with answers computed apart from the library: plain numpy and
+enumeration.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def build(
     return Built(model, x, y, problem)
 
 
-def relu_net(p: int, width: int = 6, q: int = 1, seed: int = 0, scale: float = 1.0) -> nn.Sequential:
+def relu_net(
+    p: int, width: int = 6, q: int = 1, seed: int = 0, scale: float = 1.0
+) -> nn.Sequential:
     """A random one-hidden-layer ReLU network in float64."""
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Linear(p, width), nn.ReLU(), nn.Linear(width, q)).double().eval()
@@ -77,13 +81,16 @@ def lattice(low: int, high: int, p: int) -> np.ndarray:
 
 
 def linear_water(n: int = 6) -> NeuralMIP:
-    """Water Potability with a linear logit: features 0, 2, ... help and the others harm; both directions are used."""
+    """Water Potability with a linear logit: features 0, 2, ... help and the others harm; both
+    directions are used.
+    """
     return water_potability(n=n, net=linear(*((-1.0) ** j for j in range(9)), bias=-1.0), seed=42)
 
 
 @dataclass
 class Tiny:
-    r"""A random instance with few input points: one row of integer inputs, a classifier or a regression, and
+    r"""A random instance with few input points: one row of integer inputs, a classifier or a
+    regression, and
 
     $$\min\ c^\top x + e\,t + d^\top y \quad\text{s.t.}\quad A x \le b,\quad t \ge h^\top x - s,\quad 0 \le t \le T,$$
 
@@ -114,7 +121,9 @@ class Tiny:
 
     def feasible_inputs(self) -> np.ndarray:
         """Which points satisfy the rows, with the best t."""
-        return (self.points @ self.a.T <= self.b + 1e-9).all(axis=1) & (self.best_t() <= self.t_max + 1e-9)
+        return (self.points @ self.a.T <= self.b + 1e-9).all(axis=1) & (
+            self.best_t() <= self.t_max + 1e-9
+        )
 
     def best_t(self) -> np.ndarray:
         return np.maximum(0.0, self.points @ self.h - self.s)
@@ -157,7 +166,9 @@ def tiny(seed: int) -> Tiny:
     t = model.addVar("t", lb=0.0, ub=t_max)
     vtype = "B" if binary else "I"
     x = model.addMatrixVar((1, p), vtype=vtype, lb=low, ub=high, name="x")
-    y = model.addMatrixVar((1, q), vtype="B" if kind == "classification" else "C", lb=None, name="y")
+    y = model.addMatrixVar(
+        (1, q), vtype="B" if kind == "classification" else "C", lb=None, name="y"
+    )
     for row, side in zip(a, b, strict=True):
         model.addCons((x[0] * row).sum() <= side)
     model.addCons(t - (x[0] * h).sum() >= -s)
@@ -170,7 +181,9 @@ def tiny(seed: int) -> Tiny:
 
 
 def knapsack(seed=0, sense="maximize"):
-    """Six binaries under a knapsack row, a continuous side variable, a network's value in the objective: 2^6 points."""
+    """Six binaries under a knapsack row, a continuous side variable, a network's value in the
+    objective: 2^6 points.
+    """
     net = mlp(2, 6, 6, seed=seed)
     rng = np.random.default_rng(seed)
     weight, cost = rng.integers(1, 6, 6), rng.normal(size=6) * 0.1

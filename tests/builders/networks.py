@@ -1,4 +1,6 @@
-"""Networks for the tests: with weights that are given, random ones of every sort, and those stored with the project."""
+"""Networks for the tests: with weights that are given, random ones of every sort, and those stored
+with the project.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def water_network(size: str = "2x16") -> nn.Module:
 
 def tree_networks(size: str = "2x16") -> dict[str, nn.Module]:
     """The stored survival network of each species."""
-    return {name: load_npz(NETWORKS / f"tree_{size}_{name.lower().replace(' ', '_')}.npz") for name in load_trees()}
+    return {
+        name: load_npz(NETWORKS / f"tree_{size}_{name.lower().replace(' ', '_')}.npz")
+        for name in load_trees()
+    }
 
 
 class Residual(nn.Module):
@@ -57,18 +62,34 @@ class Residual(nn.Module):
 
 KINDS = {
     "one layer": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1)),
-    "two layers": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, h), nn.ReLU(), nn.Linear(h, 1)),
+    "two layers": lambda p, h: nn.Sequential(
+        nn.Linear(p, h), nn.ReLU(), nn.Linear(h, h), nn.ReLU(), nn.Linear(h, 1)
+    ),
     "three layers": lambda p, h: nn.Sequential(
-        nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 3), nn.ReLU(), nn.Linear(3, 2), nn.ReLU(), nn.Linear(2, 1)
+        nn.Linear(p, h),
+        nn.ReLU(),
+        nn.Linear(h, 3),
+        nn.ReLU(),
+        nn.Linear(3, 2),
+        nn.ReLU(),
+        nn.Linear(2, 1),
     ),
     "residual": Residual,
     "convolution": lambda p, h: nn.Sequential(
-        nn.Unflatten(1, (1, p)), nn.Conv1d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(2 * p, 1)
+        nn.Unflatten(1, (1, p)),
+        nn.Conv1d(1, 2, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(2 * p, 1),
     ),
     "leaky": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.LeakyReLU(0.2), nn.Linear(h, 1)),
     "tanh": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.Tanh(), nn.Linear(h, 1)),
-    "sigmoid": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 2), nn.Sigmoid(), nn.Linear(2, 1)),
-    "ends in ReLU": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1), nn.ReLU()),
+    "sigmoid": lambda p, h: nn.Sequential(
+        nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 2), nn.Sigmoid(), nn.Linear(2, 1)
+    ),
+    "ends in ReLU": lambda p, h: nn.Sequential(
+        nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 1), nn.ReLU()
+    ),
     "linear": lambda p, h: nn.Sequential(nn.Linear(p, 1)),
 }
 

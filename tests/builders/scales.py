@@ -1,4 +1,6 @@
-"""Small random problems in all units: inputs, layers and outputs between 1e-spread and 1e+spread, with their optima."""
+"""Small random problems in all units: inputs, layers and outputs between 1e-spread and 1e+spread,
+with their optima.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,22 @@ class Scaled:
     """A problem, points to compare with, and what they are worth."""
 
     problem: NeuralMIP
-    points: np.ndarray  #: Full assignments, every whole-number combination and random continuous inputs.
+    points: (
+        np.ndarray
+    )  #: Full assignments, every whole-number combination and random continuous inputs.
     complete: bool  #: Whether these are all points there are.
     sign: float
 
     def best(self, strictly: bool) -> float | None:
-        """The best cost, of a minimisation, among points that keep all rows, or that `verify` accepts."""
+        """The best cost, of a minimisation, among points that keep all rows, or that `verify`
+        accepts.
+        """
         s = self.problem.instance().milp
         cost = self.sign * (self.points @ s.cost + s.offset)
         left, size = self.points @ s.rows.T.toarray(), np.abs(self.points) @ abs(s.rows).T.toarray()
-        kept = ((left <= s.row_upper + 1e-15 * size) & (left >= s.row_lower - 1e-15 * size)).all(axis=1)
+        kept = ((left <= s.row_upper + 1e-15 * size) & (left >= s.row_lower - 1e-15 * size)).all(
+            axis=1
+        )
         for at in np.argsort(cost, kind="stable"):
             if kept[at] if strictly else self.problem.verify(self.points[at]).feasible:
                 return float(cost[at])
@@ -55,8 +63,12 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
     net = nn.Sequential(*layers[:-1]).eval()
     lower, upper = -rng.integers(0, 3, p).astype(float), rng.integers(1, 4, p).astype(float)
     whole = np.array([not continuous or (unit == 1.0 and rng.random() < 0.5) for unit in units])
-    grid = [np.arange(low, high + 1) if is_whole else np.concatenate([[low, high], rng.uniform(low, high, 12)])
-            for low, high, is_whole in zip(lower, upper, whole, strict=True)]  # fmt: skip
+    grid = [
+        np.arange(low, high + 1)
+        if is_whole
+        else np.concatenate([[low, high], rng.uniform(low, high, 12)])
+        for low, high, is_whole in zip(lower, upper, whole, strict=True)
+    ]
     inputs = np.array(list(itertools.product(*grid))) * units
     outputs = net(torch.tensor(inputs)).numpy()
     classes = bool(rng.random() < 0.3)
@@ -64,8 +76,12 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
     typical = 1.0 if classes else float(np.abs(outputs).max()) or 1.0
     model = Model()
     model.hideOutput()
-    x = [model.addVar(f"x{j}", vtype="I" if is_whole else "C", lb=low * unit, ub=high * unit)
-         for j, (low, high, unit, is_whole) in enumerate(zip(lower, upper, units, whole, strict=True))]  # fmt: skip
+    x = [
+        model.addVar(f"x{j}", vtype="I" if is_whole else "C", lb=low * unit, ub=high * unit)
+        for j, (low, high, unit, is_whole) in enumerate(
+            zip(lower, upper, units, whole, strict=True)
+        )
+    ]
     y = model.addVar("y", vtype="B") if classes else model.addVar("y", lb=None)
     weights = rng.integers(-3, 4, p) / np.array(units)
     if rng.random() < 0.6:
@@ -77,9 +93,13 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
     cost = rng.standard_normal(p) * typical / np.array(units) * (rng.random() < 0.6)
     size, sense = scale(), str(rng.choice(["minimize", "maximize"]))
     size = min(size, 1e15 / max(1.0, float(np.abs(cost).max())))  # beyond 1e20 SCIP reads infinity
-    model.setObjective(size * y + sum(float(size * c) * v for c, v in zip(cost, x, strict=True)), sense)
+    model.setObjective(
+        size * y + sum(float(size * c) * v for c, v in zip(cost, x, strict=True)), sense
+    )
     problem = NeuralMIP(model)
     problem.add_predictor(net, [x], [[y]], "classification" if classes else "regression")
     named = dict(zip([*(v.name for v in x), "y"], np.hstack([inputs, said]).T, strict=True))
-    points = np.column_stack([named[v.name] for v in model.getVars()])  # SCIP lists whole numbers first
+    points = np.column_stack(
+        [named[v.name] for v in model.getVars()]
+    )  # SCIP lists whole numbers first
     return Scaled(problem, points, bool(whole.all()), 1.0 if sense == "minimize" else -1.0)

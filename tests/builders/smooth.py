@@ -1,4 +1,6 @@
-"""Smooth networks with known curvature, and runs of Algorithm 1 on them with nearly exact NN steps."""
+"""Smooth networks with known curvature, and runs of Algorithm 1 on them with nearly exact
+NN steps.
+"""
 
 from __future__ import annotations
 
@@ -69,10 +71,12 @@ class Smooth:
         return min((rho - 2 * m) * (rho + m), (rho - big) * (rho + 2 * big)) / (2 * rho)
 
     def slope_left(self, rho: float, value: float) -> float:
-        r"""How far from zero an NN step of `exact` may leave the slope of $\varphi$, whose value there is `value`.
+        r"""How far from zero an NN step of `exact` may leave the slope of $\varphi$, whose value
+        there is `value`.
 
-        `PGD` keeps the least value that it saw, and values are rounded: $\varphi(u) - \min\varphi \le \nu$ with
-        $\nu$ some machine epsilons, and so $\lVert\nabla\varphi(u)\rVert \le \sqrt{2 (\rho + L) \nu}$.
+        `PGD` keeps the least value that it saw, and values are rounded: $\varphi(u) - \min\varphi
+        \le \nu$ with $\nu$ some machine epsilons, and so $\lVert\nabla\varphi(u)\rVert \le \sqrt{2
+        (\rho + L) \nu}$.
         """
         noise = 50 * np.finfo(float).eps * max(1.0, abs(value))
         return float(np.sqrt(2 * (rho + self.upper) * noise))
@@ -94,8 +98,12 @@ def smooth(kind: str, p: int, seed: int) -> Smooth:
     return Smooth(Ridge(nn.Tanh(), w, b, v), bound, bound)
 
 
-def restricted(net: nn.Module, p: int, low: int, high: int, cost: np.ndarray | None = None) -> Built:
-    """Integer inputs whose box is far wider than the rows low <= x <= high: the NN block sees no bound."""
+def restricted(
+    net: nn.Module, p: int, low: int, high: int, cost: np.ndarray | None = None
+) -> Built:
+    """Integer inputs whose box is far wider than the rows low <= x <= high: the NN block sees no
+    bound.
+    """
     built = build(net, p, vtype="I", low=-WIDE, high=WIDE, cost=cost)
     for v in built.x.flat:
         built.model.addCons(v >= low)
@@ -103,7 +111,13 @@ def restricted(net: nn.Module, p: int, low: int, high: int, cost: np.ndarray | N
     return built
 
 
-def exact(rho: float, trace: Trace | None = None, tolerance: float = 1e-7, **options: object) -> DualDecomposition:
-    settings = {"max_iterations": 300, "primal_tolerance": tolerance, "dual_tolerance": tolerance} | options
+def exact(
+    rho: float, trace: Trace | None = None, tolerance: float = 1e-7, **options: object
+) -> DualDecomposition:
+    settings = {
+        "max_iterations": 300,
+        "primal_tolerance": tolerance,
+        "dual_tolerance": tolerance,
+    } | options
     block = PGD(steps=300, tolerance=1e-12)
     return DualDecomposition(block, Fixed(rho), callback=trace, **settings)  # type: ignore[arg-type]

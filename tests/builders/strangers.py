@@ -1,7 +1,9 @@
-"""Thirteen kinds of models with networks of random weights, any seed: on which no method of the library was tuned.
+"""Thirteen kinds of models with networks of random weights, any seed: on which no method of the
+library was tuned.
 
-Layers that the benchmarks and the suite lack, inputs in odd units, whole numbers beside continuous ones, rows on
-outputs, constraints that are no rows, sites that share a budget. Every instance has a point.
+Layers that the benchmarks and the suite lack, inputs in odd units, whole numbers beside continuous
+ones, rows on outputs, constraints that are no rows, sites that share a budget. Every instance has a
+point.
 """
 
 from __future__ import annotations
@@ -57,7 +59,14 @@ def new_model() -> Model:
 def normed(seed: int) -> NeuralMIP:
     """GELU and LayerNorm, at most six of fourteen inputs on."""
     n, m = 14, new_model()
-    body = [nn.Linear(n, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 3)]
+    body = [
+        nn.Linear(n, 32),
+        nn.GELU(),
+        nn.LayerNorm(32),
+        nn.Linear(32, 32),
+        nn.GELU(),
+        nn.Linear(32, 3),
+    ]
     net = heated(nn.Sequential(*body), seed)
     x, on = m.addMatrixVar((1, n), lb=-1, ub=1), m.addMatrixVar(n, vtype="B")
     y = m.addMatrixVar((1, 3), lb=None)
@@ -116,7 +125,9 @@ class Picture(nn.Module):
         self.last = nn.Linear(54, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(torch.relu(self.second(torch.relu(self.first(x.view(-1, 1, 6, 6))))).flatten(1))
+        return self.last(
+            torch.relu(self.second(torch.relu(self.first(x.view(-1, 1, 6, 6))))).flatten(1)
+        )
 
 
 def pixels(seed: int) -> NeuralMIP:
@@ -138,14 +149,20 @@ def pixels(seed: int) -> NeuralMIP:
 class Recurrent(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.width, self.steps, self.last = width, nn.GRU(width, 12, batch_first=True), nn.Linear(12, 1)
+        self.width, self.steps, self.last = (
+            width,
+            nn.GRU(width, 12, batch_first=True),
+            nn.Linear(12, 1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.steps(x.view(x.shape[0], -1, self.width))[0]).flatten(1)
 
 
 def periods(seed: int) -> NeuralMIP:
-    """Six periods of a recurrent network, at most four of them active, ramps on inputs and outputs."""
+    """Six periods of a recurrent network, at most four of them active, ramps on inputs and
+    outputs.
+    """
     rng, count, width, m = np.random.default_rng([14, seed]), 6, 3, new_model()
     net = heated(Recurrent(width), seed, 2.5)
     x, on = m.addMatrixVar((1, count * width), lb=0, ub=2), m.addMatrixVar(count, vtype="B")
@@ -164,7 +181,9 @@ def periods(seed: int) -> NeuralMIP:
 
 
 def odd_units(seed: int) -> NeuralMIP:
-    """Inputs in units from a ten-thousandth to ten thousand, scaled by the network's first layer."""
+    """Inputs in units from a ten-thousandth to ten thousand, scaled by the network's first
+    layer.
+    """
     rng, n, m = np.random.default_rng([15, seed]), 9, new_model()
     unit = 10.0 ** rng.integers(-4, 5, n)
     scale = nn.Linear(n, n).double()
@@ -187,7 +206,10 @@ def odd_units(seed: int) -> NeuralMIP:
 def two_networks(seed: int) -> NeuralMIP:
     """Four rows through a regression and a class that share inputs; whole effort beside them."""
     rng, n, m = np.random.default_rng([16, seed]), 10, new_model()
-    gain, passes = heated(mlp(n, 20, 2, act=nn.SiLU), seed, 2.2), heated(mlp(n + 2, 20, 1), seed + 100, 2.0)
+    gain, passes = (
+        heated(mlp(n, 20, 2, act=nn.SiLU), seed, 2.2),
+        heated(mlp(n + 2, 20, 1), seed + 100, 2.0),
+    )
     x, effort = m.addMatrixVar((4, n), lb=0, ub=1), m.addMatrixVar((4, 2), vtype="I", lb=0, ub=3)
     problem = NeuralMIP(m)
     y = problem.add_predictor(gain, x).outputs
@@ -323,7 +345,9 @@ def wide(seed: int) -> NeuralMIP:
 
 
 def stations(seed: int) -> NeuralMIP:
-    """Fifteen stations, at most nine open, whole crews, an output with a limit and one that earns."""
+    """Fifteen stations, at most nine open, whole crews, an output with a limit and one that
+    earns.
+    """
     rng, count, m = np.random.default_rng([23, seed]), 15, new_model()
     net = heated(mlp(6, 20, 20, 2), seed, 2.0)
     x, open_ = m.addMatrixVar((count, 4), lb=0, ub=1), m.addMatrixVar(count, vtype="B")
@@ -344,8 +368,21 @@ def stations(seed: int) -> NeuralMIP:
     return problem
 
 
-KINDS = (normed, balanced, pixels, periods, odd_units, two_networks, chains, machines, whole, no_rows, attention, wide,
-         stations)  # fmt: skip
+KINDS = (
+    normed,
+    balanced,
+    pixels,
+    periods,
+    odd_units,
+    two_networks,
+    chains,
+    machines,
+    whole,
+    no_rows,
+    attention,
+    wide,
+    stations,
+)
 
 
 def stranger(kind: Callable[[int], NeuralMIP], seed: int) -> NeuralMIP:

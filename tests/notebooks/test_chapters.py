@@ -23,12 +23,19 @@ def test_chapter(path: Path) -> None:
     assert_quiet(cells)
     assert_figures_described(cells)
     numbers = notebooks.headline(executed)
-    assert numbers, "the chapter records no headline number. To fix this, end it with record_headline(...)"
+    assert numbers, (
+        "the chapter records no headline number. To fix this, end it with record_headline(...)"
+    )
     assert violations(numbers, RULES.get(name_of(path), {}), notebooks.data_source()) == []
 
 
 def assert_quiet(cells: list[nbformat.NotebookNode]) -> None:
-    noise = [output.text for cell in cells for output in cell.get("outputs", []) if output.get("name") == "stderr"]
+    noise = [
+        output.text
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if output.get("name") == "stderr"
+    ]
     assert not noise, "a cell writes to stderr, which readers see as a red box"
 
 
@@ -37,9 +44,15 @@ def assert_figures_described(cells: list[nbformat.NotebookNode]) -> None:
         kinds = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
         if kinds & {"image/png", "image/svg+xml", "image/jpeg"}:
             about = cell.metadata.get("mystnb", {})
-            assert about.get("figure", {}).get("caption"), f"cell {cell.id} draws a figure without a caption"
-            assert about.get("figure", {}).get("name"), f"cell {cell.id} draws a figure without a name"
-            assert about.get("image", {}).get("alt"), f"cell {cell.id} draws a figure without alt text"
+            assert about.get("figure", {}).get("caption"), (
+                f"cell {cell.id} draws a figure without a caption"
+            )
+            assert about.get("figure", {}).get("name"), (
+                f"cell {cell.id} draws a figure without a name"
+            )
+            assert about.get("image", {}).get("alt"), (
+                f"cell {cell.id} draws a figure without alt text"
+            )
 
 
 def test_every_rule_belongs_to_a_chapter() -> None:

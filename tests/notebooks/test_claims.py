@@ -1,4 +1,6 @@
-"""The claims ledger against the book: complete, free of contradictions, and shown whole in its chapter."""
+"""The claims ledger against the book: complete, free of contradictions, and shown whole in its
+chapter.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def test_every_numbered_claim_is_listed() -> None:
     listed = {claim.id for claim in the_ledger().claims}
     assert {*map(str, range(1, 36)), *(f"x{i}" for i in range(1, 26))} <= listed
     for experiment in EXPERIMENTS:
-        own = sorted(int(name.split("-")[1]) for name in listed if name.startswith(f"{experiment}-"))
+        own = sorted(
+            int(name.split("-")[1]) for name in listed if name.startswith(f"{experiment}-")
+        )
         assert own == list(range(1, len(own) + 1))
 
 
@@ -41,16 +45,24 @@ def test_claims_say_where_and_why() -> None:
         assert claim.place, claim.id
         assert claim.why.endswith("."), claim.id
         assert not claim.says.endswith("."), claim.id
-        assert bool(claim.quote) != claim.ours, f"{claim.id}: the paper's words, unless the claim is ours"
+        assert bool(claim.quote) != claim.ours, (
+            f"{claim.id}: the paper's words, unless the claim is ours"
+        )
 
 
 def test_evidence_can_be_followed_to_a_chapter() -> None:
     ledger = the_ledger()
-    assert [c.id for c in ledger.claims if not (c.cells or c.proof or c.read or c.id in ledger.boxes)] == []
+    assert [
+        c.id for c in ledger.claims if not (c.cells or c.proof or c.read or c.id in ledger.boxes)
+    ] == []
 
 
 def test_experiments_are_judged_by_computation() -> None:
-    judged = [c for c in the_ledger().claims if c.kind == "experiment" and c.verdict not in (NOT_SHOWN, UNTESTABLE)]
+    judged = [
+        c
+        for c in the_ledger().claims
+        if c.kind == "experiment" and c.verdict not in (NOT_SHOWN, UNTESTABLE)
+    ]
     assert [c.id for c in judged if c.check is None or CHECKS[c.check].on_paper] == []
 
 
@@ -64,11 +76,21 @@ def test_nothing_stays_open_when_all_runs_are_stored() -> None:
 @pytest.mark.parametrize("verdict", VERDICTS)
 def test_another_verdict_on_any_examined_claim_would_be_noticed(verdict: str) -> None:
     ledger = the_ledger()
-    changed = [c for c in ledger.claims if c.id in ledger.boxes and c.verdict not in (verdict, OPEN)]
+    changed = [
+        c for c in ledger.claims if c.id in ledger.boxes and c.verdict not in (verdict, OPEN)
+    ]
     assert changed
     for claim in changed:
-        other = replace(ledger, claims=[replace(claim, verdict=verdict)], boxes={claim.id: ledger.boxes[claim.id]})
-        assert [line for line in other.contradictions() if line.startswith(f"claim {claim.id}: the ledger says")]
+        other = replace(
+            ledger,
+            claims=[replace(claim, verdict=verdict)],
+            boxes={claim.id: ledger.boxes[claim.id]},
+        )
+        assert [
+            line
+            for line in other.contradictions()
+            if line.startswith(f"claim {claim.id}: the ledger says")
+        ]
 
 
 def test_the_chapter_shows_every_part() -> None:

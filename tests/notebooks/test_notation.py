@@ -15,10 +15,23 @@ from tools.notebooks import ROOT, contents
 
 PAGE = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\$.+?) \| .+ \| \[\d+\]\((\S+)\) \|$", re.MULTILINE)
-ROWS = [(symbol, file) for symbols, file in ROW.findall(PAGE) for symbol in re.findall(r"\$([^$]+)\$", symbols)]
+ROWS = [
+    (symbol, file)
+    for symbols, file in ROW.findall(PAGE)
+    for symbol in re.findall(r"\$([^$]+)\$", symbols)
+]
 HOMES = {
-    r"\\delta": {"split", "penalties_stopping", "convergence", "constraints"},  # decrease of the merit
-    r"\\kappa": {"projected_gradient", "convergence", "constraints"},  # error of an unfinished block
+    r"\\delta": {
+        "split",
+        "penalties_stopping",
+        "convergence",
+        "constraints",
+    },  # decrease of the merit
+    r"\\kappa": {
+        "projected_gradient",
+        "convergence",
+        "constraints",
+    },  # error of an unfinished block
     r"\\sigma": {"penalties_stopping", "convergence", "constraints"},  # of the descent test
     r"\\beta": {"neural_mips", "exact_embeddings", "projected_gradient", "penalties_stopping"},
     r"\\mu": {"log_barrier", "prices", "certificates", "linearise"},
@@ -35,7 +48,9 @@ HOMES = {
 
 @cache
 def formulas(path: Path) -> str:
-    text = "\n\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown")
+    text = "\n\n".join(
+        cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"
+    )
     return "\n".join(re.findall(r"\$\$.+?\$\$|\$[^$\n]+\$", text, re.DOTALL))
 
 
@@ -48,7 +63,9 @@ def test_no_symbol_has_two_rows() -> None:
 @pytest.mark.parametrize(("symbol", "file"), ROWS)
 def test_a_symbol_is_used_where_it_is_introduced(symbol: str, file: str) -> None:
     core = re.split(r" = |\(|\\le ", symbol)[0].strip()
-    assert core.rstrip("_{}ijk") in formulas(ROOT / "book" / file).replace("_j", "_j "), f"{symbol} in {file}"
+    assert core.rstrip("_{}ijk") in formulas(ROOT / "book" / file).replace("_j", "_j "), (
+        f"{symbol} in {file}"
+    )
 
 
 @chapter
@@ -60,6 +77,7 @@ def test_a_letter_keeps_its_meaning(path: Path, letter: str) -> None:
 
 def test_resting_points_are_defined_once() -> None:
     texts = [
-        path.read_text(encoding="utf-8") for path in map(contents().notebook, (p.name for p in contents().numbered))
+        path.read_text(encoding="utf-8")
+        for path in map(contents().notebook, (p.name for p in contents().numbered))
     ]
     assert sum(len(re.findall(r"\*+resting point\*+", text)) for text in texts) <= 1

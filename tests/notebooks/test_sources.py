@@ -17,12 +17,15 @@ from tools.notebooks import ROOT, chapters
 LONGEST_CELL, USUAL_CELL, LONGEST_LINE = 30, 15, 88
 FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 POINTING = re.compile(
-    r"printed (?:above|below|here|by the (?:cell|code))|as printed\b(?! in)|(?:is|are|was|were) printed"
+    r"printed (?:above|below|here|by the (?:cell|code))|as printed\b(?! in)|(?:is|are|was|were)"
+    r" printed"
     r"|(?:the|its) (?:last|first|second|third|next) (?:two |three )?(?:line|column|row)s? "
     r"(?:of the table |above |below )?"
     r"(?:is|are|says?|shows?|tells?|has|have|sees?|compares?|repeats?|prints?|names?)\b"
-    r"|in the (?:last|first) (?:line|column|row)\b|(?:factor|number|share|value|ratio) (?:above|below)\b"
-    r"|the (?:table|column|code|cell) (?:\w+ )?(?:shows|says|prints|tells)|[Rr]ead the (?:last|columns?|table)"
+    r"|in the (?:last|first) (?:line|column|row)\b|(?:factor|number|share|value|ratio)"
+    r" (?:above|below)\b"
+    r"|the (?:table|column|code|cell) (?:\w+ )?(?:shows|says|prints|tells)|[Rr]ead the"
+    r" (?:last|columns?|table)"
     r"|the (?:line|lines|number|numbers) (?:above|below|printed)",
 )
 """Phrases that point at a number instead of saying it."""
@@ -45,10 +48,11 @@ LISTED = {"model", "pricing", "bounds", "proofs", "certificates", "clock.py"}
 
 @cache
 def library_names(with_experiments: bool) -> frozenset[str]:
-    """Public functions and classes of every module of the library, and all that an ``__all__`` lists.
+    """Public functions and classes of every module of the library, and all that an ``__all__``
+    lists.
 
-    Of clock, model, prices, bounds, proofs and certificates only what packages list, of the experiments too, and of
-    these only in chapters that import them: the others are everyday words.
+    Of clock, model, prices, bounds, proofs and certificates only what packages list, of the
+    experiments too, and of these only in chapters that import them: the others are everyday words.
     """
     names: set[str] = set()
     for file in [*(ROOT / "ddmip_lib").rglob("*.py"), *[EXPERIMENTS] * with_experiments]:
@@ -63,11 +67,21 @@ def library_names(with_experiments: bool) -> frozenset[str]:
 
 
 def defined_names(module: ast.Module) -> set[str]:
-    """What a notebook binds: functions, classes, variables, and imports that are from neither package."""
+    """What a notebook binds: functions, classes, variables, and imports that are from neither
+    package.
+    """
     names: set[str] = set()
-    methods = {id(entry) for node in ast.walk(module) if isinstance(node, ast.ClassDef) for entry in node.body}
+    methods = {
+        id(entry)
+        for node in ast.walk(module)
+        if isinstance(node, ast.ClassDef)
+        for entry in node.body
+    }
     for node in ast.walk(module):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and id(node) not in methods:
+        if (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            and id(node) not in methods
+        ):
             names.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
@@ -79,13 +93,22 @@ def defined_names(module: ast.Module) -> set[str]:
 
 
 def imported_modules(module: ast.Module) -> set[str]:
-    plain = {alias.name for node in ast.walk(module) if isinstance(node, ast.Import) for alias in node.names}
-    return plain | {node.module or "" for node in ast.walk(module) if isinstance(node, ast.ImportFrom)}
+    plain = {
+        alias.name
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    return plain | {
+        node.module or "" for node in ast.walk(module) if isinstance(node, ast.ImportFrom)
+    }
 
 
 @chapter
 def test_no_outputs_are_stored(path: Path) -> None:
-    assert not [cell.id for cell in cells(path, "code") if cell.outputs or cell.execution_count is not None]
+    assert not [
+        cell.id for cell in cells(path, "code") if cell.outputs or cell.execution_count is not None
+    ]
 
 
 @chapter
@@ -99,14 +122,18 @@ def test_cells_have_ids_of_their_own(path: Path) -> None:
 
 @chapter
 def test_one_parameters_cell(path: Path) -> None:
-    tagged = [cell.id for cell in cells(path, "code") if "parameters" in cell.metadata.get("tags", [])]
+    tagged = [
+        cell.id for cell in cells(path, "code") if "parameters" in cell.metadata.get("tags", [])
+    ]
     assert len(tagged) == 1
 
 
 @chapter
 def test_parameters_are_set_one_by_one(path: Path) -> None:
     """Papermill sees only lines of the form ``name = value``."""
-    (cell,) = [cell for cell in cells(path, "code") if "parameters" in cell.metadata.get("tags", [])]
+    (cell,) = [
+        cell for cell in cells(path, "code") if "parameters" in cell.metadata.get("tags", [])
+    ]
     targets = [node.targets for node in ast.parse(cell.source).body if isinstance(node, ast.Assign)]
     assert targets
     assert all(len(group) == 1 and isinstance(group[0], ast.Name) for group in targets)
@@ -116,7 +143,9 @@ def test_parameters_are_set_one_by_one(path: Path) -> None:
 def test_uses_the_library_and_redefines_nothing_of_it(path: Path) -> None:
     module = tree(path)
     assert any(name.split(".")[0] == "ddmip_lib" for name in imported_modules(module))
-    experiments = any(name.startswith("ddmip_book.experiments") for name in imported_modules(module))
+    experiments = any(
+        name.startswith("ddmip_book.experiments") for name in imported_modules(module)
+    )
     assert not defined_names(module) & library_names(experiments)
 
 
@@ -125,14 +154,23 @@ def test_cells_are_short(path: Path) -> None:
     lengths = {cell.id: len(cell.source.splitlines()) for cell in cells(path, "code")}
     assert not [cell for cell, lines in lengths.items() if lines > LONGEST_CELL]
     usual = [lines <= USUAL_CELL for cell, lines in lengths.items() if cell != install_cell.ID]
-    assert sum(usual) >= 0.8 * len(usual), f"most cells should have at most {USUAL_CELL} lines: {lengths}"
+    assert sum(usual) >= 0.8 * len(usual), (
+        f"most cells should have at most {USUAL_CELL} lines: {lengths}"
+    )
 
 
 @chapter
 def test_visible_lines_fit_the_column(path: Path) -> None:
     """A page at 1280 pixels shows about 90 characters of code."""
-    shown = [cell for cell in cells(path, "code") if not FOLDED & set(cell.metadata.get("tags", []))]
-    long = [(cell.id, line) for cell in shown for line in cell.source.splitlines() if len(line) > LONGEST_LINE]
+    shown = [
+        cell for cell in cells(path, "code") if not FOLDED & set(cell.metadata.get("tags", []))
+    ]
+    long = [
+        (cell.id, line)
+        for cell in shown
+        for line in cell.source.splitlines()
+        if len(line) > LONGEST_LINE
+    ]
     assert not long
 
 
@@ -150,7 +188,10 @@ def test_the_first_screen_is_a_question_and_a_picture(path: Path) -> None:
 
 @chapter
 def test_sentences_say_their_numbers(path: Path) -> None:
-    captions = [cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "") for cell in cells(path, "code")]
+    captions = [
+        cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "")
+        for cell in cells(path, "code")
+    ]
     texts = [*(cell.source for cell in cells(path, "markdown")), *captions]
     found = [found.group() for text in texts for found in POINTING.finditer(text)]
     assert not found, "say the number, by `say` in a cell tagged remove-input"
@@ -177,7 +218,9 @@ def test_figure_metadata_is_complete(path: Path) -> None:
         if {"figure", "image"} & set(about):
             assert about.get("figure", {}).get("caption"), cell.id
             assert re.fullmatch(r"fig-[\w-]+", about.get("figure", {}).get("name", "")), cell.id
-            assert len(about.get("image", {}).get("alt", "")) > 20, f"{cell.id}: alt text that says what is seen"
+            assert len(about.get("image", {}).get("alt", "")) > 20, (
+                f"{cell.id}: alt text that says what is seen"
+            )
 
 
 @chapter
@@ -185,7 +228,9 @@ def test_every_exercise_has_a_folded_solution(path: Path) -> None:
     text = "\n".join(cell.source for cell in cells(path, "markdown"))
     exercises = re.findall(r"\{exercise(?:-start)?\}[^\n]*\n(?::[^\n]*\n)*?:label: (\S+)", text)
     solutions = re.findall(r"\{solution(?:-start)?\} (\S+)\n((?::[^\n]*\n)*)", text)
-    assert len(exercises) == len(re.findall(r"\{exercise(?:-start)?\}", text)), "an exercise has no label"
+    assert len(exercises) == len(re.findall(r"\{exercise(?:-start)?\}", text)), (
+        "an exercise has no label"
+    )
     assert len(set(exercises)) == len(exercises) >= 1
     assert sorted(label for label, _ in solutions) == sorted(exercises)
     assert all(":class: dropdown" in options for _, options in solutions)

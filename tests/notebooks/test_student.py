@@ -1,4 +1,6 @@
-"""Students' copies: every exercise has a self-check and a stub, no solution is left, and the copies run as they are."""
+"""Students' copies: every exercise has a self-check and a stub, no solution is left, and the copies
+run as they are.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,17 @@ from tools.contents import name_of
 from tools.notebooks import KERNEL_ENVIRONMENT, ChapterError, chapters, contents
 from tools.plain_markdown import numbers, plain_markdown
 from tools.run_notebook import PAPERMILL
-from tools.student import MARK, line, names, refresh_lines, stub, student_copy, with_lines, without, write
+from tools.student import (
+    MARK,
+    line,
+    names,
+    refresh_lines,
+    stub,
+    student_copy,
+    with_lines,
+    without,
+    write,
+)
 
 CHAPTERS = chapters()
 QUICK = ("neural_mips", "claims")
@@ -64,7 +76,8 @@ def run(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[nbfor
 def test_exercises_and_checks_belong_together(path: Path) -> None:
     checks = by_chapter().get(name_of(path), [])
     assert {one.label: one.title for one in checks} == exercises(path), (
-        f"every exercise needs a Check in book/ddmip_book/checks, with its title, under {name_of(path)!r}"
+        "every exercise needs a Check in book/ddmip_book/checks, with its title, under"
+        f" {name_of(path)!r}"
     )
 
 
@@ -84,7 +97,9 @@ def test_a_stub_for_every_exercise_and_no_solution_left(path: Path) -> None:
     assert code[-1] == f'progress("{name_of(path)}")'
     everything = "\n".join(cell.source for cell in cells)
     solution, own = parts(path)
-    said_twice = {text for text in solution if len(text) <= 40} | set(own)  # too short to tell, or in the chapter too
+    said_twice = {text for text in solution if len(text) <= 40} | set(
+        own
+    )  # too short to tell, or in the chapter too
     assert [text for text in solution if text not in said_twice and text in everything] == []
 
 
@@ -92,7 +107,9 @@ def test_a_stub_for_every_exercise_and_no_solution_left(path: Path) -> None:
 def test_no_cell_needs_what_a_solution_would_have_bound(path: Path) -> None:
     code = [cell.source for cell in copy_of(path) if cell.cell_type == "code"]
     bound = (
-        set(dir(builtins)) | {"get_ipython", "display"} | {name for source in code for name in names(source, ast.Store)}
+        set(dir(builtins))
+        | {"get_ipython", "display"}
+        | {name for source in code for name in names(source, ast.Store)}
     )
     assert sorted({name for source in code for name in names(source, ast.Load)} - bound) == []
 
@@ -101,33 +118,53 @@ def test_no_cell_needs_what_a_solution_would_have_bound(path: Path) -> None:
 def test_texts_are_readable_without_the_book(path: Path) -> None:
     for cell in copy_of(path):
         if cell.cell_type == "markdown":
-            raw = re.findall(r"\{[\w:-]+\}`|^[`:]{3,}\{.*|^:label:.*|\$\$ \(eq-", cell.source, re.MULTILINE)
+            raw = re.findall(
+                r"\{[\w:-]+\}`|^[`:]{3,}\{.*|^:label:.*|\$\$ \(eq-", cell.source, re.MULTILINE
+            )
             assert not raw, cell.source
 
 
-@pytest.mark.parametrize("name", [QUICK[0], *(pytest.param(name, marks=pytest.mark.long) for name in QUICK[1:])])
-def test_a_copy_runs_with_its_stubs_unfilled(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", [QUICK[0], *(pytest.param(name, marks=pytest.mark.long) for name in QUICK[1:])]
+)
+def test_a_copy_runs_with_its_stubs_unfilled(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = run(contents().notebook(name), tmp_path, monkeypatch)
     said = "".join(
-        output.text for cell in cells for output in cell.get("outputs", []) if output.get("name") == "stdout"
+        output.text
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if output.get("name") == "stdout"
     )
     assert f"0 of {len(by_chapter()[name])} exercises solved in {name}" in said
-    assert all(f"{one.label}: open. Assign" in said.replace("\n", " ") for one in by_chapter()[name])
+    assert all(
+        f"{one.label}: open. Assign" in said.replace("\n", " ") for one in by_chapter()[name]
+    )
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", [p for p in CHAPTERS if name_of(p) not in QUICK], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in CHAPTERS if name_of(p) not in QUICK], ids=lambda path: path.stem
+)
 def test_every_copy_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = run(path, tmp_path, monkeypatch)
     assert f"exercises solved in {name_of(path)}" in cells[-1].outputs[0].text
 
 
-def test_the_answer_of_a_student_is_judged_in_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answer_of_a_student_is_judged_in_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stub filled in the way that its text asks for."""
     notebook = new_notebook(
-        cells=[new_code_cell("from ddmip_book.checks import check, progress"), *stub(by_label()["ex-neurons"])]
+        cells=[
+            new_code_cell("from ddmip_book.checks import check, progress"),
+            *stub(by_label()["ex-neurons"]),
+        ]
     )
-    notebook.cells[-1].source = notebook.cells[-1].source.replace("...  # your work here", "[-2.5, 3.5, 0.5, 3.5]")
+    notebook.cells[-1].source = notebook.cells[-1].source.replace(
+        "...  # your work here", "[-2.5, 3.5, 0.5, 3.5]"
+    )
     nbformat.write(notebook, tmp_path / "one.ipynb")
     done = papermill.execute_notebook(str(tmp_path / "one.ipynb"), None, **PAPERMILL)
     assert [output.text for output in done.cells[-1].outputs] == ["ex-neurons: right.\n"]
@@ -142,7 +179,10 @@ def test_later_cells_lose_only_the_entries_that_need_a_solution() -> None:
 
 
 def test_lines_are_put_in_once_and_refreshed(tmp_path: Path) -> None:
-    text = "```{exercise-start} By hand (easy)\n:label: ex-neurons\n```\nCompute.\n\n```{exercise-end}\n```"
+    text = (
+        "```{exercise-start} By hand (easy)\n:label:"
+        " ex-neurons\n```\nCompute.\n\n```{exercise-end}\n```"
+    )
     once = with_lines(text)
     wanted = line(by_label()["ex-neurons"])
     assert once == text.replace("Compute.", f"Compute.\n\n{wanted}")
@@ -159,8 +199,13 @@ def test_directives_and_references_become_plain(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tools.plain_markdown.numbers", lambda: said)
     nested = "`````{dropdown} Why\n```{prf:proof}\nBy {eq}`eq-a`.\n```\n`````"
     assert plain_markdown(nested) == "> **Why**\n>\n> > *Proof.*\n> >\n> > By (4.1)."
-    statement = "```{prf:proposition} Short\n:label: prop-a\n\n$$\nx\n$$ (eq-a)\n```\nand {numref}`fig-a`"
-    assert plain_markdown(statement) == ("> **Proposition 4.2** (Short)\n>\n> $$\n> x \\tag{4.1}\n> $$\n\nand Fig. 4.3")
+    statement = (
+        "```{prf:proposition} Short\n:label: prop-a\n\n$$\nx\n$$ (eq-a)\n```\nand {numref}`fig-a`"
+    )
+    assert (
+        plain_markdown(statement)
+        == "> **Proposition 4.2** (Short)\n>\n> $$\n> x \\tag{4.1}\n> $$\n\nand Fig. 4.3"
+    )
 
 
 def test_every_reference_of_the_book_has_a_number() -> None:
@@ -177,4 +222,6 @@ def test_every_reference_of_the_book_has_a_number() -> None:
 
 
 def test_the_lines_of_the_book_are_fresh() -> None:
-    assert refresh_lines(CHAPTERS, only_look=True) == [], "To fix this: python -m tools.student --lines"
+    assert refresh_lines(CHAPTERS, only_look=True) == [], (
+        "To fix this: python -m tools.student --lines"
+    )

@@ -1,4 +1,6 @@
-"""What makes a chapter teachable: goals, graded exercises, claims with verdicts, theorems with tests."""
+"""What makes a chapter teachable: goals, graded exercises, claims with verdicts, theorems with
+tests.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,39 @@ CHAPTERS = [CONTENTS.notebook(page.name) for page in CONTENTS.numbered]
 chapter = pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 RULES = read_yaml(ROOT / "tests" / "headline.yml")
 GRADES = ("easy", "medium", "hard", "project")
-VERDICTS = ("holds", "holds with changes", "not reproduced", "fails", "not shown", "untestable here", "new")
+VERDICTS = (
+    "holds",
+    "holds with changes",
+    "not reproduced",
+    "fails",
+    "not shown",
+    "untestable here",
+    "new",
+)
 PARTS = {page.part: CONTENTS.parts[page.part] for page in CONTENTS.numbered}
 LEDGER = read_yaml(ROOT / "book" / "claims.yml")
-# Claims that the ledger alone decides, mostly by arithmetic on the paper's own figures; all others have a box.
+# Claims that the ledger alone decides, mostly by arithmetic on the paper's own figures; all others
+# have a box.
 WITHOUT_BOX = {"x13", "x14", "x15", "x22", "x23"}
-CLAIMS = {claim["id"] for part in LEDGER.values() for claim in part if not claim["id"].startswith("s-")}
+CLAIMS = {
+    claim["id"] for part in LEDGER.values() for claim in part if not claim["id"].startswith("s-")
+}
 CLAIM = re.compile(
-    r"```\{admonition\} Claim ([\w-]+)\. ([^\n]+)\n:class: claim\n:name: claim-([\w-]+)\n(.*?)```", re.DOTALL
+    r"```\{admonition\} Claim ([\w-]+)\. ([^\n]+)\n:class: claim\n:name: claim-([\w-]+)\n(.*?)```",
+    re.DOTALL,
 )
 STATEMENT = re.compile(r"\{prf:(theorem|lemma|proposition|corollary)\}[^\n]*\n:label: (\S+)")
-SAID_AGAIN = re.compile(r'\[([\w-]+)\]\(#claim-[\w-]+\)(?:, "([^"]+)": (.+)\.\*$| .+ \| (.+) \|$)', re.MULTILINE)
+SAID_AGAIN = re.compile(
+    r'\[([\w-]+)\]\(#claim-[\w-]+\)(?:, "([^"]+)": (.+)\.\*$| .+ \| (.+) \|$)', re.MULTILINE
+)
 TESTED = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 
 
 @cache
 def text(path: Path) -> str:
-    return "\n\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown")
+    return "\n\n".join(
+        cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"
+    )
 
 
 @cache
@@ -46,7 +64,9 @@ def names_of_tests(file: Path) -> frozenset[str]:
         if isinstance(node, ast.FunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.ClassDef):
-            names.update(f"{node.name}::{sub.name}" for sub in node.body if isinstance(sub, ast.FunctionDef))
+            names.update(
+                f"{node.name}::{sub.name}" for sub in node.body if isinstance(sub, ast.FunctionDef)
+            )
     return frozenset(names)
 
 
@@ -82,16 +102,22 @@ def test_every_claim_is_examined_once() -> None:
 
 @chapter
 def test_claims_have_a_verdict_and_a_checked_number(path: Path) -> None:
-    assert len(CLAIM.findall(text(path))) == len(re.findall(r"^:class: claim$", text(path), re.MULTILINE))
+    assert len(CLAIM.findall(text(path))) == len(
+        re.findall(r"^:class: claim$", text(path), re.MULTILINE)
+    )
     for number, _, name, box in CLAIM.findall(text(path)):
         assert number.lower() == name
         said = dict(re.findall(r"\*\*(In the paper|Verdict|Instead|Checked by)\*\*: (.+)", box))
         assert set(said) >= {"In the paper", "Verdict", "Checked by"}, f"claim {number}"
         assert said["Verdict"].rstrip(".") in VERDICTS, f"claim {number}"
-        assert "Instead" in said or said["Verdict"].rstrip(".") in ("holds", "new"), f"claim {number}"
+        assert "Instead" in said or said["Verdict"].rstrip(".") in ("holds", "new"), (
+            f"claim {number}"
+        )
         keys = re.findall(r"`(\w+)`", said["Checked by"])
         assert keys, f"claim {number}"
-        assert set(keys) <= set(RULES[name_of(path)]), f"claim {number}: not among the headline numbers"
+        assert set(keys) <= set(RULES[name_of(path)]), (
+            f"claim {number}: not among the headline numbers"
+        )
 
 
 @chapter
@@ -120,7 +146,9 @@ def test_every_statement_on_convergence_is_tied_to_a_test() -> None:
         if name not in CONTENTS:
             continue
         open_statements: list[str] = []
-        for line in re.findall(rf"{STATEMENT.pattern}|(Tested by .*)", text(CONTENTS.notebook(name))):
+        for line in re.findall(
+            rf"{STATEMENT.pattern}|(Tested by .*)", text(CONTENTS.notebook(name))
+        ):
             _, label, tests = line
             if label:
                 open_statements.append(label)

@@ -31,7 +31,9 @@ SQUARE = np.array(list(itertools.product(SIDE, SIDE)))
 
 
 def plain(text: str) -> str:
-    r"""LaTeX with every small fraction in its long form, so that \tfrac34 and \tfrac{3}{4} are the same."""
+    r"""LaTeX with every small fraction in its long form, so that \tfrac34 and \tfrac{3}{4} are the
+    same.
+    """
     text = re.sub(r"\\tfrac(\d)", r"\\tfrac{\1}", text)
     return re.sub(r"(\\tfrac\{\d+\})(\d)", r"\1{\2}", text)
 
@@ -64,13 +66,22 @@ def triangle(low: float, high: float) -> tuple[float, float]:
 
 
 def root_bound(first: tuple[float, float], second: tuple[float, float]) -> float:
-    """The linear relaxation of problem 2's Big-M model with these bounds; variables x1, x2, z1, z2, d1, d2."""
+    """The linear relaxation of problem 2's Big-M model with these bounds; variables x1, x2, z1, z2,
+    d1, d2.
+    """
     rows, right = [], []
-    for (low, high), weights, shift, z, d in ((first, (1, -1), -0.5, 2, 4), (second, (1, 1), -1.0, 3, 5)):
+    for (low, high), weights, shift, z, d in (
+        (first, (1, -1), -0.5, 2, 4),
+        (second, (1, 1), -1.0, 3, 5),
+    ):
         a = np.zeros(6)
         a[:2] = weights
         e_z, e_d = np.eye(6)[z], np.eye(6)[d]
-        rows += [a - e_z, e_z - a - low * e_d, e_z - high * e_d]  # z >= a, z <= a - low (1 - d), z <= high d
+        rows += [
+            a - e_z,
+            e_z - a - low * e_d,
+            e_z - high * e_d,
+        ]  # z >= a, z <= a - low (1 - d), z <= high d
         right += [-shift, shift - low, 0.0]
     bounds = [(0, 1), (0, 1), (0, None), (0, None), (0, 1), (0, 1)]
     return float(linprog([1, 1, 2, -3, 0, 0], rows, right, bounds=bounds).fun)
@@ -81,8 +92,10 @@ def one_unit() -> list[str]:
     return [
         f"area ${t(area)}$, largest $z$ at zero ${t(height)}$",
         f"area ${t(lazy_area)}$, largest $z$ at zero ${t(lazy_height)}$",
-        f"$z = {t(3 / 4)} (a + 1)$", f"$z = {t(12 / 24)} (a + 12)$", "At $x = \\tfrac{1}{2}$",
-    ]  # fmt: skip
+        f"$z = {t(3 / 4)} (a + 1)$",
+        f"$z = {t(12 / 24)} (a + 12)$",
+        "At $x = \\tfrac{1}{2}$",
+    ]
 
 
 def two_decisions() -> list[str]:
@@ -110,9 +123,10 @@ def prices_and_penalties() -> list[str]:
         f"= {t(s)}$ and the factor is $1/(1 + 3\\rho) = {t(1 / (1 + s))}$",
         f"prices are ${t(rounds[0][0])}$ and ${t(rounds[1][0])}$",
         f"residuals are ${t(rounds[0][1])}$ and ${t(rounds[1][1])}$",
-        f"{needed} rounds", f"$\\rho = {t(2999 / 3)}$",
+        f"{needed} rounds",
+        f"$\\rho = {t(2999 / 3)}$",
         f"3/(1 + 3\\rho) = {t(abs(qp.residual(qp.minimiser(1.0))[0]))}$",
-    ]  # fmt: skip
+    ]
 
 
 def exact_blocks() -> Tiny:
@@ -129,7 +143,8 @@ def by_hand() -> list[str]:
     path, rho = problem.run(2.0, 3), 2.0
     bids = [np.zeros(2), path.lam[0] + rho * path.u[0]]
     rows = [
-        f"| {k + 1} | ${pair(bids[k])}$ | ${pair(path.x[k])}$ | ${pair(path.u[k])}$ | ${pair(path.lam[k])}$ |"
+        f"| {k + 1} | ${pair(bids[k])}$ | ${pair(path.x[k])}$ | ${pair(path.u[k])}$ |"
+        f" ${pair(path.lam[k])}$ |"
         for k in range(2)
     ]
     assert (path.x[2] == path.x[1]).all()
@@ -175,7 +190,7 @@ def nn_block() -> list[str]:
         f"Together ${pair(project_two_sided_budget(np.array([3.0, 2.0, -4.0]), 2.0, 1.0))}$",
         f"minimiser is ${pair(ends[0])}$; the slope there is $-{pair(slopes[0])}$",
         f"the minimiser is ${pair(ends[1])}$",
-    ]  # fmt: skip
+    ]
 
 
 def stop_and_freeze() -> list[str]:
@@ -187,9 +202,11 @@ def stop_and_freeze() -> list[str]:
         frozen = quadratic(np.arange(7)[:, None], curvature=0.0, cost=-1.0).run(rho, 5).x
         assert (frozen == 0).all() == stays
     return [
-        f"$x = {', '.join(t(x) for x in path.x[:, 0])}$", f"the dual ones are ${', '.join(t(d) for d in dual)}$",
-        f"cost ${t(path.total[0])}$", f"costs ${t(line.optimum())}$, so it loses {t(path.total[0] - line.optimum())}",
-    ]  # fmt: skip
+        f"$x = {', '.join(t(x) for x in path.x[:, 0])}$",
+        f"the dual ones are ${', '.join(t(d) for d in dual)}$",
+        f"cost ${t(path.total[0])}$",
+        f"costs ${t(line.optimum())}$, so it loses {t(path.total[0] - line.optimum())}",
+    ]
 
 
 def thresholds() -> list[str]:
@@ -198,12 +215,18 @@ def thresholds() -> list[str]:
     ends = {int(x[0]): (float(u[0]), float(lam[0])) for x, u, lam, _ in cycle.rows[-2:]}
     settled = tie.run(3.0, 12, u=0.3)
     rate = (settled.u[-1, 0] - settled.x[-1, 0]) / (settled.u[-2, 0] - settled.x[-1, 0])
-    hill = [quadratic([[0]], curvature=-1.0).run(rho, 3, u=0.1, lam=0.1).u[1:, 0] for rho in (1.5, 3.0)]
+    hill = [
+        quadratic([[0]], curvature=-1.0).run(rho, 3, u=0.1, lam=0.1).u[1:, 0] for rho in (1.5, 3.0)
+    ]
     return [
-        *(f"$({x}, {t(u)}, {t(lam)})$" for x, (u, lam) in ends.items()), f"with residual ${t(cycle.residual[-1])}$",
+        *(f"$({x}, {t(u)}, {t(lam)})$" for x, (u, lam) in ends.items()),
+        f"with residual ${t(cycle.residual[-1])}$",
         f"= {t(rate)}$",
-        f"the multiples are ${t(hill[0][1] / hill[0][0])}$ (diverges) and ${t(hill[1][1] / hill[1][0])}$",
-    ]  # fmt: skip
+        (
+            f"the multiples are ${t(hill[0][1] / hill[0][0])}$ (diverges) and"
+            f" ${t(hill[1][1] / hill[1][0])}$"
+        ),
+    ]
 
 
 def multiply_adds(net: torch.nn.Module) -> int:
@@ -223,10 +246,14 @@ def counting() -> list[str]:
         return f"{number:,}".replace(",", "{,}")
 
     return [
-        f"= {big(work)}$, $P = {big(parameters)}$", f"= {big(40 * 25 * 2 * n * work)}$ multiply-adds",
-        f"= {big(n * (29 + 3 * units))}$ variables", f"= {big(n * (1 + units))}$ binary",
-        f"$300/6 = {t(300 / 6)}$", f"$41/0.8 = {41 / 0.8}$", f"becomes {t(900 / 6)}",
-    ]  # fmt: skip
+        f"= {big(work)}$, $P = {big(parameters)}$",
+        f"= {big(40 * 25 * 2 * n * work)}$ multiply-adds",
+        f"= {big(n * (29 + 3 * units))}$ variables",
+        f"= {big(n * (1 + units))}$ binary",
+        f"$300/6 = {t(300 / 6)}$",
+        f"$41/0.8 = {41 / 0.8}$",
+        f"becomes {t(900 / 6)}",
+    ]
 
 
 def market() -> list[str]:
@@ -242,9 +269,12 @@ def market() -> list[str]:
     task = Task(-9 * one, 9 * one, 0 * one, one, one, gain=far, cap=far, margin=0.0)
     end = pull_back(layer, task, torch.tensor([[2.0, 1.0]], dtype=torch.float64))[0].numpy()
     return [
-        f"treats {t(listed.best())} samples", f"$\\theta = {t(halves)}$", f"$\\theta = {t(skewed[0])}$",
-        f"${t(listed.best())} \\le \\theta^* \\le {t(halves)}$", f"the point is ${pair(end.round(3))}$",
-    ]  # fmt: skip
+        f"treats {t(listed.best())} samples",
+        f"$\\theta = {t(halves)}$",
+        f"$\\theta = {t(skewed[0])}$",
+        f"${t(listed.best())} \\le \\theta^* \\le {t(halves)}$",
+        f"the point is ${pair(end.round(3))}$",
+    ]
 
 
 def certificate() -> list[str]:
@@ -257,9 +287,22 @@ def certificate() -> list[str]:
 
 EXAM: dict[int, Callable[[], list[str]]] = dict(
     enumerate(
-        [one_unit, two_decisions, prices_and_penalties, by_hand, x_step, nn_block, stop_and_freeze, thresholds,
-         counting, market, certificate], 1)
-)  # fmt: skip
+        [
+            one_unit,
+            two_decisions,
+            prices_and_penalties,
+            by_hand,
+            x_step,
+            nn_block,
+            stop_and_freeze,
+            thresholds,
+            counting,
+            market,
+            certificate,
+        ],
+        1,
+    )
+)
 
 
 def kept_share(at: float, radius: float) -> float:
@@ -276,7 +319,8 @@ QUIZZES: dict[str, Callable[[], float]] = {
     "contraction": lambda: float(contraction_factor(1 / 10, 6, 10)),
     "threshold": lambda: max(4, 2 * 3),
     "residual-of-the-tie": lambda: float(
-        quadratic([[0], [1]], curvature=1.0, centre=0.5).run(0.5, 200, u=0.3).residual[-1]),
+        quadratic([[0], [1]], curvature=1.0, centre=0.5).run(0.5, 200, u=0.3).residual[-1]
+    ),
     "multiply-adds": lambda: multiply_adds(mlp(2, 16, 9)),
     "limit-as-speed-up": lambda: 900 / 15,
     "share-closed": lambda: (27.5 - 26) / (28 - 26),
@@ -284,4 +328,4 @@ QUIZZES: dict[str, Callable[[], float]] = {
     "read-a-price-list": lambda: hand_market().demand([0.5, 0.5])[0],
     "rounding": lambda: math.ceil(99.6 - 18),
     "one-tangent": lambda: kept_share(1.0, 0.5),
-}  # fmt: skip
+}

@@ -1,4 +1,6 @@
-"""The project's address stands in one place; what carries it is written from there, and nothing leads nowhere."""
+"""The project's address stands in one place; what carries it is written from there, and nothing
+leads nowhere.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ def urls(text: str) -> dict[str, str] | None:
 
 
 def test_every_file_has_the_address_of_this_configuration() -> None:
-    stale = [path.name for path, text in write_address.wanted(config()).items() if path.read_text() != text]
+    stale = [
+        path.name
+        for path, text in write_address.wanted(config()).items()
+        if path.read_text() != text
+    ]
     assert not stale, "To fix this: python -m tools.write_address"
 
 
@@ -39,16 +45,26 @@ def test_the_package_leads_to_the_address_or_nowhere() -> None:
 
 
 @pytest.mark.parametrize("settings", [GITHUB, ELSEWHERE], ids=["with pages", "without pages"])
-def test_addresses_of_the_package_come_and_go_without_a_trace(settings: dict[str, dict[str, str]]) -> None:
+def test_addresses_of_the_package_come_and_go_without_a_trace(
+    settings: dict[str, dict[str, str]],
+) -> None:
     unset = write_address.with_urls(PYPROJECT, {})
     written = write_address.with_urls(unset, settings)
     found = urls(written)
     assert found is not None
     assert found["Source"] == settings["repository"]["url"]
-    assert found.get("Documentation") == ("https://someone.github.io/book/" if settings is GITHUB else None)
+    assert found.get("Documentation") == (
+        "https://someone.github.io/book/" if settings is GITHUB else None
+    )
     assert all(address.startswith("https://") for address in found.values())
-    without = {**tomllib.loads(written), "project": {**tomllib.loads(written)["project"], "urls": None}}
-    assert without == {**tomllib.loads(unset), "project": {**tomllib.loads(unset)["project"], "urls": None}}
+    without = {
+        **tomllib.loads(written),
+        "project": {**tomllib.loads(written)["project"], "urls": None},
+    }
+    assert without == {
+        **tomllib.loads(unset),
+        "project": {**tomllib.loads(unset)["project"], "urls": None},
+    }
     assert write_address.with_urls(written, settings) == written
     assert write_address.with_urls(written, {}) == unset
     assert urls(unset) is None
@@ -72,7 +88,10 @@ def test_the_citation_names_the_repository() -> None:
     unset = write_address.with_citation(CITATION, {})
     assert "repository-code" not in yaml.safe_load(unset)
     written = write_address.with_citation(unset, GITHUB)
-    assert yaml.safe_load(written) == {**yaml.safe_load(unset), "repository-code": GITHUB["repository"]["url"]}
+    assert yaml.safe_load(written) == {
+        **yaml.safe_load(unset),
+        "repository-code": GITHUB["repository"]["url"],
+    }
     assert write_address.with_citation(written, {}) == unset
 
 
@@ -80,16 +99,18 @@ def test_the_citation_names_the_repository() -> None:
 def test_the_contact_is_the_address_or_unset_and_nobody_else(name: str) -> None:
     text = (ROOT / name).read_text()
     assert re.findall(r"^Contact: (.*)$", text, re.MULTILINE) == [repository(config()) or "unset"]
-    assert re.findall(r"^Contact: (.*)$", write_address.with_contact(text, GITHUB), re.MULTILINE) == [
-        "https://github.com/Someone/book"
-    ]
+    assert re.findall(
+        r"^Contact: (.*)$", write_address.with_contact(text, GITHUB), re.MULTILINE
+    ) == ["https://github.com/Someone/book"]
     unset = write_address.with_contact(text, {})
     assert "Contact: unset\n" in unset
     assert not re.findall(r"\S+@\S+|https?://\S+", unset), "a mail or an address of its own"
 
 
 @pytest.mark.parametrize("settings", [{}, GITHUB], ids=["no address", "address"])
-def test_the_quickstart_opens_with_the_three_commands_that_run_it(settings: dict[str, dict[str, str]]) -> None:
+def test_the_quickstart_opens_with_the_three_commands_that_run_it(
+    settings: dict[str, dict[str, str]],
+) -> None:
     source = nbformat.read(contents().notebook("quickstart"), 4)
     notebook = write_address.with_commands(source, write_address.commands(settings))
     assert notebook == write_address.with_commands(notebook, write_address.commands(settings))
@@ -97,7 +118,11 @@ def test_the_quickstart_opens_with_the_three_commands_that_run_it(settings: dict
         cell for cell in source.cells if cell.id != "run-it"
     ]
     # the first code that a reader sees: what is above it is hidden, or the opening picture
-    seen = [cell for cell in notebook.cells if not {"remove-cell", "remove-input"} & set(cell.metadata.get("tags", []))]
+    seen = [
+        cell
+        for cell in notebook.cells
+        if not {"remove-cell", "remove-input"} & set(cell.metadata.get("tags", []))
+    ]
     first = next(cell for cell in seen if cell.cell_type == "code" or "```" in cell.source)
     assert first.id == "run-it"
     (block,) = re.findall(r"```sh\n(.*?)```", first.source, re.DOTALL)
@@ -110,15 +135,27 @@ def test_the_quickstart_opens_with_the_three_commands_that_run_it(settings: dict
 
 
 def test_the_commands_run_up_to_the_target_that_they_name(tmp_path: Path) -> None:
-    """Clone and folder as printed, of a repository with this Makefile; of `make lab` what it would do."""
+    """Clone and folder as printed, of a repository with this Makefile; of `make lab` what it would
+    do.
+    """
     (tmp_path / "origin").mkdir()
     shutil.copy(ROOT / "Makefile", tmp_path / "origin" / "Makefile")
-    git = ["git", "-C", str(tmp_path / "origin"), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    git = [
+        "git",
+        "-C",
+        str(tmp_path / "origin"),
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+    ]
     for words in (["init", "-q"], ["add", "Makefile"], ["commit", "-q", "-m", "all"]):
         subprocess.run([*git, *words], check=True)
     text = write_address.commands({}).replace("ADDRESS ", f"{tmp_path / 'origin'} ")
     (block,) = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     program = block.replace("git clone", "git clone -q").replace("make lab", "make -n lab")
-    done = subprocess.run(["bash", "-e", "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-e", "-c", program], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "jupyterlab --notebook-dir=book" in done.stdout

@@ -1,4 +1,5 @@
-"""Chapters away from the project: copied alone into an empty folder, both packages installed from wheels.
+"""Chapters away from the project: copied alone into an empty folder, both packages installed from
+wheels.
 
 The environment is new; of this one it sees the dependencies alone, never the checkout.
 """
@@ -18,7 +19,14 @@ import pytest
 import yaml
 
 from ddmip_book.experiments import EXPERIMENTS, load
-from tests.builders.environments import called, environment, install, lend_dependencies, sources, wheel
+from tests.builders.environments import (
+    called,
+    environment,
+    install,
+    lend_dependencies,
+    sources,
+    wheel,
+)
 from tools import install_cell
 from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parameters
 
@@ -26,26 +34,43 @@ from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parame
 CHOSEN = ("quickstart", "split", "e5")
 GITHUB = {"repository": {"url": "https://github.com/Someone/book", "branch": "main"}}
 AS_IMPORTED = {"pyscipopt-ml": "pyscipopt_ml", "pyyaml": "yaml"}
-BROUGHT_ALONG = ("ddmip_lib", "ddmip_book", "IPython", "cycler")  # by themselves, by every kernel, by matplotlib
+BROUGHT_ALONG = (
+    "ddmip_lib",
+    "ddmip_book",
+    "IPython",
+    "cycler",
+)  # by themselves, by every kernel, by matplotlib
 WHERE = nbformat.v4.new_code_cell("import ddmip_lib\n\nprint(ddmip_lib.__file__)", id="where-from")
 
 
 def code(path: Path) -> ast.Module:
     """All code cells of a notebook, without magics."""
     cells = [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
-    return ast.parse("\n".join(line for cell in cells for line in cell.splitlines() if not line.startswith("%")))
+    return ast.parse(
+        "\n".join(line for cell in cells for line in cell.splitlines() if not line.startswith("%"))
+    )
 
 
 def imports(module: ast.Module) -> list[ast.Import | ast.ImportFrom]:
-    """The imports of a file, without those from its own package and those of an extra that it looks for first."""
-    asking = [node for node in ast.walk(module) if isinstance(node, ast.If) and "find_spec" in ast.unparse(node.test)]
+    """The imports of a file, without those from its own package and those of an extra that it looks
+    for first.
+    """
+    asking = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.If) and "find_spec" in ast.unparse(node.test)
+    ]
     asked = {id(inner) for node in asking for line in node.body for inner in ast.walk(line)}
     found = [node for node in ast.walk(module) if isinstance(node, (ast.Import, ast.ImportFrom))]
     return [node for node in found if not getattr(node, "level", 0) and id(node) not in asked]
 
 
 def packages_of(node: ast.Import | ast.ImportFrom) -> set[str]:
-    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+    names = (
+        [node.module or ""]
+        if isinstance(node, ast.ImportFrom)
+        else [alias.name for alias in node.names]
+    )
     return {name.split(".")[0] for name in names}
 
 
@@ -71,7 +96,9 @@ nbformat.write(notebook, sys.argv[1])
 
 
 def run_all(python: Path, notebook: Path) -> str:
-    """Execute a notebook in its folder as Jupyter's "Run all" does; returns what its last cell printed."""
+    """Execute a notebook in its folder as Jupyter's "Run all" does; returns what its last cell
+    printed.
+    """
     surroundings = {**os.environ, **KERNEL_ENVIRONMENT}
     surroundings.pop("PYTHONPATH", None)
     called(python, "-c", RUN_ALL, notebook.name, cwd=notebook.parent, env=surroundings)
@@ -94,14 +121,18 @@ except FileNotFoundError as problem:
 """
 
 
-def test_all_that_chapters_import_and_read_comes_with_the_wheels(alone: Path, tmp_path: Path) -> None:
+def test_all_that_chapters_import_and_read_comes_with_the_wheels(
+    alone: Path, tmp_path: Path
+) -> None:
     statements = {ast.unparse(node): None for path in chapters() for node in imports(code(path))}
     (tmp_path / "program.py").write_text("\n".join([*statements, READ]))
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     told = called(alone, "program.py", cwd=tmp_path, env=surroundings).splitlines()
     assert Path(told[0]).is_relative_to(alone.parents[1]), "the library is not the wheel's"
     assert int(told[1]) == sum(len(load(name, ROOT / "data" / "results")) for name in EXPERIMENTS)
-    stored = [len(list((ROOT / "data" / name).glob("*.npz"))) for name in ("results/networks", "networks")]
+    stored = [
+        len(list((ROOT / "data" / name).glob("*.npz"))) for name in ("results/networks", "networks")
+    ]
     assert told[2] == f"{stored[0]} {stored[1]}"
     assert "work inside a checkout of the book" in told[3]
 
@@ -112,7 +143,9 @@ def test_chapters_run_alone(alone: Path, tmp_path: Path, names: tuple[str, ...])
     for name in names:
         folder = tmp_path / name
         folder.mkdir()
-        notebook = install_cell.with_cell(nbformat.read(contents().notebook(name), 4), install_cell.source(GITHUB))
+        notebook = install_cell.with_cell(
+            nbformat.read(contents().notebook(name), 4), install_cell.source(GITHUB)
+        )
         notebook.cells.append(WHERE)
         nbformat.write(notebook, folder / f"{name}.ipynb")
         where = run_all(alone, folder / f"{name}.ipynb")
@@ -135,7 +168,9 @@ print(os.getcwd(), ddmip_lib.__file__, results_folder(), len(load("e5")), sep="\
 
 
 def test_the_cell_for_colab_makes_everything_available(tmp_path: Path) -> None:
-    """The cell itself, on a machine that takes itself for Colab; the repository is a folder here."""
+    """The cell itself, on a machine that takes itself for Colab; the repository is a folder
+    here.
+    """
     (tmp_path / "book").mkdir()
     project = sources(tmp_path / "book", "networks")
     shutil.copytree(
@@ -154,7 +189,11 @@ def test_the_cell_for_colab_makes_everything_available(tmp_path: Path) -> None:
     (tmp_path / "colab.py").write_text(COLAB)
     (tmp_path / "content").mkdir()
     # pip may fetch nothing here, not even what builds the library
-    offline = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    offline = {
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "0",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
     told = called(python, "colab.py", cwd=tmp_path, env={**os.environ, **offline}).splitlines()
     fetched = tmp_path / "content" / "book"
     assert told[-4] == str(fetched / "book")
@@ -165,13 +204,21 @@ def test_the_cell_for_colab_makes_everything_available(tmp_path: Path) -> None:
 
 def test_elsewhere_the_cell_does_nothing(tmp_path: Path) -> None:
     cell = install_cell.source(GITHUB)
-    program = f"import sys\nbefore = set(globals())\n{cell}\nprint(set(globals()) - before - {{'before'}})"
+    program = (
+        f"import sys\nbefore = set(globals())\n{cell}\nprint(set(globals()) - before -"
+        " {'before'})"
+    )
     assert called(sys.executable, "-c", program, cwd=tmp_path).strip() == "set()"
 
 
 def test_without_an_address_the_cell_says_what_to_do(tmp_path: Path) -> None:
-    program = "import sys, types\nsys.modules['google.colab'] = types.ModuleType('c')\n" + install_cell.source({})
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    program = (
+        "import sys, types\nsys.modules['google.colab'] = types.ModuleType('c')\n"
+        + install_cell.source({})
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
     assert "upload the project to /content/ddmip-book and run this again" in done.stderr
 
 
@@ -201,7 +248,9 @@ def test_the_cell_comes_first_and_is_refreshed(tmp_path: Path) -> None:
 
 def test_every_chapter_has_the_cell_of_this_configuration() -> None:
     text = install_cell.source(install_cell.config())
-    stale = [path.name for path in chapters() if path.read_text() != install_cell.refreshed(path, text)]
+    stale = [
+        path.name for path in chapters() if path.read_text() != install_cell.refreshed(path, text)
+    ]
     assert not stale, "To fix this: python -m tools.install_cell"
 
 
@@ -211,13 +260,28 @@ def test_run_all_is_the_quick_profile() -> None:
 
 def test_the_packages_ask_for_all_that_chapters_and_library_import() -> None:
     library, book = (
-        tomllib.loads((ROOT / name).read_text())["project"] for name in ("pyproject.toml", "book/pyproject.toml")
+        tomllib.loads((ROOT / name).read_text())["project"]
+        for name in ("pyproject.toml", "book/pyproject.toml")
     )
-    extras = [line for name, lines in library["optional-dependencies"].items() if name != "test" for line in lines]
-    names = {install_cell.package_name(line) for line in [*library["dependencies"], *extras, *book["dependencies"]]}
-    known = {AS_IMPORTED.get(name, name) for name in names} | sys.stdlib_module_names | set(BROUGHT_ALONG)
+    extras = [
+        line
+        for name, lines in library["optional-dependencies"].items()
+        if name != "test"
+        for line in lines
+    ]
+    names = {
+        install_cell.package_name(line)
+        for line in [*library["dependencies"], *extras, *book["dependencies"]]
+    }
+    known = (
+        {AS_IMPORTED.get(name, name) for name in names}
+        | sys.stdlib_module_names
+        | set(BROUGHT_ALONG)
+    )
     packages = (ROOT / "ddmip_lib", ROOT / "book" / "ddmip_book")
-    files = [path for package in packages for path in package.rglob("*.py") if "peers" not in path.parts]
+    files = [
+        path for package in packages for path in package.rglob("*.py") if "peers" not in path.parts
+    ]
     trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
     trees |= {path.name: code(path) for path in chapters()}
     foreign = {

@@ -1,4 +1,6 @@
-"""Chapters go by name: every key is one, numbers follow from the table of contents, and old addresses lead on."""
+"""Chapters go by name: every key is one, numbers follow from the table of contents, and old
+addresses lead on.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def copy(tmp_path: Path) -> Path:
     for name in COPIED:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("stored", "_static", "__pycache__", ".ipynb_checkpoints")
+            ignored = shutil.ignore_patterns(
+                "stored", "_static", "__pycache__", ".ipynb_checkpoints"
+            )
             shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, tmp_path / name)
@@ -40,7 +44,12 @@ def fits(root: Path) -> list[str]:
 
 def put_in(root: Path, name: str, before: str) -> None:
     """What an author does for a new chapter: a notebook, and a line of the table of contents."""
-    cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": ["See [Chapter 4](04_split.ipynb#notions)."]}
+    cell = {
+        "cell_type": "markdown",
+        "id": "a",
+        "metadata": {},
+        "source": ["See [Chapter 4](04_split.ipynb#notions)."],
+    }
     (root / "book" / f"{name}.ipynb").write_text(json.dumps({"cells": [cell]}))
     toc = (root / "_toc.yml").read_text()
     line = re.search(rf"^ *- file: book/\d+_{before}$", toc, re.MULTILINE)
@@ -51,14 +60,29 @@ def put_in(root: Path, name: str, before: str) -> None:
 def test_every_key_is_a_name_and_no_number_is_typed() -> None:
     assert problems(contents(), redirects.former(ROOT)) == []
     spoken = {file for file, _ in keys(ROOT)}
-    for file in ("tests/headline.yml", "book/claims.yml", "book/taught.yml", "book/profiles.yml", "course/course.yml"):
+    for file in (
+        "tests/headline.yml",
+        "book/claims.yml",
+        "book/taught.yml",
+        "book/profiles.yml",
+        "course/course.yml",
+    ):
         assert file in spoken
-    for folder in ("course/slides", "course/notes", "course/quizzes", "course/projects", "book/ddmip_book/checks"):
+    for folder in (
+        "course/slides",
+        "course/notes",
+        "course/quizzes",
+        "course/projects",
+        "book/ddmip_book/checks",
+    ):
         assert any(file.startswith(folder) for file in spoken)
 
 
 def test_a_chapter_put_in_takes_one_command_and_no_key(copy: Path) -> None:
-    before, spoken = Contents.read(copy), sorted(key for key in keys(copy) if key[0] != "book/redirects.yml")
+    before, spoken = (
+        Contents.read(copy),
+        sorted(key for key in keys(copy) if key[0] != "book/redirects.yml"),
+    )
     put_in(copy, "caching", before="split")
     assert chapters.main(["--check"], copy) == 1, "the new chapter has no number yet"
     assert chapters.main([], copy) == 0
@@ -71,7 +95,9 @@ def test_a_chapter_put_in_takes_one_command_and_no_key(copy: Path) -> None:
         assert redirects.targets(after).get(page.address, page.address) == after[page.name].address
     assert fits(copy) == []
     assert sorted(key for key in keys(copy) if key[0] != "book/redirects.yml") == spoken
-    links = re.findall(r"\[Chapter (\d+)\]\((\d+)_\w+\.ipynb", after.notebook("convergence").read_text())
+    links = re.findall(
+        r"\[Chapter (\d+)\]\((\d+)_\w+\.ipynb", after.notebook("convergence").read_text()
+    )
     assert len(links) > 5
     assert all(int(said) == int(number) for said, number in links)
     split = f"See [Chapter {after['split'].number}]({after.notebook('split').name}#notions)."
@@ -80,7 +106,11 @@ def test_a_chapter_put_in_takes_one_command_and_no_key(copy: Path) -> None:
 
 
 def test_a_chapter_taken_out_again_leaves_what_was_there(copy: Path) -> None:
-    texts = {path: path.read_text() for path in [*(copy / "book").glob("*.*"), copy / "_toc.yml"] if path.is_file()}
+    texts = {
+        path: path.read_text()
+        for path in [*(copy / "book").glob("*.*"), copy / "_toc.yml"]
+        if path.is_file()
+    }
     former = set(redirects.former(copy))
     put_in(copy, "caching", before="split")
     assert chapters.main([], copy) == 0
@@ -112,7 +142,9 @@ def test_another_name_keeps_addresses_and_links_and_names_the_keys_to_change(
     assert all(line.endswith("no page is called 'e5'") for line in left)
     for file in {line.split(": ")[0] for line in left}:
         text = (copy / file).read_text()
-        (copy / file).write_text(re.sub(r"(?<![\w-])e5(?=[\]:,}]|$|\")", "two_subsolvers", text, flags=re.MULTILINE))
+        (copy / file).write_text(
+            re.sub(r"(?<![\w-])e5(?=[\]:,}]|$|\")", "two_subsolvers", text, flags=re.MULTILINE)
+        )
     assert fits(copy) == []
     assert chapters.main(["rename", "two_subsolvers", "e1"], copy) == 1
     assert "'e1' is taken" in capsys.readouterr().err
@@ -146,7 +178,10 @@ def test_a_file_in_the_way_is_not_replaced(copy: Path, capsys: pytest.CaptureFix
 
 
 def test_links_that_lead_elsewhere_are_left_alone() -> None:
-    text = "[Chapter 17](https://example.org/04_split.html), [3](other.ipynb), ![4](_static/split.svg), [a](api.md)"
+    text = (
+        "[Chapter 17](https://example.org/04_split.html), [3](other.ipynb),"
+        " ![4](_static/split.svg), [a](api.md)"
+    )
     assert fresh(text, contents(), {}) == text
 
 
@@ -176,7 +211,9 @@ def test_redirects_are_written_once_and_not_over_a_page(copy: Path, tmp_path: Pa
     found, html = Contents.read(copy), tmp_path / "html"
     for page in found.pages:
         (html / page.address).parent.mkdir(parents=True, exist_ok=True)
-        (html / page.address).write_text(f"<title>{page.number}. On {page.name} &amp; more — Book</title>")
+        (html / page.address).write_text(
+            f"<title>{page.number}. On {page.name} &amp; more — Book</title>"
+        )
     written = redirects.write(found, html)
     assert len(written) == len(found.numbered) + 1
     for place in written:

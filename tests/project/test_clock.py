@@ -1,4 +1,6 @@
-"""No verdict by the clock: no assert, headline number, check or clause follows from live seconds."""
+"""No verdict by the clock: no assert, headline number, check or clause follows from live
+seconds.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,19 @@ from tests.project.timed import Finding, asserts, comparisons, headlines, limits
 
 BOOK = ROOT / "book"
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-VERDICTS = [*(ROOT / "ddmip_lib" / "contract").glob("*.py"), *(BOOK / "ddmip_book" / "checks").glob("*.py")]
+VERDICTS = [
+    *(ROOT / "ddmip_lib" / "contract").glob("*.py"),
+    *(BOOK / "ddmip_book" / "checks").glob("*.py"),
+]
 CHAPTERS = sorted(BOOK.glob("*.ipynb"))
 
 ALLOWED = {  # file, what is found there: why it may stay
     ("test_notebook_tools.py", "took == "): "the seconds were written by the test",
     ("test_costs.py", "costs.median_seconds"): "the clock is the test's own",
-    ("test_prices.py", "rows"): "a name that means seconds elsewhere in this function: rows are repeated, not timed",
+    (
+        "test_prices.py",
+        "rows",
+    ): "a name that means seconds elsewhere in this function: rows are repeated, not timed",
     ("test_prices.py", "listed."): "the same",
     ("test_ledger.py", "charged("): "a made-up row",
     ("test_rivals.py", "start_seconds"): "the order of readings of one clock",
@@ -55,7 +63,9 @@ def source_of(path: Path) -> str:
     return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
 
 
-def found_in(paths: list[Path], *scans: Callable[[str], list[Finding]]) -> list[tuple[str, Finding]]:
+def found_in(
+    paths: list[Path], *scans: Callable[[str], list[Finding]]
+) -> list[tuple[str, Finding]]:
     return [(path.name, each) for path in paths for scan in scans for each in scan(source_of(path))]
 
 
@@ -72,14 +82,17 @@ def test_nothing_passes_or_fails_by_seconds() -> None:
         for file, found in EVERYWHERE
         if not any(file == where and what in found.what for where, what in ALLOWED)
     ]
-    assert not new, "count what is done, use stored rows, or drive the clock (tests/builders/clocks.py)"
+    assert not new, (
+        "count what is done, use stored rows, or drive the clock (tests/builders/clocks.py)"
+    )
 
 
 def test_every_exception_is_needed() -> None:
     stale = [
         (where, what)
         for where, what in ALLOWED
-        if where != "test_clock.py" and not any(file == where and what in found.what for file, found in EVERYWHERE)
+        if where != "test_clock.py"
+        and not any(file == where and what in found.what for file, found in EVERYWHERE)
     ]
     assert not stale
 
@@ -87,13 +100,28 @@ def test_every_exception_is_needed() -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        "def test_it():\n began = time.perf_counter()\n run()\n assert time.perf_counter() - began < 5",
-        "def test_it():\n began = time.process_time()\n run()\n spent = time.process_time() - began\n assert spent < 5",
+        (
+            "def test_it():\n began = time.perf_counter()\n run()\n assert time.perf_counter() -"
+            " began < 5"
+        ),
+        (
+            "def test_it():\n began = time.process_time()\n run()\n spent = time.process_time() -"
+            " began\n assert spent < 5"
+        ),
         "def test_it():\n solution = solve(problem)\n assert solution.seconds < 65",
-        "def test_it():\n s = solve(problem)\n assert s.found and s.details['solve_seconds'] <= s.seconds + 0.05",
+        (
+            "def test_it():\n s = solve(problem)\n assert s.found and s.details['solve_seconds'] <="
+            " s.seconds + 0.05"
+        ),
         "def test_it():\n rows = [solve(p).seconds for p in problems]\n assert max(rows) < 40",
-        "def test_it():\n history = solve(p).history\n share = history['seconds_nn'].sum()\n assert share > 0.5",
-        "def test_it():\n until = perf_counter() + 10\n found = prove(program, until)\n assert not found.complete",
+        (
+            "def test_it():\n history = solve(p).history\n share = history['seconds_nn'].sum()\n"
+            " assert share > 0.5"
+        ),
+        (
+            "def test_it():\n until = perf_counter() + 10\n found = prove(program, until)\n assert"
+            " not found.complete"
+        ),
         "class TestIt:\n def test_it(self):\n  elapsed = measure()\n  assert 0.5 * elapsed <= 1",
     ],
 )
@@ -104,7 +132,10 @@ def test_a_timed_assert_is_found(bad: str) -> None:
 @pytest.mark.parametrize(
     "good",
     [
-        "def test_it():\n with using(Ticking()) as c:\n  solution = solve(p)\n assert solution.seconds < 65",
+        (
+            "def test_it():\n with using(Ticking()) as c:\n  solution = solve(p)\n assert"
+            " solution.seconds < 65"
+        ),
         "def test_it():\n solution = solve(problem)\n assert solution.seconds > 0",
         "def test_it():\n rows = load('e1')\n assert max(row.seconds for row in rows) < 40",
         "def test_it():\n slope = torch.randn(3)\n assert slope.sum() < 40",
@@ -164,4 +195,9 @@ record_headline({
     "longest": (longest, "stored: seconds"),
 })
 """
-    assert [found.what for found in headlines(CHAPTER + record)] == ["live_slope", "ratio", "share", "speed"]
+    assert [found.what for found in headlines(CHAPTER + record)] == [
+        "live_slope",
+        "ratio",
+        "share",
+        "speed",
+    ]

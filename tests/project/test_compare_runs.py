@@ -1,4 +1,6 @@
-"""Two states of the code on the same runs: every difference is found, and only what was shown is recorded."""
+"""Two states of the code on the same runs: every difference is found, and only what was shown is
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,41 @@ from tools import compare_runs
 from tools.compare_runs import compare, record, reference_cases, sample
 
 
-def ended(objective: float | None = 2.0, iterations: int = 5, status: str = "converged", **more: Any) -> dict[str, Any]:
-    return {"status": status, "iterations": iterations, "objective": objective, "bound": None, **more}
+def ended(
+    objective: float | None = 2.0, iterations: int = 5, status: str = "converged", **more: Any
+) -> dict[str, Any]:
+    return {
+        "status": status,
+        "iterations": iterations,
+        "objective": objective,
+        "bound": None,
+        **more,
+    }
 
 
-def test_the_sample_covers_every_method_and_network_that_ends_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_runs, "is_todays", lambda row, known: row.key == "e4/water/fc/60/42/dd/300s/cpu")
+def test_the_sample_covers_every_method_and_network_that_ends_quickly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        compare_runs, "is_todays", lambda row, known: row.key == "e4/water/fc/60/42/dd/300s/cpu"
+    )
     rows = sample()
     assert "e4/water/fc/60/42/dd/300s/cpu" in {row.key for row in load("e4")}
     assert "e4/water/fc/60/42/dd/300s/cpu" not in {row.key for row in rows}, "today's code made it"
     cells = Counter((row.method, row.problem, row.network, made_by(row)) for row in rows)
     assert set(cells.values()) == {1}
     assert len(rows) >= 60
-    assert {"dd", "dd-paper", "dd-barrier", "ssg", "enumeration", "prices", "dd-recover", "random", "grid-search"} <= {
-        row.method for row in rows
-    }
+    assert {
+        "dd",
+        "dd-paper",
+        "dd-barrier",
+        "ssg",
+        "enumeration",
+        "prices",
+        "dd-recover",
+        "random",
+        "grid-search",
+    } <= {row.method for row in rows}
     assert {row.experiment for row in rows} >= {"e1", "e2", "e3", "e4", "e5", "e6"}
     assert all(row.status != "time_limit" and (row.seconds or 0) <= 20 for row in rows)
 
@@ -58,12 +80,20 @@ def test_every_difference_is_found_and_runs_at_a_limit_are_left_out() -> None:
         compare(before, {key: run for key, run in after.items() if key != "late"})
 
 
-def test_only_code_whose_every_run_agrees_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_code_whose_every_run_agrees_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stored(size: int, code: str) -> Row:
         case = Case("e3", "water", "2x16", size, 42, "ssg")
         return Row(case.key, **case.setting(), **ended(), provenance={"solvers": code})
 
-    rows = [stored(1, "good"), stored(2, "good"), stored(3, "bad"), stored(4, "bad"), stored(5, "changed")]
+    rows = [
+        stored(1, "good"),
+        stored(2, "good"),
+        stored(3, "bad"),
+        stored(4, "bad"),
+        stored(5, "changed"),
+    ]
     rows.append(stored(6, "late"))
     before = {key: ended(code="then") for key in [*(row.key for row in rows), "reference"]}
     before[rows[3].key] = ended(3.0, code="then")
@@ -78,7 +108,9 @@ def test_only_code_whose_every_run_agrees_is_recorded(tmp_path: Path, monkeypatc
 
     file = tmp_path / "comparisons" / "first.json"
     said = json.loads(file.read_text())
-    said["differences"]["stored and before"][rows[3].key]["cause"] = "processor: the old code gives 3 here"
+    said["differences"]["stored and before"][rows[3].key]["cause"] = (
+        "processor: the old code gives 3 here"
+    )
     file.write_text(json.dumps(said))
     record(before, after, "first")
     assert set(json.loads((tmp_path / "code.json").read_text())["ssg on water"]) == {"good", "bad"}

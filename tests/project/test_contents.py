@@ -1,4 +1,6 @@
-"""The table of contents: names lead to files and numbers, and what is doubled, unknown or out of turn is refused."""
+"""The table of contents: names lead to files and numbers, and what is doubled, unknown or out of
+turn is refused.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ def read(folder: Path, toc: str = TOC) -> Contents:
 
 def test_numbers_run_on_through_the_parts_and_leave_sections_out(tmp_path: Path) -> None:
     contents = read(tmp_path)
-    assert {page.name: page.number for page in contents.numbered} == {"split": 1, "e1": 2, "prices": 3}
+    assert {page.name: page.number for page in contents.numbered} == {
+        "split": 1,
+        "e1": 2,
+        "prices": 3,
+    }
     assert contents.names == ["preface", "quickstart", "split", "aside", "e1", "prices"]
     assert {part: [page.name for page in pages] for part, pages in contents.parts.items()} == {
         "": ["preface"],
@@ -38,7 +44,10 @@ def test_numbers_run_on_through_the_parts_and_leave_sections_out(tmp_path: Path)
         "II": ["prices"],
     }
     assert contents.notebook("e1") == tmp_path / "book" / "02_e1.ipynb"
-    assert (contents["prices"].label, contents["quickstart"].label) == ("Chapter 3", "the quickstart")
+    assert (contents["prices"].label, contents["quickstart"].label) == (
+        "Chapter 3",
+        "the quickstart",
+    )
 
 
 def test_a_contents_page_without_parts_is_read(tmp_path: Path) -> None:
@@ -47,7 +56,11 @@ def test_a_contents_page_without_parts_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("02_e1", "Did you mean e1"), ("price", "Did you mean prices"), ("zzz", "There are preface, quickstart")],
+    [
+        ("02_e1", "Did you mean e1"),
+        ("price", "Did you mean prices"),
+        ("zzz", "There are preface, quickstart"),
+    ],
 )
 def test_an_unknown_name_is_refused_with_a_remedy(tmp_path: Path, name: str, told: str) -> None:
     contents = read(tmp_path)
@@ -59,13 +72,23 @@ def test_an_unknown_name_is_refused_with_a_remedy(tmp_path: Path, name: str, tol
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("book/03_prices", "book/03_split", "two pages called 'split': book/01_split and book/03_split"),
+        (
+            "book/03_prices",
+            "book/03_split",
+            "two pages called 'split': book/01_split and book/03_split",
+        ),
         ("book/02_e1", "book/quickstart", "two pages called 'quickstart'"),
         ("book/02_e1", "book/e1", "book/e1 where book/02_e1 is due.*tools.chapters"),
         ("book/02_e1", "book/05_e1", "book/05_e1 where book/02_e1 is due"),
-        ("book/quickstart", "book/01_quickstart", "book/01_quickstart where book/quickstart is due"),
+        (
+            "book/quickstart",
+            "book/01_quickstart",
+            "book/01_quickstart where book/quickstart is due",
+        ),
     ],
 )
-def test_what_is_doubled_or_out_of_turn_is_refused(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_what_is_doubled_or_out_of_turn_is_refused(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
     with pytest.raises(ContentsError, match=told):
         read(tmp_path, TOC.replace(old, new))

@@ -1,4 +1,6 @@
-"""The course: plans that add up, right numbers in quizzes and solutions, and no solution in what students get."""
+"""The course: plans that add up, right numbers in quizzes and solutions, and no solution in what
+students get.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,27 @@ NOTES = sorted((course.COURSE / "notes").glob("lecture_*.md"))
 EXAM_FOLDER = course.COURSE / "exam"
 CONTENTS = notebooks.contents()
 CAPTIONS = list(dict.fromkeys(page.part for page in CONTENTS.numbered))
-PARTS = {count: {page.name for page in CONTENTS.parts[caption]} for count, caption in enumerate(CAPTIONS, 1)}
+PARTS = {
+    count: {page.name for page in CONTENTS.parts[caption]}
+    for count, caption in enumerate(CAPTIONS, 1)
+}
 TIMING = re.compile(r"^\| (\d+) \|", re.MULTILINE)
 NUMBERED = [q for quiz in quizzes.quizzes() for q in quiz["questions"] if q["kind"] == "number"]
 PLAN = course.load()
 plans = pytest.mark.parametrize("name", PLAN["formats"])
 notes = pytest.mark.parametrize("path", NOTES, ids=lambda path: path.stem)
-quiz_files = pytest.mark.parametrize("path", sorted(quizzes.SOURCES.glob("*.yml")), ids=lambda path: path.stem)
+quiz_files = pytest.mark.parametrize(
+    "path", sorted(quizzes.SOURCES.glob("*.yml")), ids=lambda path: path.stem
+)
 
 
 def words(path: Path) -> int:
     """How many a reader meets: the text without the solutions."""
-    return len(re.sub(r"\{solution-start\}.*?\{solution-end\}", "", course.text(path), flags=re.DOTALL).split())
+    return len(
+        re.sub(
+            r"\{solution-start\}.*?\{solution-end\}", "", course.text(path), flags=re.DOTALL
+        ).split()
+    )
 
 
 # --- plans ---
@@ -41,7 +52,9 @@ def test_twelve_weeks_cover_the_book_in_an_order_that_can_be_followed() -> None:
     plan, seen = PLAN, set()
     for session in plan["formats"]["twelve-weeks"]["sessions"]:
         seen |= set(session["chapters"])
-        assert all(set(plan["chapters"][c]["needs"]) <= seen for c in session["chapters"]), session["title"]
+        assert all(set(plan["chapters"][c]["needs"]) <= seen for c in session["chapters"]), session[
+            "title"
+        ]
         taught = sum(plan["chapters"][c]["lecture"] for c in session["chapters"])
         assert taught <= plan["formats"]["twelve-weeks"]["lecture_minutes"], session["title"]
     assert seen == set(course.chapter_files())
@@ -59,13 +72,17 @@ def test_every_session_names_what_exists(name: str) -> None:
     form = PLAN["formats"][name]
     for session in form["sessions"]:
         assert ("plan" in session) != ("notes" in session)
-        pages = [session["notes"]] if "notes" in session else [number for *_, number in session["plan"]]
+        pages = (
+            [session["notes"]] if "notes" in session else [number for *_, number in session["plan"]]
+        )
         assert all((course.COURSE / "notes" / f"lecture_{page:02d}.md").exists() for page in pages)
         assert session.get("quiz", 1) in PARTS
         assert session.get("deck", 1) in PARTS
 
 
-def test_what_is_misspelt_in_the_plan_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_misspelt_in_the_plan_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = (course.COURSE / "course.yml").read_text()
     monkeypatch.setattr(course, "COURSE", tmp_path)
     changes = {
@@ -82,7 +99,9 @@ def test_what_is_misspelt_in_the_plan_is_an_error(tmp_path: Path, monkeypatch: p
 @plans
 def test_a_syllabus_says_what_to_do(name: str) -> None:
     text = course.syllabus(name, PLAN)
-    assert len(re.findall(r"^## (?:Week|Block) \d+", text, re.MULTILINE)) == len(PLAN["formats"][name]["sessions"])
+    assert len(re.findall(r"^## (?:Week|Block) \d+", text, re.MULTILINE)) == len(
+        PLAN["formats"][name]["sessions"]
+    )
     assert "* In class: " in text
     assert "](../student/" in text
     assert "lecture_" not in text, "notes are for instructors"
@@ -100,8 +119,12 @@ def test_there_are_notes_for_every_lecture() -> None:
 def test_notes_are_complete_and_take_ninety_minutes(path: Path) -> None:
     text = path.read_text()
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
-        "Minute by minute", "Where students stumble", "Questions to ask", "Live", "If you are late",
-    ]  # fmt: skip
+        "Minute by minute",
+        "Where students stumble",
+        "Questions to ask",
+        "Live",
+        "If you are late",
+    ]
     assert sum(map(int, TIMING.findall(text))) == 90
     assert len(re.findall(r"Hoped for: ", text)) >= 4
 
@@ -136,17 +159,24 @@ def test_numbers_of_quizzes_are_right() -> None:
     assert {q["id"] for q in NUMBERED} == set(QUIZZES)
     for question in NUMBERED:
         tolerance = question.get("tolerance", 1e-6)
-        assert QUIZZES[question["id"]]() == pytest.approx(question["answer"], abs=tolerance), question["id"]
+        assert QUIZZES[question["id"]]() == pytest.approx(question["answer"], abs=tolerance), (
+            question["id"]
+        )
         gaps = [abs(trap["value"] - question["answer"]) for trap in question["traps"]]
         assert min(gaps) > 2 * tolerance, f"{question['id']}: a trap is the answer"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"kind": "guess"}, "kind"), ({"options": [{"text": "a", "why": "b"}] * 2}, "0 options"),
-     ({"options": [{"text": "a", "right": True}, {"text": "b", "why": "c"}]}, "why missing")],
-)  # fmt: skip
-def test_an_incomplete_quiz_is_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    [
+        ({"kind": "guess"}, "kind"),
+        ({"options": [{"text": "a", "why": "b"}] * 2}, "0 options"),
+        ({"options": [{"text": "a", "right": True}, {"text": "b", "why": "c"}]}, "why missing"),
+    ],
+)
+def test_an_incomplete_quiz_is_refused(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
     quiz = yaml.safe_load((quizzes.SOURCES / "part_1.yml").read_text())
     quiz["questions"][0].update(change)
     (tmp_path / "part_1.yml").write_text(yaml.safe_dump(quiz))
@@ -164,7 +194,9 @@ def test_a_formula_that_cannot_be_drawn_is_an_error() -> None:
 
 
 def sections(name: str) -> dict[int, str]:
-    parts = re.split(r"^## Problem (\d+): ", (EXAM_FOLDER / name).read_text(), flags=re.MULTILINE)[1:]
+    parts = re.split(r"^## Problem (\d+): ", (EXAM_FOLDER / name).read_text(), flags=re.MULTILINE)[
+        1:
+    ]
     return {int(number): text for number, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
@@ -180,9 +212,15 @@ def test_points_add_up_and_every_problem_is_solved() -> None:
         assert not parts or sum(parts) == int(said), number
         points[number] = int(said)
     assert f"{sum(points.values())} points in all" in (EXAM_FOLDER / "problems.md").read_text()
-    rows = re.findall(r"^\| [^|]+ \| ([\d, ]+) \| (\d+) \|$", (EXAM_FOLDER / "problems.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| [^|]+ \| ([\d, ]+) \| (\d+) \|$",
+        (EXAM_FOLDER / "problems.md").read_text(),
+        re.MULTILINE,
+    )
     assert len(rows) == 3
-    assert all(sum(points[int(n)] for n in chosen.split(",")) == int(total) == 90 for chosen, total in rows)
+    assert all(
+        sum(points[int(n)] for n in chosen.split(",")) == int(total) == 90 for chosen, total in rows
+    )
 
 
 @pytest.mark.parametrize("number", EXAM)
@@ -199,9 +237,24 @@ def test_students_get_nothing_of_the_examination(tmp_path: Path) -> None:
     quizzes.build(students / "quizzes")
     index = course.write_index(PLAN, students)
     assert "Project sheets" in index.read_text()
-    kept = [p for p in (students, notebooks.ROOT / "book", course.COURSE / "slides", course.COURSE / "projects",
-                        notebooks.ROOT / "ddmip_lib", course.STUDENTS) if p.exists()]  # fmt: skip
-    files = [p for folder in kept for p in folder.rglob("*") if p.suffix in {".html", ".md", ".ipynb", ".py", ".yml"}]
+    kept = [
+        p
+        for p in (
+            students,
+            notebooks.ROOT / "book",
+            course.COURSE / "slides",
+            course.COURSE / "projects",
+            notebooks.ROOT / "ddmip_lib",
+            course.STUDENTS,
+        )
+        if p.exists()
+    ]
+    files = [
+        p
+        for folder in kept
+        for p in folder.rglob("*")
+        if p.suffix in {".html", ".md", ".ipynb", ".py", ".yml"}
+    ]
     given = {path: " ".join(path.read_text().split()) for path in files}
     for name in ("problems.md", "solutions.md"):
         lines = [line.strip() for line in (EXAM_FOLDER / name).read_text().splitlines()]
@@ -209,7 +262,9 @@ def test_students_get_nothing_of_the_examination(tmp_path: Path) -> None:
         assert len(sentences) > 25
         for path, text in given.items():
             assert "exam/solutions" not in text, path
-            assert not [s for s in sentences if s[:60] in text or s[:60].replace("\\", "\\\\") in text], path
+            assert not [
+                s for s in sentences if s[:60] in text or s[:60].replace("\\", "\\\\") in text
+            ], path
 
 
 def test_the_index_is_a_timetable(tmp_path: Path) -> None:
@@ -230,7 +285,11 @@ def test_instructors_get_all_of_it(tmp_path: Path) -> None:
     listed = re.findall(r'<a href="([^"]+)"', (tmp_path / "index.html").read_text())
     assert {"solutions.html", "problems.html", "six-weeks.html", "lecture_12.html"} <= set(listed)
     assert all((tmp_path / name).exists() for name in listed)
-    assert not [p for p in tmp_path.glob("*.html") if re.search(r"https?://(?!www\.w3\.org)|src=", p.read_text())]
+    assert not [
+        p
+        for p in tmp_path.glob("*.html")
+        if re.search(r"https?://(?!www\.w3\.org)|src=", p.read_text())
+    ]
 
 
 # --- a quiz in the browser ---
@@ -242,24 +301,31 @@ def quiz_page(tmp_path: Path) -> Iterator[Page]:
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         pytest.skip("no Chromium found. To fix this: sudo apt-get install chromium")
-    (page_file, *_) = quizzes.build(tmp_path)
+    page_file, *_ = quizzes.build(tmp_path)
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--disable-gpu", *sandbox])
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--disable-gpu", *sandbox]
+        )
         page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: asked.append(str(error)))
         page.goto(page_file.as_uri())
         yield page
-        assert [url for url in asked if url != page_file.as_uri() and not url.startswith("data:")] == []
+        assert [
+            url for url in asked if url != page_file.as_uri() and not url.startswith("data:")
+        ] == []
         browser.close()
 
 
 def test_a_quiz_can_be_done_by_keyboard_on_a_phone(quiz_page: Page) -> None:
     page = quiz_page
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    unnamed = "[...document.querySelectorAll('input')].filter(i => !i.labels.length || !i.labels[0].textContent.trim())"
+    unnamed = (
+        "[...document.querySelectorAll('input')].filter(i => !i.labels.length ||"
+        " !i.labels[0].textContent.trim())"
+    )
     assert page.evaluate(f"{unnamed}.length") == 0
     first, second = page.locator("fieldset").nth(0), page.locator("fieldset").nth(1)
     page.keyboard.press("Tab")

@@ -1,4 +1,6 @@
-"""Dask serves its dashboard on every network of a machine unless told otherwise; nothing here leaves it at that."""
+"""Dask serves its dashboard on every network of a machine unless told otherwise; nothing here
+leaves it at that.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ import pytest
 from tests.builders.places import ROOT
 
 FOLDERS = ("ddmip_lib", "book", "course", "tests", "tools")
-TEXTS = [path for folder in FOLDERS for suffix in ("py", "md", "yml") for path in (ROOT / folder).rglob(f"*.{suffix}")]
+TEXTS = [
+    path
+    for folder in FOLDERS
+    for suffix in ("py", "md", "yml")
+    for path in (ROOT / folder).rglob(f"*.{suffix}")
+]
 FILES = [*TEXTS, *(ROOT / "book").glob("*.ipynb"), *ROOT.glob("*.md")]
 OWN = Path(__file__)
 AT_HOME = re.compile(r'dashboard_address=(None\b|"127\.0\.0\.1:\d+")')
@@ -42,11 +49,19 @@ def calls(name: str, source: str) -> list[str]:
 
 
 def open_dashboards(source: str) -> list[str]:
-    """Clusters, clients that start one, and commands of Dask whose dashboard anybody on the network can reach."""
+    """Clusters, clients that start one, and commands of Dask whose dashboard anybody on the network
+    can reach.
+    """
     clusters = [each for each in calls("LocalCluster", source) if not AT_HOME.search(each)]
     # a client without an address or a cluster as its first argument starts a cluster
-    clients = [each for each in calls("Client", source) if re.match(r"\s*(\w+=|\Z)", each) and not AT_HOME.search(each)]
-    commands = [each for each in COMMAND.findall(source) if "--dashboard-address 127.0.0.1:" not in each]
+    clients = [
+        each
+        for each in calls("Client", source)
+        if re.match(r"\s*(\w+=|\Z)", each) and not AT_HOME.search(each)
+    ]
+    commands = [
+        each for each in COMMAND.findall(source) if "--dashboard-address 127.0.0.1:" not in each
+    ]
     return clusters + clients + commands
 
 
@@ -82,5 +97,9 @@ def test_a_dashboard_of_this_machine_alone_is_none(source: str) -> None:
 
 def test_no_dashboard_is_open_to_the_network() -> None:
     texts = {path.relative_to(ROOT): text(path) for path in FILES if path != OWN}
-    assert sum("LocalCluster(" in source for source in texts.values()) >= 4, "the clusters were not found"
-    assert {path: found for path, source in texts.items() if (found := open_dashboards(source))} == {}
+    assert sum("LocalCluster(" in source for source in texts.values()) >= 4, (
+        "the clusters were not found"
+    )
+    assert {
+        path: found for path, source in texts.items() if (found := open_dashboards(source))
+    } == {}

@@ -1,4 +1,6 @@
-"""The library as users get it: source distribution and wheel hold it alone, and it runs with its requirements alone."""
+"""The library as users get it: source distribution and wheel hold it alone, and it runs with its
+requirements alone.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     base = tmp_path_factory.mktemp("archives")
     (base / "checkout").mkdir()
     # the other folders of the project are there too, and must not get in
-    sources(base / "checkout", "networks", of=(*LIBRARY, "book/ddmip_book", "tools", "tests/builders", "data"))
+    sources(
+        base / "checkout",
+        "networks",
+        of=(*LIBRARY, "book/ddmip_book", "tools", "tests/builders", "data"),
+    )
     called(sys.executable, "-c", BUILD, base, cwd=base / "checkout")
     (packed,) = base.glob("*.tar.gz")
     return packed, wheel(packed, base / "wheel")
@@ -50,13 +56,17 @@ def user(archives: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
     """A Python that has the wheel, what the wheel requires, and nothing else."""
     python, packages = environment(tmp_path_factory.mktemp("user") / "env")
     install(python, archives[1])
-    lend_dependencies(packages, *closure(*(Requirement(line).name for line in PROJECT["dependencies"])))
+    lend_dependencies(
+        packages, *closure(*(Requirement(line).name for line in PROJECT["dependencies"]))
+    )
     return python
 
 
 def library_files() -> set[str]:
     listed = called("git", "ls-files", "ddmip_lib", cwd=ROOT).splitlines()
-    new = called("git", "ls-files", "--others", "--exclude-standard", "ddmip_lib", cwd=ROOT).splitlines()
+    new = called(
+        "git", "ls-files", "--others", "--exclude-standard", "ddmip_lib", cwd=ROOT
+    ).splitlines()
     return {name for name in {*listed, *new} if (ROOT / name).is_file()}
 
 
@@ -70,11 +80,15 @@ def test_the_wheel_holds_the_library_alone(archives: tuple[Path, Path]) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in about)
 
 
-def test_the_source_distribution_holds_the_library_and_what_describes_it(archives: tuple[Path, Path]) -> None:
+def test_the_source_distribution_holds_the_library_and_what_describes_it(
+    archives: tuple[Path, Path],
+) -> None:
     packed = archives[0]
     assert packed.stat().st_size <= LARGEST
     with tarfile.open(packed) as archive:
-        names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+        names = {
+            member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()
+        }
     written = {name for name in names if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
     assert names - written == library_files() | set(LIBRARY) - {"ddmip_lib"}
 
@@ -112,10 +126,16 @@ print(ddmip_lib.__version__, ddmip_lib.__file__, sep="\\n")
 """
 
 
-def test_the_wheel_solves_with_what_it_requires_and_nothing_else(user: Path, tmp_path: Path) -> None:
-    """README's example and `solve`, where neither the checkout nor the book's package nor any extra can be imported."""
+def test_the_wheel_solves_with_what_it_requires_and_nothing_else(
+    user: Path, tmp_path: Path
+) -> None:
+    """README's example and `solve`, where neither the checkout nor the book's package nor any extra
+    can be imported.
+    """
     (tmp_path / "program.py").write_text(readme_example() + USE)
-    *_, there, version, file = called(user, "program.py", cwd=tmp_path, env=SURROUNDINGS).splitlines()
+    *_, there, version, file = called(
+        user, "program.py", cwd=tmp_path, env=SURROUNDINGS
+    ).splitlines()
     assert there == "[]"
     assert version == PROJECT["version"]
     assert Path(file).is_relative_to(user.parents[1]), "the library is not the wheel's"
@@ -144,12 +164,16 @@ print(from_sklearn(Fitted(coef_=[2.0, -1.0], intercept_=0.5)))
         ("from ddmip_lib import solve; solve(hand_sized()).to_frame()", "frames"),
     ],
 )
-def test_what_an_extra_brings_is_missed_by_name(user: Path, tmp_path: Path, call: str, extra: str) -> None:
+def test_what_an_extra_brings_is_missed_by_name(
+    user: Path, tmp_path: Path, call: str, extra: str
+) -> None:
     program = f"from ddmip_lib.problems import hand_sized\n{call}"
-    done = subprocess.run([user, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=SURROUNDINGS)
-    assert re.search(rf"^ImportError: .*: pip install 'ddmip-lib\[{extra}\]'\.$", done.stderr, re.MULTILINE), (
-        done.stderr
+    done = subprocess.run(
+        [user, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=SURROUNDINGS
     )
+    assert re.search(
+        rf"^ImportError: .*: pip install 'ddmip-lib\[{extra}\]'\.$", done.stderr, re.MULTILINE
+    ), done.stderr
     assert extra in PROJECT["optional-dependencies"]
 
 
@@ -157,9 +181,13 @@ def test_downloading_without_its_extra_ends_in_a_sentence(user: Path, tmp_path: 
     command = [user, "-m", "ddmip_lib.data", "download"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=SURROUNDINGS)
     assert done.returncode == 1
-    assert done.stderr == "fetching the published files needs pooch: pip install 'ddmip-lib[data]'.\n"
+    assert (
+        done.stderr == "fetching the published files needs pooch: pip install 'ddmip-lib[data]'.\n"
+    )
 
 
 def test_what_needs_no_extra_runs_without(user: Path, tmp_path: Path) -> None:
-    """The exact model with CROWN's ranges is the library's own, and reading estimators imports nothing of theirs."""
+    """The exact model with CROWN's ranges is the library's own, and reading estimators imports
+    nothing of theirs.
+    """
     assert "Linear" in called(user, "-c", WITHOUT_EXTRAS, cwd=tmp_path, env=SURROUNDINGS)

@@ -1,4 +1,6 @@
-"""Imports run in one direction, from `LAYERS`' first row to its last, and nothing imports itself in a circle."""
+"""Imports run in one direction, from `LAYERS`' first row to its last, and nothing imports itself in
+a circle.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import pytest
 
 from tests.builders.places import ROOT
 
-LAYERS = (  # a part imports parts of the rows above its own, and of its own row as long as no circle arises
+# a part imports parts of the rows above its own, and of its own row as long as no circle arises
+LAYERS = (
     ("ddmip_lib/errors", "ddmip_lib/clock", "ddmip_lib/device", "ddmip_lib/data"),
     ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
     ("ddmip_lib/proofs",),
@@ -43,13 +46,17 @@ HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 
 
 def part(path: str) -> str:
-    """``ddmip_lib/model`` for ``ddmip_lib/model/problem.py``; of tools, tests and chapters the first folder."""
+    """``ddmip_lib/model`` for ``ddmip_lib/model/problem.py``; of tools, tests and chapters the
+    first folder.
+    """
     pieces = path.removesuffix(".py").split("/")
     return "/".join(pieces[: 2 if pieces[0].startswith("ddmip_") else 1])
 
 
 def names(path: str, source: str) -> Iterator[str]:
-    """Dotted names that a file imports anywhere: at its top, inside a function, for type checkers alone, by string."""
+    """Dotted names that a file imports anywhere: at its top, inside a function, for type checkers
+    alone, by string.
+    """
     package = path.removesuffix(".py").split("/")[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -59,21 +66,31 @@ def names(path: str, source: str) -> Iterator[str]:
             base += node.module.split(".") if node.module else []
             yield from (".".join([*base, alias.name]) for alias in node.names)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            called = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
             if called in ("import_module", "__import__"):
                 yield str(node.args[0].value)
 
 
 def imports(sources: dict[str, str]) -> dict[str, set[str]]:
     """For each file the files that it names; a package stands for its ``__init__.py``."""
-    files = {file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): file for file in sources}
+    files = {
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): file
+        for file in sources
+    }
 
     def file_of(name: str) -> str | None:
         while name and name not in files:  # the last piece may be a function or a class
             name = name.rpartition(".")[0]
         return files.get(name)
 
-    return {file: {found for name in names(file, sources[file]) if (found := file_of(name))} for file in sources}
+    return {
+        file: {found for name in names(file, sources[file]) if (found := file_of(name))}
+        for file in sources
+    }
 
 
 def circles(graph: dict[str, set[str]]) -> Iterator[str]:
@@ -90,10 +107,14 @@ def circles(graph: dict[str, set[str]]) -> Iterator[str]:
 
 
 def violations(sources: dict[str, str]) -> list[str]:
-    """What breaks the flow among these files, given by path with ``ddmip_book`` beside ``ddmip_lib``."""
+    """What breaks the flow among these files, given by path with ``ddmip_book`` beside
+    ``ddmip_lib``.
+    """
     graph = imports(sources)
     beside: defaultdict[str, set[str]] = defaultdict(set)
-    found = [f"{file}: {part(file)} has no place in LAYERS" for file in graph if part(file) not in HEIGHT]
+    found = [
+        f"{file}: {part(file)} has no place in LAYERS" for file in graph if part(file) not in HEIGHT
+    ]
     for file, targets in graph.items():
         for target in sorted(targets):
             here, there = part(file), part(target)
@@ -108,17 +129,30 @@ def violations(sources: dict[str, str]) -> list[str]:
 def code_of(chapter: Path) -> str:
     """A notebook's code cells, without the lines that only IPython reads."""
     cells = json.loads(chapter.read_text())["cells"]
-    lines = (line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines())
+    lines = (
+        line
+        for cell in cells
+        if cell["cell_type"] == "code"
+        for line in "".join(cell["source"]).splitlines()
+    )
     return "\n".join(line for line in lines if not line.startswith(("%", "!")))
 
 
 def project() -> dict[str, str]:
     """Every Python file of the project, and every chapter's code."""
     sources = {}
-    for base, folder in ((ROOT, "ddmip_lib"), (ROOT / "book", "ddmip_book"), (ROOT, "tools"), (ROOT, "tests")):
+    for base, folder in (
+        (ROOT, "ddmip_lib"),
+        (ROOT / "book", "ddmip_book"),
+        (ROOT, "tools"),
+        (ROOT, "tests"),
+    ):
         files = sorted((base / folder).rglob("*.py"))
         sources |= {file.relative_to(base).as_posix(): file.read_text() for file in files}
-    return sources | {f"chapters/{file.stem}.py": code_of(file) for file in sorted((ROOT / "book").glob("*.ipynb"))}
+    return sources | {
+        f"chapters/{file.stem}.py": code_of(file)
+        for file in sorted((ROOT / "book").glob("*.ipynb"))
+    }
 
 
 def test_everything_imports_in_one_direction() -> None:
@@ -126,7 +160,9 @@ def test_everything_imports_in_one_direction() -> None:
 
 
 SOUND = {
-    "ddmip_lib/__init__.py": "from .decomposition import Solver\nfrom .model.problem import Problem",
+    "ddmip_lib/__init__.py": (
+        "from .decomposition import Solver\nfrom .model.problem import Problem"
+    ),
     "ddmip_lib/errors.py": "import numpy as np",
     "ddmip_lib/model/__init__.py": "",
     "ddmip_lib/model/problem.py": "from ..errors import ProblemError\nfrom .scip import read",
@@ -151,7 +187,10 @@ def test_a_sound_layout_passes() -> None:
         ("ddmip_lib/errors.py", "from .model.problem import Problem"),
         ("ddmip_lib/errors.py", "from . import model"),
         ("ddmip_lib/model/scip.py", "def f():\n    from ..decomposition import solver"),
-        ("ddmip_lib/model/scip.py", "if TYPE_CHECKING:\n    from ..decomposition.solver import Solver"),
+        (
+            "ddmip_lib/model/scip.py",
+            "if TYPE_CHECKING:\n    from ..decomposition.solver import Solver",
+        ),
         ("ddmip_lib/model/scip.py", "import ddmip_lib.decomposition.solver as s"),
         ("ddmip_lib/model/scip.py", "from ddmip_lib import Solver"),
         ("ddmip_lib/model/scip.py", "importlib.import_module('ddmip_lib.decomposition.solver')"),
@@ -184,7 +223,9 @@ def test_a_circle_is_found(file: str, line: str, circle: str) -> None:
 
 
 def test_every_circle_is_named() -> None:
-    two = {f"ddmip_lib/model/{a}.py": f"from . import {b}" for a, b in ("ab", "ba", "cd", "de", "ec")}
+    two = {
+        f"ddmip_lib/model/{a}.py": f"from . import {b}" for a, b in ("ab", "ba", "cd", "de", "ec")
+    }
     found = violations(two)
     assert len(found) == 2
     assert {len(message.split(" -> ")) for message in found} == {3, 4}

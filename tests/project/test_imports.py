@@ -1,4 +1,6 @@
-"""What a process has to wait for: nothing is imported that was not asked for, and no import changes a setting."""
+"""What a process has to wait for: nothing is imported that was not asked for, and no import changes
+a setting.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,20 @@ import pytest
 import ddmip_lib
 from tests.builders.places import ROOT
 
-NOT_ASKED_FOR = ("IPython", "dask", "distributed", "matplotlib", "pandas", "pooch", "pyscipopt_ml", "sklearn", "sympy",
-                 "torch._dynamo", "torch.distributed.tensor", "yaml")  # fmt: skip
+NOT_ASKED_FOR = (
+    "IPython",
+    "dask",
+    "distributed",
+    "matplotlib",
+    "pandas",
+    "pooch",
+    "pyscipopt_ml",
+    "sklearn",
+    "sympy",
+    "torch._dynamo",
+    "torch.distributed.tensor",
+    "yaml",
+)
 SOLVERS = """
 from ddmip_lib import DualDecomposition, PriceCoordination, SequentialMIP, certify
 from ddmip_lib.data import load_water
@@ -46,12 +60,16 @@ BigM().solve(hand_sized())
 def imported_by(program: str) -> list[str]:
     """The modules that a new process holds at the end of a program."""
     script = f"{program}\nimport sys\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return done.stdout.splitlines()[-1].split()
 
 
 @pytest.mark.parametrize("program", [SOLVERS, SOLVE, FILES], ids=["solvers", "solve", "files"])
-def test_no_solver_makes_a_process_wait_for_what_a_plain_network_does_not_need(program: str) -> None:
+def test_no_solver_makes_a_process_wait_for_what_a_plain_network_does_not_need(
+    program: str,
+) -> None:
     modules = imported_by(program)
     assert [name for name in NOT_ASKED_FOR if name in modules] == []
 
@@ -63,7 +81,9 @@ def test_the_papers_baseline_imports_its_own_package_and_no_sympy() -> None:
 
 def test_importing_the_library_imports_no_package_at_all() -> None:
     ours = {name.partition(".")[0] for name in imported_by("import ddmip_lib")}
-    assert ours - {name.partition(".")[0] for name in imported_by("import typing, importlib.metadata")} <= {"ddmip_lib"}
+    assert ours - {
+        name.partition(".")[0] for name in imported_by("import typing, importlib.metadata")
+    } <= {"ddmip_lib"}
 
 
 def test_problem_and_solve_do_not_import_what_they_do_not_use() -> None:
@@ -82,7 +102,9 @@ assert warnings.filters == before, [line for line in warnings.filters if line no
 
 
 @pytest.mark.parametrize(
-    "program", ["from ddmip_lib import *", SOLVE, FILES, BIGM], ids=["import", "solve", "files", "bigm"]
+    "program",
+    ["from ddmip_lib import *", SOLVE, FILES, BIGM],
+    ids=["import", "solve", "files", "bigm"],
 )
 def test_the_filters_of_warnings_stay_as_they_are(program: str) -> None:
     imported_by(FILTERS.format(program=program))
@@ -92,10 +114,15 @@ def test_names_are_where_the_library_looks_for_them() -> None:
     """Type checkers read imports which never run; the table that is used instead says the same."""
     tree = ast.parse((ROOT / "ddmip_lib" / "__init__.py").read_text())
     (checked,) = (
-        node.body for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        node.body
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     )
-    imports = {f".{node.module}": tuple(alias.name for alias in node.names)
-               for node in checked if isinstance(node, ast.ImportFrom)}  # fmt: skip
+    imports = {
+        f".{node.module}": tuple(alias.name for alias in node.names)
+        for node in checked
+        if isinstance(node, ast.ImportFrom)
+    }
     assert imports == ddmip_lib.PLACES
     names = {name for names in ddmip_lib.PLACES.values() for name in names}
     assert names | {"__version__"} == set(ddmip_lib.__all__)

@@ -17,7 +17,9 @@ def test_numbers_are_those_of_the_stored_rows() -> None:
 def test_sentences_agree_with_the_picture() -> None:
     runs, certificate = landing.instance()
     assert set(runs) == set(LABELS)
-    assert {(row.network, row.size, row.seed) for row in (*runs.values(), certificate)} == {("2x16", 100, 42)}
+    assert {(row.network, row.size, row.seed) for row in (*runs.values(), certificate)} == {
+        ("2x16", 100, 42)
+    }
     axes = plot_result(runs, certificate)
     ends = {text.get_text() for text in axes.texts}
     first = landing.sentences()[0]

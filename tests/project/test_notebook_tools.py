@@ -23,7 +23,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(build_book, "CACHE", tmp_path / "_build" / ".jupyter_cache")
     for folder in ("book", "ddmip_lib", "data"):
         (tmp_path / folder).mkdir()
-    (tmp_path / "_toc.yml").write_text("{format: jb-book, root: book/preface, chapters: [{file: book/one}]}")
+    (tmp_path / "_toc.yml").write_text(
+        "{format: jb-book, root: book/preface, chapters: [{file: book/one}]}"
+    )
     (tmp_path / "book" / "preface.md").write_text("# Preface")
     (tmp_path / "book" / "profiles.yml").write_text("one: {n: 7}")
     (tmp_path / "book" / "seconds.yml").write_text("{short: 1, long: 30}")
@@ -38,7 +40,9 @@ def write_chapter(project: Path, code: str, name: str = "one") -> None:
     parameters = nbformat.v4.new_code_cell("n = 3", id="a", metadata={"tags": ["parameters"]})
     cells = [parameters, nbformat.v4.new_code_cell(code, id="b")]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), project / "book" / f"{name}.ipynb")
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells, metadata=kernel), project / "book" / f"{name}.ipynb"
+    )
 
 
 def write_chapters(project: Path, **code: str) -> list[Path]:
@@ -48,7 +52,11 @@ def write_chapters(project: Path, **code: str) -> list[Path]:
 
 
 def printed(executed: Path) -> list[str]:
-    return [output.text for cell in nbformat.read(executed, 4).cells for output in cell.get("outputs", [])]
+    return [
+        output.text
+        for cell in nbformat.read(executed, 4).cells
+        for output in cell.get("outputs", [])
+    ]
 
 
 def test_profiles_change_the_parameters(project: Path) -> None:
@@ -59,11 +67,15 @@ def test_profiles_change_the_parameters(project: Path) -> None:
 
 def test_unknown_parameter_is_an_error(project: Path) -> None:
     (project / "book" / "profiles.yml").write_text("one: {m: 7}")
-    with pytest.raises(notebooks.ChapterError, match="sets m for one, whose parameters cell holds n"):
+    with pytest.raises(
+        notebooks.ChapterError, match="sets m for one, whose parameters cell holds n"
+    ):
         notebooks.execute(notebooks.chapters()[0], "full")
 
 
-@pytest.mark.parametrize("changed", ["ddmip_lib/solver.py", "data/weights.txt", "requirements.lock", "book/one.ipynb"])
+@pytest.mark.parametrize(
+    "changed", ["ddmip_lib/solver.py", "data/weights.txt", "requirements.lock", "book/one.ipynb"]
+)
 def test_any_change_makes_the_result_stale(project: Path, changed: str) -> None:
     (chapter,) = notebooks.chapters()
     before = notebooks.key(chapter, "quick")
@@ -73,7 +85,9 @@ def test_any_change_makes_the_result_stale(project: Path, changed: str) -> None:
     assert notebooks.key(chapter, "quick") != before
 
 
-def test_profile_and_data_are_part_of_the_key(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profile_and_data_are_part_of_the_key(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (chapter,) = notebooks.chapters()
     before = notebooks.key(chapter, "quick")
     assert notebooks.key(chapter, "full") != before
@@ -92,7 +106,9 @@ def test_failing_cell_is_shown_and_nothing_is_left(project: Path) -> None:
 
 
 def test_no_cell_has_a_time_limit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a machine is busy with, a cell is not stopped, and its kernel and its output are waited for."""
+    """Whatever a machine is busy with, a cell is not stopped, and its kernel and its output are
+    waited for.
+    """
     limits: list[tuple[float | None, float, float]] = []
 
     class Client(PapermillNotebookClient):
@@ -116,7 +132,11 @@ def test_the_longest_begin_first_and_what_is_up_to_date_does_not_run(
 ) -> None:
     monkeypatch.setattr(notebooks, "AT_ONCE", 1)
     paths = [project / "book" / f"{name}.ipynb" for name in ("01_short", "02_unknown", "03_long")]
-    assert [path.stem for path in notebooks.longest_first(paths)] == ["02_unknown", "03_long", "01_short"]
+    assert [path.stem for path in notebooks.longest_first(paths)] == [
+        "02_unknown",
+        "03_long",
+        "01_short",
+    ]
     chapters = write_chapters(project, short="print(1)", long="print(2)")
     notebooks.bring_up_to_date(chapters, "quick")
     said = [line.split(" in ")[0] for line in capsys.readouterr().out.splitlines()]
@@ -127,22 +147,35 @@ def test_the_longest_begin_first_and_what_is_up_to_date_does_not_run(
     assert capsys.readouterr().out.startswith("short: up to date\nlong: executed")
 
 
-def test_a_failure_stops_what_runs_beside_it_and_is_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_stops_what_runs_beside_it_and_is_shown(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(notebooks, "AT_ONCE", 2)
-    fails = "import pathlib, time\nwhile not pathlib.Path('../begun').exists():\n    time.sleep(0.1)\nanswer = n / 0"
+    fails = (
+        "import pathlib, time\nwhile not pathlib.Path('../begun').exists():\n   "
+        " time.sleep(0.1)\nanswer = n / 0"
+    )
     chapters = write_chapters(project, unknown=FOREVER, fails=fails, short="print(1)")
-    with pytest.raises(notebooks.ChapterError, match=r"(?s)fails: cell 1 failed.*answer = n / 0.*ZeroDivisionError"):
+    with pytest.raises(
+        notebooks.ChapterError, match=r"(?s)fails: cell 1 failed.*answer = n / 0.*ZeroDivisionError"
+    ):
         notebooks.bring_up_to_date(chapters, "quick")
     assert list((project / "_build" / "executed" / "quick").iterdir()) == []
 
 
-def test_an_interrupt_leaves_no_process_and_no_file(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_no_process_and_no_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[psutil.Process] = []
-    before = psutil.Process().children(recursive=True)  # such as multiprocessing's tracker, of other tests
+    before = psutil.Process().children(
+        recursive=True
+    )  # such as multiprocessing's tracker, of other tests
 
     def interrupt(seconds: float) -> None:
         if (project / "begun").exists():
-            found.extend(child for child in psutil.Process().children(recursive=True) if child not in before)
+            found.extend(
+                child for child in psutil.Process().children(recursive=True) if child not in before
+            )
             raise KeyboardInterrupt
 
     monkeypatch.setattr(notebooks.time, "sleep", interrupt)
@@ -179,7 +212,13 @@ def test_cache_takes_the_outputs_and_refuses_foreign_ones(project: Path) -> None
     (chapter,) = notebooks.chapters()
     notebooks.execute(chapter, "full")
     assert len(build_book.seed_cache("full")) == 1
-    assert build_book.with_outputs(chapter, notebooks.executed_path(chapter, "full")).cells[1].outputs[0].text == "49\n"
+    assert (
+        build_book.with_outputs(chapter, notebooks.executed_path(chapter, "full"))
+        .cells[1]
+        .outputs[0]
+        .text
+        == "49\n"
+    )
     write_chapter(project, "print(n + 1)")
     with pytest.raises(notebooks.ChapterError, match="another source"):
         build_book.seed_cache("full")

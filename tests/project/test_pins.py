@@ -21,9 +21,21 @@ from tests.builders.places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BOOK = tomllib.loads((ROOT / "book" / "pyproject.toml").read_text())["project"]
-MADE_WITH = {"jupyter-book", "torch", "pyscipopt", "pyscipopt-ml", "matplotlib", "numpy", "papermill"}
+MADE_WITH = {
+    "jupyter-book",
+    "torch",
+    "pyscipopt",
+    "pyscipopt-ml",
+    "matplotlib",
+    "numpy",
+    "papermill",
+}
 """The packages that the book is made with: its environment and its package name each of them."""
-LOCK_LINES = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+LOCK_LINES = [
+    line
+    for line in (ROOT / "requirements.lock").read_text().splitlines()
+    if not line.startswith("#")
+]
 LOCK = [Requirement(line) for line in LOCK_LINES]
 ENVIRONMENTS = [
     {
@@ -42,16 +54,25 @@ ENVIRONMENTS = [
 
 
 def pins(environment: dict[str, str] | None = None) -> dict[str, Version]:
-    """The pinned version of each package that applies in an environment (this one if none is given)."""
+    """The pinned version of each package that applies in an environment (this one if none is
+    given).
+    """
     applying = [pin for pin in LOCK if pin.marker is None or pin.marker.evaluate(environment)]
     names = [canonicalize_name(pin.name) for pin in applying]
     assert len(set(names)) == len(names), "two pins of one package apply at once"
-    return {name: Version(next(iter(pin.specifier)).version) for name, pin in zip(names, applying, strict=True)}
+    return {
+        name: Version(next(iter(pin.specifier)).version)
+        for name, pin in zip(names, applying, strict=True)
+    }
 
 
 def asked_for() -> list[Requirement]:
     """What the environment must hold: all that both packages ask for but the extra `peers`."""
-    lines = [*PROJECT["dependencies"], *BOOK["dependencies"], *BOOK["optional-dependencies"]["test"]]
+    lines = [
+        *PROJECT["dependencies"],
+        *BOOK["dependencies"],
+        *BOOK["optional-dependencies"]["test"],
+    ]
     lines += [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
     return [wish for wish in map(Requirement, lines) if wish.name != PROJECT["name"]]
 
@@ -68,7 +89,9 @@ def test_lock_holds_no_cuda() -> None:
     assert not [pin.name for pin in LOCK if pin.name.startswith(("nvidia", "cuda", "triton"))]
 
 
-@pytest.mark.parametrize("environment", ENVIRONMENTS, ids=lambda e: f"{e['python_version']}-{e['platform_machine']}")
+@pytest.mark.parametrize(
+    "environment", ENVIRONMENTS, ids=lambda e: f"{e['python_version']}-{e['platform_machine']}"
+)
 def test_lock_answers_pyproject_everywhere(environment: dict[str, str]) -> None:
     pinned = pins(environment)
     for wish in asked_for():
@@ -77,7 +100,9 @@ def test_lock_answers_pyproject_everywhere(environment: dict[str, str]) -> None:
 
 def test_python_versions_agree() -> None:
     assert SpecifierSet(PROJECT["requires-python"]) == SpecifierSet(">=3.11")
-    assert SpecifierSet(BOOK["requires-python"]) == SpecifierSet(">=3.11,<3.14")  # those that the lock pins for
+    assert SpecifierSet(BOOK["requires-python"]) == SpecifierSet(
+        ">=3.11,<3.14"
+    )  # those that the lock pins for
     script = (ROOT / "tools" / "setup_env.sh").read_text()
     assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in script
 
@@ -102,7 +127,9 @@ def test_what_the_book_is_made_with_is_named_in_its_package_and_its_environment(
 
 
 def test_exact_versions_stand_in_the_lock_alone() -> None:
-    assert [str(wish) for wish in asked_for() if any(part.operator == "==" for part in wish.specifier)] == []
+    assert [
+        str(wish) for wish in asked_for() if any(part.operator == "==" for part in wish.specifier)
+    ] == []
 
 
 def test_the_library_refuses_no_newer_release() -> None:
@@ -119,8 +146,13 @@ def test_the_extra_all_holds_each_extra_that_users_have() -> None:
 
 
 def test_installed_versions_are_the_pinned_ones() -> None:
-    found_in = [place for place in sys.path if Path(place).name != "_vendor"]  # setuptools' own copies, if it is loaded
-    installed = {canonicalize_name(found.name): Version(found.version) for found in distributions(path=found_in)}
+    found_in = [
+        place for place in sys.path if Path(place).name != "_vendor"
+    ]  # setuptools' own copies, if it is loaded
+    installed = {
+        canonicalize_name(found.name): Version(found.version)
+        for found in distributions(path=found_in)
+    }
     wrong = {
         name: (str(installed.get(name)), str(version))
         for name, version in pins().items()
@@ -132,7 +164,11 @@ def test_installed_versions_are_the_pinned_ones() -> None:
 def test_pip_finds_no_conflict() -> None:
     result = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
     # the CUDA packages that a CUDA build of torch brings are not ours to pin
-    ours = [line for line in result.stdout.splitlines() if not line.startswith(("nvidia-", "cuda-", "triton"))]
+    ours = [
+        line
+        for line in result.stdout.splitlines()
+        if not line.startswith(("nvidia-", "cuda-", "triton"))
+    ]
     assert result.returncode == 0 or (result.stdout and not ours), result.stdout + result.stderr
 
 
@@ -140,6 +176,6 @@ def test_torch_is_the_cpu_build() -> None:
     if os.environ.get("DDMIP_ALLOW_CUDA") == "1":
         pytest.skip("DDMIP_ALLOW_CUDA=1: a CUDA build of torch was asked for")
     assert torch.version.cuda is None, (
-        "torch is a CUDA build. To fix it, where download.pytorch.org can be reached: make distclean setup. "
-        "If you want CUDA, set DDMIP_ALLOW_CUDA=1"
+        "torch is a CUDA build. To fix it, where download.pytorch.org can be reached: make"
+        " distclean setup. If you want CUDA, set DDMIP_ALLOW_CUDA=1"
     )

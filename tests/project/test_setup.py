@@ -1,4 +1,6 @@
-"""tools/setup_env.sh on machines it must refuse, after an interruption, and when there is nothing to do."""
+"""tools/setup_env.sh on machines it must refuse, after an interruption, and when there is nothing
+to do.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +52,19 @@ def fake(project: Path, name: str, body: str) -> Path:
 
 
 def run(project: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHON", "DDMIP_TORCH_INDEX")}
+    inherited = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYTHON", "DDMIP_TORCH_INDEX")
+    }
     environment = {**inherited, "PATH": f"{project / 'bin'}:{os.environ['PATH']}", **variables}
     command = ["bash", "tools/setup_env.sh"]
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(("system", "machine"), [("Darwin", "x86_64"), ("Linux", "riscv64"), ("MINGW64_NT", "x86_64")])
+@pytest.mark.parametrize(
+    ("system", "machine"), [("Darwin", "x86_64"), ("Linux", "riscv64"), ("MINGW64_NT", "x86_64")]
+)
 def test_unsupported_platform_is_refused_by_name(project: Path, system: str, machine: str) -> None:
     fake(project, "uname", f'#!/bin/bash\n[ "$1" = -s ] && echo {system} || echo {machine}\n')
     result = run(project)
@@ -66,14 +74,20 @@ def test_unsupported_platform_is_refused_by_name(project: Path, system: str, mac
 
 
 def test_wrong_python_is_refused_by_version(project: Path) -> None:
-    old = fake(project, "python3.10", '#!/bin/bash\n[[ "$*" == *platform* ]] && echo 3.10.13 || exit 1\n')
+    old = fake(
+        project, "python3.10", '#!/bin/bash\n[[ "$*" == *platform* ]] && echo 3.10.13 || exit 1\n'
+    )
     result = run(project, PYTHON=str(old))
     assert result.returncode == 1
     assert "is 3.10.13; the book needs Python 3.11, 3.12 or 3.13" in result.stderr
 
 
 def test_missing_venv_module_is_named_with_its_package(project: Path) -> None:
-    bare = fake(project, "bare", f'#!/bin/bash\n[[ "$*" == *ensurepip* ]] && exit 1\nexec {sys.executable} "$@"\n')
+    bare = fake(
+        project,
+        "bare",
+        f'#!/bin/bash\n[[ "$*" == *ensurepip* ]] && exit 1\nexec {sys.executable} "$@"\n',
+    )
     result = run(project, PYTHON=str(bare))
     assert result.returncode == 1
     assert "sudo apt-get install python3-venv" in result.stderr
@@ -95,7 +109,9 @@ def test_finished_environment_costs_nothing_until_the_lock_changes(project: Path
 
 
 def python_that_makes_fakes(project: Path) -> str:
-    """An interpreter whose virtual environments hold a fake Python that writes down each call of pip."""
+    """An interpreter whose virtual environments hold a fake Python that writes down each call of
+    pip.
+    """
     fake(project, "venv-python", FAKE_VENV_PYTHON)
     fake(project, "fake-uv", FAKE_UV)
     body = f"""#!/bin/bash
@@ -119,7 +135,9 @@ def test_interrupted_install_is_shown_and_repaired(project: Path) -> None:
     assert (project / "created.log").read_text().splitlines() == ["created", "created"]
     calls = (project / "pip.log").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["pip", "pip", "uv", "pip", "pip"]
-    assert calls[1].split()[-1].startswith("uv==")  # the first one failed; then uv, packages, torch, library and book
+    assert (
+        calls[1].split()[-1].startswith("uv==")
+    )  # the first one failed; then uv, packages, torch, library and book
     assert calls[2].endswith("-r .venv/requirements-without-torch.txt from ")
     assert calls[3].endswith("torch==2.13.0")
     assert "--index-url" not in calls[3]
@@ -140,6 +158,10 @@ def test_uv_asks_where_pip_would_and_where_it_cannot_pip_takes_its_place(project
 
 def test_torch_index_can_be_named(project: Path) -> None:
     (project / "network").touch()
-    result = run(project, PYTHON=python_that_makes_fakes(project), DDMIP_TORCH_INDEX="https://example.org/whl")
+    result = run(
+        project,
+        PYTHON=python_that_makes_fakes(project),
+        DDMIP_TORCH_INDEX="https://example.org/whl",
+    )
     assert result.returncode == 0, result.stderr
     assert "--index-url https://example.org/whl torch==2.13.0" in (project / "pip.log").read_text()

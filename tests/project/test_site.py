@@ -1,4 +1,6 @@
-"""What makes the book a site: previews, sitemap, the page for lost readers, and the workflows that publish it."""
+"""What makes the book a site: previews, sitemap, the page for lost readers, and the workflows that
+publish it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ def html(tmp_path: Path) -> Path:
 def meta(page: Path) -> dict[str, str]:
     soup = BeautifulSoup(page.read_text(), "html.parser")
     return {
-        str(tag.get("property") or tag.get("name")): str(tag["content"]) for tag in soup.select("head meta[content]")
+        str(tag.get("property") or tag.get("name")): str(tag["content"])
+        for tag in soup.select("head meta[content]")
     }
 
 
@@ -60,13 +63,23 @@ def test_without_an_address_nothing_leads_nowhere(html: Path, tmp_path: Path) ->
         assert not {"og:url", "og:image"} & set(meta(page)), page
     said = meta(tmp_path / "site" / f"{toc_files()[1]}.html")
     assert said["og:title"] == f"About {toc_files()[1]}"
-    assert said["description"] == said["og:description"] == 'Where the prices come from, and what "they" buy & sell.'
+    assert (
+        said["description"]
+        == said["og:description"]
+        == 'Where the prices come from, and what "they" buy & sell.'
+    )
 
 
 def test_with_an_address_everything_is_whole(html: Path, tmp_path: Path) -> None:
     assert site.publish(html, tmp_path / "site", ADDRESS) == []
-    listed = [node.text for node in ElementTree.parse(tmp_path / "site" / "sitemap.xml").getroot().iter() if node.text]
-    assert [text for text in listed if text.strip()] == [f"{ADDRESS}{name}.html" for name in toc_files()]
+    listed = [
+        node.text
+        for node in ElementTree.parse(tmp_path / "site" / "sitemap.xml").getroot().iter()
+        if node.text
+    ]
+    assert [text for text in listed if text.strip()] == [
+        f"{ADDRESS}{name}.html" for name in toc_files()
+    ]
     for name in ("index", *toc_files()):
         page = tmp_path / "site" / f"{name}.html"
         said = meta(page)
@@ -80,7 +93,9 @@ def test_a_redirect_is_announced_as_the_page_that_it_leads_to(html: Path, tmp_pa
     chapter = contents()["split"]
     page = tmp_path / "site" / chapter.lasting_address
     assert meta(page)["og:title"] == f"About {chapter.file}"
-    assert re.findall(r'rel="canonical" href="([^"]*)"', page.read_text()) == [ADDRESS + chapter.address]
+    assert re.findall(r'rel="canonical" href="([^"]*)"', page.read_text()) == [
+        ADDRESS + chapter.address
+    ]
     assert chapter.lasting_address not in (tmp_path / "site" / "sitemap.xml").read_text()
 
 
@@ -104,13 +119,18 @@ def test_an_unfinished_book_is_not_published(html: Path, tmp_path: Path) -> None
 
 def test_a_link_from_the_root_of_the_host_is_refused(html: Path, tmp_path: Path) -> None:
     page = html / f"{toc_files()[1]}.html"
-    page.write_text(page.read_text().replace("</article>", '<a href="/book/api.html">API</a></article>'))
+    page.write_text(
+        page.read_text().replace("</article>", '<a href="/book/api.html">API</a></article>')
+    )
     with pytest.raises(site.SiteError, match="links to /book/api"):
         site.publish(html, tmp_path / "site", "")
 
 
 def test_description_leaves_formulas_out_and_is_short() -> None:
-    items = "".join(f"<li><p>{text};</p></li>" for text in ('<span class="math">\\(x\\)</span> squared', "words " * 60))
+    items = "".join(
+        f"<li><p>{text};</p></li>"
+        for text in ('<span class="math">\\(x\\)</span> squared', "words " * 60)
+    )
     said = site.description(f"<article><p>You will learn</p><ul>{items}</ul></article>", "")
     assert said.startswith("You will learn words words")
     assert len(said) <= site.LONGEST_DESCRIPTION
@@ -138,9 +158,9 @@ def test_addresses_come_from_one_place() -> None:
     assert address.site(GITHUB) == ADDRESS
     assert address.site({**GITHUB, "html": {"baseurl": "https://b.org"}}) == "https://b.org/"
     assert address.site({"repository": {"url": "https://gitlab.com/someone/book"}}) == ""
-    assert address.site({"repository": {"url": "https://github.com/Someone/someone.github.io"}}) == (
-        "https://someone.github.io/"
-    )
+    assert address.site(
+        {"repository": {"url": "https://github.com/Someone/someone.github.io"}}
+    ) == ("https://someone.github.io/")
     with pytest.raises(ValueError, match="https://host/owner/name"):
         address.repository({"repository": {"url": "github.com/someone"}})
 
@@ -151,7 +171,11 @@ def test_no_file_knows_the_address_but_the_configuration() -> None:
     if not known:
         assert address.site(address.config()) == ""
         return
-    files = [path for folder in ("tools", "tests", "ddmip_lib", ".github") for path in (ROOT / folder).rglob("*.*")]
+    files = [
+        path
+        for folder in ("tools", "tests", "ddmip_lib", ".github")
+        for path in (ROOT / folder).rglob("*.*")
+    ]
     assert [path for path in files if path.is_file() and known.encode() in path.read_bytes()] == []
 
 
@@ -185,8 +209,12 @@ def test_workflows_are_pinned_bounded_and_need_no_secret(path: Path) -> None:
     for step in steps(workflow):
         assert ("uses" in step) != ("run" in step)
         if "uses" in step:
-            assert re.fullmatch(r"(?:actions|pypa)/[\w-]+@[0-9a-f]{40}", step["uses"]), "pin by commit"
-    assert len(re.findall(r"uses: \S+ # v\d+\.\d+\.\d+\n", path.read_text())) == path.read_text().count("uses:")
+            assert re.fullmatch(r"(?:actions|pypa)/[\w-]+@[0-9a-f]{40}", step["uses"]), (
+                "pin by commit"
+            )
+    assert len(
+        re.findall(r"uses: \S+ # v\d+\.\d+\.\d+\n", path.read_text())
+    ) == path.read_text().count("uses:")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -211,30 +239,49 @@ def test_the_workflows_do_what_they_are_for() -> None:
     assert "path: _build/site" in texts["test"]
     for target in ("test-long", "test-paths", "nightly", "links"):
         assert f"make {target}" in texts["nightly"]
-    build, use = (step["run"] for step in yaml.safe_load(texts["nightly"])["jobs"]["conda"]["steps"][1:])
+    build, use = (
+        step["run"] for step in yaml.safe_load(texts["nightly"])["jobs"]["conda"]["steps"][1:]
+    )
     assert build.endswith("environment.yml")
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())["name"]
     assert f"--name {environment} " in use
-    assert all((ROOT / test.split("::")[0]).is_file() for test in re.findall(r"tests/[^\s\"]+", use))
+    assert all(
+        (ROOT / test.split("::")[0]).is_file() for test in re.findall(r"tests/[^\s\"]+", use)
+    )
 
 
 def test_a_night_is_long_enough_for_the_chosen_experiments() -> None:
     for experiment, only in nightly.SMALL:
-        assert [case for case in grid(experiment, "full") if only in case.key], f"{experiment} has no case with {only}"
+        assert [case for case in grid(experiment, "full") if only in case.key], (
+            f"{experiment} has no case with {only}"
+        )
     chosen = [row for name, only in nightly.SMALL for row in load(name) if only in row.key]
     assert 60 < sum(row.seconds for row in chosen) < 3600
     same = Results(chosen)
-    assert all(re.search(r"objective (\S+) here, \1 stored$", line) for line in nightly.compared(same, same))
+    assert all(
+        re.search(r"objective (\S+) here, \1 stored$", line)
+        for line in nightly.compared(same, same)
+    )
 
 
 def test_external_addresses_are_found_where_readers_meet_them(tmp_path: Path) -> None:
     (tmp_path / "book").mkdir()
-    (tmp_path / "book" / "a.ipynb").write_text('{"cells": [{"source": ["See [b](https://b.net/c_(d)).\\n"]}]}')
-    (tmp_path / "book" / "b.bib").write_text('@book{b,\n  doi = {10.1/x(1)},\n  url = "https://b.net/e"\n}')
-    (tmp_path / "README.md").write_text("<https://b.net/e>, https://example.org and http://localhost:8888.")
+    (tmp_path / "book" / "a.ipynb").write_text(
+        '{"cells": [{"source": ["See [b](https://b.net/c_(d)).\\n"]}]}'
+    )
+    (tmp_path / "book" / "b.bib").write_text(
+        '@book{b,\n  doi = {10.1/x(1)},\n  url = "https://b.net/e"\n}'
+    )
+    (tmp_path / "README.md").write_text(
+        "<https://b.net/e>, https://example.org and http://localhost:8888."
+    )
     found = external_links.collected(tmp_path)
     data = {file.url for file in external_links.FILES.values()}
-    assert set(found) - data == {"https://b.net/c_(d)", "https://doi.org/10.1/x(1)", "https://b.net/e"}
+    assert set(found) - data == {
+        "https://b.net/c_(d)",
+        "https://doi.org/10.1/x(1)",
+        "https://b.net/e",
+    }
     assert found["https://b.net/e"] == ["README.md", "book/b.bib"]
 
 
@@ -244,7 +291,9 @@ def test_an_address_is_asked_again_unless_its_host_is_sure(monkeypatch: pytest.M
     def answers(*statuses: int) -> None:
         asked.clear()
         left = iter(statuses)
-        monkeypatch.setattr(external_links, "answer", lambda address: asked.append(address) or next(left))
+        monkeypatch.setattr(
+            external_links, "answer", lambda address: asked.append(address) or next(left)
+        )
 
     for statuses, outcome in (
         ((0, 503, 200), ("alive", 200)),

@@ -1,4 +1,6 @@
-"""Spelling of everything that is read: pages, chapters, docstrings; and British forms in the prose."""
+"""Spelling of everything that is read: pages, chapters, docstrings; and British forms in
+the prose.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,17 @@ import pytest
 
 from tests.builders.places import ROOT
 
-PAGES = [*sorted(ROOT.glob("book/*.md")), *sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("course/**/*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("book/*.md")),
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("course/**/*.md")),
+]
 NOTEBOOKS = sorted(ROOT.glob("book/*.ipynb"))
 CODE = [
-    p for part in ("ddmip_lib", "tools", "tests") for p in sorted(ROOT.glob(f"{part}/**/*.py")) if p != Path(__file__)
+    p
+    for part in ("ddmip_lib", "tools", "tests")
+    for p in sorted(ROOT.glob(f"{part}/**/*.py"))
+    if p != Path(__file__)
 ]
 NOT_PROSE = re.compile(
     r"```\{(?:eval-rst|code).*?```|\$\$.*?\$\$|\$[^$]+\$|\{[\w:]+\}`[^`]*`|``[^`]+``|`[^`]+`|\]\([^)]*\)|https?://\S+",

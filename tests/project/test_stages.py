@@ -1,4 +1,6 @@
-"""The runner of all checks: stages side by side, all of them run, one table of what failed, everything is shown."""
+"""The runner of all checks: stages side by side, all of them run, one table of what failed,
+everything is shown.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ def says(text: str) -> list[str]:
 
 
 def pytest_on(file: Path, *options: str) -> list[str]:
-    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(file.parent), *options, str(file)]
+    return [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(file.parent),
+        *options,
+        str(file),
+    ]
 
 
 def table_of(said: str) -> str:
@@ -48,10 +60,16 @@ def test_commands_of_a_stage_follow_each_other_and_what_runs_beside_is_shown_aft
     code, said = run([says("one"), says("two")], [says("three")], "--setup-seconds", "100")
     assert code == 0
     assert (
-        said.index("one") < said.index("two") < said.index("== beside") < said.index("three") < said.index("the last")
+        said.index("one")
+        < said.index("two")
+        < said.index("== beside")
+        < said.index("three")
+        < said.index("the last")
     )
     seconds = re.search(
-        r"^seconds: set-up 100, shown \d+, beside \d+, last \d+\ntotal (\d+) s: all passed\n\Z", said, re.M
+        r"^seconds: set-up 100, shown \d+, beside \d+, last \d+\ntotal (\d+) s: all passed\n\Z",
+        said,
+        re.M,
     )
     assert seconds is not None
     assert int(seconds[1]) >= 100
@@ -113,7 +131,9 @@ def test_that_ends_its_process():
 
 
 @pytest.mark.parametrize("workers", ["0", "1"])
-def test_failing_tests_are_named(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: str) -> None:
+def test_failing_tests_are_named(
+    run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # where this test itself runs in one
     (tmp_path / "test_it.py").write_text(TESTS)
     code, said = run([pytest_on(tmp_path / "test_it.py", "-n", workers)], [says("fine")])
@@ -124,11 +144,15 @@ def test_failing_tests_are_named(run, tmp_path: Path, monkeypatch: pytest.Monkey
         "test_it.py::test_number[2]: line 9: AssertionError: the second is wrong",
         "test_it.py::test_with_fixture: line 13: ValueError: no such thing",
     ]
-    crashed = [line for line in lines[2:] if "test_that_ends_its_process" in line and "crashed" in line]
+    crashed = [
+        line for line in lines[2:] if "test_that_ends_its_process" in line and "crashed" in line
+    ]
     assert len(lines) == 2 + len(crashed) == 2 + int(workers)
 
 
-def test_a_file_that_cannot_be_collected_and_a_wrong_option_are_failures(run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_collected_and_a_wrong_option_are_failures(
+    run, tmp_path: Path
+) -> None:
     (tmp_path / "test_it.py").write_text("import no_such_module\n")
     wrong_option = pytest_on(tmp_path / "test_it.py", "--no-such-option")
     code, said = run([says("fine")], [pytest_on(tmp_path / "test_it.py", "-n", "0"), wrong_option])
@@ -138,14 +162,22 @@ def test_a_file_that_cannot_be_collected_and_a_wrong_option_are_failures(run, tm
     assert re.search(r"^beside +exit 4 ", table_of(said), re.MULTILINE)
 
 
-def test_a_stage_whose_input_failed_is_reported_as_not_run(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_whose_input_failed_is_reported_as_not_run(
+    run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run_tests, "NEEDS", {"last": "beside"})
     code, said = run([says("one")], [FAILS])
     assert code == 1
     assert "the last stage" not in said
-    assert re.search(r"^last +not run\n +it needs the result of stage beside, which failed$", table_of(said), re.M)
+    assert re.search(
+        r"^last +not run\n +it needs the result of stage beside, which failed$",
+        table_of(said),
+        re.M,
+    )
     assert said.rstrip().endswith("FAILED in beside; not run: last")
-    assert run([FAILS], [says("one")])[1].count("the last stage") == 1  # nothing that it needs has failed
+    assert (
+        run([FAILS], [says("one")])[1].count("the last stage") == 1
+    )  # nothing that it needs has failed
 
 
 def test_one_stage_alone(run) -> None:
@@ -189,7 +221,9 @@ def test_ctrl_c_ends_all_and_the_table_has_what_was_known(tmp_path: Path) -> Non
         str(tmp_path / "begun"),
     ]
     surroundings = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=ROOT, env=surroundings, stdout=subprocess.PIPE, text=True) as runner:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=surroundings, stdout=subprocess.PIPE, text=True
+    ) as runner:
         while not ((tmp_path / "begun").exists() and (tmp_path / "waiting").exists()):
             assert runner.poll() is None
             time.sleep(0.1)
@@ -203,7 +237,9 @@ def test_ctrl_c_ends_all_and_the_table_has_what_was_known(tmp_path: Path) -> Non
 
 
 def test_every_stage_runs_once() -> None:
-    assert sorted(name for names in run_tests.TOGETHER for name in names) == sorted(run_tests.STAGES)
+    assert sorted(name for names in run_tests.TOGETHER for name in names) == sorted(
+        run_tests.STAGES
+    )
 
 
 def test_what_a_stage_needs_runs_before_it() -> None:

@@ -1,4 +1,6 @@
-"""What a project has besides its code: pages for people, forms, a release, hooks, a container; all of it consistent."""
+"""What a project has besides its code: pages for people, forms, a release, hooks, a container; all
+of it consistent.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from tools.write_address import project_urls
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 CONTAINER = ROOT / ".devcontainer"
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
-PAGES = [ROOT / "SECURITY.md", ROOT / "CODE_OF_CONDUCT.md", ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md"]
+PAGES = [
+    ROOT / "SECURITY.md",
+    ROOT / "CODE_OF_CONDUCT.md",
+    ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md",
+]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ALL = [*PAGES, *FORMS, *WORKFLOWS, *sorted(CONTAINER.iterdir()), ROOT / ".pre-commit-config.yaml"]
 TARGETS = set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -32,13 +38,19 @@ GITHUB = {"repository": {"url": "https://github.com/Someone/book"}}
 def test_no_person_no_machine_and_no_target_that_is_missing(path: Path) -> None:
     text = path.read_text()
     assert not re.findall(r"[\w.+-]+@[\w-]+\.[a-z]+", text), "somebody's mail"
-    assert not re.findall(r"(?<![\w.])/(?:home|root|work|mnt|tmp|Users|srv)/\S*", text), "a path of one machine"
-    assert not re.findall(r"https?://\S+", text), "an address of its own; the project's stands in _config.yml"
+    assert not re.findall(r"(?<![\w.])/(?:home|root|work|mnt|tmp|Users|srv)/\S*", text), (
+        "a path of one machine"
+    )
+    assert not re.findall(r"https?://\S+", text), (
+        "an address of its own; the project's stands in _config.yml"
+    )
     commands = re.findall(r"\bmake ([a-z-]+)", re.sub(r"^#.*$", "", text, flags=re.MULTILINE))
     assert set(commands) - {"comes"} <= TARGETS
 
 
-@pytest.mark.parametrize("path", [form for form in FORMS if form.stem != "config"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [form for form in FORMS if form.stem != "config"], ids=lambda path: path.stem
+)
 def test_forms_have_what_the_host_asks_for(path: Path) -> None:
     form = yaml.safe_load(path.read_text())
     assert form["name"]
@@ -114,7 +126,12 @@ def test_hooks_are_the_pinned_tools() -> None:
     """Nothing is fetched in another version than that of the lock."""
     assert [group["repo"] for group in HOOKS["repos"]] == ["local"]
     hooks = [each for group in HOOKS["repos"] for each in group["hooks"]]
-    assert [each["id"] for each in hooks] == ["ruff-check", "ruff-format", "nbstripout", "codespell"]
+    assert [each["id"] for each in hooks] == [
+        "ruff-check",
+        "ruff-format",
+        "nbstripout",
+        "codespell",
+    ]
     pinned = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines()}
     for each in hooks:
         assert each["language"] == "system"
@@ -127,7 +144,9 @@ def test_hooks_notice_what_they_are_for(tmp_path: Path) -> None:
     assert "F401" in run_hook("ruff-check", code).stdout
     run_hook("ruff-format", code)
     assert code.read_text() == 'import os\n\nx = {"a": 1}\n'
-    cell = nbformat.v4.new_code_cell("1", id="kept", outputs=[nbformat.v4.new_output("stream", text="1")])
+    cell = nbformat.v4.new_code_cell(
+        "1", id="kept", outputs=[nbformat.v4.new_output("stream", text="1")]
+    )
     chapter = tmp_path / "chapter.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), chapter)
     assert run_hook("nbstripout", chapter).returncode == 0
@@ -140,7 +159,13 @@ def test_hooks_notice_what_they_are_for(tmp_path: Path) -> None:
 
 def test_hooks_look_at_the_files_that_the_tests_look_at() -> None:
     files, exclude = hook("codespell")["files"], hook("codespell")["exclude"]
-    for name in ("README.md", "book/preface.md", "course/a/b.md", "ddmip_lib/model/problem.py", "tests/conftest.py"):
+    for name in (
+        "README.md",
+        "book/preface.md",
+        "course/a/b.md",
+        "ddmip_lib/model/problem.py",
+        "tests/conftest.py",
+    ):
         assert re.search(files, name), name
     assert not re.search(files, "book/ddmip_book/text.py")
     assert re.search(exclude, "tests/project/test_spelling.py")

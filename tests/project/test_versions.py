@@ -1,4 +1,6 @@
-"""The table of versions that were tried agrees with what the library asks for, and the tool reads what it is given."""
+"""The table of versions that were tried agrees with what the library asks for, and the tool reads
+what it is given.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ TRIED = {name: row for name, row in ROWS.items() if row.outcome}
 
 
 def test_the_page_is_written_from_the_rows() -> None:
-    assert versions.PAGE.read_text() == versions.page(list(ROWS.values())), "python -m tools.test_versions --page"
+    assert versions.PAGE.read_text() == versions.page(list(ROWS.values())), (
+        "python -m tools.test_versions --page"
+    )
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
-def test_a_row_has_a_version_of_every_package_in_the_range_that_is_asked_for(row: versions.Row) -> None:
+def test_a_row_has_a_version_of_every_package_in_the_range_that_is_asked_for(
+    row: versions.Row,
+) -> None:
     asked = versions.requirements()
     assert set(row.versions) == set(asked)
     assert all(row.versions[name] in wish.specifier for name, wish in asked.items())
@@ -44,11 +50,19 @@ def test_every_range_begins_with_a_version_that_was_tried() -> None:
 def test_the_digest_changes_with_code_tests_and_requirements_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = ["ddmip_lib/a.py", "tests/unit/test_a.py", "tests/unit/ddmip_book/test_b.py", "book/page.md"]
+    files = [
+        "ddmip_lib/a.py",
+        "tests/unit/test_a.py",
+        "tests/unit/ddmip_book/test_b.py",
+        "book/page.md",
+    ]
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1\n")
-    table = '[project]\nname = "a"\ndescription = "{}"\ndependencies = ["numpy>={}"]\n[project.optional-dependencies]\n'
+    table = (
+        '[project]\nname = "a"\ndescription = "{}"\ndependencies ='
+        ' ["numpy>={}"]\n[project.optional-dependencies]\n'
+    )
     (tmp_path / "pyproject.toml").write_text(table.format("one", "2.0"))
     monkeypatch.setattr(versions, "ROOT", tmp_path)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
@@ -92,13 +106,24 @@ def test_failures_and_errors_of_a_report_are_named() -> None:
     assert why == ["needs a GPU"]
 
 
-def test_rows_come_back_as_they_were_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_come_back_as_they_were_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(versions, "ROWS", tmp_path / "rows.yml")
     monkeypatch.setattr(versions, "PAGE", tmp_path / "page.md")
     names = dict.fromkeys(versions.requirements(), "1.0")
-    tried = versions.Row("3.12", "newest", "1e5", names, "Linux x86_64", "2026-11-19", {"passed": 9, "skipped": 1})
+    tried = versions.Row(
+        "3.12", "newest", "1e5", names, "Linux x86_64", "2026-11-19", {"passed": 9, "skipped": 1}
+    )
     failed = versions.Row(
-        "3.11", "lowest", "1e5", names, "Linux x86_64", "2026-11-19", {"passed": 8, "skipped": 1}, ["a"]
+        "3.11",
+        "lowest",
+        "1e5",
+        names,
+        "Linux x86_64",
+        "2026-11-19",
+        {"passed": 8, "skipped": 1},
+        ["a"],
     )
     resolved = versions.Row("3.14", "lowest", "1e5", names)
     versions.store({row.name: row for row in (tried, failed, resolved)})

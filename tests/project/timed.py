@@ -1,7 +1,9 @@
-"""Where a verdict hangs on a clock: asserts, headline numbers and checks whose value follows from seconds.
+"""Where a verdict hangs on a clock: asserts, headline numbers and checks whose value follows from
+seconds.
 
-The scan follows names within one function, or one chapter: what is computed from a reading of a clock is timed, and
-so is what is computed from that. Seconds of stored rows are not, nor those that a driven clock counts.
+The scan follows names within one function, or one chapter: what is computed from a reading of a
+clock is timed, and so is what is computed from that. Seconds of stored rows are not, nor those that
+a driven clock counts.
 """
 
 from __future__ import annotations
@@ -11,13 +13,42 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-CLOCKS = {"perf_counter", "process_time", "monotonic", "thread_time", "perf_counter_ns", "timeit", "repeat"}
+CLOCKS = {
+    "perf_counter",
+    "process_time",
+    "monotonic",
+    "thread_time",
+    "perf_counter_ns",
+    "timeit",
+    "repeat",
+}
 CLOCKS |= {"gradient_seconds", "median_seconds", "getloadavg"}
 NAMES = {"elapsed", "took", "duration", "busy"}
-TABLES = {"Row", "Case", "row", "row_of", "finished", "of_method", "replace", "where", "grid", "case", "Solution"}
+TABLES = {
+    "Row",
+    "Case",
+    "row",
+    "row_of",
+    "finished",
+    "of_method",
+    "replace",
+    "where",
+    "grid",
+    "case",
+    "Solution",
+}
 """Calls whose `time_limit` describes a stored row."""
 COUNTS = {"len", "isinstance", "type", "repr", "str"}
-WAITS = {"wait", "join", "result", "wait_procs", "wait_for_workers", "communicate", "run", "check_output"}
+WAITS = {
+    "wait",
+    "join",
+    "result",
+    "wait_procs",
+    "wait_for_workers",
+    "communicate",
+    "run",
+    "check_output",
+}
 SECONDS = re.compile(r"^seconds|_seconds$")
 SHORT = 3600.0
 """A limit under so many seconds may be reached on a slow machine."""
@@ -50,7 +81,9 @@ def names_in(node: ast.AST, context: type[ast.expr_context] = ast.Load) -> set[s
 
 def targets(node: ast.AST) -> set[str]:
     """The names that an assignment gives something to, also by an entry or an attribute."""
-    entries = {root(part) for part in ast.walk(node) if isinstance(part, (ast.Subscript, ast.Attribute))}
+    entries = {
+        root(part) for part in ast.walk(node) if isinstance(part, (ast.Subscript, ast.Attribute))
+    }
     return names_in(node, ast.Store) | entries - {"self"}
 
 
@@ -60,7 +93,9 @@ class Names:
     def __init__(self, tree: ast.AST) -> None:
         self.timed, self.stored, self.driven = set[str](), set[str](), set[str]()
         for node in ast.walk(tree):
-            if isinstance(node, ast.With) and any(called(item.context_expr) == "using" for item in node.items):
+            if isinstance(node, ast.With) and any(
+                called(item.context_expr) == "using" for item in node.items
+            ):
                 self.driven |= set().union(*(names_in(part, ast.Store) for part in node.body))
         pairs = list(self._pairs(tree))
         for _ in range(20):
@@ -82,14 +117,18 @@ class Names:
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign):
                 if isinstance(node.value, ast.Tuple) and all(
-                    isinstance(t, ast.Tuple) and len(t.elts) == len(node.value.elts) for t in node.targets
+                    isinstance(t, ast.Tuple) and len(t.elts) == len(node.value.elts)
+                    for t in node.targets
                 ):
                     for target in node.targets:
                         for name, value in zip(target.elts, node.value.elts, strict=True):  # type: ignore[attr-defined]
                             yield targets(name), value
                 else:
                     yield set().union(*map(targets, node.targets)), node.value
-            elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)) and node.value is not None:
+            elif (
+                isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr))
+                and node.value is not None
+            ):
                 yield targets(node.target), node.value
             elif isinstance(node, (ast.For, ast.comprehension)):
                 yield targets(node.target), node.iter
@@ -109,7 +148,9 @@ class Names:
         """Whether the value of an expression follows from a reading of a clock."""
         if called(node) in COUNTS:
             return False
-        if called(node) in CLOCKS or (isinstance(node, ast.Call) and ast.unparse(node.func) == "time.time"):
+        if called(node) in CLOCKS or (
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "time.time"
+        ):
             return True
         if isinstance(node, ast.Name):
             return node.id in self.timed | NAMES
@@ -125,7 +166,11 @@ class Names:
 
 def order_of_readings(test: ast.AST) -> bool:
     """A duration that is compared with zero alone: the order of two readings of one clock."""
-    return isinstance(test, ast.Compare) and len(test.ops) == 1 and ast.unparse(test.comparators[0]) in ("0", "0.0")
+    return (
+        isinstance(test, ast.Compare)
+        and len(test.ops) == 1
+        and ast.unparse(test.comparators[0]) in ("0", "0.0")
+    )
 
 
 def parts(test: ast.AST) -> Iterator[ast.AST]:
@@ -138,7 +183,9 @@ def parts(test: ast.AST) -> Iterator[ast.AST]:
 
 
 def functions(tree: ast.Module) -> list[ast.AST]:
-    """Functions that stand for themselves; what is inside one belongs to it. What is outside of all comes last."""
+    """Functions that stand for themselves; what is inside one belongs to it. What is outside of all
+    comes last.
+    """
     found: list[ast.AST] = []
 
     def look(node: ast.AST) -> None:
@@ -150,7 +197,9 @@ def functions(tree: ast.Module) -> list[ast.AST]:
 
     look(tree)
     inside = {id(node) for function in found for node in ast.walk(function)}
-    rest = [node for node in tree.body if id(node) not in inside and not isinstance(node, ast.ClassDef)]
+    rest = [
+        node for node in tree.body if id(node) not in inside and not isinstance(node, ast.ClassDef)
+    ]
     return [*found, ast.Module(rest, [])]
 
 
@@ -173,7 +222,11 @@ def comparisons(source: str) -> list[Finding]:
     for scope in functions(ast.parse(source)):
         names = Names(scope)
         for node in ast.walk(scope):
-            if isinstance(node, ast.Compare) and not order_of_readings(node) and names.is_timed(node):
+            if (
+                isinstance(node, ast.Compare)
+                and not order_of_readings(node)
+                and names.is_timed(node)
+            ):
                 found.append(Finding(node.lineno, ast.unparse(node)))
     return found
 
@@ -184,14 +237,19 @@ def limits(source: str) -> list[Finding]:
     driven = {
         id(inside)
         for node in ast.walk(tree)
-        if isinstance(node, ast.With) and any(called(item.context_expr) == "using" for item in node.items)
+        if isinstance(node, ast.With)
+        and any(called(item.context_expr) == "using" for item in node.items)
         for inside in ast.walk(node)
     }
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and id(node) not in driven and called(node) not in TABLES:
             for value in _limits_of(node):
-                if isinstance(value, ast.Constant) and type(value.value) in (int, float) and 0 < value.value < SHORT:
+                if (
+                    isinstance(value, ast.Constant)
+                    and type(value.value) in (int, float)
+                    and 0 < value.value < SHORT
+                ):
                     found.append(Finding(node.lineno, ast.unparse(node)))
     return found
 
@@ -212,7 +270,9 @@ Kind = bool | frozenset[int]
 class Script:
     """A chapter, followed from its first statement to its last: what each name stands for then."""
 
-    def __init__(self, outer: dict[str, Kind] | None = None, stored: set[str] | None = None) -> None:
+    def __init__(
+        self, outer: dict[str, Kind] | None = None, stored: set[str] | None = None
+    ) -> None:
         self.kinds: dict[str, Kind] = dict(outer or {})
         self.stored = set(stored or ())
         self.found: list[Finding] = []
@@ -247,7 +307,12 @@ class Script:
                 self.run([*node.body, *node.orelse])
         elif isinstance(node, (ast.If, ast.While, ast.With, ast.Try)):
             self.run(part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt))
-        elif isinstance(node, ast.Expr) and called(node.value) in ("append", "extend", "add", "update"):
+        elif isinstance(node, ast.Expr) and called(node.value) in (
+            "append",
+            "extend",
+            "add",
+            "update",
+        ):
             assert isinstance(node.value, ast.Call)
             name = root(node.value.func)
             for argument in node.value.args:
@@ -271,7 +336,11 @@ class Script:
 
     def pair(self, target: ast.AST, value: ast.AST, kind: Kind) -> None:
         """Several names that get several values get one each."""
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        if (
+            isinstance(target, ast.Tuple)
+            and isinstance(value, ast.Tuple)
+            and len(target.elts) == len(value.elts)
+        ):
             for one, its in zip(target.elts, value.elts, strict=True):
                 self.give(one, self.kind(its), its)
         else:
@@ -279,13 +348,17 @@ class Script:
 
     def give(self, target: ast.AST, kind: Kind, value: ast.AST) -> None:
         if isinstance(target, (ast.Tuple, ast.List)):
-            for one, its in zip(target.elts, self.each(value, kind, len(target.elts)), strict=False):
+            for one, its in zip(
+                target.elts, self.each(value, kind, len(target.elts)), strict=False
+            ):
                 self.give(one, its, value)
         elif isinstance(target, ast.Name):
             self.kinds[target.id] = kind
             if isinstance(value, ast.Dict):
                 self.tables[target.id] = value
-            (self.stored.add if not kind and self.is_stored(value) else self.stored.discard)(target.id)
+            (self.stored.add if not kind and self.is_stored(value) else self.stored.discard)(
+                target.id
+            )
         elif name := root(target):  # an entry of it
             self.kinds[name] = joined(self.kinds.get(name, False), kind)
 
@@ -293,24 +366,36 @@ class Script:
         """Of the names that an entry of a loop, or a tuple, is given to."""
         if isinstance(value, ast.Call) and called(value) in ("items", "enumerate"):
             return [False, kind]
-        if isinstance(value, ast.Call) and called(value) == "zip" and not isinstance(value.args[0], ast.Starred):
+        if (
+            isinstance(value, ast.Call)
+            and called(value) == "zip"
+            and not isinstance(value.args[0], ast.Starred)
+        ):
             return [self.kind(argument) for argument in value.args]
         return [place in kind if isinstance(kind, frozenset) else kind for place in range(count)]
 
     def is_stored(self, node: ast.AST) -> bool:
-        return bool(names_in(node) & self.stored) or any(called(part) == "load" for part in ast.walk(node))
+        return bool(names_in(node) & self.stored) or any(
+            called(part) == "load" for part in ast.walk(node)
+        )
 
     def kind(self, node: ast.AST) -> Kind:
         """Whether the value of an expression follows from live seconds."""
         if called(node) in COUNTS:
             return False
-        if called(node) in CLOCKS or (isinstance(node, ast.Call) and ast.unparse(node.func) == "time.time"):
+        if called(node) in CLOCKS or (
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "time.time"
+        ):
             return True
         if isinstance(node, ast.Name):
             return self.kinds.get(node.id, False)
         if isinstance(node, ast.Lambda):
             return self.kind(node.body)
-        if isinstance(node, ast.Attribute) and node.attr == "seconds" and not self.is_stored(node.value):
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "seconds"
+            and not self.is_stored(node.value)
+        ):
             return True
         if isinstance(node, ast.Subscript):
             return self.entry(node)
@@ -330,10 +415,18 @@ class Script:
 
     def entry(self, node: ast.Subscript) -> Kind:
         kind, key = self.kind(node.value), ast.unparse(node.slice).lstrip("f").strip("\"'")
-        if isinstance(node.slice, (ast.Constant, ast.JoinedStr)) and SECONDS.search(key) and not self.is_stored(node):
+        if (
+            isinstance(node.slice, (ast.Constant, ast.JoinedStr))
+            and SECONDS.search(key)
+            and not self.is_stored(node)
+        ):
             return True
         place = node.slice.elts[-1] if isinstance(node.slice, ast.Tuple) else node.slice
-        if isinstance(kind, frozenset) and isinstance(place, ast.Constant) and isinstance(place.value, int):
+        if (
+            isinstance(kind, frozenset)
+            and isinstance(place, ast.Constant)
+            and isinstance(place.value, int)
+        ):
             return place.value in kind
         if isinstance(kind, frozenset) and isinstance(place, ast.Slice) and place.lower is not None:
             return True
@@ -348,5 +441,7 @@ def joined(*kinds: Kind) -> Kind:
 
 
 def headlines(source: str) -> list[Finding]:
-    """Headline numbers of a chapter that follow from live seconds, by their names, and such asserts."""
+    """Headline numbers of a chapter that follow from live seconds, by their names, and such
+    asserts.
+    """
     return Script().run(ast.parse(source).body).found

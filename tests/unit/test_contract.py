@@ -1,4 +1,6 @@
-"""What every solver promises: each solver of the library keeps the whole contract, and broken ones are found out."""
+"""What every solver promises: each solver of the library keeps the whole contract, and broken ones
+are found out.
+"""
 
 import dataclasses
 from functools import cache, partial
@@ -33,8 +35,12 @@ class Choosing:
     solve = staticmethod(solve)
 
 
-short = partial(DualDecomposition, max_iterations=3)  # what is promised does not hang on the number of iterations
-MOVES, LAYERS, BLOCKS = (({"refuses": [what]}) for what in ("no free input", "any module", "one block"))
+short = partial(
+    DualDecomposition, max_iterations=3
+)  # what is promised does not hang on the number of iterations
+MOVES, LAYERS, BLOCKS = (
+    ({"refuses": [what]}) for what in ("no free input", "any module", "one block")
+)
 SOLVERS = {
     "dual decomposition": (short, MOVES),
     "paper": (lambda: dataclasses.replace(DualDecomposition.paper(), max_iterations=3), MOVES),
@@ -75,11 +81,18 @@ def contract(name):
         with_callback = None  # that of the solver inside is its own
     else:
         with_callback = partial(with_call, make())
-    return {clause.name: clause for clause in check_solver(make(), **abilities, with_callback=with_callback)}
+    return {
+        clause.name: clause
+        for clause in check_solver(make(), **abilities, with_callback=with_callback)
+    }
 
 
-@pytest.mark.parametrize("clause", CLAUSES)  # solver by solver: each is asked once by whoever has its first clause
-@pytest.mark.parametrize("name", [name if name not in ALIKE else pytest.param(name, marks=long) for name in SOLVERS])
+@pytest.mark.parametrize(
+    "clause", CLAUSES
+)  # solver by solver: each is asked once by whoever has its first clause
+@pytest.mark.parametrize(
+    "name", [name if name not in ALIKE else pytest.param(name, marks=long) for name in SOLVERS]
+)
 def test_every_solver_keeps_every_promise(name, clause):
     found = contract(name)[clause]
     assert found.passed, str(found)
@@ -148,9 +161,15 @@ class Forgetful(Broken):
 
 proof_of_another = Proof("another", "by word", checked=True)
 BROKEN = {
-    "a wrong objective": (Broken(other(objective=beyond)), "always: an objective is what verify says"),
+    "a wrong objective": (
+        Broken(other(objective=beyond)),
+        "always: an objective is what verify says",
+    ),
     "a point that verify refuses": (Broken(other(values=shift)), "always: a point passes verify"),
-    "a bound on the wrong side": (Broken(other(bound=beyond)), "always: a bound is on its side of the optimum"),
+    "a bound on the wrong side": (
+        Broken(other(bound=beyond)),
+        "always: a bound is on its side of the optimum",
+    ),
     "a proof of another problem": (
         Broken(other(proof=lambda *_: proof_of_another)),
         "always: a bound has a proof of this very problem",
@@ -160,11 +179,26 @@ BROKEN = {
         "call: no time is a status, without a point or a bound",
     ),
     "a model that is changed": (Broken(mutated), "always: nothing of others is changed"),
-    "an incumbent lost by Ctrl-C": (Deaf(lambda solution, _: solution), "call: Ctrl-C returns the best point so far"),
-    "settings that change": (Forgetful(lambda solution, _: solution), "always: nothing of others is changed"),
-    "no Solution at all": (Broken(lambda *_: None), "always: an answer is a Solution with a known status"),
-    "chatter": (Broken(lambda solution, _: print("done") or solution), "always: nothing is printed unasked"),
-    "seconds made up": (Broken(other(seconds=lambda *_: 1e6)), "always: seconds are those of the call"),
+    "an incumbent lost by Ctrl-C": (
+        Deaf(lambda solution, _: solution),
+        "call: Ctrl-C returns the best point so far",
+    ),
+    "settings that change": (
+        Forgetful(lambda solution, _: solution),
+        "always: nothing of others is changed",
+    ),
+    "no Solution at all": (
+        Broken(lambda *_: None),
+        "always: an answer is a Solution with a known status",
+    ),
+    "chatter": (
+        Broken(lambda solution, _: print("done") or solution),
+        "always: nothing is printed unasked",
+    ),
+    "seconds made up": (
+        Broken(other(seconds=lambda *_: 1e6)),
+        "always: seconds are those of the call",
+    ),
 }
 
 

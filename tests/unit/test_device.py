@@ -25,7 +25,9 @@ DOUBLE = torch.float64
 
 
 class RecordedByHand(Recorded):
-    """Computes its passes again instead of playing kernels, into the same buffers and from the last point played."""
+    """Computes its passes again instead of playing kernels, into the same buffers and from the last
+    point played.
+    """
 
     def _record(self, like: Tensor) -> None:
         self.ahead, self.back = self._ahead, self._back  # type: ignore[assignment]
@@ -41,7 +43,9 @@ class RecordedByHand(Recorded):
         self.y.copy_(self.values.detach())
 
     def _back(self) -> None:
-        (slope,) = torch.autograd.grad(self.values, self.point, self.along.to(self.dtype), retain_graph=True)
+        (slope,) = torch.autograd.grad(
+            self.values, self.point, self.along.to(self.dtype), retain_graph=True
+        )
         self.slope.copy_(slope)
 
 
@@ -159,7 +163,9 @@ class TestPlayback:
             (once,) = torch.autograd.grad((of(x) ** 2).sum(), x, create_graph=True)
             return torch.autograd.grad((once * points(1, seed=5)[0]).sum(), x)[0]
 
-        torch.testing.assert_close(curvature(recorded(net, device=device)), curvature(net), rtol=1e-8, atol=1e-9)
+        torch.testing.assert_close(
+            curvature(recorded(net, device=device)), curvature(net), rtol=1e-8, atol=1e-9
+        )
 
     def test_no_gradient_is_followed_where_none_is_wanted(self, device: str) -> None:
         f = recorded(frozen(NETS["mlp"]), device=device)
@@ -200,7 +206,9 @@ class TestCuda:
             placed = place(net, "cuda", torch.float32, like)
         assert type(placed) is Elsewhere
         torch.testing.assert_close(slope(placed, like), slope(net, like), rtol=1e-4, atol=1e-5)
-        assert type(place(frozen(NETS["mlp"]), "cuda", torch.float32, like)) is Recorded  # nothing is left broken
+        assert (
+            type(place(frozen(NETS["mlp"]), "cuda", torch.float32, like)) is Recorded
+        )  # nothing is left broken
 
     def test_a_network_without_gradient_is_refused_as_on_the_cpu(self) -> None:
         class Detached(nn.Module):
@@ -223,12 +231,16 @@ class TestCuda:
     def test_runs_go_as_on_the_cpu(self, split: str, block: LogBarrier | None) -> None:
         problem = water_potability(n=4, net=frozen(NETS["attention"]), seed=42)
         here, there = (
-            DualDecomposition(block, penalty=1.0, split=split, max_iterations=5, device=d).solve(problem, seed=1)
+            DualDecomposition(block, penalty=1.0, split=split, max_iterations=5, device=d).solve(
+                problem, seed=1
+            )
             for d in ("cpu", "cuda")
         )
         assert problem.verify(there).feasible
         torch.testing.assert_close(
-            *(torch.tensor(s.history["primal_residual"]) for s in (here, there)), rtol=1e-3, atol=1e-5
+            *(torch.tensor(s.history["primal_residual"]) for s in (here, there)),
+            rtol=1e-3,
+            atol=1e-5,
         )
 
 
@@ -241,8 +253,13 @@ def screened(problem: NeuralMIP, place_on: str) -> Run:
 
 
 @pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
-def test_points_judged_elsewhere_are_verified_here_once(place_on: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    solver, problem = DualDecomposition(max_iterations=15), water_potability(n=8, net=mlp(2, 16, 9, seed=3))
+def test_points_judged_elsewhere_are_verified_here_once(
+    place_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solver, problem = (
+        DualDecomposition(max_iterations=15),
+        water_potability(n=8, net=mlp(2, 16, 9, seed=3)),
+    )
     runs, seen = (solver.start(problem, seed=1), screened(problem, place_on)), list[int]()
     last = runs[1].incumbent._last
     check = last.check
@@ -255,13 +272,17 @@ def test_points_judged_elsewhere_are_verified_here_once(place_on: str, monkeypat
     here, there = (solver._solution([run], cut_short="stopped") for run in runs)
     assert len(seen) == 1, "the CPU is asked about the last one alone"
     assert here.objective == there.objective == problem.verify(there).objective
-    assert [value for _, value in here.details["incumbents"]] == [value for _, value in there.details["incumbents"]]
+    assert [value for _, value in here.details["incumbents"]] == [
+        value for _, value in there.details["incumbents"]
+    ]
     assert runs[0].history["objective"].tolist() == runs[1].history["objective"].tolist()
 
 
 @pytest.mark.parametrize("shift", [0.2, 1e3])
 def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
-    """Networks there that call more samples potable than there are: the answer is what the CPU says of the points."""
+    """Networks there that call more samples potable than there are: the answer is what the CPU says
+    of the points.
+    """
     problem = water_potability(n=8, net=mlp(2, 16, 9, seed=3))
     run = screened(problem, "cpu")
     for predictor in run.incumbent._judge.instance.predictors:
@@ -283,7 +304,10 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
 
 def test_other_numbers_of_rows_pass_a_recorded_network_kernel_by_kernel() -> None:
     net = frozen(NETS["mlp"])
-    recorded, more = RecordedByHand(net, "cpu", DOUBLE, torch.zeros(5, 9, dtype=DOUBLE)), torch.rand(7, 9, dtype=DOUBLE)
+    recorded, more = (
+        RecordedByHand(net, "cpu", DOUBLE, torch.zeros(5, 9, dtype=DOUBLE)),
+        torch.rand(7, 9, dtype=DOUBLE),
+    )
     torch.testing.assert_close(recorded(more), net(more))
     torch.testing.assert_close(slope(recorded, more), slope(net, more))
 
@@ -292,7 +316,10 @@ def test_other_numbers_of_rows_pass_a_recorded_network_kernel_by_kernel() -> Non
 def test_slopes_computed_elsewhere_are_the_same(place_on: str) -> None:
     instance = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42).instance()
     values = 0.5 * (instance.milp.lower + instance.milp.upper)
-    here, there = lines_at(instance, values), lines_at(instance.elsewhere(torch.device(place_on)), values)
+    here, there = (
+        lines_at(instance, values),
+        lines_at(instance.elsewhere(torch.device(place_on)), values),
+    )
     assert there.said == pytest.approx(here.said, rel=1e-9, abs=1e-12)
     assert there.slopes.toarray() == pytest.approx(here.slopes.toarray(), rel=1e-9, abs=1e-12)
 
@@ -303,7 +330,9 @@ def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
 ) -> None:
     problem, incumbent = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42), Begun.incumbent
     here = SequentialMIP(idle_starts=2).solve(problem, time_limit=LONG, seed=1)
-    monkeypatch.setattr(Begun, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on)))
+    monkeypatch.setattr(
+        Begun, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on))
+    )
     there = SequentialMIP(idle_starts=2, device=place_on).solve(problem, time_limit=LONG, seed=1)
     assert problem.verify(there).feasible
     assert problem.verify(there).objective == there.objective == here.objective

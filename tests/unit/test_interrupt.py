@@ -1,4 +1,6 @@
-"""Ctrl-C on every solver: the best verified point comes back with status "stopped", and nothing is lost."""
+"""Ctrl-C on every solver: the best verified point comes back with status "stopped", and nothing is
+lost.
+"""
 
 import os
 import signal
@@ -9,7 +11,14 @@ import numpy as np
 import pyscipopt
 import pytest
 
-from ddmip_lib import BigM, DualDecomposition, Enumeration, PriceCoordination, SequentialMIP, SingleStepGradient
+from ddmip_lib import (
+    BigM,
+    DualDecomposition,
+    Enumeration,
+    PriceCoordination,
+    SequentialMIP,
+    SingleStepGradient,
+)
 from ddmip_lib.baselines.single_step import Relaxation
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
@@ -79,7 +88,9 @@ def test_nothing_found_is_stopped_without_a_point(name, monkeypatch):
         return unsound(self, values)
 
     unsound = Incumbent.consider
-    monkeypatch.setattr(Incumbent, "consider", lambda self, values: pressed(self, np.full_like(values, 1e3)))
+    monkeypatch.setattr(
+        Incumbent, "consider", lambda self, values: pressed(self, np.full_like(values, 1e3))
+    )
     solution = SOLVERS[name]().solve(problem, time_limit=LONG)
     assert (solution.status, solution.objective, solution.inputs) == ("stopped", None, [])
     assert "none" in repr(solution)
@@ -100,10 +111,15 @@ def test_the_history_up_to_ctrl_c_is_kept():
 
 @pytest.mark.parametrize("at", [2, 3])
 def test_price_coordination_keeps_its_rounds(at, monkeypatch):
-    problem, whole = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42), PriceCoordination.round
+    problem, whole = (
+        water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42),
+        PriceCoordination.round,
+    )
 
     def pressed(self, market, seen=None):
-        if len(market.rounds) + 1 == at:  # three rounds without a new option end a run, so there are always four
+        if (
+            len(market.rounds) + 1 == at
+        ):  # three rounds without a new option end a run, so there are always four
             os.kill(os.getpid(), signal.SIGINT)
         whole(self, market, seen)
 
@@ -115,7 +131,10 @@ def test_price_coordination_keeps_its_rounds(at, monkeypatch):
 
 
 def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeypatch):
-    problem, solver = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42), DualDecomposition(max_iterations=3)
+    problem, solver = (
+        water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42),
+        DualDecomposition(max_iterations=3),
+    )
     recovering = Recovering(solver)
     assert recovering.solve(problem, time_limit=LONG, visit=Press(2)).status == "stopped"
 
@@ -150,9 +169,14 @@ def packing(n=60, rows=12):
     x = [model.addVar(vtype="B") for _ in range(n)]
     for _ in range(rows):
         weight = draw.integers(1, 1000, n)
-        model.addCons(pyscipopt.quicksum(int(a) * v for a, v in zip(weight, x, strict=True)) <= int(weight.sum() // 2))
+        model.addCons(
+            pyscipopt.quicksum(int(a) * v for a, v in zip(weight, x, strict=True))
+            <= int(weight.sum() // 2)
+        )
     worth = draw.integers(1, 1000, n)
-    model.setObjective(pyscipopt.quicksum(int(a) * v for a, v in zip(worth, x, strict=True)), "maximize")
+    model.setObjective(
+        pyscipopt.quicksum(int(a) * v for a, v in zip(worth, x, strict=True)), "maximize"
+    )
     return model
 
 

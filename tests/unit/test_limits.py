@@ -1,4 +1,6 @@
-"""Calls end within their limits and keep the best point that they have, by a clock that the tests drive."""
+"""Calls end within their limits and keep the best point that they have, by a clock that the tests
+drive.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,16 @@ METHODS = {
     "solve": lambda problem, known, limit: solve(problem, limit),
     "sequential MIP": lambda problem, known, limit: SequentialMIP().solve(problem, limit),
     "dual decomposition": lambda problem, known, limit: DualDecomposition().solve(problem, limit),
-    "barrier": lambda problem, known, limit: DualDecomposition(nn_block=LogBarrier()).solve(problem, limit),
+    "barrier": lambda problem, known, limit: DualDecomposition(nn_block=LogBarrier()).solve(
+        problem, limit
+    ),
     "prices": lambda problem, known, limit: PriceCoordination().solve(problem, limit),
-    "recovering": lambda problem, known, limit: Recovering(DualDecomposition()).solve(problem, limit),
-    "single-step gradient": lambda problem, known, limit: SingleStepGradient().solve(problem, limit),
+    "recovering": lambda problem, known, limit: Recovering(DualDecomposition()).solve(
+        problem, limit
+    ),
+    "single-step gradient": lambda problem, known, limit: SingleStepGradient().solve(
+        problem, limit
+    ),
     "Big-M": lambda problem, known, limit: BigM().solve(problem, limit),
     "enumeration": lambda problem, known, limit: Enumeration().solve(problem, limit),
     "certify": lambda problem, known, limit: certify(problem, known, time_limit=limit, workers=1),
@@ -44,14 +52,18 @@ SMALL = {
     "assignments": lambda: assignments(integers=3, values=4),
     "water": lambda: water(n=3, network="water_2x16"),
 }
-AFTERWARDS = 40  # readings of the clock after a deadline: those of the result, none of which begins new work
+AFTERWARDS = (
+    40  # readings of the clock after a deadline: those of the result, none of which begins new work
+)
 PIECE = 3e9  # operations of torch between two readings: a tenth of a second or two on one core
 
 
 @pytest.fixture(scope="module")
 def known():
     """A verified point of each small model, which no limit may lose."""
-    return {name: SequentialMIP(idle_starts=3).solve(build(), 3600.0) for name, build in SMALL.items()}
+    return {
+        name: SequentialMIP(idle_starts=3).solve(build(), 3600.0) for name, build in SMALL.items()
+    }
 
 
 @pytest.mark.parametrize("limit", [1.0, 7.0, 60.0])
@@ -69,12 +81,18 @@ def test_a_call_ends_soon_after_its_deadline_and_keeps_its_start(method, model, 
             return
     assert clock.looks <= limit + AFTERWARDS
     sign = problem.instance().milp.sign
-    printed = not isinstance(found.objective, float)  # only a limit of one reading may end a call before the start
-    assert (printed and limit == 1.0) or sign * found.objective <= sign * known[model].objective + 1e-6
+    printed = not isinstance(
+        found.objective, float
+    )  # only a limit of one reading may end a call before the start
+    assert (printed and limit == 1.0) or sign * found.objective <= sign * known[
+        model
+    ].objective + 1e-6
 
 
 @pytest.mark.parametrize("model", [reactor, water])
-@pytest.mark.parametrize("method", ["sequential MIP", "dual decomposition", "prices", "certify", "Lagrangian bound"])
+@pytest.mark.parametrize(
+    "method", ["sequential MIP", "dual decomposition", "prices", "certify", "Lagrangian bound"]
+)
 def test_no_piece_of_work_between_two_readings_is_large(method, model):
     problem = model()
     start = DualDecomposition(max_iterations=1).solve(problem, 3600.0)
@@ -87,7 +105,9 @@ def test_no_piece_of_work_between_two_readings_is_large(method, model):
 
 
 def test_enumeration_returns_the_best_assignment_that_it_has():
-    """Its best assignment is looked at first, even where the list of all of them took the whole time."""
+    """Its best assignment is looked at first, even where the list of all of them took the whole
+    time.
+    """
     problem = assignments(integers=4, values=5)
     best = Enumeration().solve(problem, 3600.0)
     assert best.status == "optimal"

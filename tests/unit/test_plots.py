@@ -66,8 +66,12 @@ PIECES = {
 
 
 @pytest.mark.parametrize("draw", PIECES, ids=lambda draw: draw.__name__)
-def test_pieces_show_their_columns(draw: Callable[..., Axes], water: tuple[NeuralMIP, Solution]) -> None:
-    """Of a solution or of its history, in new axes or in those handed in, with the legend below the data."""
+def test_pieces_show_their_columns(
+    draw: Callable[..., Axes], water: tuple[NeuralMIP, Solution]
+) -> None:
+    """Of a solution or of its history, in new axes or in those handed in, with the legend below the
+    data.
+    """
     history = water[1].history
     _, given = plt.subplots()
     for ax in (draw(water[1]), draw(history, given)):
@@ -120,7 +124,13 @@ def test_largest_multipliers_as_lines_the_rest_as_a_band() -> None:
     lams[-1] = [0.1, -5, 0.2, 4, 0.3, -3, 0, 2, 0.5]
     ax = plots.plot_multipliers(lams)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert labels == ["the other 5", "$\\lambda_{2}$", "$\\lambda_{4}$", "$\\lambda_{6}$", "$\\lambda_{8}$"]
+    assert labels == [
+        "the other 5",
+        "$\\lambda_{2}$",
+        "$\\lambda_{4}$",
+        "$\\lambda_{6}$",
+        "$\\lambda_{8}$",
+    ]
     lines = [line for line in ax.get_lines() if line.get_label() in labels]
     np.testing.assert_array_equal([line.get_ydata() for line in lines], lams[:, [1, 3, 5, 7]].T)
     assert len({look[0] for look in looks(ax)}) >= 4
@@ -161,7 +171,9 @@ def test_iterates_on_a_line_over_the_iterations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("xs", "us"), [([[0, 0, 0]], [[0, 0, 0]]), ([[0]], [[0, 1]]), ([0, 1], [0, 1]), ([], [])], ids=str
+    ("xs", "us"),
+    [([[0, 0, 0]], [[0, 0, 0]]), ([[0]], [[0, 1]]), ([0, 1], [0, 1]), ([], [])],
+    ids=str,
 )
 def test_iterates_of_other_shapes_are_refused(xs: list[object], us: list[object]) -> None:
     with pytest.raises(ValueError, match="1 or 2"):
@@ -214,7 +226,9 @@ def test_landscape_writes_the_cost_at_every_corner() -> None:
     assert len({line.get_marker() for line in marked}) == 2
 
 
-@pytest.mark.parametrize("draw", [diagrams.draw_workflow, diagrams.draw_split], ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize(
+    "draw", [diagrams.draw_workflow, diagrams.draw_split], ids=lambda draw: draw.__name__
+)
 def test_words_of_a_drawing_stay_inside_and_apart(draw: Callable[[], Axes]) -> None:
     ax = draw()
     figure = ax.get_figure()

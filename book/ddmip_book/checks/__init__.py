@@ -1,4 +1,6 @@
-"""Self-checks: tell whether an answer to an exercise of the book is right, and give a hint where it is not."""
+"""Self-checks: tell whether an answer to an exercise of the book is right, and give a hint where it
+is not.
+"""
 
 from .report import check, open_exercises, progress
 

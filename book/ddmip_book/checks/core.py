@@ -1,4 +1,6 @@
-"""The machinery of the self-checks: what a check is, how answers are compared, what a verdict says."""
+"""The machinery of the self-checks: what a check is, how answers are compared, what a
+verdict says.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +38,9 @@ class Verdict:
         return f"{self.label}: {self.state}. {self.message}".strip()
 
     def _ipython_display_(self) -> None:
-        """Nothing: `check` has printed the verdict, and a cell that ends with it shall not show it twice."""
+        """Nothing: `check` has printed the verdict, and a cell that ends with it shall not show it
+        twice.
+        """
 
 
 def as_plain(value: Any) -> Any:
@@ -47,9 +51,14 @@ def as_plain(value: Any) -> Any:
 
 
 def agrees(answer: Any, right: Any, rel: float = 1e-3) -> bool:
-    """Whether two answers are the same: numbers to three digits, sequences entry by entry, sets in any order.
+    """Whether two answers are the same: numbers to three digits, sequences entry by entry, sets in
+    any order.
 
-    >>> agrees((0.333, [True, "cycle"]), (1 / 3, [True, "Cycle"])), agrees({4, 2}, {2.0, 4.0}), agrees(1, 2)
+    >>> (
+    ...     agrees((0.333, [True, "cycle"]), (1 / 3, [True, "Cycle"])),
+    ...     agrees({4, 2}, {2.0, 4.0}),
+    ...     agrees(1, 2),
+    ... )
     (True, True, False)
     """
     answer, right = as_plain(answer), as_plain(right)
@@ -69,7 +78,9 @@ def agrees(answer: Any, right: Any, rel: float = 1e-3) -> bool:
     if isinstance(right, Mapping):
         if not isinstance(answer, Mapping) or set(answer) != set(right):
             raise FormError(f"a dict with the keys {', '.join(map(repr, right))} is wanted")
-        found = [agrees(answer[key], right[key], rel) for key in right]  # all of them: each may be ill-formed
+        found = [
+            agrees(answer[key], right[key], rel) for key in right
+        ]  # all of them: each may be ill-formed
         return all(found)
     if not isinstance(answer, Iterable) or isinstance(answer, (str, Mapping)):
         raise FormError(f"a sequence of {len(right)} entries is wanted where you have {answer!r}")
@@ -87,8 +98,11 @@ def same_set(answer: Any, right: Any) -> bool:
     return len(answer) == len(right) and agrees(answer, sorted(right))
 
 
-def calls(*cases: tuple[Any, ...], rel: float = 1e-3, read: Callable[[Any], Any] = lambda value: value) -> Judge:
-    """A judge for answers that are functions: they must give the same on all `cases`, tuples of arguments.
+def calls(
+    *cases: tuple[Any, ...], rel: float = 1e-3, read: Callable[[Any], Any] = lambda value: value
+) -> Judge:
+    """A judge for answers that are functions: they must give the same on all `cases`, tuples of
+    arguments.
 
     >>> same = calls((1,), (2,))
     >>> same(lambda x: x + x, lambda x: 2 * x), same(lambda x: x, lambda x: 2 * x)
@@ -110,12 +124,13 @@ def to_the_digit(answer: Any, right: Any) -> bool:
 
 @dataclass(frozen=True)
 class Check:
-    """One exercise: what to assign, a right answer, and wrong ones with the hint that each deserves.
+    """One exercise: what to assign, a right answer, and wrong ones with the hint that each
+    deserves.
 
-    `traps` lists, for a given solution, entries (wrong answer, hint) or (wrong answer, hint, when); an answer falls
-    into a trap if `when(answer)`, or without that if the judge takes it for the wrong answer. Where `judge` is None
-    an answer is right unless it falls into a trap. An exercise that no computer can judge has `points` that a good
-    answer covers, and nothing else.
+    `traps` lists, for a given solution, entries (wrong answer, hint) or (wrong answer, hint, when);
+    an answer falls into a trap if `when(answer)`, or without that if the judge takes it for the
+    wrong answer. Where `judge` is None an answer is right unless it falls into a trap. An exercise
+    that no computer can judge has `points` that a good answer covers, and nothing else.
     """
 
     label: str
@@ -135,7 +150,9 @@ class Check:
     def verdict(self, answer: Any) -> Verdict:
         """Judge an answer; whatever goes wrong inside the answer itself is reported as a hint."""
         if self.points:
-            return Verdict(self.label, "open", "Compare with a good answer: " + "; ".join(self.points) + ".")
+            return Verdict(
+                self.label, "open", "Compare with a good answer: " + "; ".join(self.points) + "."
+            )
         if unanswered(answer):
             return Verdict(self.label, "open", f"Assign {self.asks}.")
         try:
@@ -150,7 +167,9 @@ class Check:
         except Exception as error:  # raised by a function or an object that the student wrote
             told = f"Your answer raised {type(error).__name__}: {error}".rstrip(". ")
             return Verdict(self.label, "not yet", f"{told}. Assign {self.asks}.")
-        return Verdict(self.label, *(("not yet", self.hint) if self.judge is not None else ("right", "")))
+        return Verdict(
+            self.label, *(("not yet", self.hint) if self.judge is not None else ("right", ""))
+        )
 
 
 @cache

@@ -56,11 +56,17 @@ class _Warm:
     def __init__(self, exact: bool = True, returns: bool = True) -> None:
         self.exact, self.returns = exact, returns
 
-    def solve(self, problem: Any, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Any:
+    def solve(
+        self, problem: Any, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Any:
         first = DualDecomposition(max_iterations=5).solve(problem, time_limit / 2, seed)
         if self.exact and first.inputs:
             problem.set_start(*first.inputs)
-        return (BigM().solve(problem, time_limit / 2, seed) if self.exact else first) if self.returns else None
+        return (
+            (BigM().solve(problem, time_limit / 2, seed) if self.exact else first)
+            if self.returns
+            else None
+        )
 
 
 def _own_run(method: Any) -> Any:
@@ -83,7 +89,9 @@ def _dead() -> nn.Module:
 
 
 def _run() -> History:
-    return History([SimpleNamespace(primal_residual=0.2 / k, dual_residual=6.0 / k) for k in (1, 2)])
+    return History(
+        [SimpleNamespace(primal_residual=0.2 / k, dual_residual=6.0 / k) for k in (1, 2)]
+    )
 
 
 _NETS = [_linear([[1.0, -1.0]], [0.2]), _linear([[2.0, 0.5]], [-1.0])]
@@ -94,49 +102,85 @@ _STEPS = [(0.5, 2.0), (1.0, 5.0), (40.0, 8.0)]
 CHECKS = {
     "setting": [
         Check(
-            "ex-set-rows", "How many test rows would settle it?",
-            "a function of (share of the larger class, $\\Delta$) that returns the number of test rows, a whole number",
+            "ex-set-rows",
+            "How many test rows would settle it?",
+            "a function of (share of the larger class, $\\Delta$) that returns the number of test"
+            " rows, a whole number",
             lambda: lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap**2),
             lambda s: [
-                (lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap), "To solve for the rows, square both sides."),
-                (lambda p, gap: ceil(p * (1 - p) / gap**2), "The band is wider than one standard deviation."),
-                (lambda p, gap: int(1.96**2 * p * (1 - p) / gap**2),
-                 "Round up: with one row fewer the band is too wide."),
+                (
+                    lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap),
+                    "To solve for the rows, square both sides.",
+                ),
+                (
+                    lambda p, gap: ceil(p * (1 - p) / gap**2),
+                    "The band is wider than one standard deviation.",
+                ),
+                (
+                    lambda p, gap: int(1.96**2 * p * (1 - p) / gap**2),
+                    "Round up: with one row fewer the band is too wide.",
+                ),
             ],
             "Solve $1.96\\sqrt{p(1-p)/m} \\le \\Delta$ for $m$.",
             judge=calls((0.6, 0.02), (0.61, 0.04), (0.6, 0.1), rel=0.0),
         ),
         Check(
-            "ex-set-agree", "Would another network agree?",
-            "a function of (network, treated samples, mask of those won) that returns the share that the network "
-            "calls potable",
+            "ex-set-agree",
+            "Would another network agree?",
+            "a function of (network, treated samples, mask of those won) that returns the share"
+            " that the network calls potable",
             lambda: _share,
             lambda s: [
-                (lambda net, x, won: _share(net, x, won | True), "Only samples that were won count."),
-                (lambda net, x, won: float(net(x[won]).mean()), "A logit is not a class: compare it with zero."),
-                (lambda net, x, won: float((net(x[won]) > 0).sum()), "That is a number of samples, not a share."),
+                (
+                    lambda net, x, won: _share(net, x, won | True),
+                    "Only samples that were won count.",
+                ),
+                (
+                    lambda net, x, won: float(net(x[won]).mean()),
+                    "A logit is not a class: compare it with zero.",
+                ),
+                (
+                    lambda net, x, won: float((net(x[won]) > 0).sum()),
+                    "That is a number of samples, not a share.",
+                ),
             ],
             "A class is 1 where the logit is positive.",
             judge=calls(*((net, _POINTS, _WON) for net in _NETS)),
         ),
         Check(
-            "ex-set-noise", "A network that has learnt noise", "the `Dataset` with shuffled labels",
+            "ex-set-noise",
+            "A network that has learnt noise",
+            "the `Dataset` with shuffled labels",
             lambda: _relabelled(np.random.default_rng(0).permutation),
             lambda s: [
-                (_water(), "The labels still belong to their rows.", lambda a: _correlation(a) > 0.2),
-                (_relabelled(lambda labels: 1 - labels), "Turning every label round leaves as much to learn as before.",
-                 lambda a: _correlation(a) < -0.2),
-                (_relabelled(lambda labels: (np.arange(len(labels)) % 2).astype(float)),
-                 "The shares of the two classes have changed: permute the labels instead of drawing new ones.",
-                 lambda a: not agrees(np.sum(a.labels), np.sum(_water().labels), 0.0)),
+                (
+                    _water(),
+                    "The labels still belong to their rows.",
+                    lambda a: _correlation(a) > 0.2,
+                ),
+                (
+                    _relabelled(lambda labels: 1 - labels),
+                    "Turning every label round leaves as much to learn as before.",
+                    lambda a: _correlation(a) < -0.2,
+                ),
+                (
+                    _relabelled(lambda labels: (np.arange(len(labels)) % 2).astype(float)),
+                    (
+                        "The shares of the two classes have changed: permute the labels instead of"
+                        " drawing new ones."
+                    ),
+                    lambda a: not agrees(np.sum(a.labels), np.sum(_water().labels), 0.0),
+                ),
             ],
             judge=None,
         ),
     ],
     "e1": [
         Check(
-            "ex-e1-limits", "A speed-up to order",
-            "a function of (ratio, seconds of Algorithm 1) that returns the time limit for Big-M in seconds",
+            "ex-e1-limits",
+            "A speed-up to order",
+            "a function of (ratio, seconds of Algorithm 1) that returns the time limit for Big-M in"
+            " seconds",
             lambda: lambda ratio, seconds: ratio * seconds,
             lambda s: [
                 (lambda ratio, seconds: seconds / ratio, "A longer limit makes the ratio larger."),
@@ -147,122 +191,224 @@ CHECKS = {
             judge=calls((120, 30.0), (1000, 12.0)),
         ),
         Check(
-            "ex-e1-area", "One number for a whole profile",
-            "a function of (list of (seconds, objective), $v^+$, $t_{\\max}$) that returns the primal integral",
+            "ex-e1-area",
+            "One number for a whole profile",
+            "a function of (list of (seconds, objective), $v^+$, $t_{\\max}$) that returns the"
+            " primal integral",
             lambda: _integral,
             lambda s: [
-                (lambda steps, best, end: s(steps, best, end) * end, "It is a mean: divide by the horizon."),
-                (lambda steps, best, end: 1 - max(v for t, v in steps if t <= end) / best,
-                 "That is the gap at the end; the integral also counts how late it was reached."),
-                (lambda steps, best, end: float(np.sum(np.diff([min(t, end) for t, _ in steps] + [end])
-                 * [1 - v / best for _, v in steps]) / end),
-                 "Before the first incumbent nothing is known: $v(t) = 0$."),
+                (
+                    lambda steps, best, end: s(steps, best, end) * end,
+                    "It is a mean: divide by the horizon.",
+                ),
+                (
+                    lambda steps, best, end: 1 - max(v for t, v in steps if t <= end) / best,
+                    "That is the gap at the end; the integral also counts how late it was reached.",
+                ),
+                (
+                    lambda steps, best, end: float(
+                        np.sum(
+                            np.diff([min(t, end) for t, _ in steps] + [end])
+                            * [1 - v / best for _, v in steps]
+                        )
+                        / end
+                    ),
+                    "Before the first incumbent nothing is known: $v(t) = 0$.",
+                ),
             ],
             "$v(t)$ is a staircase: sum up widths times heights, up to the horizon.",
             judge=calls((_STEPS, 10.0, 50.0), (_STEPS, 10.0, 3.0)),
         ),
         Check(
-            "ex-e1-heat", "Sweep the temperature",
+            "ex-e1-heat",
+            "Sweep the temperature",
             "the temperature at which a sample with logit $-2$ has the largest slope of "
             "$\\operatorname{sigmoid}(f/T)$, a number",
             lambda: 2 / brentq(lambda t: t * tanh(t / 2) - 1, 0.5, 3.0),
             lambda s: [
-                (0.25, "At this temperature the sigmoid is flat at $-2$: only samples near the boundary have a slope."),
-                (16, "The argument is divided by $T$, and the chain rule divides the slope by $T$ as well."),
+                (
+                    0.25,
+                    (
+                        "At this temperature the sigmoid is flat at $-2$: only samples near the"
+                        " boundary have a slope."
+                    ),
+                ),
+                (
+                    16,
+                    (
+                        "The argument is divided by $T$, and the chain rule divides the slope by"
+                        " $T$ as well."
+                    ),
+                ),
                 (2, "Near, but a guess: maximise the slope over $T$."),
             ],
             "Differentiate by $f$ first, then find the $T$ that maximises the result at $f = -2$.",
             judge=lambda answer, right: agrees(answer, right, rel=0.01),
         ),
         Check(
-            "ex-e1-own", "Your own method in the grid",
+            "ex-e1-own",
+            "Your own method in the grid",
             "an instance of your method, with `solve` as all solvers have it",
             _Warm,
             lambda s: [
-                (_Warm(returns=False), "`solve` returns nothing: hand on the solution.", lambda a: _own_run(a) is None),
-                (type("Hasty", (), {"solve": lambda self, problem, **limits: BigM().solve(problem, 0)})(),
-                 "On the hand-sized example it finds no point within a minute.", lambda a: not _own_run(a).found),
-                (_Warm(exact=False), "It has no bound: who does the proving?", lambda a: _own_run(a).bound is None),
+                (
+                    _Warm(returns=False),
+                    "`solve` returns nothing: hand on the solution.",
+                    lambda a: _own_run(a) is None,
+                ),
+                (
+                    type(
+                        "Hasty",
+                        (),
+                        {"solve": lambda self, problem, **limits: BigM().solve(problem, 0)},
+                    )(),
+                    "On the hand-sized example it finds no point within a minute.",
+                    lambda a: not _own_run(a).found,
+                ),
+                (
+                    _Warm(exact=False),
+                    "It has no bound: who does the proving?",
+                    lambda a: _own_run(a).bound is None,
+                ),
             ],
             judge=None,
         ),
     ],
     "e2": [
         Check(
-            "ex-e2-depth", "How deep is too deep?", "the pair of depths (single, double precision), whole numbers",
+            "ex-e2-depth",
+            "How deep is too deep?",
+            "the pair of depths (single, double precision), whole numbers",
             _depths,
             lambda s: [
-                (tuple(depth - 1 for depth in s), "At this depth the slope is still larger than the spacing."),
+                (
+                    tuple(depth - 1 for depth in s),
+                    "At this depth the slope is still larger than the spacing.",
+                ),
                 (_depths(halves=1.0), "A layer divides the *square* of the slope by 6."),
-                (_depths(shift=-log(3) / 2), "The factor in front is smaller than 1: on which side does it help?"),
+                (
+                    _depths(shift=-log(3) / 2),
+                    "The factor in front is smaller than 1: on which side does it help?",
+                ),
             ],
             "Take logarithms of $\\tfrac1{\\sqrt3} 6^{-L/2} < 2^{-b}$.",
             judge=to_the_digit,
         ),
         Check(
-            "ex-e2-digit", "What Adam makes of a last digit",
-            "the pair (steps from $10^{-16}$ until $|u| > 10^{-4}$, least stable $\\epsilon$ without momentum)",
+            "ex-e2-digit",
+            "What Adam makes of a last digit",
+            "the pair (steps from $10^{-16}$ until $|u| > 10^{-4}$, least stable $\\epsilon$"
+            " without momentum)",
             lambda: (_first_above(), 0.05),
             lambda s: [
-                ((25, 0.05),
-                 "It does not take all 25 steps: a step of Adam has nearly the length $\\eta$ from the start."),
+                (
+                    (25, 0.05),
+                    (
+                        "It does not take all 25 steps: a step of Adam has nearly the length"
+                        " $\\eta$ from the start."
+                    ),
+                ),
                 ((s[0], 0.1), "Steps are stable up to $\\eta\\rho/\\delta = 2$."),
                 ((s[0], 0.01), "The curvature $\\rho$ enters as well."),
             ],
             "Below $\\delta$ Adam is gradient descent with the step $\\eta/\\delta$.",
         ),
         Check(
-            "ex-e2-residual", "Depth without death", "your trained residual network, an `nn.Module`",
+            "ex-e2-residual",
+            "Depth without death",
+            "your trained residual network, an `nn.Module`",
             lambda: resnet(16, 16, 9).eval(),
             lambda s: [
-                (resnet(16, 16, 9).train(), "Call `.eval()`: this network is in training mode.", lambda a: a.training),
-                (mlp(16, 16, 9).eval(), "This is a dense network: use `resnet`.",
-                 lambda a: isinstance(a, nn.Sequential)),
-                (_dead(), "Its outputs hardly differ over 64 random inputs: it is dead.",
-                 lambda a: float(np.ptp(_outputs(a))) < 1e-3),
+                (
+                    resnet(16, 16, 9).train(),
+                    "Call `.eval()`: this network is in training mode.",
+                    lambda a: a.training,
+                ),
+                (
+                    mlp(16, 16, 9).eval(),
+                    "This is a dense network: use `resnet`.",
+                    lambda a: isinstance(a, nn.Sequential),
+                ),
+                (
+                    _dead(),
+                    "Its outputs hardly differ over 64 random inputs: it is dead.",
+                    lambda a: float(np.ptp(_outputs(a))) < 1e-3,
+                ),
             ],
             judge=None,
         ),
     ],
     "e3": [
         Check(
-            "ex-e3-step", "A step that fits", "the two thresholds of $\\alpha$, for 3 and for 40 variables",
+            "ex-e3-step",
+            "A step that fits",
+            "the two thresholds of $\\alpha$, for 3 and for 40 variables",
             lambda: (100 / 3, 2.5),
             lambda s: [
                 ((200 / 3, 5), "The gradient of a square has a factor 2."),
-                ((100, 100), "A row of $N$ ones has the norm $\\sqrt N$: the threshold falls with its length."),
-                ((100 / sqrt(3), 100 / sqrt(40)), "The curvature holds the *square* of the norm of the row."),
+                (
+                    (100, 100),
+                    (
+                        "A row of $N$ ones has the norm $\\sqrt N$: the threshold falls with its"
+                        " length."
+                    ),
+                ),
+                (
+                    (100 / sqrt(3), 100 / sqrt(40)),
+                    "The curvature holds the *square* of the norm of the row.",
+                ),
             ],
             "The curvature along the row is $2\\alpha\\theta^2$ with $\\theta^2$ the squared norm.",
         ),
         Check(
-            "ex-e3-adam", "What keeps the residual up?",
-            "a function of (history, $\\rho$) that returns the movements $\\lVert u^k - u^{k-1}\\rVert_\\infty$, "
-            "one for each iteration",
+            "ex-e3-adam",
+            "What keeps the residual up?",
+            "a function of (history, $\\rho$) that returns the movements $\\lVert u^k -"
+            " u^{k-1}\\rVert_\\infty$, one for each iteration",
             lambda: lambda history, rho: history["dual_residual"] / rho,
             lambda s: [
-                (lambda history, rho: history["dual_residual"], "The dual residual holds a factor: which?"),
-                (lambda history, rho: history["primal_residual"],
-                 "That is the distance between $u$ and $x$, not the movement."),
-                (lambda history, rho: history["dual_residual"] * rho,
-                 "The dual residual is a movement times a factor: undo it."),
+                (
+                    lambda history, rho: history["dual_residual"],
+                    "The dual residual holds a factor: which?",
+                ),
+                (
+                    lambda history, rho: history["primal_residual"],
+                    "That is the distance between $u$ and $x$, not the movement.",
+                ),
+                (
+                    lambda history, rho: history["dual_residual"] * rho,
+                    "The dual residual is a movement times a factor: undo it.",
+                ),
             ],
             "Read how `Iteration` defines the dual residual.",
             judge=calls((_run(), 10.0), (_run(), 2.0)),
         ),
         Check(
-            "ex-e3-decoupled", "The footnote",
-            "for two samples at 0, one feature, $f(u) = u - 0.8$, box $[0, 1]$ and a shared budget of 1, as $\\rho "
-            "\\to 0$: the triple "
-            "($x$, how many are potable at $x$, the most that could be)",
+            "ex-e3-decoupled",
+            "The footnote",
+            "for two samples at 0, one feature, $f(u) = u - 0.8$, box $[0, 1]$ and a shared budget"
+            " of 1, as $\\rho \\to 0$: the triple ($x$, how many are potable at $x$, the most that"
+            " could be)",
             lambda: ([0.5, 0.5], 0, 1),
             lambda s: [
-                (([1, 1], 2, 1), "The budget belongs to the MIP block: its answer must keep to it."),
-                (([1, 0], 1, 1), "A projection does not choose: by symmetry it treats both samples alike."),
-                (([0, 0], 0, 1),
-                 "However small, a positive $\\rho$ makes the MIP block go to the nearest point of $X$."),
+                (
+                    ([1, 1], 2, 1),
+                    "The budget belongs to the MIP block: its answer must keep to it.",
+                ),
+                (
+                    ([1, 0], 1, 1),
+                    "A projection does not choose: by symmetry it treats both samples alike.",
+                ),
+                (
+                    ([0, 0], 0, 1),
+                    (
+                        "However small, a positive $\\rho$ makes the MIP block go to the nearest"
+                        " point of $X$."
+                    ),
+                ),
             ],
-            "First where the NN block goes when almost nothing holds it, then the point of $X$ nearest to that.",
+            "First where the NN block goes when almost nothing holds it, then the point of $X$"
+            " nearest to that.",
         ),
     ],
-}  # fmt: skip
+}

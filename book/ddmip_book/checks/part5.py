@@ -12,7 +12,9 @@ from .core import Check, FormError, agrees, calls
 
 
 def _pulled(slopes: Any, bias: float, u: Any, order: Sequence[int]) -> float:
-    """The cost of u pulled back to the boundary of a linear logit, coordinates dropped in this order."""
+    """The cost of u pulled back to the boundary of a linear logit, coordinates dropped in this
+    order.
+    """
     slopes, u = np.asarray(slopes, dtype=float), np.array(u, dtype=float)
     for j in order:
         without = np.where(np.arange(len(u)) == j, 0.0, u)
@@ -37,7 +39,9 @@ def _orders(answer: Any) -> tuple[float, float]:
     """Costs after pulling back: the dearest first, and the other order."""
     slopes, bias, u = _example(answer)
     dearest = int(np.abs(u).argmax())
-    return _pulled(slopes, bias, u, [dearest, 1 - dearest]), _pulled(slopes, bias, u, [1 - dearest, dearest])
+    return _pulled(slopes, bias, u, [dearest, 1 - dearest]), _pulled(
+        slopes, bias, u, [1 - dearest, dearest]
+    )
 
 
 def _visits(answer: Any) -> np.ndarray:
@@ -62,7 +66,9 @@ def _seen(visits: Any) -> bool:
 
 
 def _one_more(resource: int, extra: float) -> tuple[float, float]:
-    """The linear program of the market by hand with more of a resource: its value, and the prediction."""
+    """The linear program of the market by hand with more of a resource: its value, and the
+    prediction.
+    """
     market = hand_market()
     more = market.capacities + extra * (np.arange(2) == resource)
     first = market.linear()
@@ -90,16 +96,30 @@ def _least_form(k: Any, a: Any, b: float, tau: float, prices: Any) -> float:
     return float(linprog(np.concatenate([k, -k]), rows, [b, tau], bounds=(0, 2)).fun)
 
 
-_CUTS = [(np.array([1.0, -0.5]), np.array([1.0, 1.0]), -0.6, 1.0, np.array([0.5, 0.8])),
-         (np.array([1.0, 1.0, -2.0]), np.array([2.0, -1.0, 0.5]), -0.5, 0.9, np.array([0.6, 0.3, 1.0]))]  # fmt: skip
+_CUTS = [
+    (np.array([1.0, -0.5]), np.array([1.0, 1.0]), -0.6, 1.0, np.array([0.5, 0.8])),
+    (np.array([1.0, 1.0, -2.0]), np.array([2.0, -1.0, 0.5]), -0.5, 0.9, np.array([0.6, 0.3, 1.0])),
+]
 _PRICES = (np.array([0.5, 0.1]), np.array([[1.0, 0.0], [2.0, 1.0]]), np.array([2.0, 4.0]), 0.1)
-_FLAGS = ([[1, 0.2, 0.9], [0, 0.7, 1]], [[1, 1, 0.4], [1, 0, 0.3]], [[0.2, 0.9, 0.9]], [[0.6, 0.9, 0.7]])
+_FLAGS = (
+    [[1, 0.2, 0.9], [0, 0.7, 1]],
+    [[1, 1, 0.4], [1, 0, 0.3]],
+    [[0.2, 0.9, 0.9]],
+    [[0.6, 0.9, 0.7]],
+)
 
 
 def _convex_net() -> Smooth:
     points = [[i, j] for i in range(4) for j in range(4)]
     rng = np.random.default_rng(3)
-    return ridge(points, rng.normal(size=(5, 2)), rng.normal(size=5), rng.uniform(0.2, 1, 5), [-0.3, 0.2], "softplus")
+    return ridge(
+        points,
+        rng.normal(size=(5, 2)),
+        rng.normal(size=5),
+        rng.uniform(0.2, 1, 5),
+        [-0.3, 0.2],
+        "softplus",
+    )
 
 
 def _certificate(problem: Smooth, x: Any, with_cost: bool = True) -> float:
@@ -110,60 +130,99 @@ def _certificate(problem: Smooth, x: Any, with_cost: bool = True) -> float:
 CHECKS = {
     "recovery": [
         Check(
-            "ex-rec-hand", "Pull back by hand", "the pair (use before, use after), two numbers each",
+            "ex-rec-hand",
+            "Pull back by hand",
+            "the pair (use before, use after), two numbers each",
             lambda: ([2, 1.5], [0, 1]),
             lambda s: [
-                ((s[0], [0, 1.5]), "What is left still reaches further than needed: walk back to the boundary."),
+                (
+                    (s[0], [0, 1.5]),
+                    "What is left still reaches further than needed: walk back to the boundary.",
+                ),
                 ((s[0], [2, 0]), "The dearest coordinate is tried first."),
                 ((s[0], [0.8, 0.6]), "First try to drop whole coordinates, then walk back."),
             ],
             "Try each coordinate at its old value, the one with the largest move first.",
         ),
         Check(
-            "ex-rec-order", "The order matters",
+            "ex-rec-order",
+            "The order matters",
             "the triple (slopes, bias, $u$) of your example: two numbers, one, two",
             lambda: ([2.0, 1.0], -1.0, [2.0, 1.2]),
             lambda s: [
-                (([1.0, 1.0], -3.0, [1.0, 1.2]),
-                 "The point is not of class 1: its logit must be positive, and that of the "
-                 "origin negative.", lambda a: not (_logit(a) > 0 > _example(a)[1])),
-                (([1.0, 1.0], -1.0, [2.0, 1.2]),
-                 "Both orders end at the same cost here: let one coordinate buy more logit "
-                 "for a unit than the other.", lambda a: agrees(*_orders(a))),
-                (([1.5, 1.0], -1.0, [2.0, 1.2]),
-                 "The costs differ, but not by a factor of two in favour of the other order.",
-                 lambda a: _orders(a)[0] < 2 * _orders(a)[1] - 1e-6),
+                (
+                    ([1.0, 1.0], -3.0, [1.0, 1.2]),
+                    (
+                        "The point is not of class 1: its logit must be positive, and that of the "
+                        "origin negative."
+                    ),
+                    lambda a: not (_logit(a) > 0 > _example(a)[1]),
+                ),
+                (
+                    ([1.0, 1.0], -1.0, [2.0, 1.2]),
+                    (
+                        "Both orders end at the same cost here: let one coordinate buy more logit "
+                        "for a unit than the other."
+                    ),
+                    lambda a: agrees(*_orders(a)),
+                ),
+                (
+                    ([1.5, 1.0], -1.0, [2.0, 1.2]),
+                    "The costs differ, but not by a factor of two in favour of the other order.",
+                    lambda a: _orders(a)[0] < 2 * _orders(a)[1] - 1e-6,
+                ),
             ],
             judge=None,
         ),
         Check(
-            "ex-rec-pool", "A pool that beats every visit",
-            "two visits, each two samples by two features, for $f(u) = u_1 + u_2 - 0.8$, samples at 0 and budgets "
-            "of 1, such that "
-            "the choice *without* pulling back beats both",
+            "ex-rec-pool",
+            "A pool that beats every visit",
+            "two visits, each two samples by two features, for $f(u) = u_1 + u_2 - 0.8$, samples at"
+            " 0 and budgets of 1, such that the choice *without* pulling back beats both",
             lambda: [np.diag([1.0, 0.5]), np.diag([0.5, 1.0])],
             lambda s: [
-                ([np.diag([1.5, 0.5]), np.diag([0.5, 1.0])],
-                 "A visit must keep to the budgets: 1 for each feature, nothing "
-                 "negative.", lambda a: bool((_visits(a).sum(axis=1) > 1 + 1e-9).any() or (_visits(a) < 0).any())),
-                ([np.eye(2), np.eye(2)], "Each visit should make exactly one sample potable.",
-                 lambda a: bool((_potable(_visits(a)).sum(axis=1) != 1).any())),
-                ([np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([[0.0, 0.5], [1.0, 0.0]])],
-                 "The two potable samples need the same feature: as visited they do not fit together.",
-                 lambda a: not _together(_visits(a))),
+                (
+                    [np.diag([1.5, 0.5]), np.diag([0.5, 1.0])],
+                    "A visit must keep to the budgets: 1 for each feature, nothing negative.",
+                    lambda a: bool(
+                        (_visits(a).sum(axis=1) > 1 + 1e-9).any() or (_visits(a) < 0).any()
+                    ),
+                ),
+                (
+                    [np.eye(2), np.eye(2)],
+                    "Each visit should make exactly one sample potable.",
+                    lambda a: bool((_potable(_visits(a)).sum(axis=1) != 1).any()),
+                ),
+                (
+                    [np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([[0.0, 0.5], [1.0, 0.0]])],
+                    (
+                        "The two potable samples need the same feature: as visited they do not fit"
+                        " together."
+                    ),
+                    lambda a: not _together(_visits(a)),
+                ),
             ],
             judge=None,
         ),
         Check(
-            "ex-rec-trees", "Recovery on Tree Planting",
-            "a function of the visited flags (visits by sites) that says whether the choice is certainly exact, "
-            "True or False",
+            "ex-rec-trees",
+            "Recovery on Tree Planting",
+            "a function of the visited flags (visits by sites) that says whether the choice is"
+            " certainly exact, True or False",
             lambda: _seen,
             lambda s: [
-                (lambda visits: bool((np.asarray(visits) > 0.5).all(axis=1).any()), "Not all in one visit: options of "
-                 "different visits may be mixed."),
-                (lambda visits: bool((np.asarray(visits) > 0.5).any()), "Every site needs an option of its own."),
-                (lambda visits: _seen(visits) and _seen(1 - np.asarray(visits)), "Flag 0 is always in the pool."),
+                (
+                    lambda visits: bool((np.asarray(visits) > 0.5).all(axis=1).any()),
+                    "Not all in one visit: options of different visits may be mixed.",
+                ),
+                (
+                    lambda visits: bool((np.asarray(visits) > 0.5).any()),
+                    "Every site needs an option of its own.",
+                ),
+                (
+                    lambda visits: _seen(visits) and _seen(1 - np.asarray(visits)),
+                    "Flag 0 is always in the pool.",
+                ),
             ],
             "For which sites is the sterilised option in the pool?",
             judge=calls(*((np.array(visits),) for visits in _FLAGS)),
@@ -171,55 +230,90 @@ CHECKS = {
     ],
     "prices": [
         Check(
-            "ex-price-hand", "Read a price list",
-            "the triple ($\\theta(\\pi)$, excess demand of both resources, whether $\\theta(\\pi)$ is a bound)",
+            "ex-price-hand",
+            "Read a price list",
+            "the triple ($\\theta(\\pi)$, excess demand of both resources, whether $\\theta(\\pi)$"
+            " is a bound)",
             lambda: (3.75, [-1, 6], True),
             lambda s: [
                 ((2.25, s[1], True), "Those are the profits alone: what do the capacities cost?"),
                 ((s[0], [1, -6], True), "Excess demand is what is asked for minus what there is."),
-                ((s[0], s[1], False), "Weak duality asks of the prices only that none is negative."),
+                (
+                    (s[0], s[1], False),
+                    "Weak duality asks of the prices only that none is negative.",
+                ),
             ],
             "For each sample compare the profits of both treatments and of none.",
         ),
         Check(
-            "ex-price-unit", "One more unit",
-            "for the market by hand and one more unit of the *second* resource: the pair (value of the linear "
-            "program, prediction)",
+            "ex-price-unit",
+            "One more unit",
+            "for the market by hand and one more unit of the *second* resource: the pair (value of"
+            " the linear program, prediction)",
             lambda: _one_more(1, 1.0),
             lambda s: [
                 (_one_more(0, 1.0), "That is the first resource."),
-                ((s[0], hand_market().linear().value), "The prediction adds the price times what is added."),
-                ((hand_market().linear().value, s[1]), "Solve the linear program again with the new capacity."),
+                (
+                    (s[0], hand_market().linear().value),
+                    "The prediction adds the price times what is added.",
+                ),
+                (
+                    (hand_market().linear().value, s[1]),
+                    "Solve the linear program again with the new capacity.",
+                ),
             ],
-            "`hand_market()` has `linear()` for the value and the prices; build a `Listed` with other capacities.",
+            "`hand_market()` has `linear()` for the value and the prices; build a `Listed` with"
+            " other capacities.",
         ),
         Check(
-            "ex-price-sharp", "As many fractional blocks as rows",
-            "a `Listed` with $m = 3$ resources whose best choice is worth $\\mathrm{LP} - 2.7$ or less, i.e. "
-            "$\\varepsilon = \\tfrac1{10}$",
+            "ex-price-sharp",
+            "As many fractional blocks as rows",
+            "a `Listed` with $m = 3$ resources whose best choice is worth $\\mathrm{LP} - 2.7$ or"
+            " less, i.e. $\\varepsilon = \\tfrac1{10}$",
             lambda: _packed(0.51),
             lambda s: [
-                (_packed(1.2), "An option does not fit alone.", lambda a: bool((a.use > a.capacities + 1e-9).any())),
-                (_packed(0.9),
-                 "The linear program is not far enough above the best choice: make the shares of fractional "
-                 "blocks larger.", lambda a: a.linear().value - a.best() < 2.7 - 1e-9 and _fractional(a) == 3),
-                (_packed(0.5), "Wanted: three resources, values 1, and exactly three fractional blocks.",
-                 lambda a: len(a.capacities) != 3 or not np.allclose(a.value, 1) or _fractional(a) != 3),
+                (
+                    _packed(1.2),
+                    "An option does not fit alone.",
+                    lambda a: bool((a.use > a.capacities + 1e-9).any()),
+                ),
+                (
+                    _packed(0.9),
+                    (
+                        "The linear program is not far enough above the best choice: make the"
+                        " shares of fractional blocks larger."
+                    ),
+                    lambda a: a.linear().value - a.best() < 2.7 - 1e-9 and _fractional(a) == 3,
+                ),
+                (
+                    _packed(0.5),
+                    "Wanted: three resources, values 1, and exactly three fractional blocks.",
+                    lambda a: (
+                        len(a.capacities) != 3 or not np.allclose(a.value, 1) or _fractional(a) != 3
+                    ),
+                ),
             ],
             judge=None,
         ),
         Check(
-            "ex-price-project", "Prices without a linear program",
-            "a function of (prices, uses of the bought options, capacities, step length) that returns the new prices",
+            "ex-price-project",
+            "Prices without a linear program",
+            "a function of (prices, uses of the bought options, capacities, step length) that"
+            " returns the new prices",
             lambda: _moved,
             lambda s: [
-                (lambda p, use, r, length: np.maximum(p - length * (use.sum(axis=0) - r), 0),
-                 "A scarce resource must become "
-                 "dearer."),
-                (lambda p, use, r, length: p + length * (use.sum(axis=0) - r), "A price must not become negative."),
-                (lambda p, use, r, length: np.maximum(p + length * use.sum(axis=0), 0),
-                 "Only the excess over the capacity "
-                 "moves a price."),
+                (
+                    lambda p, use, r, length: np.maximum(p - length * (use.sum(axis=0) - r), 0),
+                    "A scarce resource must become dearer.",
+                ),
+                (
+                    lambda p, use, r, length: p + length * (use.sum(axis=0) - r),
+                    "A price must not become negative.",
+                ),
+                (
+                    lambda p, use, r, length: np.maximum(p + length * use.sum(axis=0), 0),
+                    "Only the excess over the capacity moves a price.",
+                ),
             ],
             "Prices follow the excess demand; those below zero become zero.",
             judge=calls(_PRICES, (*_PRICES[:3], 0.5)),
@@ -227,57 +321,93 @@ CHECKS = {
     ],
     "certificates": [
         Check(
-            "ex-cert-hand", "A careless auditor",
-            "the triple (rounded bound, by how much the sum of block bounds must fall before it changes, whether it "
-            "can become 1)",
+            "ex-cert-hand",
+            "A careless auditor",
+            "the triple (rounded bound, by how much the sum of block bounds must fall before it"
+            " changes, whether it can become 1)",
             lambda: (3, 0.25, False),
             lambda s: [
-                ((1, *s[1:]), "Those are the block bounds alone: what do the capacities cost at these prices?"),
+                (
+                    (1, *s[1:]),
+                    (
+                        "Those are the block bounds alone: what do the capacities cost at these"
+                        " prices?"
+                    ),
+                ),
                 ((3, 1.25, False), "The sum need not vanish: the bound is rounded down."),
-                ((*s[:2], True), "No valid bound is below the optimum of the market, and that is more than 1."),
+                (
+                    (*s[:2], True),
+                    "No valid bound is below the optimum of the market, and that is more than 1.",
+                ),
             ],
-            "A bound is prices times capacities plus the sum of block bounds, rounded down as values are whole.",
+            "A bound is prices times capacities plus the sum of block bounds, rounded down as"
+            " values are whole.",
         ),
         Check(
-            "ex-cert-scale", "One price for everything",
-            "for the market by hand, with the price $t$ for both resources: the three exact values of $\\theta$ for $t "
-            "= 0, \\tfrac12, 2$",
+            "ex-cert-scale",
+            "One price for everything",
+            "for the market by hand, with the price $t$ for both resources: the three exact values"
+            " of $\\theta$ for $t = 0, \\tfrac12, 2$",
             lambda: [hand_market().demand(np.full(2, t))[0] for t in (0.0, 0.5, 2.0)],
             lambda s: [
                 ([0, *s[1:]], "At prices of zero everybody buys, and values still count."),
-                ([*s[:2], s[0]], "That is what the library would report; the sum itself grows with the prices."),
+                (
+                    [*s[:2], s[0]],
+                    "That is what the library would report; the sum itself grows with the prices.",
+                ),
                 ([*s[:2], 2], "The capacities are sold at the new prices."),
             ],
-            "Prices times capacities, plus for each sample the larger one of 0 and its best profit.",
+            "Prices times capacities, plus for each sample the larger one of 0 and its best"
+            " profit.",
         ),
         Check(
-            "ex-conv-certificate", "One MILP as a certificate",
-            "a function of (problem, limit $\\bar x$) that returns the gap $\\max_X \\nabla F(\\bar x)^\\top(\\bar "
-            "x - x)$",
+            "ex-conv-certificate",
+            "One MILP as a certificate",
+            "a function of (problem, limit $\\bar x$) that returns the gap $\\max_X \\nabla F(\\bar"
+            " x)^\\top(\\bar x - x)$",
             lambda: _certificate,
             lambda s: [
-                (lambda p, x: _certificate(p, x, False), "$F$ has a linear part too: use `slope`, not `gradient`."),
-                (lambda p, x: float(((x - p.points) @ p.slope(x)).min()),
-                 "The certificate is the largest value, not the least."),
-                (lambda p, x: p.total(x) - p.optimum(),
-                 "That is the true loss, which needs the optimum; the certificate "
-                 "must not."),
+                (
+                    lambda p, x: _certificate(p, x, False),
+                    "$F$ has a linear part too: use `slope`, not `gradient`.",
+                ),
+                (
+                    lambda p, x: float(((x - p.points) @ p.slope(x)).min()),
+                    "The certificate is the largest value, not the least.",
+                ),
+                (
+                    lambda p, x: p.total(x) - p.optimum(),
+                    "That is the true loss, which needs the optimum; the certificate must not.",
+                ),
             ],
             "`problem.points` lists $X$, one decision a row.",
-            judge=calls(*[(_convex_net(), np.array(x)) for x in ([1.0, 3.0], [2.0, 0.0], [0.0, 0.0])]),
+            judge=calls(
+                *[(_convex_net(), np.array(x)) for x in ([1.0, 3.0], [2.0, 0.0], [0.0, 0.0])]
+            ),
         ),
         Check(
-            "ex-cert-cut", "How good is the cut's formula?",
-            "a function of $(e, a, b, \\tau, \\pi)$ that returns the least $e^\\top u$ with $a^\\top u + b \\ge 0$, "
-            "$\\sum_j \\pi_j \\lvert u_j \\rvert \\le \\tau$ and all $\\lvert u_j \\rvert \\le 2$",
+            "ex-cert-cut",
+            "How good is the cut's formula?",
+            "a function of $(e, a, b, \\tau, \\pi)$ that returns the least $e^\\top u$ with"
+            " $a^\\top u + b \\ge 0$, $\\sum_j \\pi_j \\lvert u_j \\rvert \\le \\tau$ and all"
+            " $\\lvert u_j \\rvert \\le 2$",
             lambda: _least_form,
             lambda s: [
-                (lambda k, a, b, tau, prices: _least_form(k, a, 1e6, tau, prices), "The halfspace is missing."),
-                (lambda k, a, b, tau, prices: _least_form(k, a, b, 1e6, prices), "The ball is missing."),
-                (lambda k, a, b, tau, prices: -_least_form(-k, a, b, tau, prices), "That is the largest value."),
+                (
+                    lambda k, a, b, tau, prices: _least_form(k, a, 1e6, tau, prices),
+                    "The halfspace is missing.",
+                ),
+                (
+                    lambda k, a, b, tau, prices: _least_form(k, a, b, 1e6, prices),
+                    "The ball is missing.",
+                ),
+                (
+                    lambda k, a, b, tau, prices: -_least_form(-k, a, b, tau, prices),
+                    "That is the largest value.",
+                ),
             ],
             "Split each coordinate into its two directions; then it is a linear program.",
             judge=calls(*_CUTS),
         ),
     ],
-}  # fmt: skip
+}

@@ -16,8 +16,13 @@ from .core import Check, FormError, calls
 _SITES = 3
 
 
-def _forward(matrices: Sequence[tuple[np.ndarray, np.ndarray]], rows: np.ndarray, last: bool = False,
-             turned: bool = False, bent: bool = True) -> np.ndarray:  # fmt: skip
+def _forward(
+    matrices: Sequence[tuple[np.ndarray, np.ndarray]],
+    rows: np.ndarray,
+    last: bool = False,
+    turned: bool = False,
+    bent: bool = True,
+) -> np.ndarray:
     for number, (weight, bias) in enumerate(matrices):
         rows = rows @ (weight if turned else weight.T) + bias
         rows = np.maximum(rows, 0) if bent and (last or number < len(matrices) - 1) else rows
@@ -32,12 +37,26 @@ _ROWS = (np.array([[1.0, 1.0], [-1.0, 2.0]]), np.array([[0.0, 0.0], [2.0, -3.0],
 
 
 class _Chain(nn.Module):
-    """Two networks in a row; the second sees the first one's output and what is left of the inputs."""
+    """Two networks in a row; the second sees the first one's output and what is left of the
+    inputs.
+    """
 
-    def __init__(self, first: nn.Module, second: nn.Module, between: bool = True, order: Sequence[int] = (0, 1),
-                 turned: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        first: nn.Module,
+        second: nn.Module,
+        between: bool = True,
+        order: Sequence[int] = (0, 1),
+        turned: bool = False,
+    ) -> None:
         super().__init__()
-        self.first, self.second, self.between, self.order, self.turned = first, second, between, list(order), turned
+        self.first, self.second, self.between, self.order, self.turned = (
+            first,
+            second,
+            between,
+            list(order),
+            turned,
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         middle = self.first(x[:, :2])
@@ -87,7 +106,12 @@ def _ovens(copies: int = _SITES, tied: int = _SITES) -> Callable[[nn.Module], Ne
 def _problem(answer: Any) -> NeuralMIP:
     if not callable(answer):
         raise FormError("a function of a network is wanted")
-    problem = answer(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)).double().requires_grad_(False).eval())
+    problem = answer(
+        nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+        .double()
+        .requires_grad_(False)
+        .eval()
+    )
     if not isinstance(problem, NeuralMIP) or len(problem.predictors) != 1:
         raise FormError("the function must return a NeuralMIP with one predictor")
     if problem.predictors[0].inputs.shape != (_SITES, 2):
@@ -102,8 +126,10 @@ def _apart(problem: NeuralMIP) -> float:
     rows = np.vstack([s.rows.toarray(), -s.rows.toarray()])
     sides = np.concatenate([s.row_upper, -s.row_lower])
     kept = np.isfinite(sides)
-    box = [(low if np.isfinite(low) else None, high if np.isfinite(high) else None)
-           for low, high in zip(s.lower, s.upper, strict=True)]  # fmt: skip
+    box = [
+        (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
+        for low, high in zip(s.lower, s.upper, strict=True)
+    ]
     most = 0.0
     for one in heats:
         for other in heats:
@@ -121,68 +147,116 @@ def _blocks(problem: NeuralMIP) -> int:
 CHECKS = {
     "own_problem": [
         Check(
-            "ex-own-units", "Units by hand", "the pair (weight, bias) for pressures in bar",
+            "ex-own-units",
+            "Units by hand",
+            "the pair (weight, bias) for pressures in bar",
             lambda: (0.1, -9.0),
             lambda s: [
                 ((0.1, 1.0), "The mean has to go somewhere: the bias changes too."),
-                ((40.0, -199.0), "Divide by the deviation: a bar more is a twentieth of a deviation."),
-                ((0.1, 11.0), "The mean is subtracted before the weight is applied: mind the sign."),
+                (
+                    (40.0, -199.0),
+                    "Divide by the deviation: a bar more is a twentieth of a deviation.",
+                ),
+                (
+                    (0.1, 11.0),
+                    "The mean is subtracted before the weight is applied: mind the sign.",
+                ),
             ],
             "Put $(p - 100)/20$ into the layer and sort by $p$.",
         ),
         Check(
-            "ex-own-status", "Which word?", "a list of four statuses, as strings",
+            "ex-own-status",
+            "Which word?",
+            "a list of four statuses, as strings",
             lambda: ["claimed_optimal", "converged", "infeasible", "time_limit"],
             lambda s: [
-                (["optimal", *s[1:]], "Nobody has looked at the bound besides the solver that says it."),
-                ([s[0], "optimal", *s[2:]], "A search that finds nothing better has proved nothing."),
-                ([*s[:2], "no_solution_found", s[3]], "The third is a proof, more than a search in vain."),
+                (
+                    ["optimal", *s[1:]],
+                    "Nobody has looked at the bound besides the solver that says it.",
+                ),
+                (
+                    [s[0], "optimal", *s[2:]],
+                    "A search that finds nothing better has proved nothing.",
+                ),
+                (
+                    [*s[:2], "no_solution_found", s[3]],
+                    "The third is a proof, more than a search in vain.",
+                ),
             ],
             "Ask of each: is there a point, is there a bound, and who has checked it?",
         ),
         Check(
-            "ex-own-forward", "A second pair of eyes",
-            "a function of (matrices, rows): a list of pairs (weight, bias), and an array; ReLUs stand between layers",
+            "ex-own-forward",
+            "A second pair of eyes",
+            "a function of (matrices, rows): a list of pairs (weight, bias), and an array; ReLUs"
+            " stand between layers",
             lambda: _forward,
             lambda s: [
-                (lambda matrices, rows: _forward(matrices, rows, last=True), "No ReLU after the last layer."),
-                (lambda matrices, rows: _forward(matrices, rows, turned=True),
-                 "torch stores weights as (outputs, inputs): transpose them."),
-                (lambda matrices, rows: _forward(matrices, rows, bent=False), "The ReLUs between layers are missing."),
+                (
+                    lambda matrices, rows: _forward(matrices, rows, last=True),
+                    "No ReLU after the last layer.",
+                ),
+                (
+                    lambda matrices, rows: _forward(matrices, rows, turned=True),
+                    "torch stores weights as (outputs, inputs): transpose them.",
+                ),
+                (
+                    lambda matrices, rows: _forward(matrices, rows, bent=False),
+                    "The ReLUs between layers are missing.",
+                ),
             ],
             "Multiply, add, and take the positive part, layer by layer.",
             calls(*[(_MATRICES, rows) for rows in _ROWS]),
         ),
         Check(
-            "ex-own-chain", "A chain with a window",
-            "a function of two networks that returns a module: three inputs, of which the first network sees two, and "
-            "the outputs of both networks",
+            "ex-own-chain",
+            "A chain with a window",
+            "a function of two networks that returns a module: three inputs, of which the first"
+            " network sees two, and the outputs of both networks",
             lambda: _Chain,
             lambda s: [
-                (lambda one, two: _Chain(one, two, between=False), "Return the value in between too: rows need it."),
-                (lambda one, two: _Chain(one, two, order=(1, 0)), "The first network's output comes first."),
-                (lambda one, two: _Chain(one, two, turned=True),
-                 "The second network expects the first one's output as its first input."),
+                (
+                    lambda one, two: _Chain(one, two, between=False),
+                    "Return the value in between too: rows need it.",
+                ),
+                (
+                    lambda one, two: _Chain(one, two, order=(1, 0)),
+                    "The first network's output comes first.",
+                ),
+                (
+                    lambda one, two: _Chain(one, two, turned=True),
+                    "The second network expects the first one's output as its first input.",
+                ),
             ],
             "Cut the columns, run the first network, glue its output to what is left.",
             _same_chain,
         ),
         Check(
-            "ex-own-copies", "Blocks by copies",
+            "ex-own-copies",
+            "Blocks by copies",
             "a function of a network that returns the `NeuralMIP` with three blocks",
             _ovens,
             lambda s: [
-                (_ovens(copies=1), "It is still in one piece: give each site a variable of its own for the heat.",
-                 lambda a: _blocks(_problem(a)) < _SITES and _apart(_problem(a)) < 1e-6),
-                (_ovens(tied=1), "The sites may now heat as they like: tie the copies by rows.",
-                 lambda a: _apart(_problem(a)) > 1e-6 and _untied(_problem(a)) == _SITES),
-                (_ovens(tied=2), "One copy is tied to nothing: two rows are needed for three copies.",
-                 lambda a: _apart(_problem(a)) > 1e-6 and _untied(_problem(a)) < _SITES),
+                (
+                    _ovens(copies=1),
+                    "It is still in one piece: give each site a variable of its own for the heat.",
+                    lambda a: _blocks(_problem(a)) < _SITES and _apart(_problem(a)) < 1e-6,
+                ),
+                (
+                    _ovens(tied=1),
+                    "The sites may now heat as they like: tie the copies by rows.",
+                    lambda a: _apart(_problem(a)) > 1e-6 and _untied(_problem(a)) == _SITES,
+                ),
+                (
+                    _ovens(tied=2),
+                    "One copy is tied to nothing: two rows are needed for three copies.",
+                    lambda a: _apart(_problem(a)) > 1e-6 and _untied(_problem(a)) < _SITES,
+                ),
             ],
             judge=None,
         ),
     ],
-}  # fmt: skip
+}
 
 
 def _untied(problem: NeuralMIP) -> int:

@@ -36,16 +36,21 @@ def by_label() -> dict[str, Check]:
 
 
 def check_of(label: str) -> Check:
-    """The check of an exercise; a label that does not exist is an error that names the nearest ones."""
+    """The check of an exercise; a label that does not exist is an error that names the nearest
+    ones.
+    """
     if label in by_label():
         return by_label()[label]
     near = difflib.get_close_matches(str(label), by_label(), n=3, cutoff=0.4)
-    told = f"Did you mean {' or '.join(near)}?" if near else "Labels begin with ex-, as in ex-neurons."
+    told = (
+        f"Did you mean {' or '.join(near)}?" if near else "Labels begin with ex-, as in ex-neurons."
+    )
     raise ValueError(f"there is no exercise {label!r}. {told}")
 
 
 def check(label: str, answer: Any = None) -> Verdict:
-    """Say whether `answer` solves the exercise `label`, with a hint where it does not; None or `...` leaves it open.
+    """Say whether `answer` solves the exercise `label`, with a hint where it does not; None or
+    `...` leaves it open.
 
     >>> check("ex-enumerate", ...)
     ex-enumerate: open. Assign the largest m, a whole number.
@@ -61,7 +66,8 @@ def check(label: str, answer: Any = None) -> Verdict:
 
 
 def open_exercises(chapter: str | None = None) -> list[str]:
-    """The labels of a chapter's exercises (of all chapters, without a name) that are not solved in this session.
+    """The labels of a chapter's exercises (of all chapters, without a name) that are not solved in
+    this session.
 
     >>> open_exercises("claims")
     ['ex-ledger-grim', 'ex-ledger-middle', 'ex-ledger-limits', 'ex-ledger-audit']
@@ -71,7 +77,10 @@ def open_exercises(chapter: str | None = None) -> list[str]:
 
 def progress(chapter: str | None = None) -> None:
     """Print which exercises of a chapter are right, not yet right, and open."""
-    states = {one: _verdicts[one.label].state if one.label in _verdicts else "open" for one in _of(chapter)}
+    states = {
+        one: _verdicts[one.label].state if one.label in _verdicts else "open"
+        for one in _of(chapter)
+    }
     done = sum(state == "right" for state in states.values())
     print(f"{done} of {len(states)} exercises solved{'' if chapter is None else f' in {chapter}'}")
     for one, state in states.items():
@@ -82,5 +91,7 @@ def _of(chapter: str | None) -> list[Check]:
     if chapter is None:
         return list(by_label().values())
     if chapter not in by_chapter():
-        raise ValueError(f"there is no chapter {chapter!r}. To fix this, use one of {', '.join(by_chapter())}.")
+        raise ValueError(
+            f"there is no chapter {chapter!r}. To fix this, use one of {', '.join(by_chapter())}."
+        )
     return by_chapter()[chapter]

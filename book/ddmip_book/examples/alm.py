@@ -1,4 +1,6 @@
-"""Penalties and multipliers on equality-constrained problems small enough to know everything about."""
+"""Penalties and multipliers on equality-constrained problems small enough to know
+everything about.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +46,9 @@ class EqualityQP:
         return self.hessian + rho * self.rows.T @ self.rows, self.linear + self.rows.T @ force
 
     def minimiser(self, rho: float, lam: Any = 0.0) -> np.ndarray:
-        """The point where the gradient of the augmented Lagrangian is zero (a minimiser where $H$ is positive)."""
+        """The point where the gradient of the augmented Lagrangian is zero (a minimiser where $H$
+        is positive).
+        """
         return np.linalg.solve(*self.penalised(rho, lam))
 
     def solution(self) -> tuple[np.ndarray, np.ndarray]:
@@ -60,12 +64,18 @@ class EqualityQP:
 
 
 def gradient_path(
-    matrix: np.ndarray, vector: np.ndarray, start: Any, tolerance: float = 1e-8, limit: int = 500_000
+    matrix: np.ndarray,
+    vector: np.ndarray,
+    start: Any,
+    tolerance: float = 1e-8,
+    limit: int = 500_000,
 ) -> np.ndarray:
-    r"""Gradient descent for $\tfrac12 x^\top H x - h^\top x$ with the best fixed step, one row per iterate.
+    r"""Gradient descent for $\tfrac12 x^\top H x - h^\top x$ with the best fixed step, one row per
+    iterate.
 
-    The step is $2 / (\lambda_{\min} + \lambda_{\max})$; it stops where the gradient norm is at most ``tolerance``,
-    which rounding can prevent if the matrix is badly conditioned: then ``limit`` steps are an error.
+    The step is $2 / (\lambda_{\min} + \lambda_{\max})$; it stops where the gradient norm is at most
+    ``tolerance``, which rounding can prevent if the matrix is badly conditioned: then ``limit``
+    steps are an error.
 
     >>> len(gradient_path(np.diag([1.0, 3.0]), np.zeros(2), [1.0, 1.0], tolerance=0.01)) - 1
     9
@@ -76,13 +86,18 @@ def gradient_path(
     gradient = matrix @ path[0] - vector
     while gradient @ gradient > tolerance**2:
         if len(path) > limit:
-            raise ValueError(f"no gradient below {tolerance:g} in {limit} steps. To fix this, raise the tolerance.")
+            raise ValueError(
+                f"no gradient below {tolerance:g} in {limit} steps. To fix this, raise the"
+                " tolerance."
+            )
         path.append(path[-1] - step * gradient)
         gradient = matrix @ path[-1] - vector
     return np.array(path)
 
 
-def count_cg(matrix: np.ndarray, vector: np.ndarray, start: Any = None, rtol: float = 1e-8) -> tuple[np.ndarray, int]:
+def count_cg(
+    matrix: np.ndarray, vector: np.ndarray, start: Any = None, rtol: float = 1e-8
+) -> tuple[np.ndarray, int]:
     """The solution of $Hx = h$ by conjugate gradients, and the steps that it took.
 
     >>> count_cg(np.diag([1.0, 2.0]), np.ones(2))[1]
@@ -94,9 +109,11 @@ def count_cg(matrix: np.ndarray, vector: np.ndarray, start: Any = None, rtol: fl
 
 
 def best_price(costs: Any, residuals: Any) -> tuple[float, np.ndarray]:
-    r"""$\max_\lambda \min_j\ \text{cost}_j + \lambda^\top r_j$ over listed points (an LP), and its $\lambda$.
+    r"""$\max_\lambda \min_j\ \text{cost}_j + \lambda^\top r_j$ over listed points (an LP), and its
+    $\lambda$.
 
-    With costs that contain an augmenting term this is the best bound that prices give on these points.
+    With costs that contain an augmenting term this is the best bound that prices give on these
+    points.
 
     >>> best_price([1.0, 0.0, 0.0], [[0.0], [1.0], [-1.0]])[0]
     0.0
@@ -110,5 +127,7 @@ def best_price(costs: Any, residuals: Any) -> tuple[float, np.ndarray]:
         bounds=[(None, None)] * (prices + 1),
     )
     if best.status != 0:
-        raise ValueError(f"no best price: {best.message} To fix this, list a point with residual zero.")
+        raise ValueError(
+            f"no best price: {best.message} To fix this, list a point with residual zero."
+        )
     return float(-best.fun) + 0.0, best.x[:prices]

@@ -1,4 +1,6 @@
-"""Small problems with known answers for the logarithmic barrier: polytopes, one bound, a soft hand-sized network."""
+"""Small problems with known answers for the logarithmic barrier: polytopes, one bound, a soft
+hand-sized network.
+"""
 
 import numpy as np
 import piqp
@@ -9,7 +11,8 @@ from ddmip_lib.problems import hand_sized_net
 
 
 def soft_hand_sized(sharpness: float = 10.0) -> nn.Sequential:
-    r"""The hand-sized network with $\log(1 + e^{\beta t}) / \beta$ for each ReLU: it has second derivatives.
+    r"""The hand-sized network with $\log(1 + e^{\beta t}) / \beta$ for each ReLU: it has second
+    derivatives.
 
     >>> soft_hand_sized(1e3)(torch.tensor([1.0, 1.0], dtype=torch.float64)).item()
     -3.0
@@ -48,7 +51,8 @@ def nearest_in_polytope(a: np.ndarray, b: np.ndarray, z: np.ndarray) -> np.ndarr
 def polytope_barrier(
     a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: float, u: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    r"""$\Phi_\mu(u) = \tfrac{\rho}{2}\lVert u - z \rVert^2 - \mu \sum_j \log(b_j - a_j^\top u)$, gradient, Hessian.
+    r"""$\Phi_\mu(u) = \tfrac{\rho}{2}\lVert u - z \rVert^2 - \mu \sum_j \log(b_j - a_j^\top u)$,
+    gradient, Hessian.
 
     >>> polytope_barrier(np.eye(1), np.ones(1), np.zeros(1), 1.0, 0.5, np.zeros(1))
     (0.0, array([0.5]), array([[1.5]]))
@@ -61,10 +65,15 @@ def polytope_barrier(
     return float(value), rho * (u - z) + mu * a.T @ (1 / slack), bend
 
 
-def central_point(a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: float, u: np.ndarray) -> np.ndarray:
-    r"""The minimiser $u_\mu$ of `polytope_barrier`, by damped Newton steps from a strictly feasible $u$.
+def central_point(
+    a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: float, u: np.ndarray
+) -> np.ndarray:
+    r"""The minimiser $u_\mu$ of `polytope_barrier`, by damped Newton steps from a strictly feasible
+    $u$.
 
-    >>> central_point(np.eye(1), np.zeros(1), np.zeros(1), 2.0, 0.5, -np.ones(1)).round(6)  # -sqrt(mu / rho)
+    >>> central_point(np.eye(1), np.zeros(1), np.zeros(1), 2.0, 0.5, -np.ones(1)).round(
+    ...     6
+    ... )  # -sqrt(mu / rho)
     array([-0.5])
     """
     for _ in range(200):
@@ -73,7 +82,10 @@ def central_point(a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: f
         promise, length = -slope @ step, 1.0
         if promise <= 1e-12 * mu:
             return u + step if polytope_barrier(a, b, z, rho, mu, u + step)[0] < np.inf else u
-        while polytope_barrier(a, b, z, rho, mu, u + length * step)[0] > value - 0.25 * length * promise:
+        while (
+            polytope_barrier(a, b, z, rho, mu, u + length * step)[0]
+            > value - 0.25 * length * promise
+        ):
             length /= 2
             if length < 1e-12:  # rounding: nothing left to gain
                 return u
@@ -81,8 +93,11 @@ def central_point(a: np.ndarray, b: np.ndarray, z: np.ndarray, rho: float, mu: f
     return u
 
 
-def crowded_corner(active: int, p: int, seed: int = 0, idle: int = 10) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""Rows $Au \le b$ and a target $z$ whose nearest point is 0, with `active` rows through 0 and `idle` others.
+def crowded_corner(
+    active: int, p: int, seed: int = 0, idle: int = 10
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Rows $Au \le b$ and a target $z$ whose nearest point is 0, with `active` rows through 0 and
+    `idle` others.
 
     >>> a, b, z = crowded_corner(active=3, p=8)
     >>> bool(np.abs(nearest_in_polytope(a, b, z)).max() < 1e-6), int((b == 0).sum())
@@ -96,8 +111,8 @@ def crowded_corner(active: int, p: int, seed: int = 0, idle: int = 10) -> tuple[
 
 
 def bound_step(v: float, rho: float, mu: float) -> float:
-    r"""The minimiser over $u < 0$ of $\tfrac{\rho}{2}(u - v)^2 - \mu \log(-u)$, the negative root of
-    $\rho u^2 - \rho v u - \mu = 0$, without cancellation.
+    r"""The minimiser over $u < 0$ of $\tfrac{\rho}{2}(u - v)^2 - \mu \log(-u)$, the negative root
+    of $\rho u^2 - \rho v u - \mu = 0$, without cancellation.
 
     >>> bound_step(0.0, rho=1.0, mu=0.25)
     -0.5

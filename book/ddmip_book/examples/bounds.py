@@ -1,7 +1,9 @@
-r"""Sound bounds on every unit of a ReLU network over a box, by intervals and by CROWN, and the exact model they give.
+r"""Sound bounds on every unit of a ReLU network over a box, by intervals and by CROWN, and the
+exact model they give.
 
-Networks are flat lists of layers (`flat_layers` of `bounds.chain`); boxes are rows: `lower` and `upper` are (n, p).
-`Bounds` holds one pair $(M^-, M^+)$ of arrays (n, units) for each Linear layer; the last pair bounds the outputs.
+Networks are flat lists of layers (`flat_layers` of `bounds.chain`); boxes are rows: `lower` and
+`upper` are (n, p). `Bounds` holds one pair $(M^-, M^+)$ of arrays (n, units) for each Linear layer;
+the last pair bounds the outputs.
 """
 
 import time
@@ -29,7 +31,9 @@ def weights(layers: list[nn.Module]) -> list[tuple[np.ndarray, np.ndarray]]:
     """
     linear, between = layers[::2], layers[1::2]
     if len(layers) % 2 == 0 or not all(isinstance(layer, nn.ReLU) for layer in between):
-        raise ValueError("CROWN is written here for Linear, ReLU, Linear, ... alone: see flat_layers.")
+        raise ValueError(
+            "CROWN is written here for Linear, ReLU, Linear, ... alone: see flat_layers."
+        )
     return [(layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in linear]  # type: ignore[operator]
 
 
@@ -45,11 +49,14 @@ def interval_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarra
     return [(low.numpy(), high.numpy()) for low, high in found.nodes[1::2]]
 
 
-def relu_lines(low: np.ndarray, high: np.ndarray, slope: float | None = None) -> tuple[np.ndarray, ...]:
-    r"""Lines with $\alpha a \le (a)_+ \le \sigma a + \tau$ on $[M^-, M^+]$: $\alpha$, $\sigma$, $\tau$.
+def relu_lines(
+    low: np.ndarray, high: np.ndarray, slope: float | None = None
+) -> tuple[np.ndarray, ...]:
+    r"""Lines with $\alpha a \le (a)_+ \le \sigma a + \tau$ on $[M^-, M^+]$: $\alpha$, $\sigma$,
+    $\tau$.
 
-    Units that cannot switch get their own line, others the chord above and, below, slope 1 or 0, whichever leaves
-    the smaller area, or `slope`.
+    Units that cannot switch get their own line, others the chord above and, below, slope 1 or 0,
+    whichever leaves the smaller area, or `slope`.
 
     >>> relu_lines(np.array([-1.0, -3.0, 1.0]), np.array([3.0, 1.0, 2.0]))[:2]
     (array([1., 0., 1.]), array([0.75, 0.25, 1.  ]))
@@ -59,11 +66,15 @@ def relu_lines(low: np.ndarray, high: np.ndarray, slope: float | None = None) ->
     return below.numpy(), lines.above.numpy(), lines.above_shift.numpy()
 
 
-def crown_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None) -> Bounds:
-    r"""CROWN bounds of every Linear layer's values, each cut with one interval step from the layer before.
+def crown_layers(
+    layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None
+) -> Bounds:
+    r"""CROWN bounds of every Linear layer's values, each cut with one interval step from the layer
+    before.
 
-    A value $\Lambda z + \kappa$ is followed back to the input: each ReLU is replaced by the line of `relu_lines` on
-    the side that the sign of $\Lambda$ asks for, and what reaches the input is minimised over the box.
+    A value $\Lambda z + \kappa$ is followed back to the input: each ReLU is replaced by the line of
+    `relu_lines` on the side that the sign of $\Lambda$ asks for, and what reaches the input is
+    minimised over the box.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> low, high = crown_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[-1]
@@ -72,7 +83,11 @@ def crown_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, 
     """
     graph = _graph(layers)
     shapes = [(len(lower), graph.nodes[node].units) for node in graph.activations]
-    slopes = None if slope is None else [torch.full(shape, slope, dtype=torch.float64) for shape in shapes]
+    slopes = (
+        None
+        if slope is None
+        else [torch.full(shape, slope, dtype=torch.float64) for shape in shapes]
+    )
     found = crown(graph, Box(torch.tensor(lower), torch.tensor(upper)), slopes)
     return [(low.numpy(), high.numpy()) for low, high in found.nodes[1::2]]
 
@@ -82,24 +97,31 @@ def _graph(layers: list[nn.Module]) -> Graph:
     parts = weights(layers)
     builder, node = Builder(parts[0][0].shape[1]), 0
     for i, (theta, beta) in enumerate(parts):
-        node = builder.affine(builder.activation(node, "relu") if i else 0, torch.tensor(theta), torch.tensor(beta))
+        node = builder.affine(
+            builder.activation(node, "relu") if i else 0, torch.tensor(theta), torch.tensor(beta)
+        )
     return builder.graph(node)
 
 
 def ambiguous(bounds: Bounds) -> np.ndarray:
     """How many units of each hidden layer can be on and off, over all boxes.
 
-    >>> ambiguous([(np.array([[-1.0, 1.0]]), np.array([[2.0, 2.0]])), (np.zeros((1, 1)), np.ones((1, 1)))])
+    >>> ambiguous(
+    ...     [(np.array([[-1.0, 1.0]]), np.array([[2.0, 2.0]])), (np.zeros((1, 1)), np.ones((1, 1)))]
+    ... )
     array([1])
     """
     return np.array([int(((low < 0) & (high > 0)).sum()) for low, high in bounds[:-1]])
 
 
-def embed(model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed: bool = False) -> list[Any]:
-    r"""Write one network on the variables `x` into `model` by Big-M rows with these bounds (row 0); its outputs.
+def embed(
+    model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed: bool = False
+) -> list[Any]:
+    r"""Write one network on the variables `x` into `model` by Big-M rows with these bounds (row 0);
+    its outputs.
 
-    A unit that cannot switch costs no binary: off, it is 0; on, it equals its input. With `relaxed` the switches lie
-    anywhere in $[0, 1]$.
+    A unit that cannot switch costs no binary: off, it is 0; on, it equals its input. With `relaxed`
+    the switches lie anywhere in $[0, 1]$.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> model, net = Model(), list(hand_sized_net())
@@ -110,7 +132,9 @@ def embed(model: Model, x: Any, layers: list[nn.Module], bounds: Bounds, relaxed
     """
     graph = _graph(layers)
     ranges = [(torch.tensor(low), torch.tensor(high)) for low, high in bounds]
-    nodes = [ranges[i // 2] for i in range(len(graph.nodes))]  # node 2i + 1 is Linear layer i; others need none
+    nodes = [
+        ranges[i // 2] for i in range(len(graph.nodes))
+    ]  # node 2i + 1 is Linear layer i; others need none
     return embed_graph(model, x, graph, constant_bounds(nodes, graph.n_in), relaxed=relaxed)
 
 
@@ -124,8 +148,8 @@ class Search(NamedTuple):
 
 
 def plain_search(model: Model) -> None:
-    """Leave branch and bound alone at work: no presolving, cuts, heuristics or propagation, so that nodes count the
-    quality of the relaxation.
+    """Leave branch and bound alone at work: no presolving, cuts, heuristics or propagation, so that
+    nodes count the quality of the relaxation.
 
     >>> model = Model()
     >>> plain_search(model)
@@ -148,7 +172,8 @@ def largest_output(
     relaxed: bool = False,
     time_limit: float = 60.0,
 ) -> Search:
-    """The largest `sign` times output `unit` over the box of one row, by the exact model and plain branch and bound.
+    """The largest `sign` times output `unit` over the box of one row, by the exact model and plain
+    branch and bound.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> net, box = list(hand_sized_net()), (np.zeros((1, 2)), np.ones((1, 2)))
@@ -158,8 +183,13 @@ def largest_output(
     model, began = Model(), time.perf_counter()
     plain_search(model)
     model.setParam("limits/time", time_limit)
-    x = [model.addVar(lb=float(low), ub=float(high)) for low, high in zip(box[0][0], box[1][0], strict=True)]
+    x = [
+        model.addVar(lb=float(low), ub=float(high))
+        for low, high in zip(box[0][0], box[1][0], strict=True)
+    ]
     model.setObjective(sign * embed(model, x, layers, bounds, relaxed)[unit], "maximize")
     model.optimize()
     value = float(model.getObjVal()) if model.getNSols() else float("nan")
-    return Search(value, float(model.getDualbound()), model.getNTotalNodes(), time.perf_counter() - began)
+    return Search(
+        value, float(model.getDualbound()), model.getNTotalNodes(), time.perf_counter() - began
+    )

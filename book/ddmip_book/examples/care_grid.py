@@ -1,4 +1,6 @@
-"""Good points for `site_care` from tables: each site's networks on a grid of treatments, and a MILP that chooses."""
+"""Good points for `site_care` from tables: each site's networks on a grid of treatments, and a MILP
+that chooses.
+"""
 
 import itertools
 import time
@@ -20,13 +22,14 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
     $$\max \sum_{ij} v_{ij} \delta_{ij} \quad\text{s.t.}\quad \sum_j \delta_{ij} = 1, \quad
     \sum_{ij} r_{ij} \delta_{ij} \le R, \quad \delta \in \{0, 1\},$$
 
-    an option $j$ of site $i$ being a species and a point of a grid, $v$ the survival that counts there, and $r$ what
-    it takes of the budgets $R$ (light, soil, sterilising, planting) and gives to its species' target. The grid holds
-    the light of the untreated site and `levels` lights in each category, and `levels` steps of a dose. Options that
-    take no less than another and give no more are left out.
+    an option $j$ of site $i$ being a species and a point of a grid, $v$ the survival that counts
+    there, and $r$ what it takes of the budgets $R$ (light, soil, sterilising, planting) and gives
+    to its species' target. The grid holds the light of the untreated site and `levels` lights in
+    each category, and `levels` steps of a dose. Options that take no less than another and give no
+    more are left out.
 
-    The objective is verified, so it is a lower bound on the optimum. ``details["grid_bound"]`` is proved for the grid
-    alone and bounds nothing else; `bound` is None.
+    The objective is verified, so it is a lower bound on the optimum. ``details["grid_bound"]`` is
+    proved for the grid alone and bounds nothing else; `bound` is None.
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import site_care
@@ -40,7 +43,9 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
     if not isinstance(problem, SiteCare):
         raise TypeError(f"grid_search needs a problem of site_care, not {type(problem).__name__}.")
     if levels < 2:
-        raise ProblemError(f"levels={levels} must be at least 2: the ends of each category are levels.")
+        raise ProblemError(
+            f"levels={levels} must be at least 2: the ends of each category are levels."
+        )
     begun = begin(problem, time_limit, 0)
     began, incumbent, grids, blocks = begun.began, begun.incumbent(), [], []
     for i in range(len(problem.plot.sites)):
@@ -50,7 +55,11 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
             value = np.minimum(predictor.predict(x)[:, 0], 1.0)
             kept = _undominated(np.column_stack([use, -value]))
             grids.append(x[kept])
-            blocks.append(np.column_stack([np.full(len(kept), i), np.full(len(kept), k), value[kept], use[kept]]))
+            blocks.append(
+                np.column_stack(
+                    [np.full(len(kept), i), np.full(len(kept), k), value[kept], use[kept]]
+                )
+            )
     options, points = np.concatenate(blocks), np.concatenate(grids)
     site, species, value = options[:, 0].astype(int), options[:, 1].astype(int), options[:, 2]
     each = np.arange(len(options))
@@ -62,19 +71,26 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
     upper = np.concatenate([np.ones(n), problem.budgets, [problem.plot.budget], none])
     seconds = max(0.0, began + time_limit - time.perf_counter())
     result = milp(
-        -value, integrality=1, bounds=(0, 1), constraints=LinearConstraint(rows, lower, upper),
+        -value,
+        integrality=1,
+        bounds=(0, 1),
+        constraints=LinearConstraint(rows, lower, upper),
         options={"time_limit": seconds, "mip_rel_gap": 1e-6},
-    )  # fmt: skip
+    )
     details: dict[str, Any] = {"options": len(options), "levels": levels}
     if result.mip_dual_bound is not None:
         details["grid_bound"] = -float(result.mip_dual_bound)
     if result.x is not None:
         chosen = points[result.x > 0.5]  # options are sorted by site
-        values = incumbent.completer.complete([chosen] * len(problem.predictors), max(1.0, 0.2 * time_limit))
+        values = incumbent.completer.complete(
+            [chosen] * len(problem.predictors), max(1.0, 0.2 * time_limit)
+        )
         if values is not None:
             incumbent.consider(values)
     late = time.perf_counter() - began >= time_limit
-    status = "time_limit" if late else "stopped" if incumbent.values is not None else "no_solution_found"
+    status = (
+        "time_limit" if late else "stopped" if incumbent.values is not None else "no_solution_found"
+    )
     details["incumbents"] = incumbent.found
     seconds = time.perf_counter() - began
     return Solution(status, "grid search", **incumbent.point(), seconds=seconds, details=details)
@@ -82,7 +98,10 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
 
 def _points(problem: SiteCare, site: int, levels: int) -> np.ndarray:
     """The treated features of one site on the grid, (points, 7)."""
-    untreated, steps = problem.plot.sites[site], np.linspace(0, 1, levels) if problem.doses else np.array([0.0, 1.0])
+    untreated, steps = (
+        problem.plot.sites[site],
+        np.linspace(0, 1, levels) if problem.doses else np.array([0.0, 1.0]),
+    )
     soils = [(m, z) for m, z in itertools.product(steps, steps) if m + z <= 1]
     if problem.doses and untreated[5]:  # exchanging nothing, at every dose of sterilising
         soils = sorted({*soils, *((1 - z, z) for z in steps)})
@@ -102,6 +121,8 @@ def _undominated(cost: np.ndarray) -> np.ndarray:
     >>> _undominated(np.array([[1.0, 2.0], [2.0, 1.0], [2.0, 2.0], [1.0, 2.0]])).tolist()
     [0, 1]
     """
-    below = (cost[:, None] <= cost[None]).all(axis=2)  # row j is no more than row i, in every column
+    below = (cost[:, None] <= cost[None]).all(
+        axis=2
+    )  # row j is no more than row i, in every column
     earlier = np.arange(len(cost))[:, None] < np.arange(len(cost))[None]
     return np.flatnonzero(~(below & (~below.T | earlier)).any(axis=0))

@@ -1,6 +1,8 @@
-r"""Certificates taken apart: one block by a single linear form, by SCIP, and by branching on inputs or on units.
+r"""Certificates taken apart: one block by a single linear form, by SCIP, and by branching on inputs
+or on units.
 
-Everything is about the smallest loss of the rows of `Losses` (of a class: its cheapest point) within a radius.
+Everything is about the smallest loss of the rows of `Losses` (of a class: its cheapest point)
+within a radius.
 """
 
 import time
@@ -32,7 +34,8 @@ def ball_of(losses: Losses, radius: Tensor) -> Ball:
 
 
 def line_bound(losses: Losses, bounds: Bounds, radius: Tensor) -> Tensor:
-    r"""What the form above the output proves of the smallest loss: at most `radius`, and at least 0.
+    r"""What the form above the output proves of the smallest loss: at most `radius`, and at least
+    0.
 
     >>> from ddmip_lib.bounds import crown
     >>> graph, losses, radius = plane_graph(), plane_losses(), torch.ones(1).double()
@@ -45,7 +48,9 @@ def line_bound(losses: Losses, bounds: Bounds, radius: Tensor) -> Tensor:
 
 
 def cut_behind(losses: Losses, bounds: Bounds, radius: Tensor) -> CutBall:
-    """The ball without the points at which the form above the output is negative: the output is, too."""
+    """The ball without the points at which the form above the output is negative: the output is,
+    too.
+    """
     slope, constant = bounds.upper_form
     ball = ball_of(losses, radius)
     ends = ball.lower, ball.upper, ball.centre, ball.up, ball.down, ball.radius
@@ -53,7 +58,9 @@ def cut_behind(losses: Losses, bounds: Bounds, radius: Tensor) -> CutBall:
 
 
 class Exact(NamedTuple):
-    """SCIP's answer for one block: the cost of its point (nan if none), its bound, and what it took."""
+    """SCIP's answer for one block: the cost of its point (nan if none), its bound, and what it
+    took.
+    """
 
     value: float
     bound: float
@@ -63,8 +70,11 @@ class Exact(NamedTuple):
     seconds: float
 
 
-def cheapest(graph: Graph, losses: Losses, row: int, bounds: Bounds, radius: float, time_limit: float = 20.0) -> Exact:
-    r"""$\min \pi^\top r(u)$ s.t. $f(u) \ge 0$ and $\pi^\top r(u) \le$ `radius`, by the Big-M model of one row.
+def cheapest(
+    graph: Graph, losses: Losses, row: int, bounds: Bounds, radius: float, time_limit: float = 20.0
+) -> Exact:
+    r"""$\min \pi^\top r(u)$ s.t. $f(u) \ge 0$ and $\pi^\top r(u) \le$ `radius`, by the Big-M model
+    of one row.
 
     >>> from ddmip_lib.bounds import crown
     >>> graph, losses = plane_graph(), plane_losses()
@@ -76,7 +86,8 @@ def cheapest(graph: Graph, losses: Losses, row: int, bounds: Bounds, radius: flo
     model.hideOutput()
     model.setParam("limits/time", time_limit)
     lower, upper, base, up, down = (
-        part[row].tolist() for part in (losses.lower, losses.upper, losses.base, losses.up, losses.down)
+        part[row].tolist()
+        for part in (losses.lower, losses.upper, losses.base, losses.up, losses.down)
     )
     more = [model.addVar(ub=high - w) for high, w in zip(upper, base, strict=True)]
     less = [model.addVar(ub=w - low) for low, w in zip(lower, base, strict=True)]
@@ -89,16 +100,24 @@ def cheapest(graph: Graph, losses: Losses, row: int, bounds: Bounds, radius: flo
     model.optimize()
     found = model.getNSols() > 0
     value = float(model.getObjVal()) if found else float("nan")
-    point = [w + model.getVal(a) - model.getVal(b) if found else w for w, a, b in zip(base, more, less, strict=True)]
-    bound = radius if model.getStatus() == "infeasible" else min(float(model.getDualbound()), radius)
+    point = [
+        w + model.getVal(a) - model.getVal(b) if found else w
+        for w, a, b in zip(base, more, less, strict=True)
+    ]
+    bound = (
+        radius if model.getStatus() == "infeasible" else min(float(model.getDualbound()), radius)
+    )
     return Exact(value, bound, point, binaries, model.getNTotalNodes(), time.perf_counter() - began)
 
 
-def branch(graph: Graph, losses: Losses, radius: Tensor, on: str, most: int = 1000) -> tuple[Tensor, Tensor]:
-    """Split nodes, oldest first, until every row is shown to lose at least `radius`, or has had `most` nodes.
+def branch(
+    graph: Graph, losses: Losses, radius: Tensor, on: str, most: int = 1000
+) -> tuple[Tensor, Tensor]:
+    """Split nodes, oldest first, until every row is shown to lose at least `radius`, or has had
+    `most` nodes.
 
-    `on` "units" splits the ReLU that costs the bound most, "inputs" the input that moves it most. The nodes that each
-    row took, and what is proven for it.
+    `on` "units" splits the ReLU that costs the bound most, "inputs" the input that moves it most.
+    The nodes that each row took, and what is proven for it.
 
     >>> nodes, proven = branch(plane_graph(), plane_losses(), torch.tensor([0.3]).double(), "units")
     >>> bool(nodes[0] > 0), bool(proven[0] < 0.301)
@@ -148,4 +167,6 @@ def plane_losses() -> Losses:
     """One sample at the origin of the plane, whose steps up and down have different prices."""
     one = torch.ones(1, 2, dtype=torch.float64)
     up, down = torch.tensor([[0.8, 0.6]]).double(), torch.tensor([[0.5, 1.25]]).double()
-    return Losses(-1.5 * one, 1.5 * one, 0 * one, up, down, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0])
+    return Losses(
+        -1.5 * one, 1.5 * one, 0 * one, up, down, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0]
+    )

@@ -1,4 +1,6 @@
-"""What a network costs: multiply-adds counted, seconds measured, memory weighed, and power laws fitted to them."""
+"""What a network costs: multiply-adds counted, seconds measured, memory weighed, and power laws
+fitted to them.
+"""
 
 import copy
 import time
@@ -32,8 +34,9 @@ def parameter_count(net: nn.Module) -> int:
 
 
 def multiply_adds(net: nn.Module, n_in: int, work: str = "forward", n: int = 1) -> float:
-    """$W$, the multiply-adds of a forward pass of `n` samples; or of ``"gradient"`` (with respect to the inputs),
-    ``"training"`` (inputs and weights), each with its forward pass. Matrix products and convolutions count.
+    """$W$, the multiply-adds of a forward pass of `n` samples; or of ``"gradient"`` (with respect
+    to the inputs), ``"training"`` (inputs and weights), each with its forward pass. Matrix products
+    and convolutions count.
 
     >>> net = nn.Sequential(nn.Linear(9, 16), nn.ReLU(), nn.Linear(16, 1))
     >>> [multiply_adds(net, 9, work) for work in ("forward", "gradient", "training")]
@@ -41,7 +44,9 @@ def multiply_adds(net: nn.Module, n_in: int, work: str = "forward", n: int = 1) 
     """
     if work not in ("forward", "gradient", "training"):
         raise ValueError(f"work={work!r}. To fix this, use 'forward', 'gradient' or 'training'.")
-    own = copy.deepcopy(net).double().requires_grad_(work == "training")  # double: in single, torch fuses an LSTM away
+    own = (
+        copy.deepcopy(net).double().requires_grad_(work == "training")
+    )  # double: in single, torch fuses an LSTM away
     x = torch.zeros(n, n_in, dtype=torch.float64, requires_grad=work != "forward")
     with FlopCounterMode(display=False) as counter:
         value = own(x).sum()
@@ -51,7 +56,8 @@ def multiply_adds(net: nn.Module, n_in: int, work: str = "forward", n: int = 1) 
 
 
 def input_gradient(net: nn.Module, x: Tensor) -> Tensor:
-    """The gradient of the summed outputs with respect to the inputs: one forward and one reverse pass.
+    """The gradient of the summed outputs with respect to the inputs: one forward and one reverse
+    pass.
 
     >>> input_gradient(as_frozen(nn.Linear(2, 1)), torch.zeros(3, 2, dtype=torch.float64)).shape
     torch.Size([3, 2])
@@ -73,7 +79,8 @@ class _Counting(TorchDispatchMode):
 
 
 def operations(net: nn.Module, n_in: int, n: int = 1) -> int:
-    """How many operations torch is called for in one gradient of `n` samples: what a pass costs however small it is.
+    """How many operations torch is called for in one gradient of `n` samples: what a pass costs
+    however small it is.
 
     >>> operations(nn.Linear(9, 1), 9) == operations(nn.Linear(9, 100), 9, n=50)
     True
@@ -84,8 +91,8 @@ def operations(net: nn.Module, n_in: int, n: int = 1) -> int:
 
 
 def median_seconds(work: Callable[[], Any], repeats: int = 7) -> float:
-    """Median processor time of a call, after one call that warms up; calls too short for the clock are timed in
-    bunches. Time that other programs take is not counted.
+    """Median processor time of a call, after one call that warms up; calls too short for the clock
+    are timed in bunches. Time that other programs take is not counted.
 
     >>> median_seconds(lambda: sum(range(1000))) > 0
     True
@@ -157,7 +164,8 @@ def saved_bytes(net: nn.Module, n: int, n_in: int = 9) -> int:
 
 
 def tanh_net(depth: int, width: int, n_in: int, gain: float, seed: int) -> nn.Module:
-    r"""A random smooth network: weights normal with deviation ``gain`` / $\sqrt{\text{fan-in}}$, no biases.
+    r"""A random smooth network: weights normal with deviation ``gain`` / $\sqrt{\text{fan-in}}$, no
+    biases.
 
     >>> tanh_net(2, 4, 3, gain=1.5, seed=0)(torch.zeros(1, 3, dtype=torch.float64)).item()
     0.0
@@ -174,8 +182,8 @@ def tanh_net(depth: int, width: int, n_in: int, gain: float, seed: int) -> nn.Mo
 
 
 def largest_curvature(net: nn.Module, n_in: int, points: int = 200, seed: int = 0) -> float:
-    r"""A lower bound of $\ell$, the Lipschitz constant of the gradient: the largest eigenvalue, in absolute value, of
-    the Hessian at random points of $[-1, 1]^p$.
+    r"""A lower bound of $\ell$, the Lipschitz constant of the gradient: the largest eigenvalue, in
+    absolute value, of the Hessian at random points of $[-1, 1]^p$.
 
     >>> square = lambda x: 3.0 * (x**2).sum(-1, keepdim=True)
     >>> round(largest_curvature(square, 2, points=3), 6)

@@ -1,4 +1,6 @@
-"""Small problems on which a hypothesis of a convergence theorem fails, and the steps that show it exactly."""
+"""Small problems on which a hypothesis of a convergence theorem fails, and the steps that show it
+exactly.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -14,11 +16,19 @@ Projection = Callable[[np.ndarray], np.ndarray]
 SQUARE = tuple(itertools.product((0, 1), repeat=2))
 
 
-def constrained(points: Any, project: Projection, cost: Any = 0.0, slope: Any = 0.0, curvature: float = 0.0,
-                centre: Any = 0.0) -> Tiny:  # fmt: skip
-    r"""$g(u) = s^\top u + \tfrac{a}{2}\lVert u - z \rVert^2$ on a set $C$ given by its projection; exact steps.
+def constrained(
+    points: Any,
+    project: Projection,
+    cost: Any = 0.0,
+    slope: Any = 0.0,
+    curvature: float = 0.0,
+    centre: Any = 0.0,
+) -> Tiny:
+    r"""$g(u) = s^\top u + \tfrac{a}{2}\lVert u - z \rVert^2$ on a set $C$ given by its projection;
+    exact steps.
 
-    The NN block minimises a multiple of $\lVert u - w \rVert^2$ over $C$, so it is the projection of $w$.
+    The NN block minimises a multiple of $\lVert u - w \rVert^2$ over $C$, so it is the projection
+    of $w$.
 
     >>> wall = constrained([[0], [1]], lambda w: np.minimum(w, 0.0), slope=-1.0)
     >>> wall.u_step(np.array([-3.0]), 1.0)
@@ -35,7 +45,8 @@ def constrained(points: Any, project: Projection, cost: Any = 0.0, slope: Any = 
 
 
 def slab(normal: Any, low: Any, high: Any) -> Projection:
-    r"""The projection onto $\{u : \text{low} \le a^\top u \le \text{high}\}$; exact on arrays of fractions.
+    r"""The projection onto $\{u : \text{low} \le a^\top u \le \text{high}\}$; exact on arrays of
+    fractions.
 
     >>> slab((3, -1), Fraction(9, 5), Fraction(21, 10))(np.array([Fraction(0), Fraction(0)]))
     array([Fraction(27, 50), Fraction(-9, 50)], dtype=object)
@@ -62,7 +73,8 @@ def random_slab(rng: np.random.Generator, points: Any, half_width: float) -> Pro
 
 
 def three_cycle(**about_g: Any) -> Tiny:
-    r"""$X = \{0,1\}^2$ and $C = \{1.8 \le 3u_1 - u_2 \le 2.1\}$, of whose points only $(1, 1)$ is in $X$.
+    r"""$X = \{0,1\}^2$ and $C = \{1.8 \le 3u_1 - u_2 \le 2.1\}$, of whose points only $(1, 1)$ is
+    in $X$.
 
     >>> three_cycle().run(rho=5.0, steps=6).x.astype(int).tolist()
     [[0, 0], [1, 0], [1, 0], [1, 0], [0, 0], [1, 0]]
@@ -71,7 +83,9 @@ def three_cycle(**about_g: Any) -> Tiny:
 
 
 class Exact(NamedTuple):
-    """One iteration in fractions: the iterates, the scaled multiplier, and by how much the x-step was decided."""
+    """One iteration in fractions: the iterates, the scaled multiplier, and by how much the x-step
+    was decided.
+    """
 
     x: tuple[Fraction, ...]
     u: tuple[Fraction, ...]
@@ -80,7 +94,8 @@ class Exact(NamedTuple):
 
 
 def rational_path(points: Any, project: Projection, steps: int) -> list[Exact]:
-    r"""Algorithm 1 for $c = 0$, $g = 0$ in exact arithmetic, written for $\lambda / \rho$: no $\rho$ is left.
+    r"""Algorithm 1 for $c = 0$, $g = 0$ in exact arithmetic, written for $\lambda / \rho$: no
+    $\rho$ is left.
 
     >>> path = rational_path(SQUARE, slab((3, -1), Fraction(9, 5), Fraction(21, 10)), 7)
     >>> path[3] == path[6], path[3].u
@@ -101,13 +116,16 @@ def rational_path(points: Any, project: Projection, steps: int) -> list[Exact]:
 
 @dataclass(frozen=True)
 class Lipschitz(Tiny):
-    r"""A `Tiny` problem whose $g$ has the Lipschitz constant $G$ = ``steepness``; kinks are allowed."""
+    r"""A `Tiny` problem whose $g$ has the Lipschitz constant $G$ = ``steepness``; kinks are
+    allowed.
+    """
 
     steepness: float = 0.0
 
 
 def relu_line(points: Any, weights: Any, bias: Any, outer: Any, cost: Any = 0.0) -> Lipschitz:
-    r"""One input, one ReLU layer: $g(u) = \sum_i v_i\,(w_i u + b_i)_+$, with the global minimiser as NN step.
+    r"""One input, one ReLU layer: $g(u) = \sum_i v_i\,(w_i u + b_i)_+$, with the global minimiser
+    as NN step.
 
     Between two kinks $g$ is linear, so each piece has one candidate and the best of them is taken.
 
@@ -125,7 +143,9 @@ def relu_line(points: Any, weights: Any, bias: Any, outer: Any, cost: Any = 0.0)
 
     def u_step(target: np.ndarray, rho: float) -> np.ndarray:
         candidates = np.clip(target - slopes / rho, edges[:-1], edges[1:])
-        heights = np.maximum(np.outer(candidates, w) + b, 0.0) @ v + rho / 2 * (candidates - target) ** 2
+        heights = (
+            np.maximum(np.outer(candidates, w) + b, 0.0) @ v + rho / 2 * (candidates - target) ** 2
+        )
         return candidates[[heights.argmin()]]
 
     def gradient(u: np.ndarray) -> np.ndarray:

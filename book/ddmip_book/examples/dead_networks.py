@@ -1,4 +1,6 @@
-r"""Deep networks that do not react to their inputs: how to see it and avoid it; and x-steps exact to the digit."""
+r"""Deep networks that do not react to their inputs: how to see it and avoid it; and x-steps exact
+to the digit.
+"""
 
 import copy
 from typing import NamedTuple
@@ -27,7 +29,9 @@ class Response(NamedTuple):
 def response(net: nn.Module, x: Tensor) -> Response:
     """Spread of the outputs over the rows of x, and the steepest slope there.
 
-    >>> response(nn.Linear(2, 1).double().requires_grad_(False), torch.zeros(3, 2, dtype=torch.float64)).spread
+    >>> response(
+    ...     nn.Linear(2, 1).double().requires_grad_(False), torch.zeros(3, 2, dtype=torch.float64)
+    ... ).spread
     0.0
     """
     u = x.detach().clone().requires_grad_(True)
@@ -37,7 +41,8 @@ def response(net: nn.Module, x: Tensor) -> Response:
 
 
 def he_start(net: nn.Module, seed: int) -> nn.Module:
-    r"""A copy with weights drawn from $\mathcal N(0, 2/\text{fan-in})$ and no biases, which keeps slopes at any depth.
+    r"""A copy with weights drawn from $\mathcal N(0, 2/\text{fan-in})$ and no biases, which keeps
+    slopes at any depth.
 
     >>> he_start(nn.Linear(9, 1), seed=0).bias.abs().sum().item()
     0.0
@@ -53,12 +58,16 @@ def he_start(net: nn.Module, seed: int) -> nn.Module:
 
 
 class ToTheDigit:
-    """A MIP block whose coupled values equal the NN block's copies to the last digit where they are `near` anyway."""
+    """A MIP block whose coupled values equal the NN block's copies to the last digit where they are
+    `near` anyway.
+    """
 
     def __init__(self, block: MIPBlock, split: Split, near: float = 1e-6) -> None:
         self.block, self.split, self.near = block, split, near
 
-    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
+    def solve(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+    ) -> BlockResult:
         """One x-step."""
         found = self.block.solve(lam, copies, rho, deadline)
         if found.values is not None:

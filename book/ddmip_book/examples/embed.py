@@ -9,12 +9,16 @@ from ddmip_lib.bounds.graph import Activation, Affine, Input, Sum
 from ddmip_lib.errors import UnsupportedNetworkError
 
 
-def embed(model: Model, x: Any, graph: Graph, bounds: Bounds, row: int = 0, relaxed: bool = False) -> list[Any]:
-    r"""Write the network on the variables `x` into `model` by Big-M rows with the bounds of one row; its outputs.
+def embed(
+    model: Model, x: Any, graph: Graph, bounds: Bounds, row: int = 0, relaxed: bool = False
+) -> list[Any]:
+    r"""Write the network on the variables `x` into `model` by Big-M rows with the bounds of one
+    row; its outputs.
 
-    For $z = (a)_+$ with $M^- \le a \le M^+$: $z \ge a$, $z \le a - M^- (1 - \delta)$, $z \le M^+ \delta$ and a binary
-    $\delta$. A unit that cannot switch costs no binary: off, it is 0; on, it equals its input. With `relaxed` the
-    switches lie anywhere in $[0, 1]$. The bounds must hold without splits.
+    For $z = (a)_+$ with $M^- \le a \le M^+$: $z \ge a$, $z \le a - M^- (1 - \delta)$, $z \le M^+
+    \delta$ and a binary $\delta$. A unit that cannot switch costs no binary: off, it is 0; on, it
+    equals its input. With `relaxed` the switches lie anywhere in $[0, 1]$. The bounds must hold
+    without splits.
 
     >>> import torch
     >>> from ddmip_lib.bounds import Box, crown, network_graph
@@ -26,8 +30,12 @@ def embed(model: Model, x: Any, graph: Graph, bounds: Bounds, row: int = 0, rela
     (1, 3)
     """
     if graph.curved:
-        raise UnsupportedNetworkError(f"{graph.curved[0]} has no exact linear model: embed takes ReLU networks.")
-    ranges = [list(zip(low[row].tolist(), high[row].tolist(), strict=True)) for low, high in bounds.nodes]
+        raise UnsupportedNetworkError(
+            f"{graph.curved[0]} has no exact linear model: embed takes ReLU networks."
+        )
+    ranges = [
+        list(zip(low[row].tolist(), high[row].tolist(), strict=True)) for low, high in bounds.nodes
+    ]
     values: list[list[Any]] = []
     for index, node in enumerate(graph.nodes):
         before = [values[parent] for parent in node.parents]
@@ -38,11 +46,17 @@ def embed(model: Model, x: Any, graph: Graph, bounds: Bounds, row: int = 0, rela
             found = [_relu(model, a, low, high, relaxed) for a, (low, high) in units]
         elif isinstance(node, Affine):
             rows = zip(node.weight.tolist(), node.bias.tolist(), strict=True)
-            found = [quicksum(c * v for c, v in zip(row, before[0], strict=True) if c) + b for row, b in rows]
+            found = [
+                quicksum(c * v for c, v in zip(row, before[0], strict=True) if c) + b
+                for row, b in rows
+            ]
         else:
             found = [quicksum(terms) for terms in zip(*before, strict=True)]
         if isinstance(node, Sum) or (isinstance(node, Affine) and index + 1 == len(graph.nodes)):
-            found = [_equal(model, a, low, high) for a, (low, high) in zip(found, ranges[index], strict=True)]
+            found = [
+                _equal(model, a, low, high)
+                for a, (low, high) in zip(found, ranges[index], strict=True)
+            ]
         values.append(found)
     return values[-1]
 

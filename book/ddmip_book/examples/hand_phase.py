@@ -1,4 +1,6 @@
-r"""Where Algorithm 1 ends on the hand-sized example, for any penalty: in a cycle, at the optimum, or where it began."""
+r"""Where Algorithm 1 ends on the hand-sized example, for any penalty: in a cycle, at the optimum,
+or where it began.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,13 +29,17 @@ def quick_prox(v: Any, rho: float) -> np.ndarray:
     found = found[((found >= -1e-12) & (found <= 1 + 1e-12)).all(axis=1)]
     found = found[np.lexsort(found.T[::-1])]
     brackets = found @ np.array(HIDDEN).T + np.array(HIDDEN_BIAS)
-    heights = np.maximum(brackets, 0.0) @ np.array(OUTPUT) + rho / 2 * ((found - v) ** 2).sum(axis=1)
+    heights = np.maximum(brackets, 0.0) @ np.array(OUTPUT) + rho / 2 * ((found - v) ** 2).sum(
+        axis=1
+    )
     return found[np.flatnonzero(heights <= heights.min() + 1e-12)[0]]
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What a run repeats for ever: the decisions of one period, the cheapest first, and their costs."""
+    """What a run repeats for ever: the decisions of one period, the cheapest first, and their
+    costs.
+    """
 
     rho: float
     x: list[list[int]]
@@ -41,14 +47,17 @@ class Ending:
 
     @property
     def kind(self) -> str:
-        """`cycle`, `optimum` or `frozen`; a run that rests at the wrong decision is frozen, since it began there."""
+        """`cycle`, `optimum` or `frozen`; a run that rests at the wrong decision is frozen, since
+        it began there.
+        """
         if len(self.x) > 1:
             return "cycle"
         return "optimum" if self.costs[0] < _cheapest() + 1e-9 else "frozen"
 
 
 def ending(rho: float, most: int = 60) -> Ending:
-    r"""Algorithm 1 from $u^0 = \lambda^0 = 0$ with both blocks exact, until a state $(x, u, \lambda)$ returns.
+    r"""Algorithm 1 from $u^0 = \lambda^0 = 0$ with both blocks exact, until a state $(x, u,
+    \lambda)$ returns.
 
     >>> [ending(rho).kind for rho in (3.0, 6.0, 10.0)], ending(3.0).costs
     (['cycle', 'optimum', 'frozen'], [0.5, 2.0, 2.0])
@@ -60,14 +69,18 @@ def ending(rho: float, most: int = 60) -> Ending:
         if state in seen:
             period = np.arange(seen[state], k)
             period = np.roll(period, -int(path.total[period].argmin()))
-            return Ending(rho, path.x[period].astype(int).tolist(), np.round(path.total[period], 6).tolist())
+            return Ending(
+                rho, path.x[period].astype(int).tolist(), np.round(path.total[period], 6).tolist()
+            )
         seen[state] = k
     if most > 5000:
         raise ArithmeticError(f"no state returned within {most} iterations at rho = {rho}.")
     return ending(rho, 10 * most)
 
 
-def border(low: float, high: float, differs: Callable[[Ending], Any] = lambda end: end.kind) -> float:
+def border(
+    low: float, high: float, differs: Callable[[Ending], Any] = lambda end: end.kind
+) -> float:
     r"""The penalty between `low` and `high` at which the ending changes, by bisection.
 
     >>> round(border(7.0, 8.0), 6)

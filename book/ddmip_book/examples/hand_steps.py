@@ -1,4 +1,6 @@
-r"""The NN block of the hand-sized example solved globally, in fractions: what a patient reader does with a pencil."""
+r"""The NN block of the hand-sized example solved globally, in fractions: what a patient reader does
+with a pencil.
+"""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -10,11 +12,19 @@ from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT
 from .tiny import Tiny
 
 Point = tuple[Fraction, Fraction]
-NEURONS = [(Fraction(a), Fraction(b), Fraction(shift)) for (a, b), shift in zip(HIDDEN, HIDDEN_BIAS, strict=True)]
-SIDES = [(Fraction(1), Fraction(0), Fraction(0)), (Fraction(1), Fraction(0), Fraction(-1)),
-         (Fraction(0), Fraction(1), Fraction(0)), (Fraction(0), Fraction(1), Fraction(-1))]  # fmt: skip
+NEURONS = [
+    (Fraction(a), Fraction(b), Fraction(shift))
+    for (a, b), shift in zip(HIDDEN, HIDDEN_BIAS, strict=True)
+]
+SIDES = [
+    (Fraction(1), Fraction(0), Fraction(0)),
+    (Fraction(1), Fraction(0), Fraction(-1)),
+    (Fraction(0), Fraction(1), Fraction(0)),
+    (Fraction(0), Fraction(1), Fraction(-1)),
+]
 LINES = NEURONS + SIDES
-"""Lines $a u_1 + b u_2 + e = 0$: the kinks of the three neurons, then the sides of the unit square."""
+"""Lines $a u_1 + b u_2 + e = 0$: the kinks of the three neurons, then the sides of the unit square.
+"""
 
 
 def as_fractions(values: Iterable[float | Fraction]) -> np.ndarray:
@@ -41,10 +51,12 @@ def hand_loss(u: Sequence[float | Fraction] | np.ndarray) -> Fraction:
 
 
 def hand_prox(v: Sequence[float | Fraction] | np.ndarray, rho: float | Fraction) -> np.ndarray:
-    r"""The global minimiser over the unit square of $f(u) + \tfrac{\rho}{2}\lVert u - v\rVert^2$, exactly.
+    r"""The global minimiser over the unit square of $f(u) + \tfrac{\rho}{2}\lVert u - v\rVert^2$,
+    exactly.
 
-    The NN block of Algorithm 1 is ``hand_prox(x - lam / rho, rho)``. Between its kinks $f$ is linear, so the minimiser
-    is the free minimum of one piece, or that of one piece along one line, or a crossing of two lines; all are tried.
+    The NN block of Algorithm 1 is ``hand_prox(x - lam / rho, rho)``. Between its kinks $f$ is
+    linear, so the minimiser is the free minimum of one piece, or that of one piece along one line,
+    or a crossing of two lines; all are tried.
 
     >>> hand_prox([0, 0], 3).tolist()
     [Fraction(1, 3), Fraction(1, 1)]
@@ -55,7 +67,9 @@ def hand_prox(v: Sequence[float | Fraction] | np.ndarray, rho: float | Fraction)
         z = (first - a / weight, second - b / weight)
         found += [z, *(_onto(line, z) for line in LINES)]
     inside = sorted({u for u in found if 0 <= u[0] <= 1 and 0 <= u[1] <= 1})
-    values = [hand_loss(u) + weight / 2 * ((u[0] - first) ** 2 + (u[1] - second) ** 2) for u in inside]
+    values = [
+        hand_loss(u) + weight / 2 * ((u[0] - first) ** 2 + (u[1] - second) ** 2) for u in inside
+    ]
     return as_fractions(inside[values.index(min(values))])
 
 
@@ -85,14 +99,21 @@ def _onto(line: tuple[Fraction, ...], z: Point) -> Point:
 def _crossings() -> list[Point]:
     """Where two of the lines meet."""
     pairs = [(s, t, s[0] * t[1] - s[1] * t[0]) for s, t in combinations(LINES, 2)]
-    return [((s[1] * t[2] - t[1] * s[2]) / d, (t[0] * s[2] - s[0] * t[2]) / d) for s, t, d in pairs if d]
+    return [
+        ((s[1] * t[2] - t[1] * s[2]) / d, (t[0] * s[2] - s[0] * t[2]) / d) for s, t, d in pairs if d
+    ]
 
 
 def _slopes() -> list[Point]:
     """The gradient of f for each pattern of neurons that are on."""
-    patterns = [[(w, n) for w, n, on in zip(OUTPUT, NEURONS, given, strict=True) if on] for given in ONOFF]
+    patterns = [
+        [(w, n) for w, n, on in zip(OUTPUT, NEURONS, given, strict=True) if on] for given in ONOFF
+    ]
     return [
-        (sum((Fraction(w) * n[0] for w, n in p), Fraction(0)), sum((Fraction(w) * n[1] for w, n in p), Fraction(0)))
+        (
+            sum((Fraction(w) * n[0] for w, n in p), Fraction(0)),
+            sum((Fraction(w) * n[1] for w, n in p), Fraction(0)),
+        )
         for p in patterns
     ]
 

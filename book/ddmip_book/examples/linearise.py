@@ -1,4 +1,6 @@
-"""Sequential linearisation in the open: one descent, try by try, and small problems on which it ends well or badly."""
+"""Sequential linearisation in the open: one descent, try by try, and small problems on which it
+ends well or badly.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,21 +45,33 @@ def relu_net(hidden: Any, bias: Any, last: Any, shift: float = 0.0) -> nn.Sequen
     >>> relu_net([[1.0], [-1.0]], [0.0, 0.0], [1.0, 1.0])(torch.tensor([[-3.0]]).double()).item()
     3.0
     """
-    weights, shifts, outer = (torch.tensor(part, dtype=torch.float64) for part in (hidden, bias, last))
+    weights, shifts, outer = (
+        torch.tensor(part, dtype=torch.float64) for part in (hidden, bias, last)
+    )
     inner, final = nn.Linear(weights.shape[1], len(weights)), nn.Linear(len(weights), 1)
     net = nn.Sequential(inner, nn.ReLU(), final).double()
     with torch.no_grad():
-        for place, values in ((inner.weight, weights), (inner.bias, shifts), (final.weight, outer[None])):
+        for place, values in (
+            (inner.weight, weights),
+            (inner.bias, shifts),
+            (final.weight, outer[None]),
+        ):
             place.copy_(values)
         final.bias.fill_(shift)
     return net.eval()
 
 
 def minimise(
-    net: nn.Module, low: Any, high: Any, whole: Any = (), cost: Any = 0.0, least: float | None = None, name: str = ""
+    net: nn.Module,
+    low: Any,
+    high: Any,
+    whole: Any = (),
+    cost: Any = 0.0,
+    least: float | None = None,
+    name: str = "",
 ) -> NeuralMIP:
-    r"""$\min c^\top x + y$ with $y = f(x)$ and $l \le x \le h$, some inputs whole; with `least`, $\min c^\top x$ and
-    $y \ge$ `least` instead.
+    r"""$\min c^\top x + y$ with $y = f(x)$ and $l \le x \le h$, some inputs whole; with `least`,
+    $\min c^\top x$ and $y \ge$ `least` instead.
 
     >>> minimise(Formula(lambda a: a * a), [0.0], [1.0])
     NeuralMIP
@@ -78,7 +92,9 @@ def minimise(
 
 
 class Tried(NamedTuple):
-    """One try of a descent: where it began, where the MIP aimed, what was predicted and what came of it."""
+    """One try of a descent: where it began, where the MIP aimed, what was predicted and what came
+    of it.
+    """
 
     point: Point
     aim: Point
@@ -107,7 +123,9 @@ class Descent:
     @property
     def path(self) -> np.ndarray:
         """The network inputs of all points that were taken, the first one included."""
-        points = [step.point for step in self.tried[:1]] + [step.new for step in self.tried if step.taken]
+        points = [step.point for step in self.tried[:1]] + [
+            step.new for step in self.tried if step.taken
+        ]
         return np.array([point.values[self.elastic.inputs] for point in points or [self.point]])
 
 
@@ -121,12 +139,19 @@ class Held(Elastic):
         return lower, upper
 
 
-def descend(problem: NeuralMIP, start: Any, radius: float = 0.25, price: float | None = None,
-            held: bool = False) -> Descent:  # fmt: skip
-    r"""One descent of `SequentialMIP` with its own constants, kept try by try; without restarts and raised prices.
+def descend(
+    problem: NeuralMIP,
+    start: Any,
+    radius: float = 0.25,
+    price: float | None = None,
+    held: bool = False,
+) -> Descent:
+    r"""One descent of `SequentialMIP` with its own constants, kept try by try; without restarts and
+    raised prices.
 
-    `start` holds the network inputs. The price is that of one unit $\sigma$ of an output, by default the first one of
-    the solver. With `held`, a try that moved whole inputs in vain is followed by one that holds them.
+    `start` holds the network inputs. The price is that of one unit $\sigma$ of an output, by
+    default the first one of the solver. With `held`, a try that moved whole inputs in vain is
+    followed by one that holds them.
 
     >>> bowl = minimise(Formula(lambda a: (a - 0.3) ** 2), [0.0], [1.0])
     >>> found = descend(bowl, [1.0])
@@ -169,17 +194,23 @@ def wave() -> NeuralMIP:
     """One input and a tanh network with two valleys, the right one deeper."""
     steps = ((12.0, 0.12, -1.0), (12.0, 0.34, 1.0), (9.0, 0.62, -1.4), (9.0, 0.86, 1.4))
     factor, place, weight = torch.tensor(steps, dtype=torch.float64).T
-    return minimise(Formula(lambda x: torch.tanh(factor * (x - place)) @ weight[:, None]), [0.0], [1.0])
+    return minimise(
+        Formula(lambda x: torch.tanh(factor * (x - place)) @ weight[:, None]), [0.0], [1.0]
+    )
 
 
 def ridge() -> NeuralMIP:
-    r"""$\min 10\,\lvert x_1 - x_2\rvert + x_1 + x_2$ on the unit square by ReLUs; the best point is (0, 0)."""
+    r"""$\min 10\,\lvert x_1 - x_2\rvert + x_1 + x_2$ on the unit square by ReLUs; the best point is
+    (0, 0).
+    """
     net = relu_net([[1, -1], [-1, 1], [1, 1]], [0, 0, 0], [10, 10, 1])
     return minimise(net, [0.0, 0.0], [1.0, 1.0], name="ridge")
 
 
 def folds(count: int = 5) -> NeuralMIP:
-    r"""$\min 10 \sum_j \lvert x_j - x_{j+1} - \tfrac1{20}\rvert + \sum_j x_j$ in the unit cube: ridges that cross."""
+    r"""$\min 10 \sum_j \lvert x_j - x_{j+1} - \tfrac1{20}\rvert + \sum_j x_j$ in the unit cube:
+    ridges that cross.
+    """
     steps = np.eye(count)[:-1] - np.eye(count)[1:]
     hidden = np.vstack([steps, -steps, np.ones((1, count))])
     bias = np.repeat([-0.05, 0.05, 0.0], [count - 1, count - 1, 1])
@@ -188,36 +219,50 @@ def folds(count: int = 5) -> NeuralMIP:
 
 
 def tempting() -> NeuralMIP:
-    r"""$\min -2x_1 + 10\,(x_1 - \tfrac12)_+ - x_2$ for two binaries: a line sees the first reward, not its end."""
+    r"""$\min -2x_1 + 10\,(x_1 - \tfrac12)_+ - x_2$ for two binaries: a line sees the first reward,
+    not its end.
+    """
     net = relu_net([[1, 0], [1, 0], [0, 1]], [1, -0.5, 1], [-2, 10, -1], 3.0)
     return minimise(net, [0, 0], [1, 1], whole=(0, 1), name="tempting")
 
 
 def blocked(count: int = 6) -> NeuralMIP:
-    r"""$\min 7z^2 - 2z - \sum_j x_j$ for a binary $z$ and $x$ in the unit cube; the best value is -`count`."""
+    r"""$\min 7z^2 - 2z - \sum_j x_j$ for a binary $z$ and $x$ in the unit cube; the best value is
+    -`count`.
+    """
     net = Formula(lambda z, *x: 7 * z**2 - 2 * z - sum(x))
     return minimise(net, [0] * (count + 1), [1] * (count + 1), whole=(0,), name="blocked")
 
 
 def flat_row(least: float = 0.999) -> NeuralMIP:
     r"""$\min x$ with $\tanh(6x) \ge$ `least`: where the row holds, the network is nearly flat."""
-    return minimise(Formula(lambda x: torch.tanh(6 * x)), [0.0], [1.0], cost=1.0, least=least, name="flat row")
+    return minimise(
+        Formula(lambda x: torch.tanh(6 * x)), [0.0], [1.0], cost=1.0, least=least, name="flat row"
+    )
 
 
 def undecided(problem: NeuralMIP, values: np.ndarray, radius: float) -> int:
     """How many ReLUs of all networks can switch in a box around a point, as far as CROWN knows.
 
-    >>> undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.1), undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.5)
+    >>> (
+    ...     undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.1),
+    ...     undecided(ridge(), np.array([0.9, 0.1, 8.2]), 0.5),
+    ... )
     (0, 2)
     """
     instance = problem.instance()
     graphs, ends = exact_graphs(instance), Elastic(instance).box(values, radius)
     if graphs is None:
-        raise ValueError("undecided units are counted in ReLU networks: pass a problem with such networks alone.")
+        raise ValueError(
+            "undecided units are counted in ReLU networks: pass a problem with such networks alone."
+        )
     count = 0
     for m, graph in zip(instance.maps, graphs, strict=True):
         bounds = crown(graph, Box(*(torch.tensor(m.at(end)) for end in ends)))
-        count += sum(int(((low < 0) & (high > 0)).sum()) for low, high in (bounds.nodes[i] for i in graph.hidden))
+        count += sum(
+            int(((low < 0) & (high > 0)).sum())
+            for low, high in (bounds.nodes[i] for i in graph.hidden)
+        )
     return count
 
 

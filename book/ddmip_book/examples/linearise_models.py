@@ -1,4 +1,6 @@
-"""Small models of different shape on which linearisation is measured, with best values where these can be listed."""
+"""Small models of different shape on which linearisation is measured, with best values where these
+can be listed.
+"""
 
 import itertools
 
@@ -14,8 +16,11 @@ from .linearise import blocked, folds, minimise
 SUN = (2.5, 4.0, 5.5, 7.0)
 
 
-def drawn(p: int, width: int, activation: nn.Module, q: int = 1, seed: int = 0, scale: float = 1.0) -> nn.Sequential:
-    """A network with one hidden layer and normal random weights, the same on every machine up to rounding.
+def drawn(
+    p: int, width: int, activation: nn.Module, q: int = 1, seed: int = 0, scale: float = 1.0
+) -> nn.Sequential:
+    """A network with one hidden layer and normal random weights, the same on every machine up to
+    rounding.
 
     >>> drawn(3, 8, nn.Tanh(), seed=1)(torch.zeros(2, 3).double()).shape
     torch.Size([2, 1])
@@ -29,10 +34,16 @@ def drawn(p: int, width: int, activation: nn.Module, q: int = 1, seed: int = 0, 
 
 
 def harvest_net(width: int = 24, seed: int = 0) -> nn.Sequential:
-    """A smooth network, fitted to made-up seasons: harvest of a house by lamps, heaters and daylight. Its hidden layer
-    is random; the last one is found by least squares, which takes no training loop."""
+    """A smooth network, fitted to made-up seasons: harvest of a house by lamps, heaters and
+    daylight. Its hidden layer is random; the last one is found by least squares, which takes no
+    training loop.
+    """
     draw = np.random.default_rng(seed)
-    lamps, heaters, sun = draw.integers(0, 7, 300), draw.integers(0, 5, 300), draw.uniform(2, 8, 300)
+    lamps, heaters, sun = (
+        draw.integers(0, 7, 300),
+        draw.integers(0, 5, 300),
+        draw.uniform(2, 8, 300),
+    )
     light = lamps + sun
     kilos = 12 - 0.12 * (light - 9) ** 2 - 0.5 * (heaters - 0.35 * light) ** 2
     net = drawn(3, width, nn.SiLU(), seed=seed, scale=0.5)
@@ -40,7 +51,9 @@ def harvest_net(width: int = 24, seed: int = 0) -> nn.Sequential:
     assert isinstance(last, nn.Linear)
     with torch.no_grad():
         hidden = net[:2](torch.tensor(np.column_stack([lamps, heaters, sun]))).numpy()
-        fitted = np.linalg.lstsq(np.column_stack([hidden, np.ones(len(kilos))]), kilos, rcond=1e-6)[0]
+        fitted = np.linalg.lstsq(np.column_stack([hidden, np.ones(len(kilos))]), kilos, rcond=1e-6)[
+            0
+        ]
         last.weight.copy_(torch.from_numpy(fitted[None, :-1]))
         last.bias.fill_(float(fitted[-1]))
     return net
@@ -60,8 +73,9 @@ def greenhouses() -> NeuralMIP:
 
 
 def recipe() -> NeuralMIP:
-    """Two whole and two continuous inputs, which a tanh network turns into a yield and a ReLU network into a class: no
-    recipe may be sold that the second one does not call safe."""
+    """Two whole and two continuous inputs, which a tanh network turns into a yield and a ReLU
+    network into a class: no recipe may be sold that the second one does not call safe.
+    """
     model = Model("recipe")
     model.hideOutput()
     x = [model.addVar(f"x{j}", "I" if j < 2 else "C", 0, 4 if j < 2 else 1) for j in range(4)]
@@ -105,7 +119,8 @@ def models() -> dict[str, NeuralMIP]:
 
 
 def best_of_grid(problem: NeuralMIP, each: int = 41) -> float | None:
-    """The best objective over all whole inputs and `each` values of every continuous one, None where none fits.
+    """The best objective over all whole inputs and `each` values of every continuous one, None
+    where none fits.
 
     For problems of network inputs and outputs alone; where all inputs are whole, it is the optimum.
 
@@ -116,7 +131,10 @@ def best_of_grid(problem: NeuralMIP, each: int = 41) -> float | None:
     instance = problem.instance()
     s, at = instance.milp, instance.free_inputs
     ends = zip(s.lower[at], s.upper[at], s.integer[at], strict=True)
-    sides = [np.arange(low, high + 0.5) if whole else np.linspace(low, high, each) for low, high, whole in ends]
+    sides = [
+        np.arange(low, high + 0.5) if whole else np.linspace(low, high, each)
+        for low, high, whole in ends
+    ]
     values = np.zeros((int(np.prod([len(side) for side in sides])), s.n_variables))
     values[:, at] = list(itertools.product(*sides))
     for predictor, m in zip(instance.predictors, instance.maps, strict=True):

@@ -9,9 +9,11 @@ from ddmip_lib.decomposition.split import Split
 from ddmip_lib.model.scip import matrix_of, set_time_limit, solution_values
 
 
-def x_step_value(split: Split, values: np.ndarray, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray) -> float:
-    r"""The x-step's objective $c^\top v - \lambda^\top w + \tfrac12\lVert w - \kappa\rVert_\rho^2$ at an assignment
-    $v$ of the block with coupled part $w$.
+def x_step_value(
+    split: Split, values: np.ndarray, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray
+) -> float:
+    r"""The x-step's objective $c^\top v - \lambda^\top w + \tfrac12\lVert w - \kappa\rVert_\rho^2$
+    at an assignment $v$ of the block with coupled part $w$.
 
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.problems import hand_sized
@@ -24,7 +26,8 @@ def x_step_value(split: Split, values: np.ndarray, lam: np.ndarray, copies: np.n
 
 
 class EpigraphBlock:
-    r"""A whole MIP block by SCIP, with one variable $z$ and one row $z \ge w^2$ for each coupled $w$ but binary ones.
+    r"""A whole MIP block by SCIP, with one variable $z$ and one row $z \ge w^2$ for each coupled
+    $w$ but binary ones.
 
     Right for every block, and slow for most: SCIP approaches each parabola by tangents.
 
@@ -48,7 +51,9 @@ class EpigraphBlock:
             squares.append(z)
         self.squares = matrix_of(squares)
 
-    def solve(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf) -> BlockResult:
+    def solve(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+    ) -> BlockResult:
         """One x-step, within whatever limits `model` was given."""
         at, cost = self.split.coupled, self.split.cost.copy()
         cost[at] -= lam + rho * copies

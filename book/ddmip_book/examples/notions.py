@@ -1,4 +1,6 @@
-r"""Two meanings of "solved" for a split problem: agreement that no block leaves alone, or that no pair beats."""
+r"""Two meanings of "solved" for a split problem: agreement that no block leaves alone, or that no
+pair beats.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +17,19 @@ TOLERANCE = 1e-8
 def holding_price(problem: Tiny, x: Any, rho: float, joint: bool = False) -> np.ndarray | None:
     r"""A price $\lambda$ that holds both blocks at $u = x$, or None where no price does.
 
-    Held *blockwise*, no block gains by moving alone: $(x, x, \lambda)$ is a fixed point of Algorithm 1. Held *jointly*,
-    no pair $(x', u)$ has a smaller $L_\rho(x', u, \lambda)$ than $(x, x)$. Both conditions are linear in $\lambda$, one
-    for each $x'$ and $u$: linear programs choose prices, exact steps of the blocks find the worst violation, and that
-    becomes a row of the next program.
+    Held *blockwise*, no block gains by moving alone: $(x, x, \lambda)$ is a fixed point of
+    Algorithm 1. Held *jointly*, no pair $(x', u)$ has a smaller $L_\rho(x', u, \lambda)$ than $(x,
+    x)$. Both conditions are linear in $\lambda$, one for each $x'$ and $u$: linear programs choose
+    prices, exact steps of the blocks find the worst violation, and that becomes a row of the next
+    program.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> tie = quadratic([[0], [1]], curvature=1.0, centre=0.5)
-    >>> holding_price(tie, [0], rho=0.9), holding_price(tie, [0], rho=1.1), holding_price(tie, [0], 1.1, joint=True)
+    >>> (
+    ...     holding_price(tie, [0], rho=0.9),
+    ...     holding_price(tie, [0], rho=1.1),
+    ...     holding_price(tie, [0], 1.1, joint=True),
+    ... )
     (None, array([0.5]), None)
     """
     at = np.asarray(x, dtype=float)
@@ -41,9 +48,15 @@ def holding_price(problem: Tiny, x: Any, rho: float, joint: bool = False) -> np.
     return _price(len(at), [] if joint else alone, worst)
 
 
-def _price(p: int, cuts: list[Cut], worst: Callable[[np.ndarray], list[Cut]], rounds: int = 500) -> np.ndarray | None:
-    r"""Some $\lambda$ that satisfies all rows $a^\top\lambda \le b$, those given and those that `worst` finds."""
-    size = np.hstack([np.vstack([np.eye(p), -np.eye(p)]), -np.ones((2 * p, 1))])  # the last variable is max |lambda|
+def _price(
+    p: int, cuts: list[Cut], worst: Callable[[np.ndarray], list[Cut]], rounds: int = 500
+) -> np.ndarray | None:
+    r"""Some $\lambda$ that satisfies all rows $a^\top\lambda \le b$, those given and those that
+    `worst` finds.
+    """
+    size = np.hstack(
+        [np.vstack([np.eye(p), -np.eye(p)]), -np.ones((2 * p, 1))]
+    )  # the last variable is max |lambda|
     for _ in range(rounds):
         rows = np.vstack([size, *(np.append(a, 0.0)[None] for a, _ in cuts)])
         sides = np.concatenate([np.zeros(2 * p), [b for _, b in cuts]])
@@ -55,4 +68,6 @@ def _price(p: int, cuts: list[Cut], worst: Callable[[np.ndarray], list[Cut]], ro
         if not broken:
             return lam.round(3) + 0.0
         cuts = cuts + broken
-    raise RuntimeError(f"no price was found or excluded in {rounds} rounds; scale the problem to values near one.")
+    raise RuntimeError(
+        f"no price was found or excluded in {rounds} rounds; scale the problem to values near one."
+    )

@@ -1,7 +1,9 @@
-"""Data for problems unlike the two benchmarks, made up from formulas that a reader may look up, and a shop's units.
+"""Data for problems unlike the two benchmarks, made up from formulas that a reader may look up, and
+a shop's units.
 
-Each generator returns what a laboratory, a kiln or a warehouse might have written down: inputs in their own units, and
-outcomes with some noise. `glue_truth` is what stands behind the first of them, and is never shown to an optimiser.
+Each generator returns what a laboratory, a kiln or a warehouse might have written down: inputs in
+their own units, and outcomes with some noise. `glue_truth` is what stands behind the first of them,
+and is never shown to an optimiser.
 """
 
 import copy
@@ -13,7 +15,9 @@ from torch import nn
 
 
 class Records(NamedTuple):
-    """Inputs (rows, features) and outcomes (rows, outputs), in the units in which they were written down."""
+    """Inputs (rows, features) and outcomes (rows, outputs), in the units in which they were written
+    down.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -22,9 +26,9 @@ class Records(NamedTuple):
 def in_own_units(net: nn.Sequential, x: np.ndarray, y: np.ndarray | None = None) -> nn.Sequential:
     r"""A network that was trained on standardised columns, for columns in their own units.
 
-    With means $m$ and deviations $s$ the first layer becomes $W \operatorname{diag}(1/s)$, $b - W (m / s)$, and
-    where outputs were standardised too the last becomes $\operatorname{diag}(s_y) W$, $s_y b + m_y$: the layers stay
-    as many as they were.
+    With means $m$ and deviations $s$ the first layer becomes $W \operatorname{diag}(1/s)$, $b - W
+    (m / s)$, and where outputs were standardised too the last becomes $\operatorname{diag}(s_y) W$,
+    $s_y b + m_y$: the layers stay as many as they were.
 
     >>> net = nn.Sequential(nn.Linear(2, 1)).double()
     >>> x = np.array([[0.0, 100.0], [2.0, 300.0]])
@@ -46,17 +50,24 @@ def in_own_units(net: nn.Sequential, x: np.ndarray, y: np.ndarray | None = None)
 
 
 def glue_truth(x: np.ndarray) -> np.ndarray:
-    """Strength in MPa and curing time in minutes of recipes: resin and hardener in grams, oven in degrees Celsius,
-    layers, primer."""
+    """Strength in MPa and curing time in minutes of recipes: resin and hardener in grams, oven in
+    degrees Celsius, layers, primer.
+    """
     resin, hardener, oven, layers, primer = np.asarray(x, dtype=float).T
     bond = np.exp(-(((resin - 55) / 18) ** 2) - ((hardener - 14) / 8) ** 2)
-    strength = 6 + 14 * bond * (0.75 + 0.25 * np.tanh((oven - 95) / 20)) + 4 * (1 - np.exp(-0.6 * layers)) + primer
+    strength = (
+        6
+        + 14 * bond * (0.75 + 0.25 * np.tanh((oven - 95) / 20))
+        + 4 * (1 - np.exp(-0.6 * layers))
+        + primer
+    )
     curing = 12 + 80 * np.exp(-(oven - 60) / 45) * (0.7 + 0.1 * layers) - 0.6 * (hardener - 5)
     return np.column_stack([strength, curing])
 
 
 def glue_trials(n: int = 500, seed: int = 0) -> Records:
-    """Trials of a laboratory that varied everything at once; strength is measured to 0.3 MPa, time to a minute.
+    """Trials of a laboratory that varied everything at once; strength is measured to 0.3 MPa, time
+    to a minute.
 
     >>> glue_trials(n=3).x.shape, glue_trials(n=3).y.shape
     ((3, 5), (3, 2))
@@ -69,8 +80,8 @@ def glue_trials(n: int = 500, seed: int = 0) -> Records:
 
 
 def kiln_log(n: int = 800, seed: int = 0) -> Records:
-    """Firings of a kiln: kilograms of ware, of these glazed and thick-walled, the programme (0, 1, 2), and whether all
-    came out whole and glossy.
+    """Firings of a kiln: kilograms of ware, of these glazed and thick-walled, the programme (0, 1,
+    2), and whether all came out whole and glossy.
 
     >>> whole = kiln_log().y
     >>> bool(0.3 < whole.mean() < 0.7)
@@ -86,8 +97,8 @@ def kiln_log(n: int = 800, seed: int = 0) -> Records:
 
 
 def store_days(n: int = 1200, seed: int = 0) -> Records:
-    """Days of a cold store: degrees Celsius inside, fans running, tonnes stored, degrees outside, and the tonnes that
-    were still saleable.
+    """Days of a cold store: degrees Celsius inside, fans running, tonnes stored, degrees outside,
+    and the tonnes that were still saleable.
 
     >>> days = store_days()
     >>> bool((days.y <= days.x[:, 2:3] + 1).all())
@@ -103,8 +114,8 @@ def store_days(n: int = 1200, seed: int = 0) -> Records:
 
 
 def tile_line(n: int = 600, seed: int = 0) -> tuple[Records, Records]:
-    """Two machines in a row: moisture (per cent) and pressure (MPa) to the density of a pressed tile, and density and
-    kiln temperature (hundreds of degrees) to its strength.
+    """Two machines in a row: moisture (per cent) and pressure (MPa) to the density of a pressed
+    tile, and density and kiln temperature (hundreds of degrees) to its strength.
 
     >>> [records.x.shape[1] for records in tile_line(n=5)]
     [2, 2]
@@ -121,7 +132,8 @@ def tile_line(n: int = 600, seed: int = 0) -> tuple[Records, Records]:
 
 
 def press_dust(n: int = 300, seed: int = 0) -> Records:
-    """What a filter weighed behind the press: moisture (per cent) and pressure in bar to grams of dust an hour.
+    """What a filter weighed behind the press: moisture (per cent) and pressure in bar to grams of
+    dust an hour.
 
     >>> bool(press_dust(n=4).x[:, 1].min() >= 200)
     True

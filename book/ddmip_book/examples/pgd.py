@@ -1,4 +1,6 @@
-"""Projected gradient step by step: paths, contraction factors, and projections that need a solver."""
+"""Projected gradient step by step: paths, contraction factors, and projections that need a
+solver.
+"""
 
 from collections.abc import Callable
 from itertools import product
@@ -10,7 +12,9 @@ from torch import nn
 Map = Callable[[np.ndarray], np.ndarray]
 
 
-def projected_path(gradient: Map, project: Map, start: np.ndarray, steps: int, eta: float) -> np.ndarray:
+def projected_path(
+    gradient: Map, project: Map, start: np.ndarray, steps: int, eta: float
+) -> np.ndarray:
     r"""The points of $u \leftarrow P(u - \eta\,\nabla\varphi(u))$, the start first.
 
     >>> projected_path(lambda u: u, lambda u: u, np.array([8.0]), steps=3, eta=0.5).ravel()
@@ -23,7 +27,8 @@ def projected_path(gradient: Map, project: Map, start: np.ndarray, steps: int, e
 
 
 class Adam:
-    r"""Adam's direction $\hat m_t / (\sqrt{\hat v_t} + \epsilon)$ with its usual constants, and the state it keeps.
+    r"""Adam's direction $\hat m_t / (\sqrt{\hat v_t} + \epsilon)$ with its usual constants, and the
+    state it keeps.
 
     >>> Adam()(np.array([1e-3, -40.0])).round(4)  # the first one is the sign of the gradient
     array([ 1., -1.])
@@ -40,14 +45,22 @@ class Adam:
 
     @property
     def scale(self) -> np.ndarray:
-        r"""$\sqrt{\hat v_t} + \epsilon$, the diagonal of the matrix $D$ that divides the mean slope."""
+        r"""$\sqrt{\hat v_t} + \epsilon$, the diagonal of the matrix $D$ that divides the mean
+        slope.
+        """
         return np.sqrt(self.square / (1 - 0.999**self.t)) + 1e-8
 
 
 def adam_path(
-    gradient: Map, project: Map, start: np.ndarray, steps: int, rate: float = 0.01, state: Adam | None = None
+    gradient: Map,
+    project: Map,
+    start: np.ndarray,
+    steps: int,
+    rate: float = 0.01,
+    state: Adam | None = None,
 ) -> np.ndarray:
-    """The points of Adam with a projection after every step; a fresh Adam unless a state is handed in.
+    """The points of Adam with a projection after every step; a fresh Adam unless a state is handed
+    in.
 
     >>> adam_path(lambda u: u, lambda u: u, np.array([8.0]), steps=2, rate=0.5).ravel().round(2)
     array([8. , 7.5, 7. ])
@@ -57,7 +70,8 @@ def adam_path(
 
 
 def contraction_factor(eta: float | np.ndarray, least: float, most: float) -> np.ndarray:
-    r"""$\max(|1 - \eta\alpha|, |1 - \eta\beta|)$ for curvature between $\alpha$ (`least`) and $\beta$ (`most`).
+    r"""$\max(|1 - \eta\alpha|, |1 - \eta\beta|)$ for curvature between $\alpha$ (`least`) and
+    $\beta$ (`most`).
 
     >>> contraction_factor(0.1, least=6.0, most=14.0).round(6)
     np.float64(0.4)
@@ -68,7 +82,8 @@ def contraction_factor(eta: float | np.ndarray, least: float, most: float) -> np
 def qp_project(
     v: np.ndarray, rows: np.ndarray, upper: np.ndarray, low: float = -1e30, high: float = 1e30
 ) -> np.ndarray | None:
-    """The point of {w : rows w <= upper, low <= w <= high} nearest to v, by PIQP; None where the set is empty.
+    """The point of {w : rows w <= upper, low <= w <= high} nearest to v, by PIQP; None where the
+    set is empty.
 
     >>> qp_project(np.array([2.0, 2.0]), np.array([[1.0, 2.0]]), np.array([1.0])).round(6) + 0.0
     array([1., 0.])
@@ -80,16 +95,27 @@ def qp_project(
     return solver.result.x.copy() if solver.solve() == piqp.PIQP_SOLVED else None
 
 
-def project_below(v: np.ndarray, net: nn.Sequential, limit: float, low: float, high: float) -> np.ndarray:
-    r"""The point of $\{u \in [low, high]^p : f(u) \le limit\}$ nearest to v, for a net with one hidden ReLU layer.
+def project_below(
+    v: np.ndarray, net: nn.Sequential, limit: float, low: float, high: float
+) -> np.ndarray:
+    r"""The point of $\{u \in [low, high]^p : f(u) \le limit\}$ nearest to v, for a net with one
+    hidden ReLU layer.
 
-    Each on/off pattern of the h units has its own polyhedron, on which f is affine: $2^h$ projections.
+    Each on/off pattern of the h units has its own polyhedron, on which f is affine: $2^h$
+    projections.
 
     >>> from ddmip_lib.problems import hand_sized_net
-    >>> project_below(np.array([0.0, 0.0]), hand_sized_net(), limit=1.0, low=0.0, high=1.0).round(3) + 0.0
+    >>> (
+    ...     project_below(
+    ...         np.array([0.0, 0.0]), hand_sized_net(), limit=1.0, low=0.0, high=1.0
+    ...     ).round(3)
+    ...     + 0.0
+    ... )
     array([0.  , 0.25])
     """
-    (w, b), (a, c) = ((net[i].weight.detach().numpy(), net[i].bias.detach().numpy()) for i in (0, 2))  # type: ignore
+    (w, b), (a, c) = (
+        (net[i].weight.detach().numpy(), net[i].bias.detach().numpy()) for i in (0, 2)
+    )  # type: ignore
     best, nearest = np.inf, None
     for on in product((0.0, 1.0), repeat=len(b)):
         sign = 1 - 2 * np.array(on)  # a unit that is on has w'u + b >= 0

@@ -1,4 +1,6 @@
-"""Price coordination on lists: options written down, exact prices, and a slower NN block to compare with."""
+"""Price coordination on lists: options written down, exact prices, and a slower NN block to compare
+with.
+"""
 
 import itertools
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ from ddmip_lib.pricing.oracle import Network, Task, values_and_slopes
 
 
 class Linear(NamedTuple):
-    """The linear program over a list: value, prices, what each block earns, and the share of each option."""
+    """The linear program over a list: value, prices, what each block earns, and the share of each
+    option.
+    """
 
     value: float
     prices: np.ndarray
@@ -23,7 +27,8 @@ class Linear(NamedTuple):
 
 @dataclass(frozen=True)
 class Listed:
-    r"""Options written down: `block`, `value` and `use` of each, and the capacities; choosing nothing is allowed.
+    r"""Options written down: `block`, `value` and `use` of each, and the capacities; choosing
+    nothing is allowed.
 
     >>> listed = hand_market()
     >>> listed.linear().value, listed.best()
@@ -49,7 +54,9 @@ class Listed:
         return self.value - self.use @ np.asarray(prices, dtype=float)
 
     def demand(self, prices: Any) -> tuple[float, np.ndarray, np.ndarray]:
-        r"""The dual function $\theta(\pi)$, its subgradient $R - \sum_i r_i$, and the options bought (-1: none)."""
+        r"""The dual function $\theta(\pi)$, its subgradient $R - \sum_i r_i$, and the options
+        bought (-1: none).
+        """
         profits, bought = self.profits(prices), np.full(self.n, -1)
         for i in range(self.n):
             mine = np.flatnonzero(self.block == i)
@@ -80,15 +87,19 @@ class Listed:
     def generate(
         self, smoothing: float = 0.0, joint: bool = False, rounds: int = 200
     ) -> list[tuple[float, np.ndarray, float]]:
-        r"""Column generation from an empty pool: (value of the linear program, its prices, $\theta$ there) by rounds.
+        r"""Column generation from an empty pool: (value of the linear program, its prices, $\theta$
+        there) by rounds.
 
-        Blocks buy at smoothed prices $\pi \leftarrow s\,\pi + (1 - s)\,\pi^{LP}$, and at the program's own where
-        that brings nothing new. With `joint`, what all blocks buy together is one option, as if they were one block.
+        Blocks buy at smoothed prices $\pi \leftarrow s\,\pi + (1 - s)\,\pi^{LP}$, and at the
+        program's own where that brings nothing new. With `joint`, what all blocks buy together is
+        one option, as if they were one block.
 
         >>> [round(value, 3) for value, _, _ in hand_market().generate()]
         [0.0, 1.5, 2.5]
         """
-        none = Listed([0 if joint else self.n - 1], [0.0], 0 * self.capacities[None], self.capacities)
+        none = Listed(
+            [0 if joint else self.n - 1], [0.0], 0 * self.capacities[None], self.capacities
+        )
         found, pool, seen = [], none, np.zeros(len(self.capacities))
         for _ in range(rounds):
             lp = pool.linear()
@@ -101,33 +112,51 @@ class Listed:
                 taken = bought[bought >= 0]
                 block, value, use = self.block[taken], self.value[taken], self.use[taken]
                 if joint:
-                    block, value, use = np.zeros(1, int), value.sum(keepdims=True), use.sum(axis=0, keepdims=True)
+                    block, value, use = (
+                        np.zeros(1, int),
+                        value.sum(keepdims=True),
+                        use.sum(axis=0, keepdims=True),
+                    )
                 if (value - use @ lp.prices - lp.earned[block]).max(initial=0.0) > 1e-9:
                     break
-            block, value, use = (np.concatenate(p) for p in ((pool.block, block), (pool.value, value), (pool.use, use)))
+            block, value, use = (
+                np.concatenate(p)
+                for p in ((pool.block, block), (pool.value, value), (pool.use, use))
+            )
             pool = Listed(block, value, use, self.capacities)
         return found
 
 
 def hand_market() -> Listed:
     """Three samples, two resources of which there are 2 and 4, two treatments for each sample."""
-    return Listed([0, 0, 1, 1, 2, 2], np.ones(6), [[1, 0], [0, 4], [2, 1], [0, 4], [2, 0], [1, 2]], [2, 4])
+    return Listed(
+        [0, 0, 1, 1, 2, 2], np.ones(6), [[1, 0], [0, 4], [2, 1], [0, 4], [2, 0], [1, 2]], [2, 4]
+    )
 
 
 def random_market(n: int, m: int, each: int, seed: int, scale: float = 0.25) -> Listed:
-    """`each` options for n blocks, values and uses at random, capacities a share `scale` of what all would use."""
+    """`each` options for n blocks, values and uses at random, capacities a share `scale` of what
+    all would use.
+    """
     draw = np.random.default_rng(seed)
     use = draw.exponential(size=(n * each, m)) * (draw.random((n * each, m)) < 0.5)
-    return Listed(np.repeat(np.arange(n), each), draw.uniform(0.5, 1.5, n * each), use, np.full(m, scale * n))
+    return Listed(
+        np.repeat(np.arange(n), each), draw.uniform(0.5, 1.5, n * each), use, np.full(m, scale * n)
+    )
 
 
 def adam_search(
     network: Network, task: Task, u: Tensor, steps: int, rate: float = 0.05, weight: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    r"""Adam with a projection on $\pi^\top r(u) + w \max(0, \text{margin} - f(u))$: the cheapest point of class 1 on
-    its path, and its profit (minus infinity where there was none)."""
+    r"""Adam with a projection on $\pi^\top r(u) + w \max(0, \text{margin} - f(u))$: the cheapest
+    point of class 1 on its path, and its profit (minus infinity where there was none).
+    """
     u = u.clone().requires_grad_(True)
-    adam, best, most = torch.optim.Adam([u], lr=rate), u.detach().clone(), torch.full((len(u),), -torch.inf)
+    adam, best, most = (
+        torch.optim.Adam([u], lr=rate),
+        u.detach().clone(),
+        torch.full((len(u),), -torch.inf),
+    )
     most = most.to(u.dtype)
     for _ in range(steps + 1):
         output, slope = values_and_slopes(network, u)

@@ -30,7 +30,8 @@ def project_halfspace(v: np.ndarray, a: np.ndarray, b: float) -> np.ndarray:
 
 
 def project_capped_sum(v: np.ndarray, budget: float) -> np.ndarray:
-    r"""Projection on $\{w \ge 0 : \sum_i w_i \le \gamma\}$: $(v - \theta)_+$, the smallest $\theta \ge 0$ that fits.
+    r"""Projection on $\{w \ge 0 : \sum_i w_i \le \gamma\}$: $(v - \theta)_+$, the smallest $\theta
+    \ge 0$ that fits.
 
     >>> project_capped_sum(np.array([3.0, 1.0, -1.0]), 2.0)
     array([2., 0., 0.])
@@ -54,4 +55,6 @@ def project_two_sided_budget(v: np.ndarray, up: float, down: float) -> np.ndarra
     >>> project_two_sided_budget(np.array([3.0, 1.0, -4.0]), 2.0, 1.0)
     array([ 2.,  0., -1.])
     """
-    return project_capped_sum(np.maximum(v, 0.0), up) - project_capped_sum(np.maximum(-v, 0.0), down)
+    return project_capped_sum(np.maximum(v, 0.0), up) - project_capped_sum(
+        np.maximum(-v, 0.0), down
+    )

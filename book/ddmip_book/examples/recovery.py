@@ -31,8 +31,8 @@ def plane_network() -> nn.Module:
 
 
 def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
-    r"""Water Potability with other samples: as many rows of `w` as possible shall reach class 1, in each direction of
-    each feature with `budget` for all together.
+    r"""Water Potability with other samples: as many rows of `w` as possible shall reach class 1, in
+    each direction of each feature with `budget` for all together.
 
     >>> plane_problem(plane_network(), np.zeros((3, 2)), 1.0).blocks
     Blocks: 3 blocks, 1 mode, 4 shared resources
@@ -57,20 +57,27 @@ def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
 
 
 class Visits(NamedTuple):
-    """Options from visited points: the pool, and for each option the number of the point that it comes from."""
+    """Options from visited points: the pool, and for each option the number of the point that it
+    comes from.
+    """
 
     pool: Pool
     origin: np.ndarray
 
 
-def visited_options(problem: NeuralMIP, points: Sequence[np.ndarray], pulled: bool = True) -> Visits:
-    """Every row of class 1 of every point, (n, p), as an option of its block, `pulled` back or as it is.
+def visited_options(
+    problem: NeuralMIP, points: Sequence[np.ndarray], pulled: bool = True
+) -> Visits:
+    """Every row of class 1 of every point, (n, p), as an option of its block, `pulled` back or as
+    it is.
 
-    For problems whose block i is row i of one classifier, in one mode. Nothing is left out, not even what no choice
-    can afford, so that an option stands for a visit.
+    For problems whose block i is row i of one classifier, in one mode. Nothing is left out, not
+    even what no choice can afford, so that an option stands for a visit.
 
     >>> problem = plane_problem(plane_network(), np.zeros((1, 2)), 2.0)
-    >>> plain, short = (visited_options(problem, [np.array([[2.0, 2.0]])], pulled) for pulled in (False, True))
+    >>> plain, short = (
+    ...     visited_options(problem, [np.array([[2.0, 2.0]])], pulled) for pulled in (False, True)
+    ... )
     >>> bool((short.pool.use <= plain.pool.use).all()), short.pool.u[0].round(2).tolist()
     (True, [0.8, 0.0])
     """
@@ -89,8 +96,8 @@ def visited_options(problem: NeuralMIP, points: Sequence[np.ndarray], pulled: bo
 
 
 def best_choice(problem: NeuralMIP, pool: Pool) -> np.ndarray:
-    """What `recover` chooses from a pool, verified on the model: the numbers of the chosen options; of options that
-    are the same it takes the first.
+    """What `recover` chooses from a pool, verified on the model: the numbers of the chosen options;
+    of options that are the same it takes the first.
 
     >>> problem = plane_problem(plane_network(), np.zeros((3, 2)), 2.0)
     >>> len(best_choice(problem, visited_options(problem, [np.full((3, 2), 1.5)]).pool))
@@ -110,8 +117,8 @@ def best_choice(problem: NeuralMIP, pool: Pool) -> np.ndarray:
 
 
 def visit_spread(points: Sequence[np.ndarray]) -> float:
-    r"""How far apart visited points are, $\frac{1}{Kn}\sum_k\sum_i\lVert u_i^k - \bar u_i\rVert_1$, $\bar u_i$ being
-    the mean over the visits.
+    r"""How far apart visited points are, $\frac{1}{Kn}\sum_k\sum_i\lVert u_i^k - \bar u_i\rVert_1$,
+    $\bar u_i$ being the mean over the visits.
 
     >>> visit_spread([np.zeros((4, 2)), np.ones((4, 2))])
     1.0

@@ -14,7 +14,8 @@ Slope = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Smooth(Tiny):
-    r"""A `Tiny` problem whose $g$ has curvature in $[-m, \ell]$: what the convergence theorem asks for.
+    r"""A `Tiny` problem whose $g$ has curvature in $[-m, \ell]$: what the convergence theorem asks
+    for.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> problem = with_curvature(quadratic([[0], [1]], curvature=2.0), ell=2.0)
@@ -50,7 +51,8 @@ def with_curvature(problem: Tiny, ell: float, m: float = 0.0) -> Smooth:
 
 
 def newton_step(g: Callable[[np.ndarray], float], gradient: Slope, hessian: Slope) -> UStep:
-    r"""The minimiser of $g(u) + \tfrac{\rho}{2}\lVert u - v \rVert^2$ by damped Newton steps, for $\rho > m$.
+    r"""The minimiser of $g(u) + \tfrac{\rho}{2}\lVert u - v \rVert^2$ by damped Newton steps, for
+    $\rho > m$.
 
     >>> step = newton_step(lambda u: float(u @ u), lambda u: 2 * u, lambda u: 2 * np.eye(1))
     >>> step(np.array([3.0]), 1.0)
@@ -69,7 +71,10 @@ def newton_step(g: Callable[[np.ndarray], float], gradient: Slope, hessian: Slop
             move = -np.linalg.solve(hessian(u) + rho * np.eye(u.size), slope)
             here, length = value(u), 1.0
             noise = 1e-14 * (1 + abs(here))
-            while value(u + length * move) > here + 1e-4 * length * (slope @ move) + noise and length > 1e-6:
+            while (
+                value(u + length * move) > here + 1e-4 * length * (slope @ move) + noise
+                and length > 1e-6
+            ):
                 length /= 2
             u = u + length * move
         return u
@@ -77,8 +82,11 @@ def newton_step(g: Callable[[np.ndarray], float], gradient: Slope, hessian: Slop
     return u_step
 
 
-def ridge(points: Any, weights: Any, bias: Any, outer: Any, cost: Any = 0.0, kind: str = "tanh") -> Smooth:
-    r"""One hidden layer, $g(u) = \sum_i v_i\,\sigma(w_i^\top u + b_i)$, where $\sigma$ is ``tanh`` or ``softplus``.
+def ridge(
+    points: Any, weights: Any, bias: Any, outer: Any, cost: Any = 0.0, kind: str = "tanh"
+) -> Smooth:
+    r"""One hidden layer, $g(u) = \sum_i v_i\,\sigma(w_i^\top u + b_i)$, where $\sigma$ is ``tanh``
+    or ``softplus``.
 
     With nonnegative ``outer`` weights the softplus network is input-convex ($m = 0$).
 
@@ -133,10 +141,14 @@ def triangle_nets(seed: int) -> tuple[Smooth, Smooth]:
     return ridge(points, *convex, cost=-uphill, kind="softplus"), wavy
 
 
-def on_the_line(points: Any, g: Slope, first: Slope, second: Slope, ell: float, m: float, cost: Any = 0.0) -> Smooth:
+def on_the_line(
+    points: Any, g: Slope, first: Slope, second: Slope, ell: float, m: float, cost: Any = 0.0
+) -> Smooth:
     r"""A smooth function of one variable, given with its first two derivatives.
 
-    >>> cosine = on_the_line([[0]], np.cos, lambda u: -np.sin(u), lambda u: -np.cos(u), ell=1.0, m=1.0)
+    >>> cosine = on_the_line(
+    ...     [[0]], np.cos, lambda u: -np.sin(u), lambda u: -np.cos(u), ell=1.0, m=1.0
+    ... )
     >>> bool(cosine.run(rho=3.0, steps=40, u=0.1, lam=0.1).residual[-1] < 1e-9)
     True
     """
@@ -145,9 +157,11 @@ def on_the_line(points: Any, g: Slope, first: Slope, second: Slope, ell: float, 
 
 
 def piecewise(points: Any, knots: Any, slopes: Any, start: float = 0.0, cost: Any = 0.0) -> Smooth:
-    r"""One variable, $g'$ continuous and piecewise linear: ``slopes[i]`` left of ``knots[i]``, the last one after all.
+    r"""One variable, $g'$ continuous and piecewise linear: ``slopes[i]`` left of ``knots[i]``, the
+    last one after all.
 
-    Such functions meet the bounds of the descent lemma with equality.  ``start`` is $g'$ at the first knot.
+    Such functions meet the bounds of the descent lemma with equality.  ``start`` is $g'$ at the
+    first knot.
 
     >>> bend = piecewise([[0]], knots=[0.0], slopes=[-1.0, 2.0])
     >>> bend.ell, bend.m, bend.gradient(np.array([3.0])), bend.g(np.array([-2.0]))
@@ -180,7 +194,8 @@ def piecewise(points: Any, knots: Any, slopes: Any, start: float = 0.0, cost: An
 
 
 def random_bends(seed: int, m: float, size: int = 6) -> Smooth:
-    r"""A `piecewise` function on $X = \{0, \dots, \text{size}\}$ whose curvature jumps at random between $-m$ and 1.
+    r"""A `piecewise` function on $X = \{0, \dots, \text{size}\}$ whose curvature jumps at random
+    between $-m$ and 1.
 
     >>> random_bends(seed=0, m=0.5).ell
     1.0

@@ -1,4 +1,6 @@
-"""The statements of the convergence chapter as numbers: margins that must not be negative, points, bounds."""
+"""The statements of the convergence chapter as numbers: margins that must not be negative, points,
+bounds.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +14,8 @@ Inner = Callable[[np.ndarray, Callable[[np.ndarray], np.ndarray]], np.ndarray]
 
 
 def theorem_a_margins(path: Path, problem: Smooth) -> dict[str, float]:
-    r"""For each clause of the convergence theorem how far a run with constant $\rho$ is from violating it.
+    r"""For each clause of the convergence theorem how far a run with constant $\rho$ is from
+    violating it.
 
     >>> from ddmip_book.examples.smooth import with_curvature
     >>> from ddmip_book.examples.tiny import quadratic
@@ -38,7 +41,9 @@ def theorem_a_margins(path: Path, problem: Smooth) -> dict[str, float]:
         "lower bound": float((merit - total - (rho - ell) / 2 * r2).min()),
         "sum of moves": float(room - moved.sum()),
         "sum of residuals": float(summed - r2[1:].sum()),
-        "residual rate": float((summed / np.arange(1, len(r2)) - np.minimum.accumulate(r2[1:])).min()),
+        "residual rate": float(
+            (summed / np.arange(1, len(r2)) - np.minimum.accumulate(r2[1:])).min()
+        ),
         "limit condition": float(shortfall(problem, rho, x[-1])),
         "linear rate": float((rate * error[:-1] - error[1:]).min(initial=np.inf)),
         "value": float((reach - (merit[settled:] - total[-1])).min()),
@@ -47,7 +52,9 @@ def theorem_a_margins(path: Path, problem: Smooth) -> dict[str, float]:
 
 
 def shortfall(problem: Smooth, rho: float, x: np.ndarray) -> float:
-    r"""$\min_{z \in X} \nabla F(x)^\top (z - x) + \tfrac{\rho}{2}\lVert z - x \rVert^2$: zero at rest."""
+    r"""$\min_{z \in X} \nabla F(x)^\top (z - x) + \tfrac{\rho}{2}\lVert z - x \rVert^2$: zero at
+    rest.
+    """
     away = problem.points - x
     return float((away @ problem.slope(x) + rho / 2 * (away**2).sum(axis=1)).min())
 
@@ -65,7 +72,8 @@ def resting_points(problem: Smooth, rho: float) -> np.ndarray:
 
 
 def run_inexact(problem: Tiny, rho: float, steps: int, inner: Inner, u: Any = 0.0) -> Path:
-    r"""Algorithm 1 whose u-step is ``inner(u, slope)`` with the last $u$ and the function $\nabla_u L_\rho$.
+    r"""Algorithm 1 whose u-step is ``inner(u, slope)`` with the last $u$ and the function $\nabla_u
+    L_\rho$.
 
     It starts with $\lambda^0 = -\nabla g(u^0)$.
 
@@ -87,7 +95,8 @@ def run_inexact(problem: Tiny, rho: float, steps: int, inner: Inner, u: Any = 0.
 
 
 def joint_minimum(problem: Tiny, lam: Any, rho: float) -> tuple[np.ndarray, np.ndarray, float]:
-    r"""$\min L_\rho(x, u, \lambda)$ over all points $x$ and all $u \in C$ at once, by trying every $x$.
+    r"""$\min L_\rho(x, u, \lambda)$ over all points $x$ and all $u \in C$ at once, by trying every
+    $x$.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> x, u, value = joint_minimum(quadratic([[0], [1]], curvature=1.0, centre=0.4), 0.0, rho=9.0)
@@ -101,8 +110,11 @@ def joint_minimum(problem: Tiny, lam: Any, rho: float) -> tuple[np.ndarray, np.n
     return *pairs[best], values[best]
 
 
-def block_rest(problem: Tiny, x: np.ndarray, lam: np.ndarray, rho: float) -> tuple[np.ndarray, np.ndarray, int]:
-    r"""Exact u- and x-steps in turn at fixed $(\lambda, \rho)$ until $x$ rests; also the number of its changes.
+def block_rest(
+    problem: Tiny, x: np.ndarray, lam: np.ndarray, rho: float
+) -> tuple[np.ndarray, np.ndarray, int]:
+    r"""Exact u- and x-steps in turn at fixed $(\lambda, \rho)$ until $x$ rests; also the number of
+    its changes.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> problem = quadratic([[0], [1]], curvature=0.0, low=0.3, high=1.0)

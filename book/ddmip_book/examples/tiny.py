@@ -17,10 +17,12 @@ RhoRule = Callable[["Path"], float]
 
 @dataclass(frozen=True)
 class Tiny:
-    r"""The problem $\min\ c^\top x + g(x)$ over the listed ``points`` that lie in $C$, with both steps exact.
+    r"""The problem $\min\ c^\top x + g(x)$ over the listed ``points`` that lie in $C$, with both
+    steps exact.
 
     The set $C$ enters through ``u_step`` alone: ``u_step(v, rho)`` is $\arg\min_{u \in C} g(u) +
-    \tfrac{\rho}{2}\lVert u - v \rVert^2$, so that the NN block of Algorithm 1 is ``u_step(x - lam / rho, rho)``.
+    \tfrac{\rho}{2}\lVert u - v \rVert^2$, so that the NN block of Algorithm 1 is ``u_step(x - lam /
+    rho, rho)``.
 
     >>> path = quadratic([[0], [1]], curvature=1.0, centre=0.5).run(rho=2.0, steps=3)
     >>> path.x.ravel()
@@ -36,7 +38,9 @@ class Tiny:
     def __post_init__(self) -> None:
         points = np.atleast_2d(np.asarray(self.points, dtype=float))
         object.__setattr__(self, "points", points)
-        object.__setattr__(self, "cost", np.broadcast_to(np.asarray(self.cost, float), points.shape[1:]))
+        object.__setattr__(
+            self, "cost", np.broadcast_to(np.asarray(self.cost, float), points.shape[1:])
+        )
 
     def total(self, x: Any) -> float:
         """$F(x) = c^\top x + g(x)$."""
@@ -52,14 +56,23 @@ class Tiny:
         return float(self.cost @ x + self.g(u) + lam @ (u - x) + rho / 2 * (u - x) @ (u - x))
 
     def x_step(self, u: np.ndarray, lam: np.ndarray, rho: float) -> np.ndarray:
-        r"""The first minimiser over the points of $(c - \lambda)^\top x + \tfrac{\rho}{2}\lVert x - u \rVert^2$."""
+        r"""The first minimiser over the points of $(c - \lambda)^\top x + \tfrac{\rho}{2}\lVert x -
+        u \rVert^2$.
+        """
         values = self.points @ (self.cost - lam) + rho / 2 * ((self.points - u) ** 2).sum(1)
         return self.points[np.flatnonzero(values <= values.min() + 1e-12)[0]]
 
     def run(
-        self, rho: float | RhoRule, steps: int, u: Any = 0.0, lam: Any = 0.0, order: str = "xu", bound: float = np.inf
+        self,
+        rho: float | RhoRule,
+        steps: int,
+        u: Any = 0.0,
+        lam: Any = 0.0,
+        order: str = "xu",
+        bound: float = np.inf,
     ) -> Path:
-        r"""Algorithm 1 from $(u, \lambda)$; ``order="ux"`` swaps the two blocks (its first $x$ is the nearest point).
+        r"""Algorithm 1 from $(u, \lambda)$; ``order="ux"`` swaps the two blocks (its first $x$ is
+        the nearest point).
 
         ``rho`` may be a function of the path so far; ``bound`` safeguards $\lvert\lambda_i\rvert$.
         """
@@ -83,7 +96,9 @@ class Tiny:
 
 @dataclass
 class Path:
-    """The iterates of a run, one row per iteration: ``x``, ``u``, ``lam``, and the penalties ``rho``."""
+    """The iterates of a run, one row per iteration: ``x``, ``u``, ``lam``, and the penalties
+    ``rho``.
+    """
 
     problem: Tiny
     start: tuple[np.ndarray, np.ndarray]
@@ -113,9 +128,16 @@ class Path:
         return np.array([self.problem.total(row[0]) for row in self.rows])
 
 
-def quadratic(points: Any, curvature: float = 1.0, centre: Any = 0.0, cost: Any = 0.0, low: Any = -np.inf,
-              high: Any = np.inf) -> Tiny:  # fmt: skip
-    r"""$g(u) = \tfrac{a}{2}\lVert u - z \rVert^2$ with curvature $a$ (negative: concave, needs $\rho > -a$), $C$ a box.
+def quadratic(
+    points: Any,
+    curvature: float = 1.0,
+    centre: Any = 0.0,
+    cost: Any = 0.0,
+    low: Any = -np.inf,
+    high: Any = np.inf,
+) -> Tiny:
+    r"""$g(u) = \tfrac{a}{2}\lVert u - z \rVert^2$ with curvature $a$ (negative: concave, needs
+    $\rho > -a$), $C$ a box.
 
     >>> quadratic([[0], [1]], curvature=1.0, centre=0.5).total([1.0])
     0.125
@@ -126,15 +148,20 @@ def quadratic(points: Any, curvature: float = 1.0, centre: Any = 0.0, cost: Any 
         cost,
         g=lambda u: float(curvature / 2 * np.sum((u - centre) ** 2)),
         gradient=lambda u: curvature * (u - centre),
-        u_step=lambda v, rho: np.clip((curvature * centre + rho * v) / (curvature + rho), low, high),
+        u_step=lambda v, rho: np.clip(
+            (curvature * centre + rho * v) / (curvature + rho), low, high
+        ),
     )
 
 
 def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> RhoRule:
-    r"""A penalty rule of `ddmip_lib` as the ``rho`` of `Tiny.run`; a rule that ends the run holds its last penalty.
+    r"""A penalty rule of `ddmip_lib` as the ``rho`` of `Tiny.run`; a rule that ends the run holds
+    its last penalty.
 
     >>> from ddmip_lib.decomposition.penalty import IncreaseOnStagnation
-    >>> path = quadratic([[0], [1]], centre=0.5).run(ruled_by(IncreaseOnStagnation(0.5, patience=2)), 9, u=0.3)
+    >>> path = quadratic([[0], [1]], centre=0.5).run(
+    ...     ruled_by(IncreaseOnStagnation(0.5, patience=2)), 9, u=0.3
+    ... )
     >>> path.rho[0], path.rho[-1]
     (np.float64(0.5), np.float64(1.0))
     """
@@ -156,7 +183,9 @@ def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> 
 
         primal, dual = float(np.abs(u - x).max()), float(rho * np.abs(u - u_old).max())
         settled = max(primal, dual) < tolerance
-        following = own.after(Progress(Penalty.both(rho), (primal, 0.0), (dual, 0.0), settled, descends))
+        following = own.after(
+            Progress(Penalty.both(rho), (primal, 0.0), (dual, 0.0), settled, descends)
+        )
         return rho if following is None else following.inputs
 
     return weight

@@ -1,4 +1,6 @@
-"""Random small networks over listed binary decisions, for measuring what a penalty buys and what it costs."""
+"""Random small networks over listed binary decisions, for measuring what a penalty buys and what it
+costs.
+"""
 
 import itertools
 
@@ -8,11 +10,12 @@ from .tiny import Tiny
 
 
 def tanh_problem(seed: int, inputs: int = 8, hidden: int = 14, most: int = 5) -> tuple[Tiny, float]:
-    r"""A random problem with $g(u) = w^\top \tanh(Wu + b)$ over binary $x$ with at most `most` ones, and a bound on
-    the Lipschitz constant of $\nabla g$: $\tfrac{4}{3\sqrt3}\lVert W^\top \mathrm{diag}\lvert w\rvert\, W\rVert$.
+    r"""A random problem with $g(u) = w^\top \tanh(Wu + b)$ over binary $x$ with at most `most`
+    ones, and a bound on the Lipschitz constant of $\nabla g$: $\tfrac{4}{3\sqrt3}\lVert W^\top
+    \mathrm{diag}\lvert w\rvert\, W\rVert$.
 
-    The u-step is Newton's method; above that bound its answer is the minimiser, below it the better of what is
-    found from $v$ and from the middle of the cube.
+    The u-step is Newton's method; above that bound its answer is the minimiser, below it the better
+    of what is found from $v$ and from the middle of the cube.
 
     >>> problem, ell = tanh_problem(seed=0)
     >>> problem.points.shape, ell > 0

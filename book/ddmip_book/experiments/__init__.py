@@ -1,4 +1,6 @@
-"""The paper's five experiments: grids of settings, one function from a setting to a row, and the rows themselves."""
+"""The paper's five experiments: grids of settings, one function from a setting to a row, and the
+rows themselves.
+"""
 
 from .case import SEEDS, Case
 from .grids import EXPERIMENTS, grid

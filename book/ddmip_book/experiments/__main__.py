@@ -21,25 +21,42 @@ from .worker import CaseFailed
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("run", help="run what is missing of an experiment, and resume where it was stopped")
+    one = commands.add_parser(
+        "run", help="run what is missing of an experiment, and resume where it was stopped"
+    )
     one.add_argument("experiment", choices=EXPERIMENTS)
     one.add_argument("--profile", choices=PROFILES, default="quick")
-    one.add_argument("--workers", type=int, default=1, help="runs side by side; timed runs want one")
+    one.add_argument(
+        "--workers", type=int, default=1, help="runs side by side; timed runs want one"
+    )
     one.add_argument("--device", default="cpu")
     one.add_argument("--memory", type=float, default=8192.0, help="MiB that one run may hold")
     one.add_argument("--only", default="", help="only cases whose key contains this")
     where = one.add_mutually_exclusive_group()
-    where.add_argument("--scheduler", default="", metavar="ADDRESS", help="of a Dask cluster that runs the cases")
-    where.add_argument("--dask", choices=["local"], help="a Dask cluster of --workers processes on this machine")
+    where.add_argument(
+        "--scheduler", default="", metavar="ADDRESS", help="of a Dask cluster that runs the cases"
+    )
+    where.add_argument(
+        "--dask", choices=["local"], help="a Dask cluster of --workers processes on this machine"
+    )
     for name, what in (("ca", "authority"), ("cert", "certificate"), ("key", "key")):
-        one.add_argument(f"--tls-{name}", default="", metavar="FILE", help=f"{what}, for a scheduler at tls://...")
+        one.add_argument(
+            f"--tls-{name}",
+            default="",
+            metavar="FILE",
+            help=f"{what}, for a scheduler at tls://...",
+        )
     status = commands.add_parser("status", help="what is done, what is missing, which code made it")
     status.add_argument("--missing", action="store_true", help="name every missing case")
     table = commands.add_parser("table", help="means over the seeds, one line for each setting")
     table.add_argument("experiment", choices=EXPERIMENTS)
-    check = commands.add_parser("verify", help="recompute stored objectives from points and weights")
+    check = commands.add_parser(
+        "verify", help="recompute stored objectives from points and weights"
+    )
     check.add_argument("experiments", nargs="*", help="some of " + ", ".join(EXPERIMENTS))
-    prove = commands.add_parser("prove", help="prove what enumeration called optimal, outside the solver that said it")
+    prove = commands.add_parser(
+        "prove", help="prove what enumeration called optimal, outside the solver that said it"
+    )
     prove.add_argument("--seconds", type=float, default=600.0, help="for each row")
     add = commands.add_parser("add", help="take over rows of a file that another machine wrote")
     add.add_argument("file", type=Path)
@@ -48,7 +65,9 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     unknown = [name for name in getattr(options, "experiments", []) if name not in EXPERIMENTS]
     if unknown:
-        parser.error(f"there is no experiment {', '.join(unknown)}: choose among {', '.join(EXPERIMENTS)}")
+        parser.error(
+            f"there is no experiment {', '.join(unknown)}: choose among {', '.join(EXPERIMENTS)}"
+        )
     return options
 
 
@@ -67,7 +86,9 @@ def _status(folder: Path, name_missing: bool) -> None:
         extra = sum(row.key not in keys for row in rows)
         if extra:
             print(f"    {extra} rows belong to no case of the full profile")
-        for (method, device), number in Counter((case.method, case.device) for case in left).items():
+        for (method, device), number in Counter(
+            (case.method, case.device) for case in left
+        ).items():
             print(f"    missing: {number} x {method} on {device}")
         if name_missing:
             for case in left:
@@ -81,14 +102,18 @@ def _table(rows: list[Row]) -> None:
     print(f"{'setting':<28}{'method':<20}{'runs':>5}{heads}")
     for setting in dict.fromkeys(tuple(getattr(row, name) for name in names) for row in rows):
         cell = results.where(**dict(zip(names, setting, strict=True)))
-        numbers = "".join(f"{cell.values(name).mean():>{width}.4g}" for name, width in columns.items())
+        numbers = "".join(
+            f"{cell.values(name).mean():>{width}.4g}" for name, width in columns.items()
+        )
         problem, network, size, method, device = setting
         name = f"{problem} {network} {size}" + ("" if device == "cpu" else f" {device}")
         print(f"{name:<28}{method:<20}{len(cell):>5}{numbers}")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Carry out one command; the exit status is 1 where something failed or a stored row is wrong."""
+    """Carry out one command; the exit status is 1 where something failed or a stored row is
+    wrong.
+    """
     try:
         return _carry_out(_arguments(argv))
     except (CaseFailed, ValueError) as problem:
@@ -100,9 +125,19 @@ def _carry_out(options: argparse.Namespace) -> int:
     folder = options.folder or results_folder(writing=options.command in ("run", "prove", "add"))
     if options.command == "run":
         local = max(1, options.workers) if options.dask else 0
-        with cluster_client(options.scheduler, local, options.tls_ca, options.tls_cert, options.tls_key) as client:
-            found = run(options.experiment, options.profile, options.workers, options.device, options.folder,
-                        options.memory, only=options.only, client=client)  # fmt: skip
+        with cluster_client(
+            options.scheduler, local, options.tls_ca, options.tls_cert, options.tls_key
+        ) as client:
+            found = run(
+                options.experiment,
+                options.profile,
+                options.workers,
+                options.device,
+                options.folder,
+                options.memory,
+                only=options.only,
+                client=client,
+            )
         print(f"{len(found)} rows in {Store(options.experiment, folder).path}")
     elif options.command == "status":
         _status(folder, options.missing)
@@ -115,7 +150,11 @@ def _carry_out(options: argparse.Namespace) -> int:
         print(f"{good} rows hold, {bad} are wrong, {skipped} could not be checked here")
         return int(bad > 0)
     elif options.command == "prove":
-        prove_rows([row for name in EXPERIMENTS for row in Store(name, folder).rows()], folder, options.seconds)
+        prove_rows(
+            [row for name in EXPERIMENTS for row in Store(name, folder).rows()],
+            folder,
+            options.seconds,
+        )
     else:
         _add(options.file, folder)
     return 0

@@ -1,4 +1,6 @@
-"""Price coordination whose options come from chance instead of the networks' slopes, with as many evaluations."""
+"""Price coordination whose options come from chance instead of the networks' slopes, with as many
+evaluations.
+"""
 
 from dataclasses import dataclass
 
@@ -10,11 +12,14 @@ from ddmip_lib.pricing.search import Ask, Found, Search, Shard, judge
 
 
 class RandomSearch(Search):
-    """Points at random around the base points, of each row those that are worth most at the prices."""
+    """Points at random around the base points, of each row those that are worth most at the
+    prices.
+    """
 
     def of_shard(self, shard: Shard, ask: Ask) -> Found:
-        """As many points of each row as `Search` evaluates, some coordinates of each moved by random lengths; the
-        best of each start are options."""
+        """As many points of each row as `Search` evaluates, some coordinates of each moved by
+        random lengths; the best of each start are options.
+        """
         (predictor, part), draw = shard, np.random.default_rng(ask.seed)
         found = []
         for start in range(self.starts):
@@ -28,11 +33,20 @@ class RandomSearch(Search):
                     u = np.clip(ask.known + 0.3 * (u - part.base), part.lower, part.upper)
                 raw = predictor.raw(u)[:, 0]
                 shift = u - part.base
-                cost = (np.maximum(shift, 0) * ask.up[part.mode] + np.maximum(-shift, 0) * ask.down[part.mode]).sum(1)
-                gained = np.where(raw > 0, 0.0, -np.inf) if predictor.gives_class else ask.gain[part.mode] * raw
+                cost = (
+                    np.maximum(shift, 0) * ask.up[part.mode]
+                    + np.maximum(-shift, 0) * ask.down[part.mode]
+                ).sum(1)
+                gained = (
+                    np.where(raw > 0, 0.0, -np.inf)
+                    if predictor.gives_class
+                    else ask.gain[part.mode] * raw
+                )
                 better = gained - cost > worth
                 best[better], worth[better] = u[better], (gained - cost)[better]
-            options = judge(predictor, part, np.flatnonzero(np.isfinite(worth)), best[np.isfinite(worth)])
+            options = judge(
+                predictor, part, np.flatnonzero(np.isfinite(worth)), best[np.isfinite(worth)]
+            )
             found.append(options._replace(at=part.at[options.at]))
         return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
@@ -49,4 +63,6 @@ class RandomOptions(PriceCoordination):
 
     @property
     def search(self) -> Search:
-        return RandomSearch(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
+        return RandomSearch(
+            int(self.starts), int(self.steps), torch.device(self.device), self.dtype
+        )

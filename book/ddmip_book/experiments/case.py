@@ -27,15 +27,19 @@ class Case:
 
     experiment: str
     problem: str
-    """``"water"``, ``"water_repeated"`` (drawn with replacement), ``"water_raw"`` (other budgets), ``"trees"``,
-    ``"site_care"`` or ``"suite"``."""
+    """``"water"``, ``"water_repeated"`` (drawn with replacement), ``"water_raw"`` (other budgets),
+    ``"trees"``, ``"site_care"`` or ``"suite"``.
+    """
     network: str
-    """``"4x32"`` (hidden layers x units; with ``"-he"`` trained to react, see `reacting`), or an architecture such as
-    ``"lstm"``; of the suite the model's name."""
+    """``"4x32"`` (hidden layers x units; with ``"-he"`` trained to react, see `reacting`), or an
+    architecture such as ``"lstm"``; of the suite the model's name.
+    """
     size: int
     """Samples (water), sites along each side, or free inputs of the networks (suite)."""
     seed: int
-    """Of initialisation, split, batch order, sample draw and solver; in the suite of the solver alone."""
+    """Of initialisation, split, batch order, sample draw and solver; in the suite of the solver
+    alone.
+    """
     method: str
     """A name in `METHODS`."""
     time_limit: float = 300.0
@@ -43,12 +47,16 @@ class Case:
     budget: float | None = None
     """Of water problems, where it is `WATER_BUDGET` unless given; None elsewhere."""
     sense: str = SENSES[0]
-    """Whether the larger objective is the better one (``"maximise"``) or the smaller one (``"minimise"``)."""
+    """Whether the larger objective is the better one (``"maximise"``) or the smaller one
+    (``"minimise"``).
+    """
 
     def __post_init__(self) -> None:
         water = self.problem.startswith("water") and self.problem != RAW
         if self.budget is not None and not water:
-            raise ValueError(f"budget={self.budget}: {self.problem} has none, only water problems do.")
+            raise ValueError(
+                f"budget={self.budget}: {self.problem} has none, only water problems do."
+            )
         if self.sense not in SENSES:
             raise ValueError(f"sense={self.sense!r} must be one of {', '.join(SENSES)}.")
         if water and self.budget is None:

@@ -1,11 +1,13 @@
-"""Which code made a row: a hash of the modules that a method reaches by imports, blind to wording, layout and place.
+"""Which code made a row: a hash of the modules that a method reaches by imports, blind to wording,
+layout and place.
 
-It starts at the method's entry in `METHODS` and the problem's entry in `BUILDERS`, takes in what these name, and
-follows imports inside the two packages, without running anything. A name that a package re-exports leads to the module
-that defines it, not to the whole package; a name that only annotations use leads nowhere. Of each module the parsed
-statements count, as a set: comments, docstrings, annotations, imports, the order of statements and the file in which
-they stand do not. So a rewritten sentence or a moved file keeps the hash, and another constant in a solver changes that
-of every method that reaches it and of no other.
+It starts at the method's entry in `METHODS` and the problem's entry in `BUILDERS`, takes in what
+these name, and follows imports inside the two packages, without running anything. A name that a
+package re-exports leads to the module that defines it, not to the whole package; a name that only
+annotations use leads nowhere. Of each module the parsed statements count, as a set: comments,
+docstrings, annotations, imports, the order of statements and the file in which they stand do not.
+So a rewritten sentence or a moved file keeps the hash, and another constant in a solver changes
+that of every method that reaches it and of no other.
 """
 
 from __future__ import annotations
@@ -18,9 +20,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ENTRIES = ("ddmip_book.experiments.methods", "METHODS"), ("ddmip_book.experiments.execute", "BUILDERS")
+ENTRIES = (
+    ("ddmip_book.experiments.methods", "METHODS"),
+    ("ddmip_book.experiments.execute", "BUILDERS"),
+)
 """Module and table of the methods, and of the problems."""
-SILENT = frozenset({"annotation", "returns", "type_comment", "type_params", "ctx", "kind", "simple"})
+SILENT = frozenset(
+    {"annotation", "returns", "type_comment", "type_params", "ctx", "kind", "simple"}
+)
 """Fields of the syntax tree that do nothing at run time, or that some versions of Python lack."""
 DIGITS = 16
 
@@ -34,9 +41,13 @@ class Target(NamedTuple):
 
 @cache
 def method_hash(method: str, problem: str) -> str | None:
-    """The hash of the code at hand for a method on a problem; None for a method that was added from outside.
+    """The hash of the code at hand for a method on a problem; None for a method that was added from
+    outside.
 
-    >>> method_hash("bigm", "water") == method_hash("bigm-tight", "water"), method_hash("mine", "water")
+    >>> (
+    ...     method_hash("bigm", "water") == method_hash("bigm-tight", "water"),
+    ...     method_hash("mine", "water"),
+    ... )
     (False, None)
     """
     return _installed().method_hash(method, problem)
@@ -76,7 +87,9 @@ class Sources:
         """The names of the modules whose every statement counts."""
         found = self._reached(method, problem)
         if found is None:
-            raise ValueError(f"there is no method {method!r} in METHODS, or no problem {problem!r} in BUILDERS.")
+            raise ValueError(
+                f"there is no method {method!r} in METHODS, or no problem {problem!r} in BUILDERS."
+            )
         return found[0]
 
     def _reached(self, method: str, problem: str) -> tuple[set[str], list[ast.AST]] | None:
@@ -104,11 +117,17 @@ class Sources:
                 ahead += self._leads_to(name)
 
     def _leads_to(self, name: str) -> list[str]:
-        """The modules of what a module imports and uses; importing it runs its packages: their modules count too."""
+        """The modules of what a module imports and uses; importing it runs its packages: their
+        modules count too.
+        """
         if name not in self._next:
             module = self._module(name)
             targets = [module.imports[used] for used in module.names & set(module.imports)]
-            above = [other for package in _above(name) for other in self._module(package).imports.values()]
+            above = [
+                other
+                for package in _above(name)
+                for other in self._module(package).imports.values()
+            ]
             targets += filter(self._is_module, above)
             self._next[name] = [other for target in targets for other in self._defined_in(target)]
         return self._next[name]
@@ -131,7 +150,9 @@ class Sources:
         if target.name is None:
             return self._find(target.module) is not None
         package = self._find(target.module)
-        if package is None or package.hands_on(target) is not None:  # a function may be called like its module
+        if (
+            package is None or package.hands_on(target) is not None
+        ):  # a function may be called like its module
             return False
         return self._find(f"{target.module}.{target.name}") is not None
 
@@ -151,7 +172,9 @@ class Sources:
                 files = (place / "__init__.py", place.parent / f"{place.name}.py")
                 file = next((file for file in files if file.is_file()), None)
                 if file is not None:
-                    module = _parsed(name, file.name == "__init__.py", file.read_text(encoding="utf-8"))
+                    module = _parsed(
+                        name, file.name == "__init__.py", file.read_text(encoding="utf-8")
+                    )
             self._modules[name] = module
         return self._modules[name]
 
@@ -162,7 +185,9 @@ def _parsed(name: str, is_package: bool, source: str) -> Module:
 
 
 class Module:
-    """One source file: its statements, the names that they use, and what imported names stand for."""
+    """One source file: its statements, the names that they use, and what imported names
+    stand for.
+    """
 
     def __init__(self, name: str, is_package: bool, source: str) -> None:
         self.name, self.is_package = name, is_package
@@ -180,7 +205,8 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, Target]:
-        """By the names that they bind: all imports, those inside functions too, those for type checkers not.
+        """By the names that they bind: all imports, those inside functions too, those for type
+        checkers not.
 
         A package that imports its names on demand lists them for type checkers: there they count.
         """
@@ -194,28 +220,37 @@ class Module:
                 package = self.name.split(".")
                 if node.level:
                     package = package[: len(package) - node.level + self.is_package]
-                base = ".".join([*(package if node.level else []), *([node.module] if node.module else [])])
+                base = ".".join(
+                    [*(package if node.level else []), *([node.module] if node.module else [])]
+                )
                 for alias in node.names:
                     found[alias.asname or alias.name] = Target(base, alias.name)
         return found
 
     def hands_on(self, target: Target) -> Target | None:
-        """What a name of this module stands for, if it comes from elsewhere; a package's own module does not."""
+        """What a name of this module stands for, if it comes from elsewhere; a package's own module
+        does not.
+        """
         found = self.imports.get(target.name or "")
         return None if found == target else found
 
     def entry(self, table: str, key: str) -> ast.AST | None:
-        """The value of `key` in a dictionary that this module writes out; of a call its first argument, which makes
-        the solver: the others say how it is shown."""
+        """The value of `key` in a dictionary that this module writes out; of a call its first
+        argument, which makes the solver: the others say how it is shown.
+        """
         for node in self.tree.body:
-            if table in _bound(node) and isinstance(written := getattr(node, "value", None), ast.Dict):
+            if table in _bound(node) and isinstance(
+                written := getattr(node, "value", None), ast.Dict
+            ):
                 for name, value in zip(written.keys, written.values, strict=True):
                     if isinstance(name, ast.Constant) and name.value == key:
                         return value.args[0] if isinstance(value, ast.Call) else value
         return None
 
     def used_from(self, start: ast.AST) -> Iterator[ast.AST]:
-        """`start` and the statements of this module that define what it uses, and what these use."""
+        """`start` and the statements of this module that define what it uses, and what
+        these use.
+        """
         waiting, seen = [start], {id(start)}
         while waiting:
             node = waiting.pop()
@@ -236,7 +271,9 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
         for name, value in ast.iter_fields(found):
             if name not in SILENT:
                 inner = value if isinstance(value, list) else [value]
-                waiting += [each for each in inner if isinstance(each, ast.AST) and not _is_prose(each)]
+                waiting += [
+                    each for each in inner if isinstance(each, ast.AST) and not _is_prose(each)
+                ]
 
 
 def names_in(node: ast.AST) -> set[str]:
@@ -249,8 +286,8 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def canonical(node: Any) -> str:
-    r"""A syntax tree as text: without what does nothing, and without empty fields, which versions of Python print or
-    invent differently; text constants in ASCII, and those of an f-string joined.
+    r"""A syntax tree as text: without what does nothing, and without empty fields, which versions
+    of Python print or invent differently; text constants in ASCII, and those of an f-string joined.
 
     >>> canonical(ast.parse('def f(x: int = 1) -> int:\n    "Why."\n    return x  # so'))
     'Module(body=[FunctionDef(name=f,args=arguments(args=[arg(arg=x)],defaults=[Constant(1)]),body=[Return(value=Name(id=x))])])'
@@ -263,7 +300,11 @@ def canonical(node: Any) -> str:
         return "[" + ",".join(canonical(each) for each in node if not _is_noise(each)) + "]"
     if isinstance(node, ast.AST):
         kept = ((name, value) for name, value in ast.iter_fields(node) if name not in SILENT)
-        inner = ",".join(f"{name}={canonical(value)}" for name, value in kept if value is not None and value != [])
+        inner = ",".join(
+            f"{name}={canonical(value)}"
+            for name, value in kept
+            if value is not None and value != []
+        )
         return f"{type(node).__name__}({inner})"
     return str(node)
 
@@ -292,7 +333,13 @@ def _bound(node: ast.AST) -> set[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    return {each.id for target in targets if target for each in ast.walk(target) if isinstance(each, ast.Name)}
+    return {
+        each.id
+        for target in targets
+        if target
+        for each in ast.walk(target)
+        if isinstance(each, ast.Name)
+    }
 
 
 def _is_prose(node: Any) -> bool:
@@ -306,4 +353,6 @@ def _is_noise(node: Any) -> bool:
     """What does not count in a list of statements."""
     if isinstance(node, (ast.Import, ast.ImportFrom, ast.Pass)) or _is_prose(node):
         return True
-    return isinstance(node, ast.Assign) and bool(_bound(node) & {"__all__", "PLACES", "PARTS"})  # where names lead
+    return isinstance(node, ast.Assign) and bool(
+        _bound(node) & {"__all__", "PLACES", "PARTS"}
+    )  # where names lead

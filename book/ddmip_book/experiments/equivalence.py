@@ -1,8 +1,9 @@
-"""Which states of the code gave the same results, so that rows need not be run again for a renamed variable.
+"""Which states of the code gave the same results, so that rows need not be run again for a renamed
+variable.
 
-``code.json`` beside the rows says it, by method and problem: a hash that rows carry, the hash of the later code that
-repeated a sample of them with the same outcome, how many runs that were, and the file that holds them.
-`tools.compare_runs` makes the comparison and writes the file.
+``code.json`` beside the rows says it, by method and problem: a hash that rows carry, the hash of
+the later code that repeated a sample of them with the same outcome, how many runs that were, and
+the file that holds them. `tools.compare_runs` makes the comparison and writes the file.
 """
 
 import json
@@ -25,7 +26,9 @@ def kind_of(row: Row) -> str:
 
 
 def made_by(row: Row) -> str | None:
-    """The hash of the code that made a row: of its method, or in rows before there was one, of all solvers."""
+    """The hash of the code that made a row: of its method, or in rows before there was one, of all
+    solvers.
+    """
     found: str | None = row.provenance.get("code") or row.provenance.get("solvers")
     return found
 
@@ -38,7 +41,9 @@ def read_known(folder: Path) -> Known:
 
 
 def is_todays(row: Row, known: Known) -> bool:
-    """Whether the code at hand made this row, or is known to give the same results as the code that did."""
+    """Whether the code at hand made this row, or is known to give the same results as the code that
+    did.
+    """
     code, now = made_by(row), method_hash(row.method, row.problem)
     steps, passed = known.get(kind_of(row), {}), set[str]()
     while code is not None and code != now and code in steps and code not in passed:
@@ -48,17 +53,23 @@ def is_todays(row: Row, known: Known) -> bool:
 
 
 def account(rows: Iterable[Row], known: Known) -> list[str]:
-    """Where rows come from, a line for each thing to say; rows that code outside the packages made are left out."""
+    """Where rows come from, a line for each thing to say; rows that code outside the packages made
+    are left out.
+    """
     rows = [row for row in rows if method_hash(row.method, row.problem) is not None]
     older = [row for row in rows if not is_todays(row, known)]
     lines = []
     if len(rows) > len(older):
         lines.append(f"{len(rows) - len(older)} rows come from code that gives today's results")
     if older:
-        lines.append(f"{len(older)} rows come from code that was not shown to give today's results:")
+        lines.append(
+            f"{len(older)} rows come from code that was not shown to give today's results:"
+        )
         origins = Counter((kind_of(row), made_by(row), row.provenance["commit"]) for row in older)
-        lines += [f"  {number} x {kind}, code {code} of commit {commit}"
-                  for (kind, code, commit), number in sorted(origins.items(), key=str)]  # fmt: skip
+        lines += [
+            f"  {number} x {kind}, code {code} of commit {commit}"
+            for (kind, code, commit), number in sorted(origins.items(), key=str)
+        ]
     uncommitted = sum(row.provenance["uncommitted"] for row in rows)
     if uncommitted:
         lines.append(f"{uncommitted} rows come from code that was not committed as it ran")

@@ -32,21 +32,27 @@ from .suite.members import member
 TRACE = 100
 """At most so many iterations are kept in a row."""
 WARM_UP_SECONDS = 0.5
-"""Enough to load code and kernels: every method finishes what it begins with, an iteration or a model."""
+"""Enough to load code and kernels: every method finishes what it begins with, an iteration or a
+model.
+"""
 CONVERGED = 1e-4
 WATER = {"water": False, "water_repeated": True, RAW: False}
 """Problems on the water data, and whether their samples are drawn with replacement."""
 
 
 def water_budget(problem: str, budget: float | None, net: nn.Module) -> np.ndarray:
-    """What a water problem allows in standard units: for each feature what may be added, and taken away."""
+    """What a water problem allows in standard units: for each feature what may be added, and taken
+    away.
+    """
     spread = np.asarray(net.__dict__["std"])
     return np.asarray(RAW_BUDGETS) / spread if problem == RAW else np.full((2, len(spread)), budget)
 
 
 def _water(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
     budget = water_budget(case.problem, case.budget, nets[0])
-    return water_potability(n=size, net=nets[0], seed=case.seed, budget=budget, repeat=WATER[case.problem])
+    return water_potability(
+        n=size, net=nets[0], seed=case.seed, budget=budget, repeat=WATER[case.problem]
+    )
 
 
 def _suite(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
@@ -65,15 +71,24 @@ BUILDERS: dict[str, Callable[[Case, int, list[nn.Module]], NeuralMIP]] = {
 
 
 def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
-    """The case's problem (with another size: its small sibling, in the suite the hand-sized problem)."""
+    """The case's problem (with another size: its small sibling, in the suite the hand-sized
+    problem).
+    """
     problem = BUILDERS[case.problem](case, case.size if size is None else size, nets)
     usual = size is None or size == case.size or case.problem != SUITE
-    if usual and problem.model.getObjectiveSense() != case.sense.replace("ise", "ize"):  # SCIP spells it with a z
+    if usual and problem.model.getObjectiveSense() != case.sense.replace(
+        "ise", "ize"
+    ):  # SCIP spells it with a z
         raise ValueError(f"{case.key} is said to {case.sense}, but its model does the opposite.")
     return problem
 
 
-def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: Callable[[], Any] = lambda: None) -> Row:
+def run_case(
+    case: Case,
+    weights: Path | None = None,
+    workers: int = 1,
+    ready: Callable[[], Any] = lambda: None,
+) -> Row:
     """Train or load, warm up on a two-sample sibling, solve, and write down what came of it.
 
     `weights` is the folder of stored networks; `ready` is called when the timed part begins.
@@ -88,14 +103,22 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
     solution = _answer(case, solver, problem, case.time_limit)
     cpu = time.process_time() - cpu
     origin = provenance(
-        [each.provenance for each in data.values()], case.device, workers, method_hash(case.method, case.problem)
+        [each.provenance for each in data.values()],
+        case.device,
+        workers,
+        method_hash(case.method, case.problem),
     )
     looks = {"features": features(problem)} if case.problem == SUITE else {}
     if isinstance(solution, str):
         return Row(
-            key=case.key, **case.setting(), status=REFUSED, why=solution, untreated=untreated, details=looks,
+            key=case.key,
+            **case.setting(),
+            status=REFUSED,
+            why=solution,
+            untreated=untreated,
+            details=looks,
             provenance=origin,
-        )  # fmt: skip
+        )
     total = sum(map(parameters, nets))
     return Row(
         key=case.key,
@@ -125,7 +148,9 @@ def run_case(case: Case, weights: Path | None = None, workers: int = 1, ready: C
 
 
 def _answer(case: Case, solver: Solver, problem: NeuralMIP, seconds: float) -> Solution | str:
-    """What a method answers; in the suite, where not every method takes every model, why it refuses."""
+    """What a method answers; in the suite, where not every method takes every model, why it
+    refuses.
+    """
     try:
         return solver.solve(problem, time_limit=seconds, seed=case.seed)
     except (ProblemError, UnsupportedNetworkError) as why:
@@ -141,7 +166,9 @@ def _untreated(problem: NeuralMIP) -> float | None:
 
 
 def _of_history(solution: Solution, most: int) -> dict[str, Any]:
-    """Iterations, last residuals, seconds in each block, and a trace of at most so many iterations."""
+    """Iterations, last residuals, seconds in each block, and a trace of at most so many
+    iterations.
+    """
     history = solution.history
     if not len(history):
         return {"iterations": solution.details.get("steps")}
@@ -160,7 +187,9 @@ def _of_history(solution: Solution, most: int) -> dict[str, Any]:
         "iterations": len(history),
         "seconds_mip": rounded(float(history["seconds_mip"].sum())),
         "seconds_nn": rounded(float(history["seconds_nn"].sum())),
-        "trace": {name: [rounded(v) for v in history[name][kept]] for name in names} if most else {},
+        "trace": (
+            {name: [rounded(v) for v in history[name][kept]] for name in names} if most else {}
+        ),
     }
 
 
@@ -171,9 +200,13 @@ def _incumbents(solution: Solution) -> list[tuple[float, float]]:
 
 def _scalars(solution: Solution) -> dict[str, Any]:
     kept = {k: v for k, v in solution.details.items() if isinstance(v, (bool, int, float, str))}
-    scalars: dict[str, Any] = {k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()}
+    scalars: dict[str, Any] = {
+        k: rounded(v) if isinstance(v, float) else v for k, v in kept.items()
+    }
     if "log" in solution.details:
-        scalars["plan"] = [[turn.method, turn.status, rounded(turn.seconds)] for turn in solution.details["log"]]
+        scalars["plan"] = [
+            [turn.method, turn.status, rounded(turn.seconds)] for turn in solution.details["log"]
+        ]
     if "prices" in solution.details:
         scalars["prices"] = [rounded(price) for price in solution.details["prices"]]
     if isinstance(solution.details.get("certificate"), Certificate):
@@ -182,12 +215,18 @@ def _scalars(solution: Solution) -> dict[str, Any]:
 
 
 def _peak_memory() -> float:
-    """MiB. On Linux by the process itself: what `getrusage` says includes the process that started this one."""
+    """MiB. On Linux by the process itself: what `getrusage` says includes the process that started
+    this one.
+    """
     status = Path("/proc/self/status")
     if status.is_file():
-        kib = next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        kib = next(
+            line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")
+        )
         return round(int(kib) / 2**10, 1)
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 1)  # macOS counts in bytes
+    return round(
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 1
+    )  # macOS counts in bytes
 
 
 def _score(nets: list[nn.Module]) -> float | None:
@@ -203,7 +242,9 @@ def samples(data: Dataset, rows: np.ndarray, net: nn.Module) -> np.ndarray:
 
 
 def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]:
-    """What `verify` needs, without any value of the data: adjustments and row numbers, or the model's variables."""
+    """What `verify` needs, without any value of the data: adjustments and row numbers, or the
+    model's variables.
+    """
     if solution.values is None:
         return {}
     if case.problem not in WATER:
@@ -214,7 +255,11 @@ def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]
     exact = solution.inputs[0] - samples(data, drawn, net)
     short = exact.astype(np.float32)
     kept = short if potable(net, samples(data, drawn, net) + short) == solution.objective else exact
-    return {"rows": data.row_numbers[drawn].tolist(), "adjustments": encode(kept), "dtype": str(kept.dtype)}
+    return {
+        "rows": data.row_numbers[drawn].tolist(),
+        "adjustments": encode(kept),
+        "dtype": str(kept.dtype),
+    }
 
 
 def potable(net: nn.Module, x: np.ndarray) -> int:

@@ -15,12 +15,19 @@ E2_NETWORKS = ("2x16", "4x32", "8x64", "16x128", "32x256", "64x512")
 E3_SIZES = (20, 40, 60, 80, 32, 64, 128)
 """The sizes of the paper's results, then those that its text announces."""
 HARD_CELLS = {"4x32": (50,), "6x64": (100,), "6x128": (50, 100, 200, 400)}
-"""Some cells of E1 where two cores leave many blocks of a certificate open: a GPU is tried as well."""
+"""Some cells of E1 where two cores leave many blocks of a certificate open: a GPU is tried as well.
+"""
 E4_NETWORKS, E4_SIZES = ("fc", "conv1d", "resnet", "lstm", "attention"), (60, 100, 200)
 E5_NETWORKS = ("8x32", "16x64", "24x128")
 LARGEST = "64x4096"
 """1.06e9 parameters."""
-ABLATION = ("prices", "prices-one-round", "prices-no-smoothing", "prices-no-scarcity", "prices-random")
+ABLATION = (
+    "prices",
+    "prices-one-round",
+    "prices-no-smoothing",
+    "prices-no-scarcity",
+    "prices-random",
+)
 BUDGETS, BUDGET_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0), (20, 40, 60, 80, 128)
 E7_SEEDS = SEEDS[:3]
 E7_RANDOM = ("solve", "sequential", "dd", "dd-graph", "random-points")
@@ -31,9 +38,15 @@ E7_WALKS, E7_PEERS = ("relax-walk", "gradient-walk"), ("omlt-highs", "gurobi-ml"
 
 
 def _water(
-    experiment: str, networks: Iterable[str], sizes: Iterable[int], seeds: Iterable[int], methods: Iterable[str],
-    time_limit: float = 300.0, device: str = "cpu", budget: float | None = None,
-) -> list[Case]:  # fmt: skip
+    experiment: str,
+    networks: Iterable[str],
+    sizes: Iterable[int],
+    seeds: Iterable[int],
+    methods: Iterable[str],
+    time_limit: float = 300.0,
+    device: str = "cpu",
+    budget: float | None = None,
+) -> list[Case]:
     return [
         Case(experiment, "water", network, size, seed, method, time_limit, device, budget)
         for network, size, seed, method in product(networks, sizes, seeds, methods)
@@ -41,7 +54,9 @@ def _water(
 
 
 def e1(profile: str) -> list[Case]:
-    """Against the exact model: four networks, five sizes; the exact model of the two large ones on seed 42 alone."""
+    """Against the exact model: four networks, five sizes; the exact model of the two large ones on
+    seed 42 alone.
+    """
     if profile == "quick":
         return _water("e1", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-paper", "dd"], 10.0) + _water(
             "e1", ["2x16"], [10], [FIRST], ["bigm"], 2.0
@@ -66,7 +81,11 @@ def e2(profile: str) -> list[Case]:
     cpu = [c for seed in SEEDS for c in _water("e2", E2_NETWORKS[:-1], [100], [seed], ["dd-paper"])]
     exact = _water("e2", ["8x64", "16x128"], [100], [FIRST], ["bigm"])
     last = _water("e2", E2_NETWORKS[-1:], [100], SEEDS, ["dd-paper"])
-    gpu = [c for seed in SEEDS for c in _water("e2", E2_NETWORKS, [100], [seed], ["dd-paper-float32"], device="cuda")]
+    gpu = [
+        c
+        for seed in SEEDS
+        for c in _water("e2", E2_NETWORKS, [100], [seed], ["dd-paper-float32"], device="cuda")
+    ]
     return cpu + exact + last + gpu
 
 
@@ -90,11 +109,22 @@ def e4(profile: str) -> list[Case]:
 
 
 def e5(profile: str) -> list[Case]:
-    """Tree Planting: the two NN blocks, the exact model, enumeration, chance; and the harder variant."""
+    """Tree Planting: the two NN blocks, the exact model, enumeration, chance; and the harder
+    variant.
+    """
 
-    def trees(problem: str, networks: Iterable[str], grid: int, seed: int, methods: Iterable[str],
-              time_limit: float) -> list[Case]:  # fmt: skip
-        return [Case("e5", problem, net, grid, seed, m, time_limit) for net, m in product(networks, methods)]
+    def trees(
+        problem: str,
+        networks: Iterable[str],
+        grid: int,
+        seed: int,
+        methods: Iterable[str],
+        time_limit: float,
+    ) -> list[Case]:
+        return [
+            Case("e5", problem, net, grid, seed, m, time_limit)
+            for net, m in product(networks, methods)
+        ]
 
     if profile == "quick":
         quick = trees("trees", ["2x16"], 3, FIRST, ["dd-paper", "dd-barrier", "dd", "random"], 60.0)
@@ -103,7 +133,9 @@ def e5(profile: str) -> list[Case]:
     found: list[Case] = []
     for seed in SEEDS:
         found += trees("trees", E5_NETWORKS, 6, seed, fast, 300.0)
-        found += trees("site_care", ["2x16", "8x32"], 6, seed, ["grid-search", "random", "dd"], 300.0)
+        found += trees(
+            "site_care", ["2x16", "8x32"], 6, seed, ["grid-search", "random", "dd"], 300.0
+        )
     for seed in SEEDS:
         found += trees("trees", ["8x32"], 6, seed, ["bigm"], 900.0)
     found += trees("trees", ["16x64", "24x128"], 6, FIRST, ["bigm"], 900.0)
@@ -112,8 +144,9 @@ def e5(profile: str) -> list[Case]:
 
 
 def e6(profile: str) -> list[Case]:
-    """Beyond the paper: recovery, price coordination and certificates on the instances of E1, E4 and E5, prices also
-    on those of E3; then n from 100 to 5,000 with samples drawn again and again."""
+    """Beyond the paper: recovery, price coordination and certificates on the instances of E1, E4
+    and E5, prices also on those of E3; then n from 100 to 5,000 with samples drawn again and again.
+    """
     if profile == "quick":
         quick = _water("e6", ["2x16", "4x32"], [10, 25], [FIRST], ["dd-recover", "prices"], 20.0)
         quick.append(Case("e6", "water", "2x16", 10, FIRST, "certificate", 20.0))
@@ -124,9 +157,14 @@ def e6(profile: str) -> list[Case]:
     found += _water("e6", E4_NETWORKS, [100], [FIRST], ["prices"], 60.0)
     found += _water("e6", *cells, [FIRST], ["certificate"], CERTIFICATE)
     for network, sizes in HARD_CELLS.items():
-        found += _water("e6", [network], sizes, [FIRST], ["certificate"], CERTIFICATE, device="cuda")
+        found += _water(
+            "e6", [network], sizes, [FIRST], ["certificate"], CERTIFICATE, device="cuda"
+        )
     found += [Case("e6", "trees", net, 6, FIRST, "certificate", CERTIFICATE) for net in E5_NETWORKS]
-    found += [Case("e6", "site_care", net, 6, FIRST, "certificate", CERTIFICATE) for net in ("2x16", "8x32")]
+    found += [
+        Case("e6", "site_care", net, 6, FIRST, "certificate", CERTIFICATE)
+        for net in ("2x16", "8x32")
+    ]
     many = (100, 200, 500, 1000, 2000, 5000)
     found += [Case("e6", "water_repeated", "6x64", n, FIRST, "prices", 600.0) for n in many]
     for seed in SEEDS:
@@ -139,8 +177,9 @@ def e6(profile: str) -> list[Case]:
 
 
 def peers(profile: str) -> list[Case]:
-    """Exact models by other libraries, which the extra ``peers`` installs; 2x16 with 20 samples is the largest
-    instance here that Gurobi's size-limited licence takes."""
+    """Exact models by other libraries, which the extra ``peers`` installs; 2x16 with 20 samples is
+    the largest instance here that Gurobi's size-limited licence takes.
+    """
     methods = ("gurobi-ml", "omlt-highs", "bigm")
     if profile == "quick":
         return _water("peers", ["2x16"], [2], [FIRST], ["bigm"], 5.0)
@@ -152,10 +191,16 @@ def e7(profile: str) -> list[Case]:
     """The suite: every method on every model, 20 s each; walks on networks in a box alone."""
 
     def case(name: str, seed: int, method: str, seconds: float = 20.0) -> Case:
-        return Case("e7", SUITE, name, MODELS[name].size, seed, method, seconds, sense=MODELS[name].sense)
+        return Case(
+            "e7", SUITE, name, MODELS[name].size, seed, method, seconds, sense=MODELS[name].sense
+        )
 
     if profile == "quick":
-        return [case(name, FIRST, method, 2.0) for name in ("blend", "tiny", "box") for method in ("solve", "dd")]
+        return [
+            case(name, FIRST, method, 2.0)
+            for name in ("blend", "tiny", "box")
+            for method in ("solve", "dd")
+        ]
     boxes = [name for name, model in MODELS.items() if model.box]
     found = []
     for seed in E7_SEEDS:
@@ -167,7 +212,9 @@ def e7(profile: str) -> list[Case]:
 
 
 def reacting(profile: str) -> list[Case]:
-    """The grids of E2 and E5 again, with networks trained to react; and one of a billion parameters."""
+    """The grids of E2 and E5 again, with networks trained to react; and one of a billion
+    parameters.
+    """
     if profile == "quick":
         return _water("reacting", ["8x64" + REACTING], [20], [FIRST], ["dd-paper"], 120.0)
     networks, found = [network + REACTING for network in E2_NETWORKS], []
@@ -179,13 +226,24 @@ def reacting(profile: str) -> list[Case]:
             found.append(Case("reacting", "trees", net + REACTING, 6, seed, method, 300.0))
     found += _water("reacting", networks[2:4], [100], [FIRST], ["bigm"])
     found.append(Case("reacting", "trees", E5_NETWORKS[0] + REACTING, 6, FIRST, "bigm", 300.0))
-    gpu = [c for s in SEEDS for c in _water("reacting", networks, [100], [s], ["dd-paper-float32"], device="cuda")]
-    return found + gpu + _water("reacting", [LARGEST + REACTING], [100], [FIRST], ["dd-paper-float32"], device="cuda")
+    gpu = [
+        c
+        for s in SEEDS
+        for c in _water("reacting", networks, [100], [s], ["dd-paper-float32"], device="cuda")
+    ]
+    return (
+        found
+        + gpu
+        + _water(
+            "reacting", [LARGEST + REACTING], [100], [FIRST], ["dd-paper-float32"], device="cuda"
+        )
+    )
 
 
 def rivals(profile: str) -> list[Case]:
-    """The exact model at its best on the cells of E1 with the two small networks: as it is, with ranges by CROWN, and
-    started from the point of price coordination."""
+    """The exact model at its best on the cells of E1 with the two small networks: as it is, with
+    ranges by CROWN, and started from the point of price coordination.
+    """
     methods = ("bigm", "bigm-crown", "bigm-started")
     if profile == "quick":
         return _water("rivals", ["2x16"], [5], [FIRST], methods, 5.0)
@@ -197,7 +255,9 @@ def ablation(profile: str) -> list[Case]:
     if profile == "quick":
         return _water("ablation", ["2x16"], [10], [FIRST], ABLATION, 10.0)
     networks, sizes = E1_NETWORKS[1:3], E1_SIZES[1:3]
-    return [c for seed in SEEDS[:3] for c in _water("ablation", networks, sizes, [seed], ABLATION, 60.0)]
+    return [
+        c for seed in SEEDS[:3] for c in _water("ablation", networks, sizes, [seed], ABLATION, 60.0)
+    ]
 
 
 def budgets(profile: str) -> list[Case]:
@@ -213,7 +273,10 @@ def budgets(profile: str) -> list[Case]:
     for seed in SEEDS[:3]:
         for budget in BUDGETS:
             found += _water("budgets", ["2x16"], BUDGET_SIZES, [seed], methods, 60.0, budget=budget)
-        found += [Case("budgets", RAW, "2x16", n, seed, m, 60.0) for n, m in product((20, 50, 100), methods)]
+        found += [
+            Case("budgets", RAW, "2x16", n, seed, m, 60.0)
+            for n, m in product((20, 50, 100), methods)
+        ]
     return found
 
 
@@ -241,7 +304,9 @@ def grid(experiment: str, profile: str = "full") -> list[Case]:
     3
     """
     if experiment not in EXPERIMENTS:
-        raise ValueError(f"experiment {experiment!r} is unknown; choose one of {', '.join(EXPERIMENTS)}.")
+        raise ValueError(
+            f"experiment {experiment!r} is unknown; choose one of {', '.join(EXPERIMENTS)}."
+        )
     if profile not in PROFILES:
         raise ValueError(f"profile {profile!r} is unknown; choose 'quick' or 'full'.")
     cases = EXPERIMENTS[experiment](profile)

@@ -1,13 +1,15 @@
-"""The claims ledger: every claim of the paper, its verdict, and the evidence that the verdict rests on.
+"""The claims ledger: every claim of the paper, its verdict, and the evidence that the verdict rests
+on.
 
-``book/claims.yml`` states the verdicts. A check (`ddmip_book.experiments.claims`) computes its own; a claim box of a
-chapter has one, in the same words; `Ledger.contradictions` lists all that does not agree. Needs PyYAML, which comes
-with the extra ``book``.
+``book/claims.yml`` states the verdicts. A check (`ddmip_book.experiments.claims`) computes its own;
+a claim box of a chapter has one, in the same words; `Ledger.contradictions` lists all that does not
+agree. Needs PyYAML, which comes with the extra ``book``.
 
     python -m ddmip_book.experiments.ledger book/claims.yml
 
-writes into the file the verdicts of open claims that the stored rows now decide, and prints what contradicts what;
-``--measured _build/executed/quick`` first stores the headline numbers of the executed chapters beside it.
+writes into the file the verdicts of open claims that the stored rows now decide, and prints what
+contradicts what; ``--measured _build/executed/quick`` first stores the headline numbers of the
+executed chapters beside it.
 """
 
 from __future__ import annotations
@@ -33,10 +35,14 @@ from .results import Results, load
 
 KINDS = ("theory", "experiment", "consistency")
 OPEN, NEW = "open", "new"
-"""Open is stated for a claim that the stored rows are to decide: its check's verdict is shown, once it has one. New is
-what is ours and not the paper's."""
+"""Open is stated for a claim that the stored rows are to decide: its check's verdict is shown, once
+it has one. New is what is ours and not the paper's.
+"""
 MARKS = {**dict(zip(VERDICTS, "✔◐○◌✘–", strict=True)), NEW: "★", OPEN: "…"}
-BOX = re.compile(r"```\{admonition\} Claim ([\w-]+)\. [^\n]+\n:class: claim\n:name: claim-[\w-]+\n(.*?)```", re.DOTALL)
+BOX = re.compile(
+    r"```\{admonition\} Claim ([\w-]+)\. [^\n]+\n:class: claim\n:name: claim-[\w-]+\n(.*?)```",
+    re.DOTALL,
+)
 STATEMENT = re.compile(r"\{prf:(?:theorem|lemma|proposition|corollary)\} ([^\n]*)\n:label: (\S+)")
 MEASURED = "measured.yml"
 """Beside the ledger: the headline numbers as last measured, on the real data."""
@@ -82,19 +88,34 @@ class Box:
 def read_claims(path: Path | str) -> list[Claim]:
     """The claims of a ledger file, in its order.
 
-    An unknown field, kind, verdict or check, a claim without evidence and a number used twice are errors.
+    An unknown field, kind, verdict or check, a claim without evidence and a number used twice are
+    errors.
     """
-    claims = [Claim(part=part, **entry) for part, entries in read_yaml(path).items() for entry in entries]
+    claims = [
+        Claim(part=part, **entry) for part, entries in read_yaml(path).items() for entry in entries
+    ]
     for claim in claims:
         if claim.verdict not in MARKS:
             words = ", ".join(MARKS)
             raise ValueError(f"claim {claim.id}: verdict {claim.verdict!r}; write one of {words}.")
         if claim.kind == "experiment" and claim.verdict == FAILS:
-            raise ValueError(f"claim {claim.id}: no run of ours can make a claim fail; write {NOT_REPRODUCED!r}.")
+            raise ValueError(
+                f"claim {claim.id}: no run of ours can make a claim fail; write {NOT_REPRODUCED!r}."
+            )
         if claim.kind not in KINDS or (claim.check is not None and claim.check not in CHECKS):
-            raise ValueError(f"claim {claim.id}: kind {claim.kind!r} or check {claim.check!r} is unknown.")
-        if not (claim.proof or claim.cells or claim.check or claim.read or claim.verdict in WITHOUT_EVIDENCE):
-            raise ValueError(f"claim {claim.id} has no evidence: give it a proof, cells or a check.")
+            raise ValueError(
+                f"claim {claim.id}: kind {claim.kind!r} or check {claim.check!r} is unknown."
+            )
+        if not (
+            claim.proof
+            or claim.cells
+            or claim.check
+            or claim.read
+            or claim.verdict in WITHOUT_EVIDENCE
+        ):
+            raise ValueError(
+                f"claim {claim.id} has no evidence: give it a proof, cells or a check."
+            )
     twice = [name for name, count in Counter(claim.id for claim in claims).items() if count > 1]
     if twice:
         raise ValueError(f"claims listed twice: {', '.join(twice)}.")
@@ -108,7 +129,10 @@ def _text(notebook: Path) -> str:
 
 def chapters_of(book: Path) -> dict[str, Path]:
     """The notebooks of a book's folder, by their names without numbers."""
-    return {notebook.stem.lstrip("0123456789").lstrip("_"): notebook for notebook in sorted(book.glob("*.ipynb"))}
+    return {
+        notebook.stem.lstrip("0123456789").lstrip("_"): notebook
+        for notebook in sorted(book.glob("*.ipynb"))
+    }
 
 
 def read_boxes(chapters: Mapping[str, Path]) -> dict[str, Box]:
@@ -162,7 +186,8 @@ class Ledger:
     def counts(self, by: str = "kind") -> dict[str, Counter[str]]:
         """How often each verdict occurs, by kind or part.
 
-        Claims that are ours are not the paper's, and left out; those that share quote or counterexample count once.
+        Claims that are ours are not the paper's, and left out; those that share quote or
+        counterexample count once.
         """
         found: dict[str, Counter[str]] = {}
         for claim in self.claims:
@@ -173,13 +198,20 @@ class Ledger:
     def verdict(self, claim: Claim) -> str:
         """The verdict stated, or for an open claim the one that its check has come to."""
         finding = self.findings.get(claim.id)
-        return finding.verdict if claim.verdict == OPEN and finding and finding.verdict else claim.verdict
+        return (
+            finding.verdict
+            if claim.verdict == OPEN and finding and finding.verdict
+            else claim.verdict
+        )
 
     def contradictions(self) -> list[str]:
         """Every disagreement between a verdict and its evidence, a sentence each."""
         known = {claim.id for claim in self.claims}
-        found = [f"chapter {box.chapter} examines {name}, which the ledger lacks" for name, box in self.boxes.items()
-                 if name not in known]  # fmt: skip
+        found = [
+            f"chapter {box.chapter} examines {name}, which the ledger lacks"
+            for name, box in self.boxes.items()
+            if name not in known
+        ]
         for claim in self.claims:
             found += [f"claim {claim.id}: {problem}" for problem in self._problems(claim)]
         return found
@@ -192,28 +224,49 @@ class Ledger:
         if finding is not None and finding.verdict not in (None, shown):
             found.append(f"the ledger says {shown}, its check {finding.verdict}")
         if finding is not None and finding.open and stated != OPEN:
-            found.append(f"{stated} is stated, but its check has {finding.have} of {finding.need} runs")
+            found.append(
+                f"{stated} is stated, but its check has {finding.have} of {finding.need} runs"
+            )
         if box is not None and shown != OPEN and box.word != shown:
             found.append(f"the ledger says {shown}, the box in {box.chapter} {box.word!r}")
-        if box is not None and box.chapter in claim.cells and set(box.keys) != set(claim.cells[box.chapter]):
+        if (
+            box is not None
+            and box.chapter in claim.cells
+            and set(box.keys) != set(claim.cells[box.chapter])
+        ):
             found.append(f"the box in {box.chapter} is checked by other numbers")
-        if claim.same_as is not None and [c.verdict for c in self.claims if c.id == claim.same_as] != [stated]:
-            found.append(f"it is counted with {claim.same_as}, which is not there or has another verdict")
+        if claim.same_as is not None and [
+            c.verdict for c in self.claims if c.id == claim.same_as
+        ] != [stated]:
+            found.append(
+                f"it is counted with {claim.same_as}, which is not there or has another verdict"
+            )
         check = CHECKS.get(claim.check or "")
-        if claim.kind == "experiment" and check is not None and check.on_paper and not (claim.cells or claim.proof):
+        if (
+            claim.kind == "experiment"
+            and check is not None
+            and check.on_paper
+            and not (claim.cells or claim.proof)
+        ):
             found.append("arithmetic on the paper's figures is all the evidence of an experiment")
         found += [
-            f"{chapter}, where it is argued, is no chapter" for chapter in claim.read if chapter not in self.chapters
+            f"{chapter}, where it is argued, is no chapter"
+            for chapter in claim.read
+            if chapter not in self.chapters
         ]
         for chapter, keys in claim.cells.items():
             missing = sorted(set(keys) - set(self.rules.get(chapter, {})))
             found += [f"{key} of {chapter} is not asserted" for key in missing]
-        return found + [f"{label} is proved nowhere" for label in claim.proof if label not in self.statements]
+        return found + [
+            f"{label} is proved nowhere" for label in claim.proof if label not in self.statements
+        ]
 
     def link(self, chapter: str) -> str:
         """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
         number = (file := self.chapters[chapter].name).partition("_")[0]
-        return f"[Chapter {int(number)}]({file})" if number.isdigit() else f"[the {chapter}]({file})"
+        return (
+            f"[Chapter {int(number)}]({file})" if number.isdigit() else f"[the {chapter}]({file})"
+        )
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:
@@ -223,7 +276,9 @@ def rule_text(rule: Mapping[str, Any]) -> str:
     '≥ 0.4, ≤ 1e-06, ≤ `other`'
     """
     own = {**rule, **rule.get("real", {})}
-    shown = {k: f"`{v}`" if isinstance(v, str) else _number(v) for k, v in own.items() if k in SIGNS}
+    shown = {
+        k: f"`{v}`" if isinstance(v, str) else _number(v) for k, v in own.items() if k in SIGNS
+    }
     return ", ".join(f"{SIGNS[word]} {value}" for word, value in shown.items())
 
 
@@ -239,7 +294,9 @@ def stored_rows() -> Results:
 def settle(text: str, findings: Mapping[str, Finding]) -> str:
     """A ledger file with the verdicts of its open claims filled in where their checks are decided.
 
-    >>> settle("- id: e1-1\\n  kind: experiment\\n  verdict: open\\n", {"e1-1": Finding("", "holds")})
+    >>> settle(
+    ...     "- id: e1-1\\n  kind: experiment\\n  verdict: open\\n", {"e1-1": Finding("", "holds")}
+    ... )
     '- id: e1-1\\n  kind: experiment\\n  verdict: holds\\n'
     """
 
@@ -253,7 +310,9 @@ def settle(text: str, findings: Mapping[str, Finding]) -> str:
 
 
 def remember(executed: Path, book: Path) -> None:
-    """Store the headline numbers of chapters that were executed on the real data beside the ledger; others stay."""
+    """Store the headline numbers of chapters that were executed on the real data beside the ledger;
+    others stay.
+    """
     file = book / MEASURED
     known = read_yaml(file) if file.is_file() else {}
     for chapter, notebook in chapters_of(executed).items():
@@ -266,11 +325,18 @@ def remember(executed: Path, book: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Settle a ledger's file by the stored rows, and print what contradicts it; 1 where something does."""
-    parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments.ledger", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    """Settle a ledger's file by the stored rows, and print what contradicts it; 1 where something
+    does.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m ddmip_book.experiments.ledger",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("file", type=Path, help="the ledger: book/claims.yml")
-    parser.add_argument("--measured", type=Path, help="a folder of executed chapters whose numbers to store")
+    parser.add_argument(
+        "--measured", type=Path, help="a folder of executed chapters whose numbers to store"
+    )
     given = parser.parse_args(argv)
     path = given.file.resolve()
     if not path.is_file():

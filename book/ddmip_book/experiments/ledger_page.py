@@ -1,7 +1,7 @@
 """The ledger as a page: one entry for each claim, which folds out its evidence and can be filtered.
 
-Entries are Markdown with a little HTML: they fold without any script, in JupyterLab too, and their links are those of
-the chapters. ``book/_static/ledger.js`` adds the filters.
+Entries are Markdown with a little HTML: they fold without any script, in JupyterLab too, and their
+links are those of the chapters. ``book/_static/ledger.js`` adds the filters.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,9 @@ def chapters_of(ledger: Ledger, claim: Claim) -> list[str]:
     """The chapters in which a claim is examined, proved, measured or argued."""
     box = ledger.boxes.get(claim.id)
     proved = [ledger.statements[label][1] for label in claim.proof if label in ledger.statements]
-    return list(dict.fromkeys([*([box.chapter] if box else []), *claim.cells, *proved, *claim.read]))
+    return list(
+        dict.fromkeys([*([box.chapter] if box else []), *claim.cells, *proved, *claim.read])
+    )
 
 
 def _entry(ledger: Ledger, claim: Claim) -> str:
@@ -53,9 +55,15 @@ def _entry(ledger: Ledger, claim: Claim) -> str:
 
 
 def evidence(ledger: Ledger, claim: Claim) -> Iterator[str]:
-    """What the verdict rests on, a line each: computed, proved, measured beside its rule, argued."""
+    """What the verdict rests on, a line each: computed, proved, measured beside its rule,
+    argued.
+    """
     if (finding := ledger.findings.get(claim.id)) is not None:
-        word = "Arithmetic on the paper's figures" if CHECKS[claim.check or ""].on_paper else "Computed"
+        word = (
+            "Arithmetic on the paper's figures"
+            if CHECKS[claim.check or ""].on_paper
+            else "Computed"
+        )
         yield f"**{word}**: {finding.text}"
     proved: dict[str, list[str]] = {}
     for label in claim.proof:
@@ -65,7 +73,9 @@ def evidence(ledger: Ledger, claim: Claim) -> Iterator[str]:
     for chapter, titles in proved.items():
         yield f"**{word}** in {ledger.link(chapter)}: {', '.join(titles)}"
     for chapter, keys in claim.cells.items():
-        yield f"**Measured** in {ledger.link(chapter)}: " + "; ".join(_number(ledger, chapter, key) for key in keys)
+        yield f"**Measured** in {ledger.link(chapter)}: " + "; ".join(
+            _number(ledger, chapter, key) for key in keys
+        )
     for chapter in claim.read:
         yield f"**Argued** in {ledger.link(chapter)}"
     box = ledger.boxes.get(claim.id)
@@ -83,5 +93,7 @@ def _number(ledger: Ledger, chapter: str, key: str) -> str:
     """A headline number: as last measured, and what its rule demands."""
     value = ledger.measured.get(chapter, {}).get(key)
     rule = rule_text(ledger.rules.get(chapter, {}).get(key, {}))
-    shown = "" if value is None else f" = {value:,}" if isinstance(value, int) else f" = {value:.4g}"
+    shown = (
+        "" if value is None else f" = {value:,}" if isinstance(value, int) else f" = {value:.4g}"
+    )
     return f"`{key}`{shown}" + (f" (must be {rule})" if rule else "")

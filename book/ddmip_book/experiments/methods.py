@@ -26,11 +26,14 @@ from .started import Started
 from .suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
 
 NO_MULTIPLIER = 1e-12
-"""A multiplier clipped to this size does nothing; exactly zero is no bound that the solver takes."""
+"""A multiplier clipped to this size does nothing; exactly zero is no bound that the solver takes.
+"""
 
 
 class Method(NamedTuple):
-    """How a method is made, whether it is an exact model (run in a process of its own), and its name in figures."""
+    """How a method is made, whether it is an exact model (run in a process of its own), and its
+    name in figures.
+    """
 
     make: Callable[[Any], Solver]
     """From the device."""
@@ -43,14 +46,20 @@ def _paper(device: str, block: str = "pgd", **changes: Any) -> DualDecomposition
 
 
 class GridSearch:
-    """`grid_search` of a `SiteCare` problem as a method like the others; nothing in it is random."""
+    """`grid_search` of a `SiteCare` problem as a method like the others; nothing in it is
+    random.
+    """
 
     method = "grid search"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(
+        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Solution:
         """Tabulate the networks on nine levels of each continuous input, and choose exactly."""
         if not isinstance(problem, SiteCare):
-            raise TypeError("grid search needs a problem from site_care, which knows the levels of its inputs.")
+            raise TypeError(
+                "grid search needs a problem from site_care, which knows the levels of its inputs."
+            )
         return grid_search(problem, levels=9, time_limit=time_limit)
 
 
@@ -59,7 +68,9 @@ class OneCall:
 
     method = "solve"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False) -> Solution:
+    def solve(
+        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Solution:
         """What the function says."""
         return solve(problem, time_limit, seed, progress)
 
@@ -69,27 +80,53 @@ METHODS: dict[str, Method] = {
     "sequential": Method(lambda device: SequentialMIP(), False, "sequential MIP"),
     "dd-paper": Method(_paper, False, "Algorithm 1, the paper's settings"),
     "dd-paper-float32": Method(
-        lambda device: _paper(device, dtype=torch.float32), False, "Algorithm 1, the paper's settings, float32"
+        lambda device: _paper(device, dtype=torch.float32),
+        False,
+        "Algorithm 1, the paper's settings, float32",
     ),
-    "dd-barrier": Method(lambda device: _paper(device, "barrier"), False, "Algorithm 1, the paper's settings, barrier"),
+    "dd-barrier": Method(
+        lambda device: _paper(device, "barrier"),
+        False,
+        "Algorithm 1, the paper's settings, barrier",
+    ),
     "dd-no-multipliers": Method(
-        lambda device: _paper(device, multiplier_bound=NO_MULTIPLIER), False, "the paper's settings without multipliers"
+        lambda device: _paper(device, multiplier_bound=NO_MULTIPLIER),
+        False,
+        "the paper's settings without multipliers",
     ),
-    "dd": Method(lambda device: DualDecomposition(device=device), False, "Algorithm 1, our defaults"),
+    "dd": Method(
+        lambda device: DualDecomposition(device=device), False, "Algorithm 1, our defaults"
+    ),
     "dd-graph": Method(
-        lambda device: DualDecomposition(split="graph", device=device), False, "graph split, our defaults"
+        lambda device: DualDecomposition(split="graph", device=device),
+        False,
+        "graph split, our defaults",
     ),
-    "dd-paper-recover": Method(lambda device: Recovering(_paper(device)), False, "the paper's settings, recovered"),
+    "dd-paper-recover": Method(
+        lambda device: Recovering(_paper(device)), False, "the paper's settings, recovered"
+    ),
     "dd-recover": Method(
-        lambda device: Recovering(DualDecomposition(device=device)), False, "Algorithm 1, our defaults, recovered"
+        lambda device: Recovering(DualDecomposition(device=device)),
+        False,
+        "Algorithm 1, our defaults, recovered",
     ),
     "prices": Method(lambda device: PriceCoordination(device=device), False, "price coordination"),
-    "prices-one-round": Method(lambda device: PriceCoordination(max_rounds=1, choices=1), False, "one round of prices"),
-    "prices-no-smoothing": Method(lambda device: PriceCoordination(smoothing=0.0), False, "prices without smoothing"),
-    "prices-no-scarcity": Method(lambda device: PriceCoordination(choices=1), False, "prices, one choice"),
+    "prices-one-round": Method(
+        lambda device: PriceCoordination(max_rounds=1, choices=1), False, "one round of prices"
+    ),
+    "prices-no-smoothing": Method(
+        lambda device: PriceCoordination(smoothing=0.0), False, "prices without smoothing"
+    ),
+    "prices-no-scarcity": Method(
+        lambda device: PriceCoordination(choices=1), False, "prices, one choice"
+    ),
     "prices-random": Method(lambda device: RandomOptions(), False, "prices, random options"),
-    "certificate": Method(lambda device: Certified(device), False, "price coordination with certificate"),
-    "ssg-printed": Method(lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"),
+    "certificate": Method(
+        lambda device: Certified(device), False, "price coordination with certificate"
+    ),
+    "ssg-printed": Method(
+        lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"
+    ),
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),
     "random-points": Method(lambda device: RandomPoints(), False, "random feasible points"),
@@ -98,9 +135,15 @@ METHODS: dict[str, Method] = {
     "enumeration": Method(lambda device: Enumeration(), True, "enumeration"),
     "grid-search": Method(lambda device: GridSearch(), True, "grid search, 9 levels"),
     "bigm": Method(lambda device: BigM(check=False), True, "Big-M"),
-    "bigm-tight": Method(lambda device: BigM(feastol=1e-9, check=False), True, "Big-M, tolerance 1e-9"),
-    "bigm-crown": Method(lambda device: BigM(ranges="crown", check=False), True, "Big-M, CROWN ranges"),
-    "bigm-started": Method(lambda device: Started(BigM(check=False)), True, "Big-M from our best point"),
+    "bigm-tight": Method(
+        lambda device: BigM(feastol=1e-9, check=False), True, "Big-M, tolerance 1e-9"
+    ),
+    "bigm-crown": Method(
+        lambda device: BigM(ranges="crown", check=False), True, "Big-M, CROWN ranges"
+    ),
+    "bigm-started": Method(
+        lambda device: Started(BigM(check=False)), True, "Big-M from our best point"
+    ),
     "sos1": Method(lambda device: BigM("sos", check=False), True, "SOS1"),
     "gurobi-ml": Method(lambda device: GurobiML(), True, "gurobi-machinelearning"),
     "omlt-highs": Method(lambda device: OmltHighs(), True, "OMLT with HiGHS"),

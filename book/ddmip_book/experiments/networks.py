@@ -1,4 +1,6 @@
-"""The networks of the experiments: trained once, stored as npz where they are small, and known by their digest."""
+"""The networks of the experiments: trained once, stored as npz where they are small, and known by
+their digest.
+"""
 
 import hashlib
 import os
@@ -18,7 +20,9 @@ from .suite.looks import Generated
 from .suite.members import member
 
 LARGEST_STORED = 260_000
-"""Networks with more parameters are not stored with the results; they are trained again, and compared by digest."""
+"""Networks with more parameters are not stored with the results; they are trained again, and
+compared by digest.
+"""
 REACTING = "-he"
 """Ends the name of a network that `train_reacting` trains."""
 ARCHITECTURES: dict[str, tuple[Callable[..., nn.Module], int, int]] = {
@@ -43,7 +47,9 @@ def untrained(network: str, n_in: int, seed: int) -> nn.Module:
         return make(depth, width, n_in, seed=seed)
     depth_text, _, width_text = network.removesuffix(REACTING).partition("x")
     if not (depth_text.isdigit() and width_text.isdigit()):
-        raise ValueError(f"network {network!r}: write LxH, such as 4x32, or one of {', '.join(ARCHITECTURES)}.")
+        raise ValueError(
+            f"network {network!r}: write LxH, such as 4x32, or one of {', '.join(ARCHITECTURES)}."
+        )
     return mlp(int(depth_text), int(width_text), n_in, seed=seed)
 
 
@@ -64,7 +70,9 @@ def digest(nets: list[nn.Module]) -> str:
 
 
 def data_sets(case: Case) -> dict[str, Dataset] | dict[str, Generated]:
-    """The data that the case's networks learn from, by the name of the file that holds their weights."""
+    """The data that the case's networks learn from, by the name of the file that holds their
+    weights.
+    """
     if case.problem == SUITE:
         return {f"suite_{case.network}.npz": Generated(case.network)}
     water = case.problem.startswith("water")
@@ -77,9 +85,11 @@ def data_sets(case: Case) -> dict[str, Dataset] | dict[str, Generated]:
 
 
 def networks_of(case: Case, folder: Path | None = None) -> list[nn.Module]:
-    """The trained networks of a case: from `folder` where they are stored, else trained now and, if small, stored.
+    """The trained networks of a case: from `folder` where they are stored, else trained now and, if
+    small, stored.
 
-    Weights that belong to other data than those found now are never read: the file carries the data's sha256.
+    Weights that belong to other data than those found now are never read: the file carries the
+    data's sha256.
     """
     if case.problem == SUITE:
         return [predictor.net for predictor in member(case.network).build().predictors]
@@ -101,7 +111,9 @@ def networks_of(case: Case, folder: Path | None = None) -> list[nn.Module]:
 
 
 def _trained(case: Case, net: nn.Module, data: Dataset) -> nn.Module:
-    """By the usual recipe, or to react; of the latter the large ones on a GPU, where there is one."""
+    """By the usual recipe, or to react; of the latter the large ones on a GPU, where there
+    is one.
+    """
     if not case.network.endswith(REACTING):
         return train(net, data, seed=case.seed)
     large = parameters(net) > LARGEST_STORED and torch.cuda.is_available()
@@ -109,8 +121,13 @@ def _trained(case: Case, net: nn.Module, data: Dataset) -> nn.Module:
 
 
 def save_weights(net: nn.Module, path: Path, data_sha256: str) -> None:
-    """All weights in float32 (training ends there), mean, spread, accuracy and the data's sha256, in one step."""
-    arrays = {f"w:{name}": tensor.cpu().numpy().astype(np.float32) for name, tensor in net.state_dict().items()}
+    """All weights in float32 (training ends there), mean, spread, accuracy and the data's sha256,
+    in one step.
+    """
+    arrays = {
+        f"w:{name}": tensor.cpu().numpy().astype(np.float32)
+        for name, tensor in net.state_dict().items()
+    }
     report = net.__dict__["report"]
     score = next(value for key, value in report.items() if key.startswith("test_"))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +148,9 @@ def load_weights(net: nn.Module, path: Path) -> nn.Module:
     """`net` with the weights that `save_weights` wrote: float64, evaluation mode, frozen."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
-    state = {name[2:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("w:")}
+    state = {
+        name[2:]: torch.from_numpy(array) for name, array in arrays.items() if name.startswith("w:")
+    }
     net.load_state_dict(state)
     net.double().requires_grad_(False).eval()
     net.__dict__.update(

@@ -1,4 +1,6 @@
-"""Which stored "optimal" is one: bounds of rows by exact methods, checked outside the solvers that claimed them."""
+"""Which stored "optimal" is one: bounds of rows by exact methods, checked outside the solvers that
+claimed them.
+"""
 
 import json
 import time
@@ -27,13 +29,17 @@ def read_proofs(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def proved(row: Row, proofs: dict[str, dict[str, Any]]) -> bool:
-    """Whether a row's objective was shown to be the best: by a certificate of ours, or by a checked bound."""
+    """Whether a row's objective was shown to be the best: by a certificate of ours, or by a checked
+    bound.
+    """
     if row.status != "optimal" or row.objective is None:
         return False
     if row.method == "certificate" or "check_nodes" in row.details:
         return True
     known = proofs.get(row.key)
-    return known is not None and row.sign * (known["bound"] - row.objective) <= CLOSED * max(1.0, abs(row.objective))
+    return known is not None and row.sign * (known["bound"] - row.objective) <= CLOSED * max(
+        1.0, abs(row.objective)
+    )
 
 
 def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> None:
@@ -45,7 +51,9 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
         nets = networks_of(row.case, folder / "networks")
         if digest(nets) != row.weights["sha256"]:
             print(
-                f"{row.key}: its networks are not here; set DDMIP_DATA_DIR to the folder of the real files", flush=True
+                f"{row.key}: its networks are not here; set DDMIP_DATA_DIR to the folder of the"
+                " real files",
+                flush=True,
             )
             continue
         began, problem = time.perf_counter(), build(row.case, nets)
@@ -56,7 +64,9 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
         instance = incumbent.instance
         tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
         assert tables is not None
-        result = check(incumbent, tabulated(instance, incumbent.units, tables), began + seconds, np.inf)
+        result = check(
+            incumbent, tabulated(instance, incumbent.units, tables), began + seconds, np.inf
+        )
         spent = time.perf_counter() - began
         bound = -row.sign * result.bound
         found[row.key] = {
@@ -69,6 +79,7 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
         temporary.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         temporary.replace(folder / FILE)
         print(
-            f"{row.key}: objective {row.objective:.6f}, bound {bound:.6f}, {result.nodes} nodes, {spent:.0f} s",
+            f"{row.key}: objective {row.objective:.6f}, bound {bound:.6f}, {result.nodes} nodes,"
+            f" {spent:.0f} s",
             flush=True,
         )

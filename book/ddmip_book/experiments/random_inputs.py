@@ -1,4 +1,6 @@
-"""A baseline that every method should beat: the inputs of the networks at random, all else solved for."""
+"""A baseline that every method should beat: the inputs of the networks at random, all else solved
+for.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +18,8 @@ from ddmip_lib.model.solver import begin
 
 @dataclass(frozen=True)
 class RandomInputs:
-    """Corners of the MIP's rows in random directions of the networks' inputs; each is completed and verified.
+    """Corners of the MIP's rows in random directions of the networks' inputs; each is completed and
+    verified.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> RandomInputs(points=20).solve(hand_sized()).objective
@@ -30,8 +33,14 @@ class RandomInputs:
         if int(self.points) != self.points or self.points < 1:
             raise ValueError(f"points={self.points} must be a positive integer.")
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Draw `points` directions by `seed` and return the best verified point."""
         begun = begin(problem, time_limit, seed, visit)
         incumbent, draw = begun.incumbent(), np.random.default_rng(seed)
@@ -46,14 +55,18 @@ class RandomInputs:
                 break
             direction = draw.normal(size=len(inputs))
             model.freeTransform()
-            model.setObjective(quicksum(d * variables[i] for d, i in zip(direction, inputs, strict=True)))
+            model.setObjective(
+                quicksum(d * variables[i] for d, i in zip(direction, inputs, strict=True))
+            )
             set_time_limit(model, left)
             model.optimize()
             if model.getStatus() == "infeasible":
                 status = "infeasible" if incumbent.values is None else "stopped"
                 break
             if model.getNSols():
-                incumbent.consider_inputs(solution_values(model, matrix_of(variables)), min(10.0, max(left, 0.1)))
+                incumbent.consider_inputs(
+                    solution_values(model, matrix_of(variables)), min(10.0, max(left, 0.1))
+                )
         if incumbent.values is None and status == "iteration_limit":
             status = "no_solution_found"
         return Solution(

@@ -1,9 +1,11 @@
-"""Deep networks that react to their input: He initialisation, no decay, clipped gradients, a slow beginning.
+"""Deep networks that react to their input: He initialisation, no decay, clipped gradients, a slow
+beginning.
 
-The recipe of `ddmip_lib.predictors.train` (torch's initialisation, decay inside Adam) turns every network from 16x128
-on into a constant. Here the last layer begins small, the learning rate falls with depth times width, and the weights of
-the epoch are kept that are best on rows kept aside (accuracy, or mean square) among those at which the network reacts.
-So the score is of the rows that chose the epoch, a little better than on others.
+The recipe of `ddmip_lib.predictors.train` (torch's initialisation, decay inside Adam) turns every
+network from 16x128 on into a constant. Here the last layer begins small, the learning rate falls
+with depth times width, and the weights of the epoch are kept that are best on rows kept aside
+(accuracy, or mean square) among those at which the network reacts. So the score is of the rows that
+chose the epoch, a little better than on others.
 """
 
 import copy
@@ -29,12 +31,15 @@ LARGEST_RATE, RATE = 1e-3, 2.0
 """The learning rate is `RATE` over depth times width, at most the first."""
 ASIDE = 0.2  # share of the rows
 LOGITS, CLASS_SHARE, OUTPUTS = 1.0, 0.1, 0.1
-"""Reacting: logits that differ by 1 and each class on a tenth of the rows, or outputs that differ by a tenth of what
-the data's do; and no less accurate than the larger class."""
+"""Reacting: logits that differ by 1 and each class on a tenth of the rows, or outputs that differ
+by a tenth of what the data's do; and no less accurate than the larger class.
+"""
 
 
 def he_initialised(net: nn.Module, seed: int) -> nn.Module:
-    """A copy with normal weights of variance 2 over the layer's inputs, no biases, and a small last layer."""
+    """A copy with normal weights of variance 2 over the layer's inputs, no biases, and a small last
+    layer.
+    """
     net, draw = copy.deepcopy(net), torch.Generator().manual_seed(seed)
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
     with torch.no_grad():
@@ -62,11 +67,14 @@ class Reaction:
         return self.spread >= OUTPUTS * self.of_data
 
 
-def train_reacting(net: nn.Module, data: Dataset, seed: int = 0, device: str = "cpu", keep: bool = True) -> nn.Module:
+def train_reacting(
+    net: nn.Module, data: Dataset, seed: int = 0, device: str = "cpu", keep: bool = True
+) -> nn.Module:
     """A trained copy of `net` that reacts, float64 on the CPU, frozen; an error where it does not.
 
-    Its `report` holds the score on rows kept aside, the spread of its outputs over all rows, for classes the share
-    called 1, and the share of the larger class. Networks are cached on disk unless told not to `keep` them.
+    Its `report` holds the score on rows kept aside, the spread of its outputs over all rows, for
+    classes the share called 1, and the share of the larger class. Networks are cached on disk
+    unless told not to `keep` them.
 
     >>> from ddmip_lib.data import load_water
     >>> from ddmip_lib.predictors import mlp
@@ -74,7 +82,9 @@ def train_reacting(net: nn.Module, data: Dataset, seed: int = 0, device: str = "
     >>> net.report["spread"] >= LOGITS and CLASS_SHARE <= net.report["positive"] <= 1 - CLASS_SHARE
     True
     """
-    mean, std = (data.mean, data.std) if data.standardise else (np.zeros(data.features.shape[1]), 1.0)
+    mean, std = (
+        (data.mean, data.std) if data.standardise else (np.zeros(data.features.shape[1]), 1.0)
+    )
     net = he_initialised(net, seed).float()
     parts = [__doc__, EPOCHS, BATCH, WARM_UP, PATIENCE, CLIP, RATE, seed, device, torch.__version__]
     parts += [data.features, data.labels]  # not the file's sha256: the four species share one file
@@ -87,11 +97,15 @@ def train_reacting(net: nn.Module, data: Dataset, seed: int = 0, device: str = "
             disk.store(key, entry)
     net.load_state_dict(entry["state"])
     net.double().requires_grad_(False).eval()
-    net.__dict__.update(mean=np.asarray(mean), std=np.broadcast_to(std, mean.shape), report=Aside(entry["report"]))
+    net.__dict__.update(
+        mean=np.asarray(mean), std=np.broadcast_to(std, mean.shape), report=Aside(entry["report"])
+    )
     return net
 
 
-def _train(net: nn.Module, data: Dataset, features: np.ndarray, seed: int, device: torch.device) -> dict[str, Any]:
+def _train(
+    net: nn.Module, data: Dataset, features: np.ndarray, seed: int, device: torch.device
+) -> dict[str, Any]:
     x = torch.tensor(features, dtype=torch.float32, device=device)
     y = torch.tensor(data.labels, dtype=torch.float32, device=device)
     order = torch.Generator().manual_seed(seed)
@@ -107,7 +121,10 @@ def _train(net: nn.Module, data: Dataset, features: np.ndarray, seed: int, devic
         with torch.no_grad():
             outputs = trained(x)[:, 0]
             right = ((outputs > 0) == (y > 0.5)).double() if classes else -((outputs - y) ** 2)
-        score, reaction = float(right[aside].mean()), Reaction(outputs.double().cpu().numpy(), data.labels, data.task)
+        score, reaction = (
+            float(right[aside].mean()),
+            Reaction(outputs.double().cpu().numpy(), data.labels, data.task),
+        )
         if not math.isfinite(score):
             break
         if not reaction.reacts or (classes and score < larger):
@@ -119,7 +136,9 @@ def _train(net: nn.Module, data: Dataset, features: np.ndarray, seed: int, devic
         if idle >= PATIENCE:
             break
     if not found:
-        raise ValueError("the network is a constant after training: use more epochs, or another learning rate.")
+        raise ValueError(
+            "the network is a constant after training: use more epochs, or another learning rate."
+        )
     return found
 
 

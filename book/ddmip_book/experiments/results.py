@@ -30,8 +30,12 @@ class Results:
 
     def where(self, **fields: Any) -> Results:
         """The rows with these values; a list or tuple allows any of its values."""
-        allowed = {name: v if isinstance(v, (list, tuple, set)) else (v,) for name, v in fields.items()}
-        return Results([row for row in self.rows if all(getattr(row, n) in v for n, v in allowed.items())])
+        allowed = {
+            name: v if isinstance(v, (list, tuple, set)) else (v,) for name, v in fields.items()
+        }
+        return Results(
+            [row for row in self.rows if all(getattr(row, n) in v for n, v in allowed.items())]
+        )
 
     def one(self, **fields: Any) -> Row | None:
         """The only row with these values, None if there is none; several are an error."""
@@ -41,7 +45,9 @@ class Results:
         return found[0] if found else None
 
     def beside(self, row: Row, method: str) -> Row | None:
-        """The run of another method on the same instance: network, size and seed; None if there is none."""
+        """The run of another method on the same instance: network, size and seed; None if there is
+        none.
+        """
         return self.one(method=method, network=row.network, size=row.size, seed=row.seed)
 
     def values(self, field: str) -> np.ndarray:
@@ -61,7 +67,9 @@ class Results:
         row_values: Sequence[Any] | None = None,
         column_values: Sequence[Any] | None = None,
     ) -> np.ndarray:
-        """A matrix over two fields: the mean of `value` over the rows of each cell, or `value` of these rows."""
+        """A matrix over two fields: the mean of `value` over the rows of each cell, or `value` of
+        these rows.
+        """
         down = self.distinct(rows) if row_values is None else row_values
         across = self.distinct(columns) if column_values is None else column_values
         table = np.full((len(down), len(across)), np.nan)
@@ -69,7 +77,9 @@ class Results:
             for j, other in enumerate(across):
                 cell = self.where(**{rows: one, columns: other})
                 if len(cell):
-                    table[i, j] = value(cell) if callable(value) else float(np.mean(cell.values(value)))
+                    table[i, j] = (
+                        value(cell) if callable(value) else float(np.mean(cell.values(value)))
+                    )
         return table
 
 
@@ -79,13 +89,18 @@ def load(experiment: str, folder: Path | str | None = None) -> Results:
 
 
 def time_to(row: Row, objective: float) -> float:
-    """Seconds until the run first held a verified objective that is as good as this; infinity if it never did."""
-    reached = (seconds for seconds, value in row.incumbents if row.sign * value >= row.sign * objective)
+    """Seconds until the run first held a verified objective that is as good as this; infinity if it
+    never did.
+    """
+    reached = (
+        seconds for seconds, value in row.incumbents if row.sign * value >= row.sign * objective
+    )
     return next(reached, float("inf"))
 
 
 def same_objective_ratio(exact: Row, other: Row) -> float | None:
-    """How much sooner `other` held what the exact model ended with: t_exact(v) / t_other(v), v its last objective.
+    """How much sooner `other` held what the exact model ended with: t_exact(v) / t_other(v), v its
+    last objective.
 
     None where the exact model never beat the untreated point: then there is nothing to compare.
     """
@@ -97,7 +112,9 @@ def same_objective_ratio(exact: Row, other: Row) -> float | None:
 
 
 def qualifying_pairs(full: Results, method: str) -> list[tuple[Row, Row, float]]:
-    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of their times."""
+    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of
+    their times.
+    """
     found = []
     for exact in full.where(method="bigm"):
         other = full.beside(exact, method)

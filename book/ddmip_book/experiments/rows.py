@@ -67,13 +67,17 @@ class Row:
     """MiB, of the whole process."""
     parameters: int | None = None
     test_score: float | None = None
-    """The networks' accuracy (water) or mean squared error (trees) on rows that training did not see."""
+    """The networks' accuracy (water) or mean squared error (trees) on rows that training did not
+    see.
+    """
     incumbents: list[list[float]] = field(default_factory=list)
     """Seconds and verified objective of every improvement."""
     trace: dict[str, list[float | None]] = field(default_factory=dict)
     """Of at most 100 iterations: number, seconds, residuals, objective."""
     details: dict[str, Any] = field(default_factory=dict)
-    """What only some methods report, by name: model size, nodes and the like. See ``data/results/README.md``."""
+    """What only some methods report, by name: model size, nodes and the like. See
+    ``data/results/README.md``.
+    """
     weights: dict[str, Any] = field(default_factory=dict)
     """Names of the stored files (none for large networks) and the digest of the weights."""
     point: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +96,10 @@ class Row:
         if not isinstance(found, dict) or not isinstance(found.get("key", ""), str):
             raise ValueError("a row is an object of JSON, with a text for its key.")
         if set(found) != names:
-            raise ValueError(f"a row lacks {sorted(names - set(found))} or has unknown {sorted(set(found) - names)}.")
+            raise ValueError(
+                f"a row lacks {sorted(names - set(found))} or has unknown"
+                f" {sorted(set(found) - names)}."
+            )
         return cls(**found)
 
     @property
@@ -131,12 +138,16 @@ def rounded(value: float) -> float | None:
 
 @cache
 def _commit() -> str | None:
-    """The commit of the checkout that holds the library, with a plus where its code was changed since."""
+    """The commit of the checkout that holds the library, with a plus where its code was changed
+    since.
+    """
     folder = Path(__file__).resolve().parents[3]
     if not (folder / ".git").exists():
         return os.environ.get("DDMIP_COMMIT")
     git = ["git", "-C", str(folder)]
-    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+    head = subprocess.run(
+        [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+    )
     status = [*git, "status", "--porcelain", "--", *CODE]
     changed = subprocess.run(status, capture_output=True, text=True, check=True).stdout
     return head.stdout.strip() + ("+" if changed else "")
@@ -150,7 +161,9 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def provenance(data: Sequence[Mapping[str, Any]], device: str, workers: int, code: str | None = None) -> dict[str, Any]:
+def provenance(
+    data: Sequence[Mapping[str, Any]], device: str, workers: int, code: str | None = None
+) -> dict[str, Any]:
     """Data, code (its `method_hash`), packages, machine and date of a run."""
     commit = _commit()
     machine = {

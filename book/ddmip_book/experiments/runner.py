@@ -1,4 +1,6 @@
-"""Running a grid of cases: resumable, with the time left, one row on disk for each finished case."""
+"""Running a grid of cases: resumable, with the time left, one row on disk for each finished
+case.
+"""
 
 import queue
 import statistics
@@ -23,10 +25,18 @@ from .worker import CaseFailed, Worker
 
 
 def expected_seconds(case: Case, rows: Iterable[Row]) -> float:
-    """What a case will take, by the rows most like it; an unknown one is expected to use its limit."""
-    alike = [row for row in rows if row.method == case.method and row.device == case.device and row.seconds]
+    """What a case will take, by the rows most like it; an unknown one is expected to use
+    its limit.
+    """
+    alike = [
+        row
+        for row in rows
+        if row.method == case.method and row.device == case.device and row.seconds
+    ]
     for names in (("network", "size"), ("network",), ()):
-        near = [row.seconds for row in alike if all(getattr(row, n) == getattr(case, n) for n in names)]
+        near = [
+            row.seconds for row in alike if all(getattr(row, n) == getattr(case, n) for n in names)
+        ]
         if near:
             return min(case.time_limit, statistics.fmean(s for s in near if s is not None))
     return case.time_limit
@@ -51,22 +61,34 @@ def run(
 ) -> Results:
     """Run what is missing of an experiment's grid on `device`, and return all of its rows.
 
-    `only` keeps the cases whose key contains it. `folder` takes the place of the results folder; there, and only
-    there, rows of the synthetic stand-in may be written. For the other arguments see `run_cases`.
+    `only` keeps the cases whose key contains it. `folder` takes the place of the results folder;
+    there, and only there, rows of the synthetic stand-in may be written. For the other arguments
+    see `run_cases`.
     """
-    cases = [case for case in grid(experiment, profile) if case.device == device and only in case.key]
+    cases = [
+        case for case in grid(experiment, profile) if case.device == device and only in case.key
+    ]
     if not cases:
-        raise ValueError(f"the {profile} profile of {experiment} has no case on {device!r} with {only!r} in its key.")
-    left_out = {case.method for case in cases if case.problem == SUITE and not _installed(case.method)}
+        raise ValueError(
+            f"the {profile} profile of {experiment} has no case on {device!r} with {only!r} in its"
+            " key."
+        )
+    left_out = {
+        case.method for case in cases if case.problem == SUITE and not _installed(case.method)
+    }
     if left_out:
-        print(f"left out, since their packages are not installed: {', '.join(sorted(left_out))}", flush=True)
+        print(
+            f"left out, since their packages are not installed: {', '.join(sorted(left_out))}",
+            flush=True,
+        )
         cases = [case for case in cases if case.method not in left_out]
     if folder is None:
         given = [case for case in cases if case.problem != SUITE]
         found = {source("water" if case.problem.startswith("water") else "trees") for case in given}
         if found - {"real"}:
             raise ValueError(
-                "published results come from the real data: set DDMIP_DATA_DIR, or name another folder for these rows."
+                "published results come from the real data: set DDMIP_DATA_DIR, or name another"
+                " folder for these rows."
             )
     where = results_folder(writing=True) if folder is None else folder
     return run_cases(cases, where, workers, memory_limit, progress, client)
@@ -79,22 +101,32 @@ def _installed(method: str) -> bool:
 
 
 def run_cases(
-    cases: Sequence[Case], folder: Path | str, workers: int = 1, memory_limit: float = 8192.0, progress: bool = True,
+    cases: Sequence[Case],
+    folder: Path | str,
+    workers: int = 1,
+    memory_limit: float = 8192.0,
+    progress: bool = True,
     client: Any = None,
-) -> Results:  # fmt: skip
+) -> Results:
     """Run the cases of one experiment that have no row in `folder` yet, and return the rows of all.
 
-    Each row is on the disk before the next case begins: a run that was stopped, or killed, goes on where it was.
-    Each of the `workers` is a process that is ended at `memory_limit` (MiB) or, should a solver not keep its time
-    limit, soon after that. With ``workers=0`` everything but exact models runs in this process, which saves the
-    start of another one. A case that raises is reported at the end, after all others have run. With a `client`, a
-    `distributed.Client`, the workers of its cluster take the place of processes here.
+    Each row is on the disk before the next case begins: a run that was stopped, or killed, goes on
+    where it was. Each of the `workers` is a process that is ended at `memory_limit` (MiB) or,
+    should a solver not keep its time limit, soon after that. With ``workers=0`` everything but
+    exact models runs in this process, which saves the start of another one. A case that raises is
+    reported at the end, after all others have run. With a `client`, a `distributed.Client`, the
+    workers of its cluster take the place of processes here.
     """
     if workers < 0 or not memory_limit > 0:
-        raise ValueError(f"workers={workers} must not be negative and memory_limit={memory_limit} must be positive.")
+        raise ValueError(
+            f"workers={workers} must not be negative and memory_limit={memory_limit} must be"
+            " positive."
+        )
     experiments = {case.experiment for case in cases}
     if len(experiments) != 1:
-        raise ValueError(f"the cases belong to {len(experiments)} experiments; each experiment has its own file.")
+        raise ValueError(
+            f"the cases belong to {len(experiments)} experiments; each experiment has its own file."
+        )
     store = Store(experiments.pop(), Path(folder))
     with store.writing():
         todo = missing(cases, store.rows())
@@ -119,7 +151,12 @@ def _work(
     lock, rows, left = threading.Lock(), store.rows(), list(todo)
     failures: list[str] = []
     errors: list[BaseException] = []
-    bar = tqdm(total=len(todo), disable=not progress, unit=" runs", bar_format="{desc}{percentage:3.0f}% {n}/{total}")
+    bar = tqdm(
+        total=len(todo),
+        disable=not progress,
+        unit=" runs",
+        bar_format="{desc}{percentage:3.0f}% {n}/{total}",
+    )
 
     def show(word: str) -> None:
         seconds = sum(expected_seconds(case, rows) for case in left) / max(1, workers)

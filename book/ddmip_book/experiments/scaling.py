@@ -1,11 +1,13 @@
-"""What more processes bring: ``python -m ddmip_book.experiments.scaling`` measures and stores it for one machine.
+"""What more processes bring: ``python -m ddmip_book.experiments.scaling`` measures and stores it
+for one machine.
 
-One row for each number of processes, in ``scaling.jsonl`` of the results folder: seconds of a round of price
-coordination, in the networks and in the rest, and nodes of certificates in a second. With ``--whole N`` instead whole
-runs with N blocks and budgets in proportion, in ``large.jsonl``; with ``--search`` the certificate alone, in
-``searches.jsonl``: until it ends, where the limit is long enough, or, with ``--shared``, for as much processor time
-with many processes as with one; with ``--apart`` every process makes the whole certificate for itself, in
-``apart.jsonl``: what the machine can do, whoever shares the work out.
+One row for each number of processes, in ``scaling.jsonl`` of the results folder: seconds of a round
+of price coordination, in the networks and in the rest, and nodes of certificates in a second. With
+``--whole N`` instead whole runs with N blocks and budgets in proportion, in ``large.jsonl``; with
+``--search`` the certificate alone, in ``searches.jsonl``: until it ends, where the limit is long
+enough, or, with ``--shared``, for as much processor time with many processes as with one; with
+``--apart`` every process makes the whole certificate for itself, in ``apart.jsonl``: what the
+machine can do, whoever shares the work out.
 """
 
 import argparse
@@ -39,7 +41,8 @@ SHARDS = 4  # of a timed round, unless there are more workers
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a round: for each `shard` and for each block, `shared` among the workers, and in one place.
+    """Seconds of a round: for each `shard` and for each block, `shared` among the workers, and in
+    one place.
 
     The last part is `alone` times a `power` of the number of blocks.
 
@@ -83,24 +86,38 @@ def fitted(sizes: Any, networks: Any, rest: Any, shards: int = SHARDS) -> Cost:
     2.0
     """
     n, networks, rest = (np.asarray(part, dtype=float) for part in (sizes, networks, rest))
-    each, shared = nnls(np.column_stack([np.full_like(n, shards), n]) / networks[:, None], np.ones_like(n))[0]
+    each, shared = nnls(
+        np.column_stack([np.full_like(n, shards), n]) / networks[:, None], np.ones_like(n)
+    )[0]
     power, level = np.polyfit(np.log(n), np.log(rest), 1)
     return Cost(float(each), float(shared), float(np.exp(level)), float(power))
 
 
 def water(
-    n: int, depth: int = 2, width: int = 16, seed: int = 42, budget: float = 2.0, weights: Path | None = None
+    n: int,
+    depth: int = 2,
+    width: int = 16,
+    seed: int = 42,
+    budget: float = 2.0,
+    weights: Path | None = None,
 ) -> NeuralMIP:
-    """Water Potability with n samples, drawn with replacement, that share the same budgets, however many they are.
+    """Water Potability with n samples, drawn with replacement, that share the same budgets, however
+    many they are.
 
     The network is trained here, unless there is a file of its weights.
     """
-    net = load_npz(weights) if weights else train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
+    net = (
+        load_npz(weights)
+        if weights
+        else train(mlp(depth, width, 9, seed=seed), load_water(), seed=seed)
+    )
     return water_potability(n=n, net=net, seed=seed, budget=budget, repeat=True, arrays=True)
 
 
 class Timed(NamedTuple):
-    """Least seconds of a round in the networks and in the rest, and the bytes of the pool after the last one."""
+    """Least seconds of a round in the networks and in the rest, and the bytes of the pool after the
+    last one.
+    """
 
     networks: float
     rest: float
@@ -116,38 +133,65 @@ def rounds(problem: NeuralMIP, client: Any = None, count: int = 2, shards: int =
             solver.round(market)
     timed, pool = [*market.rounds][1:], market.pool
     held = sum(part.nbytes for part in (pool.at, pool.u, pool.value, pool.use))
-    return Timed(min(r.seconds_nn for r in timed), min(r.seconds_lp + r.seconds_mip for r in timed), held)
+    return Timed(
+        min(r.seconds_nn for r in timed), min(r.seconds_lp + r.seconds_mip for r in timed), held
+    )
 
 
-def nodes(problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 30.0, workers: int = 1) -> Solution:
+def nodes(
+    problem: NeuralMIP, prices: Any, client: Any = None, seconds: float = 30.0, workers: int = 1
+) -> Solution:
     """A certificate by so many processes of its own, or by the workers of a cluster."""
     nothing = Solution("no_solution_found", "none")
-    return certify(problem, nothing, prices, seconds, workers=None if client is not None else workers, client=client)
+    return certify(
+        problem,
+        nothing,
+        prices,
+        seconds,
+        workers=None if client is not None else workers,
+        client=client,
+    )
 
 
-def measured(processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, seconds: float) -> dict[str, Any]:
-    """One row: what so many processes of this machine do, a round with many blocks and a certificate of few."""
+def measured(
+    processes: int, many: NeuralMIP, few: NeuralMIP, prices: Any, seconds: float
+) -> dict[str, Any]:
+    """One row: what so many processes of this machine do, a round with many blocks and a
+    certificate of few.
+    """
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
         networks, rest, held = rounds(many, client, shards=max(SHARDS, processes))
         proof = nodes(few, prices, client, seconds)
     n = len(many.instance().maps[0].index)
-    return {"n": n, "seconds_networks": networks, "seconds_rest": rest, "bytes": held} | told(proof, processes)
+    return {"n": n, "seconds_networks": networks, "seconds_rest": rest, "bytes": held} | told(
+        proof, processes
+    )
 
 
-def searched(processes: int, few: NeuralMIP, prices: Any, seconds: float, dask: bool = True) -> dict[str, Any]:
-    """One row: a certificate alone, after a short one that nobody times: workers import torch with their first task."""
+def searched(
+    processes: int, few: NeuralMIP, prices: Any, seconds: float, dask: bool = True
+) -> dict[str, Any]:
+    """One row: a certificate alone, after a short one that nobody times: workers import torch with
+    their first task.
+    """
     with cluster_client(local=processes) if processes > 1 and dask else nullcontext() as client:
         nodes(few, prices, client, 5.0, processes)
         row = told(nodes(few, prices, client, seconds, processes), processes)
     return row | {"dask": client is not None}
 
 
-def apart(processes: int, made_of: Mapping[str, Any], prices: Any, seconds: float) -> dict[str, Any]:
-    """One row: as many certificates side by side, each by a process that knows of no other; the nodes of all."""
+def apart(
+    processes: int, made_of: Mapping[str, Any], prices: Any, seconds: float
+) -> dict[str, Any]:
+    """One row: as many certificates side by side, each by a process that knows of no other; the
+    nodes of all.
+    """
     with cluster_client(local=processes) as client:
         assert client is not None
         for limit in (5.0, seconds):  # the first is not timed
-            given = [client.submit(_alone, made_of, prices, limit, pure=False) for _ in range(processes)]
+            given = [
+                client.submit(_alone, made_of, prices, limit, pure=False) for _ in range(processes)
+            ]
             rows = client.gather(given)
     return rows[0] | {
         "processes": processes,
@@ -164,27 +208,48 @@ def told(solution: Solution, processes: int) -> dict[str, Any]:
     """What is stored of a certificate."""
     proof = solution.details["certificate"]
     return {
-        "processes": processes, "blocks": len(proof.closed), "nodes": proof.nodes, "seconds_certificate": proof.seconds,
-        "bound": proof.bound, "closed": int(proof.closed.sum()), "data": source("water"), "version": __version__,
-        "machine": platform.machine(), "cores": os.cpu_count(), "date": time.strftime("%Y-%m-%d"),
-    }  # fmt: skip
+        "processes": processes,
+        "blocks": len(proof.closed),
+        "nodes": proof.nodes,
+        "seconds_certificate": proof.seconds,
+        "bound": proof.bound,
+        "closed": int(proof.closed.sum()),
+        "data": source("water"),
+        "version": __version__,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
 
 
 def whole(n: int, processes: int, depth: int, width: int, seconds: float) -> dict[str, Any]:
-    """One row: price coordination on n blocks, budgets 2.0 for every 400 of them, by so many processes."""
+    """One row: price coordination on n blocks, budgets 2.0 for every 400 of them, by so many
+    processes.
+    """
     problem = water(n, depth, width, budget=2.0 * n / 400)
     with cluster_client(local=processes) if processes > 1 else nullcontext() as client:
         solution = PriceCoordination(client=client).solve(problem, seconds, seed=42)
     h = solution.history
     return {
-        "processes": processes, "n": n, "network": f"{depth}x{width}", "seconds": solution.seconds,
-        "status": solution.status, "objective": solution.objective, "lp_value": solution.details["lp_value"],
-        "rounds": len(h), "seconds_networks": h["seconds_nn"].tolist(), "seconds_program": h["seconds_lp"].tolist(),
-        "seconds_choice": h["seconds_mip"].tolist(), "shard": search.SHARD,
-        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10, "data": source("water"),
-        "version": __version__, "machine": platform.machine(), "cores": os.cpu_count(),
+        "processes": processes,
+        "n": n,
+        "network": f"{depth}x{width}",
+        "seconds": solution.seconds,
+        "status": solution.status,
+        "objective": solution.objective,
+        "lp_value": solution.details["lp_value"],
+        "rounds": len(h),
+        "seconds_networks": h["seconds_nn"].tolist(),
+        "seconds_program": h["seconds_lp"].tolist(),
+        "seconds_choice": h["seconds_mip"].tolist(),
+        "shard": search.SHARD,
+        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10,
+        "data": source("water"),
+        "version": __version__,
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
         "date": time.strftime("%Y-%m-%d"),
-    }  # fmt: skip
+    }
 
 
 def stored(folder: Path | None = None, name: str = FILE) -> list[dict[str, Any]]:
@@ -200,8 +265,16 @@ def stored(folder: Path | None = None, name: str = FILE) -> list[dict[str, Any]]
 def speedups(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
     """How many times faster than in the first row a round, its networks and a certificate are.
 
-    >>> row = {"seconds_networks": 3.0, "seconds_rest": 1.0, "nodes": 10, "seconds_certificate": 2.0}
-    >>> {name: value.tolist() for name, value in speedups([row, row | {"seconds_rest": 0.2}]).items()}
+    >>> row = {
+    ...     "seconds_networks": 3.0,
+    ...     "seconds_rest": 1.0,
+    ...     "nodes": 10,
+    ...     "seconds_certificate": 2.0,
+    ... }
+    >>> {
+    ...     name: value.tolist()
+    ...     for name, value in speedups([row, row | {"seconds_rest": 0.2}]).items()
+    ... }
     {'round': [1.0, 1.25], 'networks alone': [1.0, 1.0], 'certificate': [1.0, 1.0]}
     """
     networks, rest, nodes, seconds = (
@@ -214,22 +287,42 @@ def speedups(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
 
 def main(argv: list[str] | None = None) -> None:
     """Measure and append rows."""
-    parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments.scaling", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m ddmip_book.experiments.scaling", description=__doc__
+    )
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--n", type=int, default=16_000, help="blocks of a round")
     parser.add_argument("--blocks", type=int, default=400, help="of a certificate")
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--width", type=int, default=32)
-    parser.add_argument("--budget", type=float, default=2.0, help="of the blocks together, for each feature")
     parser.add_argument(
-        "--weights", type=Path, default=None, metavar="NPZ", help="of such a network, instead of training"
+        "--budget", type=float, default=2.0, help="of the blocks together, for each feature"
     )
-    parser.add_argument("--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead")
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        default=None,
+        metavar="NPZ",
+        help="of such a network, instead of training",
+    )
+    parser.add_argument(
+        "--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead"
+    )
     parser.add_argument("--search", action="store_true", help="certificates alone instead")
-    parser.add_argument("--seconds", type=float, default=120.0, help="of each certificate, or of each whole run")
-    parser.add_argument("--shared", action="store_true", help="a certificate by P processes gets a P-th of its seconds")
-    parser.add_argument("--apart", action="store_true", help="a whole certificate by each of the processes instead")
-    parser.add_argument("--no-dask", action="store_true", help="with --search: processes that certify starts itself")
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, help="of each certificate, or of each whole run"
+    )
+    parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="a certificate by P processes gets a P-th of its seconds",
+    )
+    parser.add_argument(
+        "--apart", action="store_true", help="a whole certificate by each of the processes instead"
+    )
+    parser.add_argument(
+        "--no-dask", action="store_true", help="with --search: processes that certify starts itself"
+    )
     parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
     options = parser.parse_args(argv)
     folder = options.folder or results_folder(writing=True)
@@ -244,11 +337,24 @@ def main(argv: list[str] | None = None) -> None:
         row = {"network": options.weights.stem if options.weights else f"{network[0]}x{network[1]}"}
         row |= {} if options.whole else {"budget": options.budget}
         seconds = options.seconds / (count if options.shared else 1)
-        file = LARGE if options.whole else APART if options.apart else SEARCHES if options.search else FILE
+        file = (
+            LARGE
+            if options.whole
+            else APART
+            if options.apart
+            else SEARCHES
+            if options.search
+            else FILE
+        )
         if options.whole:
             row |= whole(options.whole, count, *network, options.seconds)
         elif options.apart:
-            row |= apart(count, {"n": options.blocks, "depth": network[0], "width": network[1], **of}, prices, seconds)
+            row |= apart(
+                count,
+                {"n": options.blocks, "depth": network[0], "width": network[1], **of},
+                prices,
+                seconds,
+            )
         elif options.search:
             row |= searched(count, few, prices, seconds, not options.no_dask)
         else:

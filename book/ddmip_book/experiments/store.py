@@ -1,4 +1,6 @@
-"""Rows on disk: one file of JSON lines for each experiment, to which finished rows are appended and never rewritten."""
+"""Rows on disk: one file of JSON lines for each experiment, to which finished rows are appended and
+never rewritten.
+"""
 
 import fcntl
 import os
@@ -16,7 +18,8 @@ INSTALLED = Path(__file__).resolve().parents[1] / "stored" / "results"
 
 
 def results_folder(writing: bool = False) -> Path:
-    """What ``DDMIP_RESULTS_DIR`` names, else ``data/results`` of the checkout around the working directory.
+    """What ``DDMIP_RESULTS_DIR`` names, else ``data/results`` of the checkout around the working
+    directory.
 
     Outside a checkout the rows that came with the library are read; they cannot be added to.
     """
@@ -30,12 +33,15 @@ def results_folder(writing: bool = False) -> Path:
     if INSTALLED.is_dir() and not writing:
         return INSTALLED
     raise FileNotFoundError(
-        "no folder data/results here or above: work inside a checkout of the book, or set DDMIP_RESULTS_DIR."
+        "no folder data/results here or above: work inside a checkout of the book, or set"
+        " DDMIP_RESULTS_DIR."
     )
 
 
 class DamagedRows(ValueError):
-    """A file of rows has lines that are no rows, or two rows of one case; the message names file and lines."""
+    """A file of rows has lines that are no rows, or two rows of one case; the message names file
+    and lines.
+    """
 
 
 @dataclass
@@ -46,7 +52,9 @@ class Content:
     kept: list[bytes] = field(default_factory=list)
     """The lines of `rows`, as they are."""
     aside: list[bytes] = field(default_factory=list)
-    """Lines that are no rows or repeat one; without them nothing is lost but a run, which can be done again."""
+    """Lines that are no rows or repeat one; without them nothing is lost but a run, which can be
+    done again.
+    """
     problems: list[str] = field(default_factory=list)
     at_odds: bool = False
     """Whether two rows of one case differ, so that someone has to choose."""
@@ -59,8 +67,9 @@ class Store:
         self.path = folder / f"{experiment}.jsonl"
 
     def content(self) -> Content:
-        """What stands in the file. A last line without its end, unless it is a whole row, was being written when its
-        writer died: it is nothing."""
+        """What stands in the file. A last line without its end, unless it is a whole row, was being
+        written when its writer died: it is nothing.
+        """
         found, first = Content(), dict[str, tuple[int, bytes]]()
         lines = self.path.read_bytes().split(b"\n") if self.path.is_file() else []
         for number, line in enumerate(lines, start=1):
@@ -76,23 +85,33 @@ class Store:
                 found.rows.append(row)
                 found.kept.append(line + b"\n")
                 continue
-            found.problems.append(f"{self.path}, lines {before} and {number} are rows of the same case, {row.key}")
+            found.problems.append(
+                f"{self.path}, lines {before} and {number} are rows of the same case, {row.key}"
+            )
             found.at_odds |= line != same
             found.aside.append(line + b"\n")
         return found
 
     def rows(self) -> list[Row]:
-        """All finished rows; a file with lines that are none, or with two rows of one case, is refused."""
+        """All finished rows; a file with lines that are none, or with two rows of one case, is
+        refused.
+        """
         found = self.content()
         if found.problems:
-            remedy = "delete all but one of the rows that differ" if found.at_odds else "`run` sets such lines aside"
+            remedy = (
+                "delete all but one of the rows that differ"
+                if found.at_odds
+                else "`run` sets such lines aside"
+            )
             raise DamagedRows("\n".join([*found.problems, f"To repair the file: {remedy}."]))
         return found.rows
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Take the file for writing, alone. Lines that are no rows, and repeated ones, move to a file beside it first,
-        and what a killed writer left half-written is cut off; a kill in between leaves the old file or the new."""
+        """Take the file for writing, alone. Lines that are no rows, and repeated ones, move to a
+        file beside it first, and what a killed writer left half-written is cut off; a kill in
+        between leaves the old file or the new.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with closing(self._locked()) as taken:
             found = self.content()
@@ -100,12 +119,20 @@ class Store:
                 self.rows()  # which says why not
             if found.aside:
                 beside = self.path.with_name(self.path.name + ".damaged")
-                known = [line + b"\n" for line in beside.read_bytes().split(b"\n")[:-1]] if beside.is_file() else []
+                known = (
+                    [line + b"\n" for line in beside.read_bytes().split(b"\n")[:-1]]
+                    if beside.is_file()
+                    else []
+                )
                 _in_place(beside, b"".join(dict.fromkeys([*known, *found.aside]))).close()
-                moved = f"These lines are in {beside} now, and runs that they stood for are done again."
+                moved = (
+                    f"These lines are in {beside} now, and runs that they stood for are done again."
+                )
                 warnings.warn("\n".join([*found.problems, moved]), stacklevel=4)
             text = b"".join(found.kept)
-            with closing(taken if self.path.read_bytes() == text else _in_place(self.path, text)) as self._file:
+            with closing(
+                taken if self.path.read_bytes() == text else _in_place(self.path, text)
+            ) as self._file:
                 yield
             del self._file
 
@@ -117,7 +144,9 @@ class Store:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as problem:
                 file.close()
-                raise RuntimeError(f"{self.path} is being written by another run: wait for it or stop it.") from problem
+                raise RuntimeError(
+                    f"{self.path} is being written by another run: wait for it or stop it."
+                ) from problem
             if os.path.samestat(os.fstat(file.fileno()), os.stat(self.path)):
                 return file
             file.close()  # another run has put a new file in its place meanwhile
@@ -127,7 +156,9 @@ class Store:
         line, before = row.line().encode(), os.fstat(self._file.fileno()).st_size
         if os.write(self._file.fileno(), line) != len(line):
             self._file.truncate(before)  # else the next row would be glued to this part
-            raise OSError(f"{self.path}: the disk took only a part of a row; free some space and run again.")
+            raise OSError(
+                f"{self.path}: the disk took only a part of a row; free some space and run again."
+            )
         os.fsync(self._file.fileno())
 
 

@@ -1,4 +1,6 @@
-"""Recomputing stored results: from row numbers, adjustments and weights, by another way than the solvers took."""
+"""Recomputing stored results: from row numbers, adjustments and weights, by another way than the
+solvers took.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,7 +19,9 @@ TOLERANCE = 1e-5
 
 
 class NotVerifiable(RuntimeError):
-    """The row cannot be recomputed here: other data, or weights that are not stored and train differently here."""
+    """The row cannot be recomputed here: other data, or weights that are not stored and train
+    differently here.
+    """
 
 
 def _beyond(row: Row) -> str:
@@ -26,21 +30,31 @@ def _beyond(row: Row) -> str:
 
 
 def verify_row(row: Row, weights: Path) -> str | None:
-    """What is wrong with a row, or None; raises `NotVerifiable` where data or weights are not here."""
-    if row.objective is not None and row.bound is not None and row.sign * (row.bound - row.objective) < -TOLERANCE:
+    """What is wrong with a row, or None; raises `NotVerifiable` where data or weights are
+    not here.
+    """
+    if (
+        row.objective is not None
+        and row.bound is not None
+        and row.sign * (row.bound - row.objective) < -TOLERANCE
+    ):
         return f"its bound {row.bound} is {_beyond(row)} its objective {row.objective}"
     if row.objective is None:
         return None if not row.point else "it has a point but no objective"
     case = row.case
     here = [data.provenance["sha256"] for data in data_sets(case).values()]
     if here != [data["sha256"] for data in row.provenance["data"]]:
-        raise NotVerifiable("it belongs to other data: set DDMIP_DATA_DIR to the folder of the real files")
+        raise NotVerifiable(
+            "it belongs to other data: set DDMIP_DATA_DIR to the folder of the real files"
+        )
     nets = networks_of(case, weights)
     if digest(nets) != row.weights["sha256"]:
         stored = "the stored weights are not those of this row" if row.weights["files"] else None
         if stored:
             return stored
-        raise NotVerifiable("its network is too large to be stored, and training it here gives other weights")
+        raise NotVerifiable(
+            "its network is too large to be stored, and training it here gives other weights"
+        )
     found = WAYS.get(row.problem, _by_model)(row, nets)
     if isinstance(found, str):
         return found
@@ -78,34 +92,53 @@ def _of_suite(row: Row, nets: list[nn.Module]) -> float | str:
     return own_check(build(row.case, nets), decode(row.point["values"], row.point["dtype"]))
 
 
-WAYS: Mapping[str, Callable[[Row, list[nn.Module]], float | str]] = {**dict.fromkeys(WATER, _water), SUITE: _of_suite}
+WAYS: Mapping[str, Callable[[Row, list[nn.Module]], float | str]] = {
+    **dict.fromkeys(WATER, _water),
+    SUITE: _of_suite,
+}
 """How points are recomputed, where the model alone is not enough."""
 
 
 def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:
-    """By key: bounds that a verified objective of any run on the same instance and weights is better than."""
+    """By key: bounds that a verified objective of any run on the same instance and weights is
+    better than.
+    """
     instances: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         seed = None if row.problem == SUITE else row.seed  # the suite's models do not depend on it
-        same = (row.problem, row.network, row.size, seed, row.budget, row.sense, row.weights.get("sha256"))
+        same = (
+            row.problem,
+            row.network,
+            row.size,
+            seed,
+            row.budget,
+            row.sense,
+            row.weights.get("sha256"),
+        )
         instances.setdefault(same, []).append(row)
     found = {}
     for group in instances.values():
-        best = max(group, key=lambda row: -np.inf if row.objective is None else row.sign * row.objective)
+        best = max(
+            group, key=lambda row: -np.inf if row.objective is None else row.sign * row.objective
+        )
         if best.objective is None:
             continue
         slack = TOLERANCE * max(1.0, abs(best.objective))
         for row in group:
             if row.bound is not None and row.sign * (best.objective - row.bound) > slack:
-                found[row.key] = f"its bound {row.bound} is {_beyond(row)} the objective {best.objective} of {best.key}"
+                found[row.key] = (
+                    f"its bound {row.bound} is {_beyond(row)} the objective {best.objective} of"
+                    f" {best.key}"
+                )
     return found
 
 
 def verify_rows(
     rows: list[Row], weights: Path, say: Callable[[str], object] = print, known: Iterable[Row] = ()
 ) -> tuple[int, int, int]:
-    """Check rows one by one, and bounds against these and all `known` rows; how many hold, are wrong, cannot be checked
-    here."""
+    """Check rows one by one, and bounds against these and all `known` rows; how many hold, are
+    wrong, cannot be checked here.
+    """
     good = bad = skipped = 0
     beaten = beaten_bounds([*rows, *known])
     for row in rows:

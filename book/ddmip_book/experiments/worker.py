@@ -1,4 +1,6 @@
-"""A child process that turns cases into rows, and is ended when it takes too long or too much memory."""
+"""A child process that turns cases into rows, and is ended when it takes too long or too much
+memory.
+"""
 
 import ctypes
 import multiprocessing
@@ -18,7 +20,9 @@ from .rows import Row, provenance
 
 LINUX_PARENT_DEATH_SIGNAL = 1
 GRACE = 60.0
-"""Seconds beyond the time limit before a run is ended from outside: solvers keep their limit themselves."""
+"""Seconds beyond the time limit before a run is ended from outside: solvers keep their limit
+themselves.
+"""
 GUARD = "In a script of your own, call the runner under: if __name__ == '__main__'."
 """A child imports the script that started it."""
 TURN = 0.2
@@ -30,8 +34,12 @@ class CaseFailed(RuntimeError):
 
 
 def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
-    """The child: receive a case, send ("ready",), send ("row", row) or ("error", text), until the pipe closes."""
-    if sys.platform == "linux":  # a killed parent takes its children along, even while they are inside SCIP
+    """The child: receive a case, send ("ready",), send ("row", row) or ("error", text), until the
+    pipe closes.
+    """
+    if (
+        sys.platform == "linux"
+    ):  # a killed parent takes its children along, even while they are inside SCIP
         ctypes.CDLL(None).prctl(LINUX_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     import torch
@@ -46,15 +54,21 @@ def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
             return
         torch.set_num_threads(1 if case.device == "cpu" else threads)
         try:
-            pipe.send(("row", run_case(case, weights, workers, ready=lambda: pipe.send(("ready", None)))))
+            pipe.send(
+                ("row", run_case(case, weights, workers, ready=lambda: pipe.send(("ready", None))))
+            )
         except Exception:
             pipe.send(("error", traceback.format_exc()))
 
 
 class Worker:
-    """Runs cases one after another in a child; exact models get a fresh child each, so that memory starts anew."""
+    """Runs cases one after another in a child; exact models get a fresh child each, so that memory
+    starts anew.
+    """
 
-    def __init__(self, weights: Path | None = None, memory_limit: float = 8192.0, workers: int = 1) -> None:
+    def __init__(
+        self, weights: Path | None = None, memory_limit: float = 8192.0, workers: int = 1
+    ) -> None:
         self.weights, self.memory_limit, self.workers = weights, memory_limit, workers
         self._process: Any = None
 
@@ -74,7 +88,9 @@ class Worker:
                 except (EOFError, ConnectionResetError):
                     self._process.join()
                     why = f"the process ended by itself, with code {self._process.exitcode}"
-                    if deadline == float("inf"):  # nothing was solved, so there is nothing to write down
+                    if deadline == float(
+                        "inf"
+                    ):  # nothing was solved, so there is nothing to write down
                         self.close()
                         raise CaseFailed(f"{case.key}: {why}, before it began. {GUARD}") from None
                     return self._ended(case, "killed", why, peak, began)
@@ -85,9 +101,13 @@ class Worker:
                 break
             peak = max(peak, self._memory())
             if peak > self.memory_limit:
-                return self._ended(case, "memory_limit", f"more than {self.memory_limit:.0f} MiB", peak, began)
+                return self._ended(
+                    case, "memory_limit", f"more than {self.memory_limit:.0f} MiB", peak, began
+                )
             if time.perf_counter() > deadline:
-                return self._ended(case, "killed", f"still running {GRACE:.0f} s after its limit", peak, began)
+                return self._ended(
+                    case, "killed", f"still running {GRACE:.0f} s after its limit", peak, began
+                )
         if exact:
             self.close(gently=True)
         if word == "error":
@@ -98,7 +118,9 @@ class Worker:
     def _start(self) -> None:
         spawn = multiprocessing.get_context("spawn")
         self._pipe, theirs = spawn.Pipe()
-        self._process = spawn.Process(target=_serve, args=(theirs, self.weights, self.workers), daemon=True)
+        self._process = spawn.Process(
+            target=_serve, args=(theirs, self.weights, self.workers), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -116,7 +138,9 @@ class Worker:
             lines = status.read_text().splitlines()
         except (FileNotFoundError, ProcessLookupError):
             return 0.0
-        return next((int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmRSS")), 0.0)
+        return next(
+            (int(line.split()[1]) / 2**10 for line in lines if line.startswith("VmRSS")), 0.0
+        )
 
     def _ended(self, case: Case, status: str, why: str, peak: float, began: float) -> Row:
         self.close()
@@ -128,7 +152,9 @@ class Worker:
             why=why,
             seconds=time.perf_counter() - began,
             peak_memory=round(peak, 1),
-            provenance=provenance(data, case.device, self.workers, method_hash(case.method, case.problem)),
+            provenance=provenance(
+                data, case.device, self.workers, method_hash(case.method, case.problem)
+            ),
         )
 
     def close(self, gently: bool = False) -> None:

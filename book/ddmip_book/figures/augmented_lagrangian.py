@@ -1,4 +1,6 @@
-"""Figures on penalties and multipliers: level lines, curves, and what supports a value function from below."""
+"""Figures on penalties and multipliers: level lines, curves, and what supports a value function
+from below.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,9 +20,11 @@ def plot_level_panels(
     marks: Mapping[str, Mapping[str, Any]],
     paths: Mapping[str, np.ndarray] | None = None,
 ) -> Sequence[Axes]:
-    """Level lines of functions of two variables, a panel each, with the line $x_1 + x_2 =$ ``total``.
+    """Level lines of functions of two variables, a panel each, with the line $x_1 + x_2 =$
+    ``total``.
 
-    ``marks`` holds the points of every panel by label, ``paths`` the iterates of a method for some of them.
+    ``marks`` holds the points of every panel by label, ``paths`` the iterates of a method for some
+    of them.
 
     >>> bowl = {"bowl": lambda x: float(x @ x)}
     >>> len(plot_level_panels(bowl, (-1, 1, -1, 1), 0.0, {"bowl": {"minimum": (0, 0)}}))
@@ -31,13 +35,32 @@ def plot_level_panels(
     for ax, (title, function) in zip(axes, functions.items(), strict=True):
         heights = np.array([[function(np.array([a, b])) for a in first] for b in second])
         levels = np.unique(np.quantile(heights, np.linspace(0.02, 0.98, 14)))
-        ax.contour(first, second, heights, levels, colors=INK, linewidths=0.7, alpha=0.5, linestyles="-")
+        ax.contour(
+            first, second, heights, levels, colors=INK, linewidths=0.7, alpha=0.5, linestyles="-"
+        )
         ax.plot(first, total - first, "--", color=GREEN, label="constraint")
         if paths and title in paths:
-            ax.plot(*paths[title].T, ".-", color=BLUE, linewidth=0.8, markersize=4, label="gradient steps")
+            ax.plot(
+                *paths[title].T,
+                ".-",
+                color=BLUE,
+                linewidth=0.8,
+                markersize=4,
+                label="gradient steps",
+            )
         looks = (("s", RED, 9), ("^", ORANGE, 6))
-        for (label, point), (marker, colour, size) in zip(marks[title].items(), looks, strict=False):
-            ax.plot(*np.asarray(point, dtype=float), marker, color=colour, ms=size, mec="white", label=label, zorder=5)
+        for (label, point), (marker, colour, size) in zip(
+            marks[title].items(), looks, strict=False
+        ):
+            ax.plot(
+                *np.asarray(point, dtype=float),
+                marker,
+                color=colour,
+                ms=size,
+                mec="white",
+                label=label,
+                zorder=5,
+            )
         ax.set(title=title, xlabel="$x_1$", xlim=box[:2], ylim=box[2:], aspect="equal")
         ax.grid(visible=False)
     axes[0].set_ylabel("$x_2$")
@@ -48,7 +71,8 @@ def plot_level_panels(
 def plot_shifted_penalty(
     cost: Callable[[np.ndarray], np.ndarray], target: float, rho: float, prices: Sequence[float]
 ) -> Axes:
-    r"""$F(x) + \lambda(x - t) + \tfrac{\rho}{2}(x - t)^2$ over $x$ for several prices, with their lowest points.
+    r"""$F(x) + \lambda(x - t) + \tfrac{\rho}{2}(x - t)^2$ over $x$ for several prices, with their
+    lowest points.
 
     >>> ax = plot_shifted_penalty(lambda x: (x - 2) ** 2 / 2, 0.5, 2.0, [0.0, 1.0])
     >>> [line.get_label() for line in ax.get_lines()][0]
@@ -57,23 +81,34 @@ def plot_shifted_penalty(
     figure, ax = plt.subplots()
     x = np.linspace(target - 1.5, target + 2.5, 1601)
     ax.plot(x, cost(x), ":", color=INK, label="cost alone")
-    shades = plt.get_cmap("Blues")(np.linspace(0.45, 1.0, max(2, len(prices))))  # the later the price, the darker
+    shades = plt.get_cmap("Blues")(
+        np.linspace(0.45, 1.0, max(2, len(prices)))
+    )  # the later the price, the darker
     for number, price in enumerate(prices):
         curve = cost(x) + price * (x - target) + rho / 2 * (x - target) ** 2
         low, colour = int(curve.argmin()), {"color": shades[number]}
         ax.plot(x, curve, **look(number, marker="") | colour)
-        ax.plot(x[low], curve[low], **look(number, markersize=9, markeredgecolor="white", linestyle="") | colour)
+        ax.plot(
+            x[low],
+            curve[low],
+            **look(number, markersize=9, markeredgecolor="white", linestyle="") | colour,
+        )
         ax.plot([], [], **look(number, label=f"price {price:.3g}") | colour)
     ax.axvline(target, color=GREEN, linewidth=1.2, linestyle="-")
-    ax.annotate("constraint ", (target, 0.04), xycoords=("data", "axes fraction"), ha="right", color=GREEN)
+    ax.annotate(
+        "constraint ", (target, 0.04), xycoords=("data", "axes fraction"), ha="right", color=GREEN
+    )
     floor = float(cost(x).min())
     ax.set(xlabel="$x$", ylabel="value", ylim=(floor - 0.2, floor + 2.4))
     legend_outside(figure, 2, "lower")
     return ax
 
 
-def plot_supports(panels: Mapping[str, tuple[Callable[..., Any], Mapping[str, Callable[..., Any]]]]) -> Sequence[Axes]:
-    """Value functions $v(t)$, a panel each, and what was pushed up against them from below, by label.
+def plot_supports(
+    panels: Mapping[str, tuple[Callable[..., Any], Mapping[str, Callable[..., Any]]]],
+) -> Sequence[Axes]:
+    """Value functions $v(t)$, a panel each, and what was pushed up against them from below, by
+    label.
 
     >>> axes = plot_supports({"convex": (lambda t: t**2, {"line": lambda t: 0 * t})})
     >>> axes[0].get_title()
@@ -87,17 +122,33 @@ def plot_supports(panels: Mapping[str, tuple[Callable[..., Any], Mapping[str, Ca
         ax.plot(t, curve, "-", color=INK, linewidth=2.4, label="value $v(t)$")
         for label, support in supports.items():
             colour, dashes, marker = style[label]
-            ax.plot(t, support(t), color=colour, linestyle=dashes, marker=marker, markevery=[300], label=label)
+            ax.plot(
+                t,
+                support(t),
+                color=colour,
+                linestyle=dashes,
+                marker=marker,
+                markevery=[300],
+                label=label,
+            )
         room = np.ptp(curve)
-        ax.set(title=title, xlabel="violation $t$", ylim=(curve.min() - 0.25 * room, curve.max() + 0.1 * room))
+        ax.set(
+            title=title,
+            xlabel="violation $t$",
+            ylim=(curve.min() - 0.25 * room, curve.max() + 0.1 * room),
+        )
     legend_outside(figure, 4, "lower")
     return axes
 
 
 def plot_curve_panels(
-    panels: Mapping[str, Mapping[str, tuple[Any, Any]]], xlabel: str, log: bool = True, level: float | None = None
+    panels: Mapping[str, Mapping[str, tuple[Any, Any]]],
+    xlabel: str,
+    log: bool = True,
+    level: float | None = None,
 ) -> Sequence[Axes]:
-    """Curves (x, y) by label, a panel for each title; ``level`` draws a horizontal line that the curves aim at.
+    """Curves (x, y) by label, a panel for each title; ``level`` draws a horizontal line that the
+    curves aim at.
 
     >>> plot_curve_panels({"error": {"halving": ([0, 1, 2], [4, 2, 1])}}, "step")[0].get_yscale()
     'log'
@@ -105,7 +156,13 @@ def plot_curve_panels(
     figure, axes = draw_panels(len(panels), 3.5)
     for ax, (title, curves) in zip(axes, panels.items(), strict=True):
         for number, (label, (x, y)) in enumerate(curves.items()):
-            ax.plot(x, y, **look(number, markersize=4, markevery=max(1, len(np.asarray(x)) // 12), label=label))
+            ax.plot(
+                x,
+                y,
+                **look(
+                    number, markersize=4, markevery=max(1, len(np.asarray(x)) // 12), label=label
+                ),
+            )
         if level is not None:
             ax.axhline(level, color=INK, linewidth=1.2, zorder=1)
         ax.set(title=title, xlabel=xlabel, yscale="log" if log else "linear")

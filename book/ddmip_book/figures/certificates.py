@@ -1,4 +1,6 @@
-"""Figures of certificates: one block in the plane, many blocks, the bound by time, and the certified grid of E1."""
+"""Figures of certificates: one block in the plane, many blocks, the bound by time, and the
+certified grid of E1.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,8 +19,11 @@ from ..experiments.rows import Row
 from .kit import draw_lines, draw_panels, hold, legend_outside, look
 
 
-def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str, tuple[Bounds, float]]) -> Figure:
-    """A sample in the plane: where the class is 1, the ball, the line that a form proves, and the ball proven empty.
+def plot_plane(
+    graph: Graph, losses: Losses, radius: float, panels: Mapping[str, tuple[Bounds, float]]
+) -> Figure:
+    """A sample in the plane: where the class is 1, the ball, the line that a form proves, and the
+    ball proven empty.
 
     >>> from ddmip_lib.bounds import Box, crown
     >>> from ddmip_book.examples.certificates import plane_graph, plane_losses
@@ -29,7 +34,9 @@ def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str,
     """
     figure, grid = draw_panels(len(panels), 3.3, 6.8, sharey=True)
     ends = losses.lower[0].tolist(), losses.upper[0].tolist()
-    x, y = (torch.linspace(low, high, 121, dtype=torch.float64) for low, high in zip(*ends, strict=True))
+    x, y = (
+        torch.linspace(low, high, 121, dtype=torch.float64) for low, high in zip(*ends, strict=True)
+    )
     points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)
     output, cost = graph(points)[..., 0].numpy(), losses.cost(points).numpy()
     for axes, (title, (bounds, proven)) in zip(grid, panels.items(), strict=True):
@@ -45,10 +52,17 @@ def plot_plane(graph: Graph, losses: Losses, radius: float, panels: Mapping[str,
         if form.min() < 0 < form.max():
             axes.contour(x, y, form, levels=[0], colors=GREEN, linewidths=1.8, linestyles="-.")
         axes.plot(*losses.base[0].tolist(), "o", color=INK, markersize=5)
-        axes.set(title=f"{title}\nproven {proven:.2f} of {radius:.2f}", xlabel="$u_1$", aspect="equal")
+        axes.set(
+            title=f"{title}\nproven {proven:.2f} of {radius:.2f}", xlabel="$u_1$", aspect="equal"
+        )
         axes.grid(False)
     grid[0].set_ylabel("$u_2$")
-    looks = {"class changes": (RED, "-"), "known cost": (INK, "--"), "form is 0": (GREEN, "-."), "proven": (BLUE, "-")}
+    looks = {
+        "class changes": (RED, "-"),
+        "known cost": (INK, "--"),
+        "form is 0": (GREEN, "-."),
+        "proven": (BLUE, "-"),
+    }
     for name, (colour, dash) in looks.items():
         grid[0].plot([], [], dash, color=colour, label=name)
     legend_outside(figure, 4)
@@ -63,8 +77,12 @@ def plot_blocks(proven: Mapping[str, np.ndarray], known: np.ndarray) -> Figure:
     """
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
     order, places = np.argsort(known, kind="stable"), np.arange(1, len(known) + 1)
-    axes.bar(places, known[order], 0.8, color="#E8E8E8", edgecolor=INK, linewidth=0.8, label="known")
-    draw_lines(axes, {name: values[order] for name, values in proven.items()}, linestyle="", markersize=6)
+    axes.bar(
+        places, known[order], 0.8, color="#E8E8E8", edgecolor=INK, linewidth=0.8, label="known"
+    )
+    draw_lines(
+        axes, {name: values[order] for name, values in proven.items()}, linestyle="", markersize=6
+    )
     axes.set(xlabel="samples that need treatment, by known cost", ylabel="cost to change the class")
     legend_outside(figure, 3)
     return figure
@@ -91,7 +109,14 @@ def whole_bound(row: Row) -> float:
 
     >>> from ddmip_book.experiments.case import Case
     >>> case = Case("e6", "water", "2x16", 50, 42, "certificate", 600.0)
-    >>> whole_bound(Row(case.key, **case.setting(), status="time_limit", details={"certificate": {"bound": 39.58}}))
+    >>> whole_bound(
+    ...     Row(
+    ...         case.key,
+    ...         **case.setting(),
+    ...         status="time_limit",
+    ...         details={"certificate": {"bound": 39.58}},
+    ...     )
+    ... )
     39.0
     """
     bound = float(row.details["certificate"]["bound"])
@@ -99,21 +124,29 @@ def whole_bound(row: Row) -> float:
 
 
 def gap(row: Row) -> float:
-    """(bound - objective) / objective, with the bound as a whole number where the values are such."""
+    """(bound - objective) / objective, with the bound as a whole number where the values
+    are such.
+    """
     assert row.objective is not None
     return max(0.0, whole_bound(row) - row.objective) / row.objective
 
 
 def exact_bound(e1: Results, row: Row) -> float | None:
-    """Big-M's bound after 300 s on the same instance, None where no run is stored or it ran out of memory."""
-    found = e1.one(network=row.network, size=row.size, seed=row.seed, method="bigm", time_limit=300.0)
+    """Big-M's bound after 300 s on the same instance, None where no run is stored or it ran out of
+    memory.
+    """
+    found = e1.one(
+        network=row.network, size=row.size, seed=row.seed, method="bigm", time_limit=300.0
+    )
     if found is None or found.status == "memory_limit":
         return None
     return float(row.size if found.bound is None else min(found.bound, row.size))
 
 
 def plot_certified(e1: Results, certified: Results) -> Figure:
-    """Of every cell: objective, linear program, certified bound and Big-M's bound, as shares of the samples."""
+    """Of every cell: objective, linear program, certified bound and Big-M's bound, as shares of the
+    samples.
+    """
     figure, axes = plt.subplots(figsize=(6.6, 5.4))
     cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
     looks = {
@@ -125,32 +158,49 @@ def plot_certified(e1: Results, certified: Results) -> Figure:
     marks: dict[str, list[tuple[float, int]]] = {name: [] for name in looks}
     for row in certified:
         at = cells.index((row.network, row.size))
-        values = (row.objective, row.details.get("lp_value"), whole_bound(row), exact_bound(e1, row))
+        values = (
+            row.objective,
+            row.details.get("lp_value"),
+            whole_bound(row),
+            exact_bound(e1, row),
+        )
         for name, value in zip(looks, values, strict=True):
             if value is not None:
                 marks[name].append((value / row.size, at))
         axes.plot(
-            np.array([row.objective or 0.0, whole_bound(row)]) / row.size, [at, at], "-", color=INK, linewidth=1.0
+            np.array([row.objective or 0.0, whole_bound(row)]) / row.size,
+            [at, at],
+            "-",
+            color=INK,
+            linewidth=1.0,
         )
     for name, (mark, colour) in looks.items():
         places = np.reshape(marks[name], (-1, 2))
         axes.plot(*places.T, mark, color=colour, label=name, markersize=11 if mark == "|" else 6)
     axes.set(xlabel="share of the samples", ylim=(len(cells) - 0.4, -0.6), xlim=(0, 1.03))
-    axes.set_yticks(range(len(cells)), [f"{network}, {size}" for network, size in cells], fontsize=9)
+    axes.set_yticks(
+        range(len(cells)), [f"{network}, {size}" for network, size in cells], fontsize=9
+    )
     legend_outside(figure, 2)
     return figure
 
 
 def plot_histories(certified: Results, size: int = 50) -> Figure:
-    """Bound by seconds of the stored certificates of one size, as shares of the samples, and their objectives."""
+    """Bound by seconds of the stored certificates of one size, as shares of the samples, and their
+    objectives.
+    """
     figure, axes = plt.subplots(figsize=(6.4, 3.5))
     for number, network in enumerate(E1_NETWORKS):
         for row in certified.where(network=network, size=size).rows[:1]:
             told = row.details["certificate"]
             seconds, bounds = hold(told["history"], told["seconds"])
-            axes.step(seconds, bounds / size, where="post", **look(number, marker="", label=network))
+            axes.step(
+                seconds, bounds / size, where="post", **look(number, marker="", label=network)
+            )
             axes.plot(seconds[-1], (row.objective or 0.0) / size, **look(number, linestyle=""))
-    axes.set(xlabel="seconds", ylabel="bound, share of the samples", xscale="symlog", ylim=(0, 1.03))
+    axes.set(
+        xlabel="seconds", ylabel="bound, share of the samples", xscale="symlog", ylim=(0, 1.03)
+    )
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower left")
     return figure

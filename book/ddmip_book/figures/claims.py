@@ -1,4 +1,6 @@
-"""Figures of the claims ledger: how many claims have which verdict, and where in the paper they stand."""
+"""Figures of the claims ledger: how many claims have which verdict, and where in the paper they
+stand.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,9 +37,13 @@ def plot_verdicts(counts: Mapping[str, Mapping[str, int]]) -> Axes:
     for verdict, (colour, hatch, _, _) in LOOKS.items():
         widths = [counts[group].get(verdict, 0) for group in groups]
         if any(widths):
-            bars = ax.barh(groups, widths, left=left, color=colour, edgecolor=INK, hatch=hatch, label=verdict)
+            bars = ax.barh(
+                groups, widths, left=left, color=colour, edgecolor=INK, hatch=hatch, label=verdict
+            )
             inside = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-            for text in ax.bar_label(bars, [str(w) if w > 1 else "" for w in widths], label_type="center"):
+            for text in ax.bar_label(
+                bars, [str(w) if w > 1 else "" for w in widths], label_type="center"
+            ):
                 text.set_bbox(inside if text.get_text() else None)
             left = [a + b for a, b in zip(left, widths, strict=True)]
     ax.invert_yaxis()
@@ -48,7 +54,8 @@ def plot_verdicts(counts: Mapping[str, Mapping[str, int]]) -> Axes:
 
 
 def plot_parts(verdicts: Mapping[str, Sequence[str]]) -> Axes:
-    """One mark for each claim, in rows by part of the paper; its shape and filling tell the verdict.
+    """One mark for each claim, in rows by part of the paper; its shape and filling tell the
+    verdict.
 
     >>> ax = plot_parts({"Theory": ["holds", "fails"], "E1": ["open"]})
     >>> [label.get_text() for label in ax.get_yticklabels()]
@@ -57,11 +64,20 @@ def plot_parts(verdicts: Mapping[str, Sequence[str]]) -> Axes:
     ax = plt.subplots(figsize=(6.2, 4.8))[1]
     rows = list(verdicts)
     for verdict, (colour, _, marker, fill) in LOOKS.items():
-        places = [(i, row) for row, part in enumerate(rows) for i, v in enumerate(verdicts[part]) if v == verdict]
+        places = [
+            (i, row)
+            for row, part in enumerate(rows)
+            for i, v in enumerate(verdicts[part])
+            if v == verdict
+        ]
         if places:
             x, y = zip(*places, strict=True)
-            line = Line2D(x, y, linestyle="", marker=marker, fillstyle=fill, markersize=9, label=verdict)
-            line.set(color=GREEN if fill == "left" else colour, markeredgecolor=INK, markeredgewidth=1.2)
+            line = Line2D(
+                x, y, linestyle="", marker=marker, fillstyle=fill, markersize=9, label=verdict
+            )
+            line.set(
+                color=GREEN if fill == "left" else colour, markeredgecolor=INK, markeredgewidth=1.2
+            )
             ax.add_line(line)
     ax.set_yticks(range(len(rows)), rows)
     ax.set_xticks([])

@@ -12,9 +12,11 @@ from ..examples.tiny import Path
 from .kit import draw_panels, legend_outside
 
 
-def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, high: float) -> list[Axes]:
-    r"""One panel for each state of a cycle over a slab: from $u + \lambda/\rho$ to the nearest $x$, on to
-    $x - \lambda/\rho$, and by projection to the next $u$.
+def plot_cycle(
+    states: Sequence[Exact], normal: Sequence[float], low: float, high: float
+) -> list[Axes]:
+    r"""One panel for each state of a cycle over a slab: from $u + \lambda/\rho$ to the nearest $x$,
+    on to $x - \lambda/\rho$, and by projection to the next $u$.
 
     >>> from fractions import Fraction
     >>> from ddmip_book.examples.counterexamples import SQUARE, rational_path, slab
@@ -25,7 +27,14 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
     figure, axes = draw_panels(len(states), height=3.3, width=7.4, sharex=True, sharey=True)
     line, (a, b), before = np.array([-1.0, 2.0]), normal, states[-1]
     for number, (ax, state) in enumerate(zip(axes, states, strict=True), 1):
-        ax.fill_between(line, (low - a * line) / b, (high - a * line) / b, color=PALE_BLUE, ec=BLUE, label="set $C$")
+        ax.fill_between(
+            line,
+            (low - a * line) / b,
+            (high - a * line) / b,
+            color=PALE_BLUE,
+            ec=BLUE,
+            label="set $C$",
+        )
         ax.plot([0, 1, 0], [0, 0, 1], "o", color=INK, ms=7, mfc="white", label="$X$ outside $C$")
         ax.plot(1, 1, "*", color=GREEN, ms=13, label="feasible point")
         scaled = np.array(before.scaled, dtype=float)
@@ -35,15 +44,28 @@ def plot_cycle(states: Sequence[Exact], normal: Sequence[float], low: float, hig
         for begin, end, word, colour in stops:
             bend = 0.45 if word == "1" else 0.0  # the first and the last arrow may lie on one line
             arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 0, "shrinkB": 2}
-            ax.annotate("", tuple(end), tuple(begin), arrowprops={**arrow, "connectionstyle": f"arc3,rad={bend}"})
+            ax.annotate(
+                "",
+                tuple(end),
+                tuple(begin),
+                arrowprops={**arrow, "connectionstyle": f"arc3,rad={bend}"},
+            )
             along = end - begin
             aside = (0.09 / np.hypot(*along) + bend / 2) * np.array([along[1], -along[0]])
-            ax.annotate(word, (begin + end) / 2 + aside, color=colour, ha="center", va="center", fontsize=9)
+            ax.annotate(
+                word, (begin + end) / 2 + aside, color=colour, ha="center", va="center", fontsize=9
+            )
         ax.plot(*start, "D", color=ORANGE, ms=6, label=r"$u+\lambda/\rho$")
         ax.plot(*x, "o", color=INK, ms=7, label="$x$ chosen")
         ax.plot(*(x - scaled), "x", color=INK, ms=7, mew=2, label=r"$x-\lambda/\rho$")
         ax.plot(*u, "s", color=RED, ms=7, label="new $u$")
-        ax.set(xlim=(-0.3, 1.3), ylim=(-0.42, 1.2), xlabel="first coordinate", aspect="equal", title=f"state {number}")
+        ax.set(
+            xlim=(-0.3, 1.3),
+            ylim=(-0.42, 1.2),
+            xlabel="first coordinate",
+            aspect="equal",
+            title=f"state {number}",
+        )
         before = state
     axes[0].set_ylabel("second coordinate")
     legend_outside(figure, 4, "lower", fontsize=9)
@@ -70,7 +92,8 @@ def plot_averages(path: Path) -> Axes:
 
 
 def plot_kinks(rho: float = 5.0) -> list[Axes]:
-    r"""Left a convex kink, whose slopes leave room for a price in between; right a concave one, which leaves none.
+    r"""Left a convex kink, whose slopes leave room for a price in between; right a concave one,
+    which leaves none.
 
     >>> [ax.get_title() for ax in plot_kinks()]
     ['convex kink: a fan of slopes', 'concave kink: two slopes, a jump']
@@ -80,16 +103,22 @@ def plot_kinks(rho: float = 5.0) -> list[Axes]:
     axes[0].plot(u, np.abs(u), "-", color=BLUE, label="$g$")
     for slope in np.linspace(-1, 1, 9)[1:-1]:
         axes[0].plot(u, slope * u, "-", color=ORANGE, lw=0.8, label="slopes of the kink")
-    axes[0].plot(u, 0.4 * u, "--", color=RED, lw=2.2, label=r"slope $-\lambda$: $u$ rests at the kink")
+    axes[0].plot(
+        u, 0.4 * u, "--", color=RED, lw=2.2, label=r"slope $-\lambda$: $u$ rests at the kink"
+    )
     axes[0].plot(0, 0, "o", color=INK, ms=7)
-    axes[0].set(title="convex kink: a fan of slopes", ylim=(-0.75, 1.15), xlabel="$u$", ylabel="height")
+    axes[0].set(
+        title="convex kink: a fan of slopes", ylim=(-0.75, 1.15), xlabel="$u$", ylabel="height"
+    )
     for lam, colour, style in ((1.0, RED, "--"), (-1.0, GREEN, "-.")):
         whole = -np.abs(u) + lam * u + rho / 2 * u**2
         axes[1].plot(u, whole, style, color=colour, label=rf"NN block at $\lambda = {lam:+.0f}$")
         axes[1].plot(-lam * 2 / rho, whole.min(), "o", color=colour, ms=7)
     axes[1].plot(u, -np.abs(u), "-", color=BLUE, label="$g$")
     axes[1].axvspan(-2 / rho, 2 / rho, color=PALE_RED, zorder=0)
-    axes[1].annotate("", (-2 / rho, -0.75), (2 / rho, -0.75), arrowprops={"arrowstyle": "<->", "color": INK})
+    axes[1].annotate(
+        "", (-2 / rho, -0.75), (2 / rho, -0.75), arrowprops={"arrowstyle": "<->", "color": INK}
+    )
     axes[1].annotate(r"from $-2/\rho$ to $2/\rho$ and back", (0, -1.13), ha="center", fontsize=9)
     axes[1].set(title="concave kink: two slopes, a jump", ylim=(-1.25, 1.15), xlabel="$u$")
     legend_outside(figure, 3, "lower", fontsize=9)

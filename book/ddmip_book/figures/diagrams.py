@@ -1,4 +1,6 @@
-"""Drawings of boxes and arrows: how a decision is made, one iteration of Algorithm 1, and which method fits."""
+"""Drawings of boxes and arrows: how a decision is made, one iteration of Algorithm 1, and which
+method fits.
+"""
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -15,21 +17,67 @@ def _canvas(width: float, height: float) -> Axes:
     return ax
 
 
-def _box(ax: Axes, x: float, y: float, width: float, height: float, title: str, text: str = "",
-         edge: str = INK, fill: str = PALE) -> None:  # fmt: skip
+def _box(
+    ax: Axes,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    title: str,
+    text: str = "",
+    edge: str = INK,
+    fill: str = PALE,
+) -> None:
     """A rounded box with its lower left corner at (x, y)."""
-    ax.add_patch(FancyBboxPatch((x + 0.6, y + 0.6), width - 1.2, height - 1.2, boxstyle="round,pad=0.6",
-                                facecolor=fill, edgecolor=edge, linewidth=1.6))  # fmt: skip
+    ax.add_patch(
+        FancyBboxPatch(
+            (x + 0.6, y + 0.6),
+            width - 1.2,
+            height - 1.2,
+            boxstyle="round,pad=0.6",
+            facecolor=fill,
+            edgecolor=edge,
+            linewidth=1.6,
+        )
+    )
     middle, top = x + width / 2, y + height / 2 if not text else y + height - 2.6
-    ax.text(middle, top, title, ha="center", va="center", fontsize=10.5, fontweight="bold", color=INK)
-    ax.text(middle, y + (height - 2.6) / 2, text, ha="center", va="center", fontsize=10, linespacing=1.35)
+    ax.text(
+        middle, top, title, ha="center", va="center", fontsize=10.5, fontweight="bold", color=INK
+    )
+    ax.text(
+        middle,
+        y + (height - 2.6) / 2,
+        text,
+        ha="center",
+        va="center",
+        fontsize=10,
+        linespacing=1.35,
+    )
 
 
-def _arrow(ax: Axes, start: tuple[float, float], end: tuple[float, float], label: str = "",
-           at: tuple[float, float] | None = None, dashed: bool = False, bend: float = 0.0) -> None:  # fmt: skip
-    ax.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=14, linewidth=1.6, color=INK,
-                                 linestyle="--" if dashed else "-", shrinkA=1, shrinkB=1,
-                                 connectionstyle=f"arc3,rad={bend}"))  # fmt: skip
+def _arrow(
+    ax: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    label: str = "",
+    at: tuple[float, float] | None = None,
+    dashed: bool = False,
+    bend: float = 0.0,
+) -> None:
+    ax.add_patch(
+        FancyArrowPatch(
+            start,
+            end,
+            arrowstyle="-|>",
+            mutation_scale=14,
+            linewidth=1.6,
+            color=INK,
+            linestyle="--" if dashed else "-",
+            shrinkA=1,
+            shrinkB=1,
+            connectionstyle=f"arc3,rad={bend}",
+        )
+    )
     if label:
         x, y = at or ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 1)
         ax.text(x, y, label, ha="center", va="center", fontsize=9.5, color=INK)
@@ -54,10 +102,22 @@ def draw_workflow() -> Axes:
 
 
 def draw_question() -> Axes:
-    """The question of the quickstart: samples, shared treatment, a network that judges, and a count."""
+    """The question of the quickstart: samples, shared treatment, a network that judges, and a
+    count.
+    """
     ax = _canvas(5.8, 2.9)
     _box(ax, 1, 17, 24, 10.5, "Samples", "nine features each,\nall labelled unsafe", INK, PALE)
-    _box(ax, 33, 17, 24, 10.5, "Treatment", "raise and lower; one\nbudget for all samples", RED, PALE_RED)
+    _box(
+        ax,
+        33,
+        17,
+        24,
+        10.5,
+        "Treatment",
+        "raise and lower; one\nbudget for all samples",
+        RED,
+        PALE_RED,
+    )
     _box(ax, 33, 1.5, 24, 10.5, "Network", "$f(x_i) > 0$:\nsample $i$ is potable", BLUE, PALE_BLUE)
     _box(ax, 1, 1.5, 24, 10.5, "How many pass?", "the objective, checked\nby the network itself")
     _arrow(ax, (25, 22.3), (33, 22.3), "$w_i$", (29, 23.8))
@@ -67,7 +127,9 @@ def draw_question() -> Axes:
 
 
 def draw_split() -> Axes:
-    """One iteration of Algorithm 1: MIP block, NN block, multiplier, and the check of every iterate."""
+    """One iteration of Algorithm 1: MIP block, NN block, multiplier, and the check of every
+    iterate.
+    """
     ax = _canvas(5.8, 4.4)
     mip = "rows, integers\nmoves $x$, keeps $u$\nMIP or QP solver"
     nn = "the network itself\nmoves $u$, keeps $x$\ngradient steps"
@@ -85,20 +147,42 @@ def draw_split() -> Axes:
 
 
 def draw_choice() -> Axes:
-    """Five questions about a problem, in the order in which `solve` asks them, and what follows from each."""
+    """Five questions about a problem, in the order in which `solve` asks them, and what follows
+    from each.
+    """
     ax = _canvas(6.6, 6.2)
     steps = [
-        ("Few combinations?", "all inputs whole, and few\nof their values fit the rows", "Enumeration",
-         "compares all of them;\nits end is a proof"),
-        ("Blocks?", "groups of network rows meet\nin a few shared rows alone", "PriceCoordination, certify",
-         "prices for the shared rows;\na bound for each block"),
-        ("Only ReLUs?", "or layers that become ReLUs,\nsuch as leaky ones", "SequentialMIP, exact model",
-         "steps by lines and by exact boxes;\na proof if the search ends"),
-        ("Other layers?", "tanh, sigmoid, GELU,\nattention, recurrent, ...", "SequentialMIP, DualDecomposition",
-         "slopes lead, the network judges;\na bound for tanh and sigmoid"),
-        ("No layers at all?", "trees, tables, a simulator:\nvalues and nothing else", "the same, on black_box",
-         "slopes by differences;\na heuristic, never a bound"),
-    ]  # fmt: skip
+        (
+            "Few combinations?",
+            "all inputs whole, and few\nof their values fit the rows",
+            "Enumeration",
+            "compares all of them;\nits end is a proof",
+        ),
+        (
+            "Blocks?",
+            "groups of network rows meet\nin a few shared rows alone",
+            "PriceCoordination, certify",
+            "prices for the shared rows;\na bound for each block",
+        ),
+        (
+            "Only ReLUs?",
+            "or layers that become ReLUs,\nsuch as leaky ones",
+            "SequentialMIP, exact model",
+            "steps by lines and by exact boxes;\na proof if the search ends",
+        ),
+        (
+            "Other layers?",
+            "tanh, sigmoid, GELU,\nattention, recurrent, ...",
+            "SequentialMIP, DualDecomposition",
+            "slopes lead, the network judges;\na bound for tanh and sigmoid",
+        ),
+        (
+            "No layers at all?",
+            "trees, tables, a simulator:\nvalues and nothing else",
+            "the same, on black_box",
+            "slopes by differences;\na heuristic, never a bound",
+        ),
+    ]
     for number, (question, meaning, method, worth) in enumerate(steps):
         y = 50 - 12.2 * number
         _box(ax, 0.5, y, 25, 10.5, question, meaning, RED, PALE_RED)

@@ -1,4 +1,6 @@
-"""Figures of the second experiment: six networks, each twice as deep and twice as wide as the one before."""
+"""Figures of the second experiment: six networks, each twice as deep and twice as wide as the one
+before.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +16,16 @@ from ..examples.costs import PowerLaw, power_law
 from ..experiments.grids import E2_NETWORKS
 from ..experiments.networks import REACTING
 from ..experiments.results import Results
-from .kit import GREY, HOLLOW, draw_lines, draw_panels, legend_outside, look, method_look, names_below
+from .kit import (
+    GREY,
+    HOLLOW,
+    draw_lines,
+    draw_panels,
+    legend_outside,
+    look,
+    method_look,
+    names_below,
+)
 
 TOLERANCE = 1e-4
 """Of the paper's stopping test."""
@@ -37,7 +48,9 @@ def sizes_of(network: str, n_in: int = 9) -> tuple[int, int, int]:
 
 
 def plain_names(rows: Results) -> Results:
-    """The runs on networks that react, each under the name of the network of E2 that has its shape."""
+    """The runs on networks that react, each under the name of the network of E2 that has
+    its shape.
+    """
     return Results([replace(row, network=row.network.removesuffix(REACTING)) for row in rows])
 
 
@@ -51,7 +64,9 @@ def by_network(rows: Results, *fields: str) -> dict[str, float]:
     found = {}
     for network in E2_NETWORKS:
         own = rows.where(network=network)
-        own = own.where(converged=False) or own  # of the few iterations of others what is done once is a large part
+        own = (
+            own.where(converged=False) or own
+        )  # of the few iterations of others what is done once is a large part
         if len(own):
             total = sum(own.values(field) for field in fields)
             found[network] = float(np.mean(total / own.values("iterations")))
@@ -59,7 +74,8 @@ def by_network(rows: Results, *fields: str) -> dict[str, float]:
 
 
 def slope_in_parameters(cost: Mapping[str, float], last: int | None = None) -> PowerLaw | None:
-    """The power law of `cost` in the parameters over all networks, or over the `last` ones; None for less than three.
+    """The power law of `cost` in the parameters over all networks, or over the `last` ones; None
+    for less than three.
 
     >>> round(slope_in_parameters({"2x16": 449.0, "4x32": 3521.0, "8x64": 29825.0}).slope, 6)
     1.0
@@ -67,33 +83,51 @@ def slope_in_parameters(cost: Mapping[str, float], last: int | None = None) -> P
     chosen = list(cost)[-last:] if last else list(cost)
     if len(chosen) < 3:
         return None
-    return power_law([sizes_of(network)[2] for network in chosen], [cost[network] for network in chosen])
+    return power_law(
+        [sizes_of(network)[2] for network in chosen], [cost[network] for network in chosen]
+    )
 
 
 def _devices(full: Results) -> Iterator[tuple[float, Results, dict[str, Any]]]:
     """For each device: how far its marks are moved sideways, its runs, and its look."""
     for shift, (device, (label, mark, colour)) in zip((-0.15, 0.15), DEVICES.items(), strict=True):
-        yield shift, decompositions(full, device), {"linestyle": "", "marker": mark, "color": colour, "label": label}
+        yield (
+            shift,
+            decompositions(full, device),
+            {"linestyle": "", "marker": mark, "color": colour, "label": label},
+        )
 
 
-def _each(ax: Axes, rows: Results, value: Callable[[Results], Any], shift: float, style: dict[str, Any]) -> None:
+def _each(
+    ax: Axes, rows: Results, value: Callable[[Results], Any], shift: float, style: dict[str, Any]
+) -> None:
     """A mark for each number that `value` finds in the runs of a network."""
     for place, network in enumerate(E2_NETWORKS):
         own = rows.where(network=network)
         found = np.atleast_1d(value(own)) if len(own) else np.empty(0)
-        ax.plot([place + shift] * len(found), found, alpha=0.8, **style | ({"label": None} if place else {}))
+        ax.plot(
+            [place + shift] * len(found),
+            found,
+            alpha=0.8,
+            **style | ({"label": None} if place else {}),
+        )
     names_below(ax, E2_NETWORKS, rotation=60)
 
 
 def plot_paper_panels(full: Results) -> Figure:
-    """The paper's three panels with our runs: share that meets its test, total seconds, seconds of an iteration."""
+    """The paper's three panels with our runs: share that meets its test, total seconds, seconds of
+    an iteration.
+    """
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.8, 3.5))
     for shift, rows, style in _devices(full):
         _each(left, rows, lambda own: own.values("converged").mean(), shift, style)
         _each(middle, rows, lambda own: own.values("seconds"), shift, style)
         if cost := by_network(rows, "seconds"):
             right.plot([sizes_of(n)[2] for n in cost], list(cost.values()), **style)
-        for ends in (list(cost)[:3], list(cost)[-3:]):  # the small and the large networks: the line bends in between
+        for ends in (
+            list(cost)[:3],
+            list(cost)[-3:],
+        ):  # the small and the large networks: the line bends in between
             if law := slope_in_parameters({network: cost[network] for network in ends}):
                 line = np.array([sizes_of(ends[0])[2], sizes_of(ends[-1])[2]])
                 right.plot(line, law(line), "--", color=style["color"])
@@ -108,11 +142,15 @@ def plot_paper_panels(full: Results) -> Figure:
 
 
 def plot_blocks(full: Results) -> Figure:
-    """Seconds of an iteration in the NN block and in the MIP block against the parameters, one panel a device."""
+    """Seconds of an iteration in the NN block and in the MIP block against the parameters, one
+    panel a device.
+    """
     figure, axes = draw_panels(2, 3.3, 6.4, sharey=True)
     for ax, device in zip(axes, DEVICES, strict=True):
         rows = decompositions(full, device)
-        for i, (field, label) in enumerate({"seconds_nn": "NN block", "seconds_mip": "MIP block"}.items()):
+        for i, (field, label) in enumerate(
+            {"seconds_nn": "NN block", "seconds_mip": "MIP block"}.items()
+        ):
             if cost := by_network(rows, field):
                 ax.plot([sizes_of(n)[2] for n in cost], list(cost.values()), **look(i, label=label))
         ax.set(xscale="log", yscale="log", xlabel="parameters $P$", title=DEVICES[device][0])
@@ -127,11 +165,15 @@ def _visible(own: Results) -> np.ndarray:
 
 
 def plot_what_moves(full: Results) -> Figure:
-    """Of every run: the last residual with the paper's tolerance, and the samples gained over the untreated count."""
+    """Of every run: the last residual with the paper's tolerance, and the samples gained over the
+    untreated count.
+    """
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.3))
     for shift, rows, style in _devices(full):
         _each(left, rows, _visible, shift, style)
-        _each(right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style)
+        _each(
+            right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style
+        )
     left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
     left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
     right.set_title("samples gained, of 100")
@@ -140,7 +182,8 @@ def plot_what_moves(full: Results) -> Figure:
 
 
 def plot_recipes(full: Results, reacting: Results) -> Figure:
-    """Residuals and gains again, by how the networks were trained; and what price coordination gains where they react.
+    """Residuals and gains again, by how the networks were trained; and what price coordination
+    gains where they react.
 
     `reacting` has the plain names.
     """
@@ -148,12 +191,17 @@ def plot_recipes(full: Results, reacting: Results) -> Figure:
     any_device = tuple(DEVICES)
     drawn = (
         (decompositions(full, any_device), {"marker": "x", "color": GREY, "label": "E2's recipe"}),
-        (decompositions(reacting, any_device), {"marker": "o", "color": BLUE, "label": "networks that react"}),
+        (
+            decompositions(reacting, any_device),
+            {"marker": "o", "color": BLUE, "label": "networks that react"},
+        ),
         (reacting.where(method="prices"), method_look("prices", label="… with price coordination")),
     )
     for shift, (rows, style) in zip((-0.25, 0.0, 0.25), drawn, strict=True):
         style = style | {"linestyle": ""}
-        _each(right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style)
+        _each(
+            right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style
+        )
         if shift < 0.25:
             _each(left, rows, _visible, shift, style | {"label": None})
     left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
@@ -166,7 +214,8 @@ def plot_recipes(full: Results, reacting: Results) -> Figure:
 def plot_slopes(
     depths: Sequence[int], found: Mapping[str, Sequence[float]], laws: Mapping[str, Sequence[float]]
 ) -> Axes:
-    """Slopes of networks against their depth, on a logarithmic axis: measured (marks) and by formula (lines).
+    """Slopes of networks against their depth, on a logarithmic axis: measured (marks) and by
+    formula (lines).
 
     >>> plot_slopes([1, 2], {"torch": [0.2, 0.1]}, {"torch": [0.24, 0.1]}).get_yscale()
     'log'

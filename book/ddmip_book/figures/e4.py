@@ -1,4 +1,6 @@
-"""Figures of the fourth experiment: five architectures on nine features, and what Algorithm 1 does with them."""
+"""Figures of the fourth experiment: five architectures on nine features, and what Algorithm 1 does
+with them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +18,17 @@ from ..experiments.grids import E4_NETWORKS, E4_SIZES
 from ..experiments.networks import load_weights, untrained
 from ..experiments.results import Results
 from ..experiments.store import results_folder
-from .kit import HOLLOW, draw_panels, legend_outside, look, method_look, names_below, plain_log, ranges, ticks_at
+from .kit import (
+    HOLLOW,
+    draw_panels,
+    legend_outside,
+    look,
+    method_look,
+    names_below,
+    plain_log,
+    ranges,
+    ticks_at,
+)
 
 Link = tuple[int, int, int, int]
 """From node i of layer a to node j of layer b, as (a, i, b, j)."""
@@ -29,15 +41,19 @@ POTABLE = (
 
 
 def caricature(network: str) -> tuple[list[int], list[Link]]:
-    """A caricature of an architecture: units in each layer, from the features up, and which unit reads which.
+    """A caricature of an architecture: units in each layer, from the features up, and which unit
+    reads which.
 
     >>> units, read = caricature("conv1d")
     >>> units, len([link for link in read if link[0] == 0])
     ([9, 9, 9, 1], 25)
     """
-    units = {"fc": [9, 6, 6, 1], "conv1d": [9, 9, 9, 1], "resnet": [9, 6, 6, 1], "lstm": [9, 9, 1]}.get(
-        network, [9, 9, 9, 1]
-    )
+    units = {
+        "fc": [9, 6, 6, 1],
+        "conv1d": [9, 9, 9, 1],
+        "resnet": [9, 6, 6, 1],
+        "lstm": [9, 9, 1],
+    }.get(network, [9, 9, 9, 1])
     near = {("conv1d", 0): 1, ("conv1d", 1): 1, ("lstm", 0): 0, ("attention", 0): 0}
     read = [
         (a, i, a + 1, j)
@@ -47,7 +63,11 @@ def caricature(network: str) -> tuple[list[int], list[Link]]:
         if abs(i - j) <= near.get((network, a), 9)
     ]
     if network == "lstm":  # each step reads the step before; only the last one is read by the head
-        read = [link for link in read if link[0] == 0] + [(1, i, 1, i + 1) for i in range(8)] + [(1, 8, 2, 0)]
+        read = (
+            [link for link in read if link[0] == 0]
+            + [(1, i, 1, i + 1) for i in range(8)]
+            + [(1, 8, 2, 0)]
+        )
     if network == "resnet":
         read += [(1, i, 2, i) for i in range(6)] * 3  # the sum that skips a block, drawn heavier
     return units, read
@@ -74,14 +94,18 @@ def draw_architectures(networks: Sequence[str] = E4_NETWORKS) -> Figure:
         for layer, count in enumerate(units):
             points = np.array([place(layer, unit) for unit in range(count)])
             mark = "s" if layer == 0 else "o"
-            ax.plot(points[:, 0], points[:, 1], mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4)
+            ax.plot(
+                points[:, 0], points[:, 1], mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4
+            )
         ax.set_title(network)
         ax.axis("off")
     return figure
 
 
 def plot_paper_panels(full: Results, majority: float) -> Figure:
-    """The paper's three panels with our runs of its settings: accuracy, share converged, seconds (processor time)."""
+    """The paper's three panels with our runs of its settings: accuracy, share converged, seconds
+    (processor time).
+    """
     runs = full.where(method="dd-paper", device="cpu")
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.6, 3.3))
     for place, network in enumerate(E4_NETWORKS):
@@ -94,7 +118,9 @@ def plot_paper_panels(full: Results, majority: float) -> Figure:
         for size, mark in zip(E4_SIZES, MARKERS, strict=False):
             seconds = own.where(size=size).values("cpu_seconds")
             mean = [np.exp(np.log(seconds).mean())] if len(seconds) else []
-            right.plot([place] * len(mean), mean, mark, color=BLUE, label=None if place else f"n = {size}")
+            right.plot(
+                [place] * len(mean), mean, mark, color=BLUE, label=None if place else f"n = {size}"
+            )
     left.axhline(majority, color=INK, linestyle="--", label="majority")
     for ax, printed in ((left, ACCURACY), (middle, CONVERGENCE), (right, E4_SECONDS)):
         at = [E4_NETWORKS.index(network) for network in printed]
@@ -109,13 +135,19 @@ def plot_paper_panels(full: Results, majority: float) -> Figure:
 
 
 def plot_potable(full: Results) -> Figure:
-    """Share of potable samples by architecture, one panel for each size: mean over the seeds, and their range."""
+    """Share of potable samples by architecture, one panel for each size: mean over the seeds, and
+    their range.
+    """
     figure, axes = draw_panels(len(E4_SIZES), width=6.6, sharey=True)
     for ax, size in zip(axes, E4_SIZES, strict=True):
-        for shift, (method, field, label, mark) in zip((-0.255, -0.085, 0.085, 0.255), POTABLE, strict=True):
+        for shift, (method, field, label, mark) in zip(
+            (-0.255, -0.085, 0.085, 0.255), POTABLE, strict=True
+        ):
             runs = full.where(method=method, size=size, device="cpu")
             shares = [runs.where(network=network).values(field) / size for network in E4_NETWORKS]
-            style = {"label": label, "marker": mark} | ({"color": INK} if field == "untreated" else {})
+            style = {"label": label, "marker": mark} | (
+                {"color": INK} if field == "untreated" else {}
+            )
             cells = {place + shift: share for place, share in enumerate(shares)}
             ranges(ax, cells, **method_look(method, elinewidth=1) | style)
         names_below(ax, E4_NETWORKS, rotation=60)
@@ -126,7 +158,8 @@ def plot_potable(full: Results) -> Figure:
 
 
 def logit_size(net: nn.Module) -> float:
-    r"""Median of $\lvert f(x)\rvert$ over standard normal inputs: how large a network's logits are, without any data.
+    r"""Median of $\lvert f(x)\rvert$ over standard normal inputs: how large a network's logits are,
+    without any data.
 
     >>> round(logit_size(lambda x: 3.0 * x[:, :1]), 1)
     2.0
@@ -136,8 +169,9 @@ def logit_size(net: nn.Module) -> float:
 
 
 def boundary_distance(net: nn.Module) -> float:
-    r"""Median of $-f(x) / \lVert\nabla f(x)\rVert_\infty$ over the standard normal inputs with $f(x) < 0$: how far,
-    to first order, the cheapest single feature must move to change the class. The scale of $f$ cancels.
+    r"""Median of $-f(x) / \lVert\nabla f(x)\rVert_\infty$ over the standard normal inputs with
+    $f(x) < 0$: how far, to first order, the cheapest single feature must move to change the class.
+    The scale of $f$ cancels.
 
     >>> round(boundary_distance(lambda x: 3.0 * x[:, :1]), 1)
     0.7
@@ -157,9 +191,14 @@ def of_stored(
     full: Results, measure: Callable[[nn.Module], float], folder: Path | None = None
 ) -> dict[tuple[str, int], float]:
     """A measure of the stored network of every pair of architecture and seed among the rows."""
-    files = {(row.network, row.seed): row.weights["files"][0] for row in full if row.weights["files"]}
+    files = {
+        (row.network, row.seed): row.weights["files"][0] for row in full if row.weights["files"]
+    }
     place = (results_folder() if folder is None else folder) / "networks"
-    return {key: measure(load_weights(untrained(key[0], 9, key[1]), place / name)) for key, name in files.items()}
+    return {
+        key: measure(load_weights(untrained(key[0], 9, key[1]), place / name))
+        for key, name in files.items()
+    }
 
 
 class Gain(NamedTuple):
@@ -178,7 +217,9 @@ def gains(full: Results) -> list[Gain]:
     """All instances that both methods solved and on which the defaults gained something."""
     found = []
     for ours in full.where(method="dd", device="cpu"):
-        paper = full.one(method="dd-paper", device="cpu", network=ours.network, size=ours.size, seed=ours.seed)
+        paper = full.one(
+            method="dd-paper", device="cpu", network=ours.network, size=ours.size, seed=ours.seed
+        )
         if paper is not None and (most := (ours.objective or 0) - (ours.untreated or 0)) > 0:
             reached = (paper.objective or 0) - (paper.untreated or 0)
             found.append(Gain(ours.network, ours.seed, ours.size, most / ours.size, reached / most))
@@ -188,8 +229,9 @@ def gains(full: Results) -> list[Gain]:
 def plot_two_causes(
     full: Results, distance: Mapping[tuple[str, int], float], size: Mapping[tuple[str, int], float]
 ) -> Figure:
-    """Left: share gained by the defaults against the distance to the boundary. Right: the part of that gain which the
-    paper's settings reach, against the size of the logits. One mark an architecture, one point an instance.
+    """Left: share gained by the defaults against the distance to the boundary. Right: the part of
+    that gain which the paper's settings reach, against the size of the logits. One mark an
+    architecture, one point an instance.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.4))
     for i, network in enumerate(E4_NETWORKS):
@@ -207,14 +249,20 @@ def plot_two_causes(
 
 
 def plot_iteration_cost(full: Results, work: Mapping[str, float]) -> Figure:
-    """Milliseconds of the NN block in an iteration, against parameters and multiply-adds, at the largest size."""
+    """Milliseconds of the NN block in an iteration, against parameters and multiply-adds, at the
+    largest size.
+    """
     figure, axes = draw_panels(2, 3.2, 6.4, sharey=True)
     size = max(full.distinct("size"), default=0)
     for i, network in enumerate(E4_NETWORKS):
         rows = full.where(method="dd-paper", network=network, size=size, device="cpu")
         if len(rows):
-            part = rows.values("seconds_nn") / rows.values("seconds")  # of the wall clock; the processor's is not split
-            each = 1e3 * float(np.mean(part * rows.values("cpu_seconds") / rows.values("iterations")))
+            part = rows.values("seconds_nn") / rows.values(
+                "seconds"
+            )  # of the wall clock; the processor's is not split
+            each = 1e3 * float(
+                np.mean(part * rows.values("cpu_seconds") / rows.values("iterations"))
+            )
             for ax, x in zip(axes, (rows.values("parameters")[0], work[network]), strict=True):
                 ax.plot(x, each, **look(i, linestyle="", markersize=7, label=network))
     for ax, label in zip(axes, ("parameters $P$", "multiply-adds $W$"), strict=True):

@@ -1,4 +1,6 @@
-"""Figures of the fifth experiment: two NN blocks on Tree Planting, and how far each method gets from the start."""
+"""Figures of the fifth experiment: two NN blocks on Tree Planting, and how far each method gets
+from the start.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,10 +29,11 @@ Instance = tuple[str, str, int]
 
 
 def same_networks(full: Results) -> Results:
-    """The runs whose networks are, bit by bit, those of enumeration on the same instance, or else of its first run.
+    """The runs whose networks are, bit by bit, those of enumeration on the same instance, or else
+    of its first run.
 
-    Weights of large networks are not stored. Trained again on another processor they differ in their last digits: no
-    objective of theirs can be compared with one that was found before.
+    Weights of large networks are not stored. Trained again on another processor they differ in
+    their last digits: no objective of theirs can be compared with one that was found before.
     """
     used: dict[Instance, str | None] = {}
     for row in sorted(full, key=lambda row: row.method != "enumeration"):
@@ -40,7 +43,9 @@ def same_networks(full: Results) -> Results:
 
 
 def best_known(full: Results) -> dict[Instance, float]:
-    """The best verified objective of each instance; for Tree Planting only where enumeration has ended."""
+    """The best verified objective of each instance; for Tree Planting only where enumeration has
+    ended.
+    """
     best: dict[Instance, float] = {}
     for row in same_networks(full):
         key = row.problem, row.network, row.seed
@@ -55,11 +60,17 @@ def closed(objective: float, start: float, best: float) -> float:
     >>> closed(9.5, 9.0, 10.0), closed(9.0, 9.0, 9.0)
     (0.5, nan)
     """
-    return float("nan") if best - start <= 1e-6 * max(1.0, abs(best)) else (objective - start) / (best - start)
+    return (
+        float("nan")
+        if best - start <= 1e-6 * max(1.0, abs(best))
+        else (objective - start) / (best - start)
+    )
 
 
 def closed_runs(full: Results, problem: str, method: str) -> list[tuple[str, float]]:
-    """Network and share closed of every run of a method, on instances that leave something to gain."""
+    """Network and share closed of every run of a method, on instances that leave something
+    to gain.
+    """
     best, found = best_known(full), []
     for row in same_networks(full).where(problem=problem, method=method):
         key = row.problem, row.network, row.seed
@@ -71,14 +82,17 @@ def closed_runs(full: Results, problem: str, method: str) -> list[tuple[str, flo
 def survivals(row: Row) -> np.ndarray:
     """The networks' outputs at the point of a Tree Planting run, (sites, species).
 
-    Behind the sterilising variable of each site stand four planting variables, then the four survivals.
+    Behind the sterilising variable of each site stand four planting variables, then the four
+    survivals.
     """
     n, values = row.size**2, decode(row.point["values"], row.point["dtype"])
     return values[5 * n : 9 * n].reshape(n, 4)
 
 
 def reactions(full: Results) -> dict[tuple[str, int], np.ndarray]:
-    """By network and seed: how far each species' output ranges over the sites of the plot at the optimum."""
+    """By network and seed: how far each species' output ranges over the sites of the plot at the
+    optimum.
+    """
     rows = full.where(problem="trees", method="enumeration")
     return {(row.network, row.seed): np.ptp(survivals(row), axis=0) for row in rows if row.point}
 
@@ -87,13 +101,21 @@ def first_move(row: Row) -> int | None:
     """The first iteration whose verified point is better than the start; None if there is none."""
     start = np.inf if row.untreated is None else row.untreated
     steps = zip(row.trace.get("k", []), row.trace.get("objective", []), strict=True)
-    return next((int(k or 0) for k, value in steps if value is not None and value > start + 1e-3), None)
+    return next(
+        (int(k or 0) for k, value in steps if value is not None and value > start + 1e-3), None
+    )
 
 
 def timed(full: Results, network: str, method: str) -> Results:
-    """Tree Planting runs whose seconds mean something: an exact model must end by a proof or by the time limit."""
+    """Tree Planting runs whose seconds mean something: an exact model must end by a proof or by the
+    time limit.
+    """
     runs = full.where(problem="trees", network=network, method=method)
-    return runs.where(status=("optimal", "claimed_optimal", "time_limit")) if method == "bigm" else runs
+    return (
+        runs.where(status=("optimal", "claimed_optimal", "time_limit"))
+        if method == "bigm"
+        else runs
+    )
 
 
 def _look(method: str, **more: Any) -> dict[str, Any]:
@@ -105,17 +127,28 @@ def _look(method: str, **more: Any) -> dict[str, Any]:
 def flat_instances(full: Results) -> set[tuple[str, int]]:
     """Networks and seeds of Tree Planting on which nothing can be gained."""
     rows = full.where(problem="trees", method="enumeration")
-    return {(row.network, row.seed) for row in rows if (row.objective or 0) - (row.untreated or 0) <= 1e-6}
+    return {
+        (row.network, row.seed)
+        for row in rows
+        if (row.objective or 0) - (row.untreated or 0) <= 1e-6
+    }
 
 
 def plot_seconds(full: Results) -> Axes:
-    """The paper's figure: seconds by network, its own (hollow) and ours (filled; dots where networks are constant)."""
+    """The paper's figure: seconds by network, its own (hollow) and ours (filled; dots where
+    networks are constant).
+    """
     ax, flat = plt.subplots()[1], flat_instances(full)
     for shift, (method, printed) in zip((-0.25, 0.0, 0.25), PRINTED.items(), strict=True):
         for place, network in enumerate(E5_NETWORKS):
             runs = timed(full, network, method)
-            for constant, style in ((False, _look(method)), (True, {"color": GREY, "marker": ".", "linestyle": ""})):
-                chosen = Results([row for row in runs if ((row.network, row.seed) in flat) == constant])
+            for constant, style in (
+                (False, _look(method)),
+                (True, {"color": GREY, "marker": ".", "linestyle": ""}),
+            ):
+                chosen = Results(
+                    [row for row in runs if ((row.network, row.seed) in flat) == constant]
+                )
                 own = chosen.values("seconds")
                 label = "networks constant, nothing to do" if constant else _look(method)["label"]
                 if len(own):
@@ -138,22 +171,33 @@ def plot_closed(full: Results) -> Figure:
         for place, method in enumerate(methods):
             shares = [share for _, share in closed_runs(full, problem, method)]
             ax.plot(shares, [place] * len(shares), **_look(method, markersize=7))
-        ax.set_yticks(range(len(methods)), [_look(method)["label"] for method in methods], fontsize=9)
-        ax.set(title=title, xlabel="share closed", ylim=(-0.6, len(methods) - 0.4), xlim=(-0.08, 1.08))
+        ax.set_yticks(
+            range(len(methods)), [_look(method)["label"] for method in methods], fontsize=9
+        )
+        ax.set(
+            title=title, xlabel="share closed", ylim=(-0.6, len(methods) - 0.4), xlim=(-0.08, 1.08)
+        )
     return figure
 
 
 def plot_closed_by_network(react: Results) -> Axes:
-    """Share closed on Tree Planting where all networks react, one mark a run, told apart by the networks' size.
+    """Share closed on Tree Planting where all networks react, one mark a run, told apart by the
+    networks' size.
 
     `react` has the plain names of the networks.
     """
     ax = plt.subplots(figsize=(6.2, 3.2))[1]
-    methods = [method for method in MARKS if method != "grid-search" and len(react.where(method=method))]
+    methods = [
+        method for method in MARKS if method != "grid-search" and len(react.where(method=method))
+    ]
     for number, network in enumerate(E5_NETWORKS):
         shift = 0.22 * (1 - number)
-        drawn = [(share, place) for place, method in enumerate(methods)
-                 for own, share in closed_runs(react, "trees", method) if own == network]  # fmt: skip
+        drawn = [
+            (share, place)
+            for place, method in enumerate(methods)
+            for own, share in closed_runs(react, "trees", method)
+            if own == network
+        ]
         style = look(number, linestyle="", label=network, markersize=7)
         ax.plot([share for share, _ in drawn], [place + shift for _, place in drawn], **style)
     ax.set_yticks(range(len(methods)), [_look(method)["label"] for method in methods])
@@ -163,14 +207,17 @@ def plot_closed_by_network(react: Results) -> Axes:
 
 
 def plot_penalties(shares: Mapping[float, float], gain: float) -> Axes:
-    """Share closed against the penalty, and the penalty at which asking rho / 2 equals the gain of the best flip.
+    """Share closed against the penalty, and the penalty at which asking rho / 2 equals the gain of
+    the best flip.
 
     >>> plot_penalties({10.0: 0.0, 0.1: 1.0}, 0.5).get_xlabel()
     'penalty'
     """
     ax = plt.subplots(figsize=(6.2, 3.0))[1]
     ax.plot(list(shares), list(shares.values()), "o-", color=BLUE, label="share closed")
-    ax.axvline(2 * gain, color=INK, linestyle="--", label="half the penalty = gain of the best flip")
+    ax.axvline(
+        2 * gain, color=INK, linestyle="--", label="half the penalty = gain of the best flip"
+    )
     ax.set(xscale="log", xlabel="penalty", ylabel="share closed", ylim=(-0.08, 1.08))
     ax.legend()
     return ax

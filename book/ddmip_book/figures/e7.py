@@ -1,4 +1,6 @@
-"""Figures of the seventh experiment, the suite: how far methods are from the best known values, and what suits what."""
+"""Figures of the seventh experiment, the suite: how far methods are from the best known values, and
+what suits what.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +12,16 @@ from matplotlib.axes import Axes
 from ddmip_lib.plots import BLUE, COLOURS, DASHES, INK, MARKERS
 from ..experiments.methods import METHODS
 from ..experiments.rows import Row
-from ..experiments.suite.analysis import NEAR, REFUSED, Choice, chart, distances, methods_of, models_of, profile
+from ..experiments.suite.analysis import (
+    NEAR,
+    REFUSED,
+    Choice,
+    chart,
+    distances,
+    methods_of,
+    models_of,
+    profile,
+)
 from .kit import GREY, legend_outside
 
 __all__ = ["chart", "distances", "plot_chart", "plot_distances", "plot_profile", "profile", "short"]
@@ -54,29 +65,48 @@ def _look(method: str) -> dict[str, Any]:
     at = list(SHORT).index(method) if method in SHORT else len(SHORT)
     strong = method in FIRST
     colour = COLOURS[at] if at < len(COLOURS) else GREY
-    look = {"color": colour, "linestyle": DASHES[at % len(DASHES)], "marker": MARKERS[at % len(MARKERS)],
-            "linewidth": 2.2 if strong else 1.2, "markersize": 4, "label": short(method)}  # fmt: skip
+    look = {
+        "color": colour,
+        "linestyle": DASHES[at % len(DASHES)],
+        "marker": MARKERS[at % len(MARKERS)],
+        "linewidth": 2.2 if strong else 1.2,
+        "markersize": 4,
+        "label": short(method),
+    }
     return look | PEERS.get(method, {})
 
 
 def plot_profile(rows: Sequence[Row], methods: Sequence[str] | None = None) -> Axes:
-    """The share of the models within each distance of the best known value, one line for each method."""
+    """The share of the models within each distance of the best known value, one line for each
+    method.
+    """
     ax = plt.subplots(figsize=(6.2, 4.2))[1]
     shares = profile(rows, WITHIN)
     for method in methods_of(rows) if methods is None else methods:
         at = list(SHORT).index(method) if method in SHORT else 0
         ax.plot(
-            100 * WITHIN, 100 * shares[method], markevery=(2 * at % 16, 16), drawstyle="steps-post", **_look(method)
+            100 * WITHIN,
+            100 * shares[method],
+            markevery=(2 * at % 16, 16),
+            drawstyle="steps-post",
+            **_look(method),
         )
     ax.axvline(100 * NEAR, color=INK, linewidth=0.8)
-    ax.set(xscale="log", xlabel="distance to the best known value, %", ylabel="models within it, %", ylim=(-2, 102))
+    ax.set(
+        xscale="log",
+        xlabel="distance to the best known value, %",
+        ylabel="models within it, %",
+        ylim=(-2, 102),
+    )
     ax.set_xticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
     legend_outside(ax.figure, 2, "lower")
     return ax
 
 
 def plot_distances(rows: Sequence[Row], methods: Sequence[str] | None = None) -> Axes:
-    """Median distance of every method on every model as a map: darker is closer, a dot is a run without a point."""
+    """Median distance of every method on every model as a map: darker is closer, a dot is a run
+    without a point.
+    """
     names, shown = models_of(rows), list(methods_of(rows) if methods is None else methods)
     gaps = distances(rows)
     values = np.full((len(names), len(shown)), np.nan)
@@ -88,9 +118,13 @@ def plot_distances(rows: Sequence[Row], methods: Sequence[str] | None = None) ->
     ax.imshow(depth, cmap="Blues", vmin=-1, vmax=5.5, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
         dark = np.isfinite(value) and value < 3e-3
-        ax.text(j, i, _word(value), ha="center", va="center", fontsize=7, color="white" if dark else INK)
+        ax.text(
+            j, i, _word(value), ha="center", va="center", fontsize=7, color="white" if dark else INK
+        )
     ax.set_yticks(range(len(names)), names, fontsize=8)
-    ax.set_xticks(range(len(shown)), [short(method) for method in shown], rotation=40, ha="right", fontsize=8)
+    ax.set_xticks(
+        range(len(shown)), [short(method) for method in shown], rotation=40, ha="right", fontsize=8
+    )
     ax.grid(visible=False)
     return ax
 
@@ -105,16 +139,30 @@ def _word(value: float) -> str:
 
 
 def plot_chart(choices: Sequence[Choice], methods: Sequence[str] = FIRST) -> Axes:
-    """Seconds until a method is within 1 % of the best known value, model by model; no mark where it never was."""
+    """Seconds until a method is within 1 % of the best known value, model by model; no mark where
+    it never was.
+    """
     ax = plt.subplots(figsize=(6.2, 0.22 * len(choices) + 1.6))[1]
     for method in methods:
-        known = [(choice.seconds[method], at) for at, choice in enumerate(choices) if method in choice.seconds]
+        known = [
+            (choice.seconds[method], at)
+            for at, choice in enumerate(choices)
+            if method in choice.seconds
+        ]
         if known:
             seconds, places = zip(*known, strict=True)
-            ax.plot(np.maximum(seconds, 1e-2), places, **_look(method) | {"linestyle": "", "markersize": 6})
+            ax.plot(
+                np.maximum(seconds, 1e-2),
+                places,
+                **_look(method) | {"linestyle": "", "markersize": 6},
+            )
     ax.axvline(1.0, color=BLUE, linewidth=0.6)
     ax.set_yticks(range(len(choices)), [choice.model for choice in choices], fontsize=8)
-    ax.set(xscale="log", xlabel="seconds until within 1 % of the best known value", ylim=(len(choices) - 0.4, -0.6))
+    ax.set(
+        xscale="log",
+        xlabel="seconds until within 1 % of the best known value",
+        ylim=(len(choices) - 0.4, -0.6),
+    )
     legend_outside(ax.figure, 3, "lower")
     return ax
 

@@ -19,7 +19,14 @@ def plot_envelopes(pairs: Sequence[tuple[float, float]]) -> np.ndarray:
     """
     axes = draw_panels(len(pairs), 2.9, sharex=True, sharey=True)[1]
     for ax, (low, high) in zip(axes, pairs, strict=True):
-        ax.fill([low, 0, high], [0, 0, high], facecolor=PALE_BLUE, edgecolor=BLUE, linestyle="--", hatch="//")
+        ax.fill(
+            [low, 0, high],
+            [0, 0, high],
+            facecolor=PALE_BLUE,
+            edgecolor=BLUE,
+            linestyle="--",
+            hatch="//",
+        )
         ax.plot([low, 0, high], [0, 0, high], "-", color=INK, linewidth=2.4)
         top = -low * high / (high - low)
         arrow = {"arrowstyle": "<->", "color": RED, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
@@ -31,7 +38,8 @@ def plot_envelopes(pairs: Sequence[tuple[float, float]]) -> np.ndarray:
 
 
 def plot_widths(widths: Mapping[str, Any]) -> Axes:
-    """Width of what is known about a unit, layer by layer, log scale; one line for each way to know it.
+    """Width of what is known about a unit, layer by layer, log scale; one line for each way to know
+    it.
 
     >>> plot_widths({"seen": [1.0, 2.0], "intervals": [1.0, 9.0]}).get_yscale()
     'log'
@@ -41,14 +49,19 @@ def plot_widths(widths: Mapping[str, Any]) -> Axes:
     for label, values in widths.items():
         beside(ax, label, (len(values), values[-1]), (8, 0), va="center")
     count = len(next(iter(widths.values())))
-    ax.set(yscale="log", xlabel="layer (the last one is the logit)", ylabel="mean width", xlim=(0.8, 1.2 * count))
+    ax.set(
+        yscale="log",
+        xlabel="layer (the last one is the logit)",
+        ylabel="mean width",
+        xlim=(0.8, 1.2 * count),
+    )
     ax.set_xticks(range(1, count + 1))
     return ax
 
 
 def plot_nodes(radii: Sequence[float], runs: Mapping[str, Any]) -> Axes:
-    """Nodes of a search (log scale) against the radius of a box; `runs` maps a label to one pair (ambiguous units,
-    nodes) for each radius, and the units are written at the marks.
+    """Nodes of a search (log scale) against the radius of a box; `runs` maps a label to one pair
+    (ambiguous units, nodes) for each radius, and the units are written at the marks.
 
     >>> plot_nodes([0.1, 0.2], {"CROWN": [(3, 5), (9, 80)]}).get_xlabel()
     'radius of the box'
@@ -68,9 +81,12 @@ def plot_nodes(radii: Sequence[float], runs: Mapping[str, Any]) -> Axes:
 
 
 def plot_sweep(
-    found: Mapping[int, Sequence[float]], caps: Mapping[int, Sequence[float]], ended: Mapping[int, int]
+    found: Mapping[int, Sequence[float]],
+    caps: Mapping[int, Sequence[float]],
+    ended: Mapping[int, int],
 ) -> Axes:
-    """Shares of the samples by size: saved (mean and range), and not ruled out; numbers count searches that ended.
+    """Shares of the samples by size: saved (mean and range), and not ruled out; numbers count
+    searches that ended.
 
     >>> ax = plot_sweep({5: [1.0], 10: [0.7, 0.9]}, {5: [1.0], 10: [1.0, 1.0]}, {5: 1, 10: 0})
     >>> [text.get_text() for text in ax.texts]
@@ -82,7 +98,9 @@ def plot_sweep(
     for shares, style in ((caps, look(1, label="not ruled out")), (found, look(0, label="found"))):
         ranges(ax, {places[size]: cell for size, cell in shares.items()}, **looks, **style)
     for size, at in places.items():
-        beside(ax, f"{ended[size]} of {len(found[size])}", (at, 1.0), (0, 9), ha="center", fontsize=9.5)
+        beside(
+            ax, f"{ended[size]} of {len(found[size])}", (at, 1.0), (0, 9), ha="center", fontsize=9.5
+        )
     names_below(ax, [str(size) for size in found])
     ax.set(xlabel="samples $n$ in one model", ylabel="share of the samples", ylim=(0, 1.14))
     ax.legend(loc="lower left")

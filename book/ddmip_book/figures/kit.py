@@ -1,7 +1,9 @@
-"""What the figures of all chapters share: looks by number and by method, legends, ticks, heat maps, ranges, regions.
+"""What the figures of all chapters share: looks by number and by method, legends, ticks, heat maps,
+ranges, regions.
 
-The style of `ddmip_lib.plots.use_style` gives every new line a colour, dashes and a marker. A format string such as
-``"--"`` or ``"o"`` in a call of `plot` drops the marker or the line, so calls need not say it.
+The style of `ddmip_lib.plots.use_style` gives every new line a colour, dashes and a marker. A
+format string such as ``"--"`` or ``"o"`` in a call of `plot` drops the marker or the line, so calls
+need not say it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +16,19 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from ddmip_lib.plots import BLUE, COLOURS, DASHES, GREEN, INK, MARKERS, ORANGE, PALE_BLUE, PINK, RED, legend_below
+from ddmip_lib.plots import (
+    BLUE,
+    COLOURS,
+    DASHES,
+    GREEN,
+    INK,
+    MARKERS,
+    ORANGE,
+    PALE_BLUE,
+    PINK,
+    RED,
+    legend_below,
+)
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.rows import Row
 
@@ -69,15 +83,25 @@ def method_look(method: str, **more: Any) -> dict[str, Any]:
 
 
 def draw_lines(ax: Axes, curves: Mapping[str, Any], x: Any = None, **more: Any) -> None:
-    """One line for each label, told apart by colour, dashes and marker, over `x` or else over 1, 2, ..."""
+    """One line for each label, told apart by colour, dashes and marker, over `x` or else over 1, 2,
+    ...
+    """
     for number, (label, values) in enumerate(curves.items()):
         at = np.arange(1, len(values) + 1) if x is None else x
         ax.plot(at, values, **look(number, label=label, **more))
 
 
-def plot_lines(curves: Mapping[str, Any], xlabel: str, ylabel: str, x: Any = None, log: str = "", below: int = 0,
-               **more: Any) -> Axes:  # fmt: skip
-    """Several curves in one figure; `log` names the logarithmic axes, `below` the columns of a legend under them.
+def plot_lines(
+    curves: Mapping[str, Any],
+    xlabel: str,
+    ylabel: str,
+    x: Any = None,
+    log: str = "",
+    below: int = 0,
+    **more: Any,
+) -> Axes:
+    """Several curves in one figure; `log` names the logarithmic axes, `below` the columns of a
+    legend under them.
 
     >>> ax = plot_lines({"one": [3, 2, 1], "two": [1, 1, 1]}, "iteration $k$", "merit", log="y")
     >>> len(ax.lines), ax.get_yscale()
@@ -95,18 +119,24 @@ def plot_lines(curves: Mapping[str, Any], xlabel: str, ylabel: str, x: Any = Non
     return ax
 
 
-def draw_panels(count: int, height: float = 3.4, width: float = 6.2, **options: Any) -> tuple[Figure, list[Axes]]:
+def draw_panels(
+    count: int, height: float = 3.4, width: float = 6.2, **options: Any
+) -> tuple[Figure, list[Axes]]:
     """A figure with panels side by side."""
     figure, axes = plt.subplots(1, count, figsize=(width, height), squeeze=False, **options)
     return figure, list(axes[0])
 
 
 def legend_outside(figure: Any, ncols: int, where: str = "upper", **options: Any) -> None:
-    """One legend above or below all panels, which names every label once; none where nothing has a label."""
+    """One legend above or below all panels, which names every label once; none where nothing has a
+    label.
+    """
     parts = [zip(*ax.get_legend_handles_labels(), strict=True) for ax in figure.axes]
     named = {label: handle for part in parts for handle, label in part}
     if named:
-        figure.legend(named.values(), named.keys(), loc=f"outside {where} center", ncols=ncols, **options)
+        figure.legend(
+            named.values(), named.keys(), loc=f"outside {where} center", ncols=ncols, **options
+        )
 
 
 def whole(*axes: Axes) -> None:
@@ -129,7 +159,9 @@ def ticks_at(ax: Axes, values: Iterable[float]) -> None:
 
 
 def plain_log(axis: Axis, unit: float = 1.0) -> None:
-    """1, 2, 5, 10, ... units in full: for a logarithmic axis that spans too little for powers of ten."""
+    """1, 2, 5, 10, ... units in full: for a logarithmic axis that spans too little for powers of
+    ten.
+    """
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / unit:,g}"))
     axis.set_minor_formatter(NullFormatter())
@@ -152,7 +184,12 @@ def ranges(ax: Axes, cells: Mapping[float, Any], **style: Any) -> None:
     known = {place: np.asarray(cell, dtype=float) for place, cell in cells.items() if len(cell)}
     mean = np.array([cell.mean() for cell in known.values()])
     reach = [[m - cell.min(), cell.max() - m] for m, cell in zip(mean, known.values(), strict=True)]
-    ax.errorbar(list(known), mean, yerr=np.array(reach).T if reach else None, **style | {"linestyle": "none"})
+    ax.errorbar(
+        list(known),
+        mean,
+        yerr=np.array(reach).T if reach else None,
+        **style | {"linestyle": "none"},
+    )
 
 
 def beside(ax: Axes, text: str, point: Any, shift: tuple[float, float], **options: Any) -> None:
@@ -190,12 +227,15 @@ class HeatMap(NamedTuple):
 
 
 def heat_maps(maps: Sequence[HeatMap]) -> Figure:
-    """Four maps over networks and sizes, with the number in every cell and a dash where there is none.
+    """Four maps over networks and sizes, with the number in every cell and a dash where there is
+    none.
 
     >>> cells = np.full((len(E1_NETWORKS), len(E1_SIZES)), -0.01)
     >>> heat_maps([HeatMap("share", cells, form=".1f")] * 4).axes[0].texts[0].get_text()
     '0.0'
-    >>> heat_maps([HeatMap("share", cells, form=".1f", cut=cells < 0)] * 4).axes[0].texts[0].get_text()
+    >>> heat_maps([HeatMap("share", cells, form=".1f", cut=cells < 0)] * 4).axes[0].texts[
+    ...     0
+    ... ].get_text()
     '≥0.0'
     """
     figure, grid = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
@@ -205,7 +245,9 @@ def heat_maps(maps: Sequence[HeatMap]) -> Figure:
             dark = np.isfinite(value) and value > low + 0.6 * (high - low)
             word = format(value, "z" + form) if np.isfinite(value) else "–"  # z: no "-0.0"
             word = "≥" + word if cut is not None and cut[i, j] and np.isfinite(value) else word
-            ax.text(j, i, word, ha="center", va="center", color="white" if dark else INK, fontsize=10)
+            ax.text(
+                j, i, word, ha="center", va="center", color="white" if dark else INK, fontsize=10
+            )
         ax.set(title=title, xlabel="samples $n$")
         ax.set_xticks(range(len(E1_SIZES)), [str(size) for size in E1_SIZES])
         ax.set_yticks(range(len(E1_NETWORKS)), E1_NETWORKS)
@@ -216,15 +258,21 @@ def heat_maps(maps: Sequence[HeatMap]) -> Figure:
 
 def each_cell(pairs: Sequence[tuple[Row, Row]], value: Callable[[Row, Row], float]) -> np.ndarray:
     """Mean of a value over the pairs of runs in each cell of E1's grid, NaN where there is none."""
-    cells = [[[value(a, b) for a, b in pairs if (b.network, b.size) == cell] for cell in line] for line in E1_CELLS]
+    cells = [
+        [[value(a, b) for a, b in pairs if (b.network, b.size) == cell] for cell in line]
+        for line in E1_CELLS
+    ]
     return np.array([[np.mean(cell) if cell else np.nan for cell in line] for line in cells])
 
 
-def plot_runs(runs: Mapping[str, Any], columns: Mapping[str, str], linear: Sequence[str] = ()) -> list[Axes]:
-    """One panel for each column (name: axis label), one line for each run; a run maps a name to a series.
+def plot_runs(
+    runs: Mapping[str, Any], columns: Mapping[str, str], linear: Sequence[str] = ()
+) -> list[Axes]:
+    """One panel for each column (name: axis label), one line for each run; a run maps a name to a
+    series.
 
-    Columns named in `linear` are counts on a linear scale; all others have a logarithmic one, where values that are
-    not positive leave a gap.
+    Columns named in `linear` are counts on a linear scale; all others have a logarithmic one, where
+    values that are not positive leave a gap.
 
     >>> axes = plot_runs({"a": {"rho": [1.0, 2.0]}, "b": {"rho": [3.0]}}, {"rho": "penalty"})
     >>> axes[0].get_yscale(), len(axes[0].get_lines())

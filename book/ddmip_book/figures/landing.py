@@ -1,4 +1,6 @@
-"""The figure of the landing page: who finds what on one instance, when, and what is proved about it."""
+"""The figure of the landing page: who finds what on one instance, when, and what is proved about
+it.
+"""
 
 from collections.abc import Mapping
 
@@ -19,7 +21,9 @@ LABELS = {
 
 
 def plot_result(runs: Mapping[str, Row], certificate: Row, first: float = 0.3) -> Axes:
-    """Best verified objective by seconds of each method, and the bound of the stored certificate."""
+    """Best verified objective by seconds of each method, and the bound of the stored
+    certificate.
+    """
     ax = plt.subplots(figsize=(7.4, 4.0))[1]
     end = max(row.seconds or 0.0 for row in [*runs.values(), certificate])
     for method, row in runs.items():
@@ -30,12 +34,19 @@ def plot_result(runs: Mapping[str, Row], certificate: Row, first: float = 0.3) -
     history = certificate.details["certificate"]["history"]
     offset = (certificate.seconds or 0.0) - certificate.details["certificate"]["seconds"]
     seconds, bounds = hold([[offset + at, bound] for at, bound in history], end)
-    ax.step(seconds, bounds, where="post", color=GREEN, linestyle="-", marker="", label="proven bound")
+    ax.step(
+        seconds, bounds, where="post", color=GREEN, linestyle="-", marker="", label="proven bound"
+    )
     whole = whole_bound(certificate)
     beside(ax, f"at most {whole:g}", (end, whole), (5, -3), fontsize=10)
     ax.axhline(certificate.size, color="#999999", linestyle=":", linewidth=1.2, marker="")
-    beside(ax, f"{certificate.size}: all that the exact model proves", (1.2 * first, certificate.size), (0, -13),
-           fontsize=9.5)  # fmt: skip
+    beside(
+        ax,
+        f"{certificate.size}: all that the exact model proves",
+        (1.2 * first, certificate.size),
+        (0, -13),
+        fontsize=9.5,
+    )
     ax.set(xscale="log", xlim=(first, 3.2 * end), ylim=(0, 1.04 * certificate.size))
     ax.set(xlabel="seconds since the call", ylabel="samples called potable")
     legend_below(ax, 3, 0.16)

@@ -23,7 +23,8 @@ def curve(problem: NeuralMIP, count: int = 401) -> tuple[np.ndarray, np.ndarray]
 
 
 def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Figure:
-    """Some tries of a descent on one input: network, tangent, region, the MIP's choice and the truth there.
+    """Some tries of a descent on one input: network, tangent, region, the MIP's choice and the
+    truth there.
 
     >>> from ddmip_book.examples.linearise import descend, wave
     >>> len(plot_steps(wave(), descend(wave(), [0.05]), [0, 1]).axes)
@@ -34,7 +35,10 @@ def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Fi
     for ax, number in zip(grid, tries, strict=True):
         _draw_try(ax, descent, descent.tried[number], (x[0], x[-1]))
         ax.plot(x, y, color=INK, linestyle="-", marker="", label="network")
-        ax.set(xlabel="input $x$", ylim=(min(min(y), *(descent.tried[k].aim.cost for k in tries)) - 0.4, max(y) + 0.5))
+        ax.set(
+            xlabel="input $x$",
+            ylim=(min(min(y), *(descent.tried[k].aim.cost for k in tries)) - 0.4, max(y) + 0.5),
+        )
         ax.set_title(f"try {number + 1}: {'taken' if descent.tried[number].taken else 'not taken'}")
     grid[0].set_ylabel("output $y$")
     legend_outside(figure, 3)
@@ -47,17 +51,42 @@ def _draw_try(ax: plt.Axes, descent: Descent, step: Tried, ends: tuple[float, fl
     here, reach = step.point.values[at], step.radius * (ends[1] - ends[0])
     inside = np.array([max(ends[0], here - reach), min(ends[1], here + reach)])
     ax.axvspan(*inside, color=PALE_BLUE, label="trust region")
-    ax.plot(inside, line.rest[0] + line.slopes[0, at] * inside, color=BLUE, linestyle="--", marker="", label="tangent")
-    ax.plot(here, line.said[0], color=INK, marker="o", linestyle="", markersize=7, label="where we are")
+    ax.plot(
+        inside,
+        line.rest[0] + line.slopes[0, at] * inside,
+        color=BLUE,
+        linestyle="--",
+        marker="",
+        label="tangent",
+    )
+    ax.plot(
+        here, line.said[0], color=INK, marker="o", linestyle="", markersize=7, label="where we are"
+    )
     aim = step.aim.values[at]
-    ax.plot(aim, line.rest[0] + line.slopes[0, at] * aim, color=BLUE, marker="v", linestyle="", markersize=8,
-            label="the MIP's choice")  # fmt: skip
+    ax.plot(
+        aim,
+        line.rest[0] + line.slopes[0, at] * aim,
+        color=BLUE,
+        marker="v",
+        linestyle="",
+        markersize=8,
+        label="the MIP's choice",
+    )
     there = step.new.values[at]
-    ax.plot(there, step.new.cost, color=RED, marker="s", linestyle="", markersize=7, label="the truth there")
+    ax.plot(
+        there,
+        step.new.cost,
+        color=RED,
+        marker="s",
+        linestyle="",
+        markersize=7,
+        label="the truth there",
+    )
 
 
 def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
-    """Merit (above) and radius (below) by try, one line for each descent; hollow marks are tries not taken.
+    """Merit (above) and radius (below) by try, one line for each descent; hollow marks are tries
+    not taken.
 
     >>> from ddmip_book.examples.linearise import descend, wave
     >>> len(plot_descent({"left": descend(wave(), [0.05])}).axes)
@@ -67,12 +96,17 @@ def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
     for number, (name, descent) in enumerate(descents.items()):
         at = np.arange(1, len(descent.tried) + 1)
         taken = np.array([step.taken for step in descent.tried], dtype=bool)
-        merit = np.array([(step.new if step.taken else step.point).merit(price) for step in descent.tried])
+        merit = np.array(
+            [(step.new if step.taken else step.point).merit(price) for step in descent.tried]
+        )
         first = descent.tried[0].point.merit(price)
         above.plot([0, 1], [first, merit[0]], **look(number, marker=""))
         style = look(number, linestyle="", markersize=6)
         above.plot(0, first, **style)
-        for ax, values in ((above, merit), (below, np.array([step.radius for step in descent.tried]))):
+        for ax, values in (
+            (above, merit),
+            (below, np.array([step.radius for step in descent.tried])),
+        ):
             ax.plot(at, values, **look(number, marker="", label=name))
             ax.plot(at[taken], values[taken], **style)
             ax.plot(at[~taken], values[~taken], **style | {"markerfacecolor": "white"})
@@ -84,7 +118,8 @@ def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
 
 
 def plot_prices(problem: NeuralMIP, prices: Sequence[float], least: float) -> Figure:
-    r"""The merit $x + \pi\,(\mathit{least} - f(x))_+$ of a row on an output, with its lowest point, for some prices.
+    r"""The merit $x + \pi\,(\mathit{least} - f(x))_+$ of a row on an output, with its lowest point,
+    for some prices.
 
     >>> from ddmip_book.examples.linearise import flat_row
     >>> len(plot_prices(flat_row(), [1.0, 10.0], 0.999).axes[0].lines)
@@ -115,7 +150,10 @@ def plot_ridge(problem: NeuralMIP, descent: Descent, best: np.ndarray) -> Figure
     figure, (left, right) = draw_panels(2, 3.3, 6.6)
     path, end = descent.path, descent.inputs
     reach = 0.06
-    windows = ((0.0, 1.0, 0.0, 1.0), (end[0] - reach, end[0] + reach, end[1] - reach, end[1] + reach))
+    windows = (
+        (0.0, 1.0, 0.0, 1.0),
+        (end[0] - reach, end[0] + reach, end[1] - reach, end[1] + reach),
+    )
     for ax, (a, b, c, d) in zip((left, right), windows, strict=True):
         xs, ys = np.linspace(a, b, 121), np.linspace(c, d, 121)
         points = np.stack(np.meshgrid(xs, ys), -1).reshape(-1, 2)
@@ -130,16 +168,34 @@ def plot_ridge(problem: NeuralMIP, descent: Descent, best: np.ndarray) -> Figure
     right.xaxis.set_major_locator(MaxNLocator(3))
     right.yaxis.set_major_locator(MaxNLocator(4))
     arrow = {"arrowstyle": "->", "color": INK}
-    left.annotate("falls all the way", (0.12, 0.12), (0.5, 0.3), arrowprops=arrow, fontsize=9, backgroundcolor="white")
-    left.plot(*best, color=ORANGE, marker="*", linestyle="", markersize=16, clip_on=False, label="the best point")
+    left.annotate(
+        "falls all the way",
+        (0.12, 0.12),
+        (0.5, 0.3),
+        arrowprops=arrow,
+        fontsize=9,
+        backgroundcolor="white",
+    )
+    left.plot(
+        *best,
+        color=ORANGE,
+        marker="*",
+        linestyle="",
+        markersize=16,
+        clip_on=False,
+        label="the best point",
+    )
     left.set(ylabel="$x_2$", title="the square")
     right.set(title="near its end")
     legend_outside(figure, 4)
     return figure
 
 
-def plot_boxes(radii: Sequence[float], counts: Mapping[str, Sequence[float]], units: int, closed: float) -> Figure:
-    """ReLUs that can switch in a box around a point, by the box's size; shaded up to the largest box with a proof.
+def plot_boxes(
+    radii: Sequence[float], counts: Mapping[str, Sequence[float]], units: int, closed: float
+) -> Figure:
+    """ReLUs that can switch in a box around a point, by the box's size; shaded up to the largest
+    box with a proof.
 
     >>> plot_boxes([0.1, 1.0], {"CROWN": [1, 9]}, 16, 0.1).axes[0].get_xscale()
     'log'
@@ -149,7 +205,12 @@ def plot_boxes(radii: Sequence[float], counts: Mapping[str, Sequence[float]], un
     for number, (name, values) in enumerate(counts.items()):
         ax.plot(radii, values, **look(number, label=name))
     ax.axhline(units, color=INK, linestyle=":", marker="", label="all units")
-    ax.set(xscale="log", xlabel="radius of the box, as a share of each range", ylabel="units", ylim=(-1, 1.08 * units))
+    ax.set(
+        xscale="log",
+        xlabel="radius of the box, as a share of each range",
+        ylabel="units",
+        ylim=(-1, 1.08 * units),
+    )
     ax.set_xlim(0.8 * min(radii), 1.25 * max(radii))
     ticks_at(ax, radii)
     legend_outside(figure, 2)

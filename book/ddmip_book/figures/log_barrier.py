@@ -20,7 +20,11 @@ def _draw_wall(ax: Axes) -> None:
     ax.plot(u, 0.5 * (u - 0.5) ** 2, "-", color=INK, label=r"$\varphi$")
     for number, mu in enumerate((1.0, 0.3, 0.05)):
         low = bound_step(0.5, 1.0, mu)
-        ax.plot(u, 0.5 * (u - 0.5) ** 2 - mu * np.log(-u), **look(number, linestyle=DASHES[number + 1], marker=""))
+        ax.plot(
+            u,
+            0.5 * (u - 0.5) ** 2 - mu * np.log(-u),
+            **look(number, linestyle=DASHES[number + 1], marker=""),
+        )
         lowest = 0.5 * (low - 0.5) ** 2 - mu * np.log(-low)
         ax.plot(low, lowest, **look(number, linestyle="", label=rf"$\mu = {mu:g}$"))
     ax.axvspan(0, 0.25, facecolor="#eeeeee", edgecolor="#999999", hatch="//", linewidth=0)
@@ -29,7 +33,8 @@ def _draw_wall(ax: Axes) -> None:
 
 
 def plot_opening(rho: float = 10.0, mu: float = 0.01, iterations: int = 200) -> tuple[Axes, Axes]:
-    """A wall that is felt before it is hit, and the multiplier of Algorithm 1 on {0} with a barrier that never shrinks.
+    """A wall that is felt before it is hit, and the multiplier of Algorithm 1 on {0} with a barrier
+    that never shrinks.
 
     >>> _, right = plot_opening(iterations=3)
     >>> right.get_lines()[0].get_ydata().round(3)
@@ -41,15 +46,17 @@ def plot_opening(rho: float = 10.0, mu: float = 0.01, iterations: int = 200) -> 
     for k in range(iterations):  # u = -mu / |lambda|, as the chapter derives
         sizes[k + 1] = (sizes[k] + np.sqrt(sizes[k] ** 2 + 4 * rho * mu)) / 2
     right.plot(np.arange(1, iterations + 1), sizes[1:], "-", color=RED)
-    right.set(xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="a fixed barrier, one decision")
+    right.set(
+        xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="a fixed barrier, one decision"
+    )
     return left, right
 
 
 def plot_central_path(
     row: Callable[[Tensor], Tensor], x: np.ndarray, path: np.ndarray, mus: Sequence[float]
 ) -> list[Axes]:
-    r"""Left: $\Phi_\mu$ for one bound and three $\mu$. Right: the set {row <= 0} of the unit square and the path of
-    the minimisers, one for each of `mus`, towards the point nearest to `x`.
+    r"""Left: $\Phi_\mu$ for one bound and three $\mu$. Right: the set {row <= 0} of the unit square
+    and the path of the minimisers, one for each of `mus`, towards the point nearest to `x`.
 
     >>> len(plot_central_path(lambda u: 0.5 - u[:, :1], np.zeros(2), np.array([[0.6, 0.2]]), [1.0]))
     2
@@ -77,7 +84,8 @@ def plot_central_path(
 
 
 def plot_phase_one(starts: np.ndarray, ends: np.ndarray) -> Axes:
-    r"""The row `two_dips`, and where phase I ends from each start: inside (circle) or in the wrong dip (cross).
+    r"""The row `two_dips`, and where phase I ends from each start: inside (circle) or in the wrong
+    dip (cross).
 
     >>> plot_phase_one(np.array([-0.8, 1.0]), np.array([-1.0, 1.2])).get_xlabel()
     '$u$'
@@ -92,7 +100,10 @@ def plot_phase_one(starts: np.ndarray, ends: np.ndarray) -> Axes:
     ax.plot(u, height(u), "-", color=INK)
     ax.plot(starts, height(starts), "v", color=ORANGE, label="start")
     inside = height(ends) < 0
-    for chosen, marker, colour, label in ((inside, "o", GREEN, "inside"), (~inside, "X", RED, "phase I gives up")):
+    for chosen, marker, colour, label in (
+        (inside, "o", GREEN, "inside"),
+        (~inside, "X", RED, "phase I gives up"),
+    ):
         ax.plot(ends[chosen], height(ends)[chosen], marker, color=colour, markersize=9, label=label)
     ax.set(xlabel="$u$", ylabel="$h(u)$")
     legend_below(ax, 3)
@@ -107,7 +118,9 @@ def plot_cg(residuals: Mapping[int, Sequence[float]], marked: int = 5) -> Axes:
     """
     ax = plt.subplots()[1]
     for number, (active, values) in enumerate(residuals.items()):
-        ax.semilogy(range(len(values)), np.maximum(values, 1e-12), **look(number, label=str(active)))
+        ax.semilogy(
+            range(len(values)), np.maximum(values, 1e-12), **look(number, label=str(active))
+        )
     ax.axvline(marked, color=INK, linestyle=":", linewidth=1.4)
     ax.annotate(f" {marked} steps", (marked, 2), fontsize=9.5)
     ax.set(xlabel="steps of CG", ylabel="residual", ylim=(1e-9, 8))
@@ -116,8 +129,8 @@ def plot_cg(residuals: Mapping[int, Sequence[float]], marked: int = 5) -> Axes:
 
 
 def plot_drift(paths: Mapping[str, Path], saw: Mapping[str, Path]) -> list[Axes]:
-    r"""Left: $\lvert\lambda^k\rvert$ of each path, on logarithmic axes. Right: $\lambda^k$ of `saw`, with a ring at
-    each iteration where the MIP block leaves $x = 0$.
+    r"""Left: $\lvert\lambda^k\rvert$ of each path, on logarithmic axes. Right: $\lambda^k$ of
+    `saw`, with a ring at each iteration where the MIP block leaves $x = 0$.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> path = quadratic([[0.0]]).run(1.0, 5, u=1.0, lam=1.0)

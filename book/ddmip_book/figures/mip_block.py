@@ -30,33 +30,49 @@ def nearest_site(sites: Any, where: Any) -> np.ndarray:
 def plot_regions(
     panels: Mapping[str, tuple[Any, Any]], window: tuple[float, float], names: tuple[str, str]
 ) -> list[Axes]:
-    """Voronoi cells in the plane, one panel for each (points, sites); every site bears the name of its point.
+    """Voronoi cells in the plane, one panel for each (points, sites); every site bears the name of
+    its point.
 
     >>> [ax] = plot_regions({"two": ([[0, 0], [1, 0]], [[0, 0], [1, 0]])}, (-1, 2), ("a", "b"))
     >>> [text.get_text() for text in ax.texts]
     ['(0, 0)', '(1, 0)']
     """
     single = len(panels) == 1
-    figure, axes = plt.subplots(1, len(panels), figsize=(5.0, 4.6) if single else (6.2, 3.5), squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(5.0, 4.6) if single else (6.2, 3.5), squeeze=False
+    )
     side = np.linspace(*window, 241)
     grid = np.stack(np.meshgrid(side, side), axis=-1)
     for ax, (title, (points, sites)) in zip(axes.flat, panels.items(), strict=True):
         sites = np.asarray(sites, dtype=float)
         cell = nearest_site(sites, grid)
-        ax.pcolormesh(side, side, cell, cmap=ListedColormap(FILLS), vmin=0, vmax=len(FILLS) - 1, rasterized=True)
+        ax.pcolormesh(
+            side,
+            side,
+            cell,
+            cmap=ListedColormap(FILLS),
+            vmin=0,
+            vmax=len(FILLS) - 1,
+            rasterized=True,
+        )
         for number in range(len(sites)):
-            ax.contour(side, side, cell == number, [0.5], colors=INK, linewidths=1.2, linestyles="-")
+            ax.contour(
+                side, side, cell == number, [0.5], colors=INK, linewidths=1.2, linestyles="-"
+            )
         ax.plot(*sites.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
         for point, site in zip(points, sites, strict=True):
             name = f"({', '.join(f'{value:g}' for value in point)})"
             beside(ax, name, site, (0, 7), ha="center", fontsize=10, fontweight="bold", zorder=6)
-        ax.set(title=title, xlim=window, ylim=window, xlabel=names[0], ylabel=names[1], aspect="equal")
+        ax.set(
+            title=title, xlim=window, ylim=window, xlabel=names[0], ylabel=names[1], aspect="equal"
+        )
         ax.grid(visible=False)
     return list(figure.axes)
 
 
 def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
-    """The way of the target over the cells of four binary decisions, and its first coordinate by iteration.
+    """The way of the target over the cells of four binary decisions, and its first coordinate by
+    iteration.
 
     >>> _, right = plot_targets([[-1.0, 0.0], [0.2, 1.0], [0.7, 1.0]])
     >>> [len(line.get_xdata()) for line in right.get_lines()[1:3]]
@@ -69,17 +85,50 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
     left.plot(*corners.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
     for a, b in corners:
         off = 15 if b else -19  # clear of the line between the cells
-        beside(left, f"({a}, {b})", (a, b), (0, off), ha="center", fontsize=9.5, fontweight="bold", zorder=6)
+        beside(
+            left,
+            f"({a}, {b})",
+            (a, b),
+            (0, off),
+            ha="center",
+            fontsize=9.5,
+            fontweight="bold",
+            zorder=6,
+        )
     left.plot(*steps.T, "s-", color=RED, linewidth=0.9, markersize=3.5, zorder=7)
     for k, (start, end) in enumerate(pairwise(steps[:3])):
-        left.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.4}, zorder=8)
+        left.annotate(
+            "",
+            end,
+            start,
+            arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.4},
+            zorder=8,
+        )
         beside(left, f"$t^{k}$", start, (7, -4), color=RED, zorder=9)
-    left.set(xlabel="$t_1$", ylabel="$t_2$", xlim=(low, 1.8), ylim=(low, 1.8), aspect="equal", title="over the cells")
+    left.set(
+        xlabel="$t_1$",
+        ylabel="$t_2$",
+        xlim=(low, 1.8),
+        ylim=(low, 1.8),
+        aspect="equal",
+        title="over the cells",
+    )
     left.grid(visible=False)
     when, first = np.arange(len(steps))[:shown], steps[:shown, 0]
     right.plot(when, first, "-", color=RED, linewidth=0.9)
-    for bought, fill, label in ((first > 0.5, RED, "next $x_1 = 1$"), (first <= 0.5, "white", "next $x_1 = 0$")):
-        right.plot(when[bought], first[bought], "s", color=RED, markerfacecolor=fill, markersize=5, label=label)
+    for bought, fill, label in (
+        (first > 0.5, RED, "next $x_1 = 1$"),
+        (first <= 0.5, "white", "next $x_1 = 0$"),
+    ):
+        right.plot(
+            when[bought],
+            first[bought],
+            "s",
+            color=RED,
+            markerfacecolor=fill,
+            markersize=5,
+            label=label,
+        )
     right.axhline(0.5, color=INK, linewidth=1.2, linestyle="-")
     right.set(xlabel="iteration $k$", ylabel="$t_1^k$", title="first coordinate")
     right.legend(loc="lower right")
@@ -88,7 +137,8 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
 
 
 def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:
-    """The parabola with its chords between neighbouring integers, and how far their maximum lies above it.
+    """The parabola with its chords between neighbouring integers, and how far their maximum lies
+    above it.
 
     >>> left, right = plot_square_cuts(-1, 2)
     >>> float(right.lines[0].get_ydata().max())
@@ -112,8 +162,11 @@ def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:
     return left, right
 
 
-def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) -> tuple[Axes, Axes]:
-    r"""The relaxed on/off square: along the way from off to on at $v$ = `value`, and in the section $b$ = `share`.
+def plot_perspective(
+    value: float = 0.8, share: float = 0.5, tangents: int = 5
+) -> tuple[Axes, Axes]:
+    r"""The relaxed on/off square: along the way from off to on at $v$ = `value`, and in the section
+    $b$ = `share`.
 
     >>> left, right = plot_perspective(0.8, 0.5)
     >>> perspective = left.lines[0]
@@ -122,13 +175,22 @@ def plot_perspective(value: float = 0.8, share: float = 0.5, tangents: int = 5) 
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.5), sharey=True)
     b = np.linspace(0, 1, 101)
-    strong: dict[str, Any] = {"color": RED, "linestyle": "-", "marker": "", "label": r"$\theta^2 / b$"}
+    strong: dict[str, Any] = {
+        "color": RED,
+        "linestyle": "-",
+        "marker": "",
+        "label": r"$\theta^2 / b$",
+    }
     weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\theta^2$"}
     left.plot(b, b * value**2, **strong)
     left.plot(b, (b * value) ** 2, **weak)
-    left.fill_between(b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc")
+    left.fill_between(
+        b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc"
+    )
     left.plot([0, 1], [0, value**2], "o", color=INK, clip_on=False, zorder=5)
-    left.set(title="from off to on", xlabel=f"$b$, with $\\theta = {value:g}\\,b$", ylabel=r"$\zeta$")
+    left.set(
+        title="from off to on", xlabel=f"$b$, with $\\theta = {value:g}\\,b$", ylabel=r"$\zeta$"
+    )
     theta = np.linspace(0, share, 101)
     right.plot(theta, theta**2 / share, **strong)
     right.plot(theta, theta**2, **weak)

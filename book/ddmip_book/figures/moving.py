@@ -1,4 +1,6 @@
-"""The numbers behind the figures that a reader can move, and the still pictures that stand in for them."""
+"""The numbers behind the figures that a reader can move, and the still pictures that stand in for
+them.
+"""
 
 from typing import Any
 
@@ -22,16 +24,21 @@ LOOSENESS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
 
 
 def stepping(rho: float, iterations: int = 16) -> dict[str, Any]:
-    """Algorithm 1 on the hand-sized example, both blocks exact: $x$, $u$, $\\lambda$ and $F(x)$ of every iteration.
+    """Algorithm 1 on the hand-sized example, both blocks exact: $x$, $u$, $\\lambda$ and $F(x)$ of
+    every iteration.
 
     >>> run = stepping(10.0)
     >>> run["status"], run["total"]
     ('converged', [1.5, 1.5])
     """
     path = hand_tiny().run(rho, iterations)
-    still = np.flatnonzero((path.residual < 1e-12) & (np.abs(np.diff(path.lam, axis=0, prepend=np.nan)).max(1) < 1e-12))
+    still = np.flatnonzero(
+        (path.residual < 1e-12) & (np.abs(np.diff(path.lam, axis=0, prepend=np.nan)).max(1) < 1e-12)
+    )
     end = int(still[0]) + 1 if still.size else iterations
-    x, u, lam, total = (np.round(rows[:end], 4).tolist() for rows in (path.x, path.u, path.lam, path.total))
+    x, u, lam, total = (
+        np.round(rows[:end], 4).tolist() for rows in (path.x, path.u, path.lam, path.total)
+    )
     status = "converged" if still.size else "cycle"
     return {"rho": rho, "x": x, "u": u, "lam": lam, "total": total, "status": status}
 
@@ -47,7 +54,8 @@ def hand_sized_bounds() -> tuple[np.ndarray, np.ndarray]:
 
 
 def root_bound(looseness: float) -> float:
-    r"""Bound of the LP relaxation of the hand-sized Big-M model, every $M$ multiplied by ``looseness``.
+    r"""Bound of the LP relaxation of the hand-sized Big-M model, every $M$ multiplied by
+    ``looseness``.
 
     >>> root_bound(2.0) < root_bound(1.0) < 0.5
     True
@@ -70,7 +78,8 @@ def root_bound(looseness: float) -> float:
 
 
 def endings() -> tuple[list[Ending], list[float]]:
-    r"""What runs of the hand-sized example repeat for ever, for many $\rho$, and the two $\rho$ between the phases.
+    r"""What runs of the hand-sized example repeat for ever, for many $\rho$, and the two $\rho$
+    between the phases.
 
     >>> found, borders = endings()
     >>> [round(3 * rho) for rho in borders], found[0].kind
@@ -104,7 +113,9 @@ def moving_data() -> dict[str, Any]:
         "hand-phases": {
             "borders": [round(rho, 6) for rho in borders],
             "optimum": hand_tiny().optimum(),
-            "runs": [{"rho": end.rho, "kind": end.kind, "x": end.x, "costs": end.costs} for end in found],
+            "runs": [
+                {"rho": end.rho, "kind": end.kind, "x": end.x, "costs": end.costs} for end in found
+            ],
         },
     }
 
@@ -139,7 +150,9 @@ def still_steps(rho: float = 3.0) -> Axes:
 
 
 def still_envelope(looseness: float = 2.0) -> Axes:
-    """The envelope figure as a picture: the relaxation of one ReLU for tight and for loose bounds."""
+    """The envelope figure as a picture: the relaxation of one ReLU for tight and for loose
+    bounds.
+    """
     use_style()
     ax = plt.subplots()[1]
     low, high = -1.0, 2.0

@@ -1,4 +1,6 @@
-"""Figures of the chapter on neural MIPs: the costs of the hand-sized example, as numbers and as a map."""
+"""Figures of the chapter on neural MIPs: the costs of the hand-sized example, as numbers and as a
+map.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +14,8 @@ from ddmip_lib.plots import COLOURS, INK, MARKERS, legend_below
 
 
 def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
-    r"""$c^\top x + d^\top f(x)$ at the rows of `points`, also at fractional ones, for a problem whose only variables
-    are the inputs and outputs of one regression.
+    r"""$c^\top x + d^\top f(x)$ at the rows of `points`, also at fractional ones, for a problem
+    whose only variables are the inputs and outputs of one regression.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> landscape(hand_sized(), np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))
@@ -28,24 +30,54 @@ def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
 
 
 def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None) -> Axes:
-    """Height map of the objective over the unit square, its four integer points with values, and `marks`."""
+    """Height map of the objective over the unit square, its four integer points with values, and
+    `marks`.
+    """
     ax = plt.subplots(figsize=(5.4, 4.6))[1]
     side = np.linspace(0, 1, 81)
     grid = np.stack(np.meshgrid(side, side), axis=-1)
     heights = landscape(problem, grid.reshape(-1, 2)).reshape(81, 81)
     levels = np.arange(np.floor(4 * heights.min()) / 4, heights.max() + 0.25, 0.25)
     ax.contourf(side, side, heights, levels, cmap="Blues_r")
-    lines = ax.contour(side, side, heights, levels[::2], colors="white", linewidths=0.8, linestyles="-")
+    lines = ax.contour(
+        side, side, heights, levels[::2], colors="white", linewidths=0.8, linestyles="-"
+    )
     ax.clabel(lines, fontsize=8, colors=INK, fmt="%g")
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
     for corner, value in zip(corners, landscape(problem, corners), strict=True):
-        ax.plot(*corner, marker="o", markersize=13, color="white", markeredgecolor=INK, clip_on=False, zorder=5)
-        ax.annotate(f"{value:g}", corner, xytext=(15 - 30 * corner[0], 0), textcoords="offset points", va="center",
-                    ha="right" if corner[0] else "left", fontsize=11, fontweight="bold", zorder=6,
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
+        ax.plot(
+            *corner,
+            marker="o",
+            markersize=13,
+            color="white",
+            markeredgecolor=INK,
+            clip_on=False,
+            zorder=5,
+        )
+        ax.annotate(
+            f"{value:g}",
+            corner,
+            xytext=(15 - 30 * corner[0], 0),
+            textcoords="offset points",
+            va="center",
+            ha="right" if corner[0] else "left",
+            fontsize=11,
+            fontweight="bold",
+            zorder=6,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+        )
     for number, (label, point) in enumerate((marks or {}).items()):
-        ax.plot(*np.asarray(point, dtype=float), MARKERS[number + 1], color=COLOURS[number + 1], markersize=8,
-                markeredgecolor="white", label=label, linestyle="none", clip_on=False, zorder=7)  # fmt: skip
+        ax.plot(
+            *np.asarray(point, dtype=float),
+            MARKERS[number + 1],
+            color=COLOURS[number + 1],
+            markersize=8,
+            markeredgecolor="white",
+            label=label,
+            linestyle="none",
+            clip_on=False,
+            zorder=7,
+        )
     if marks:
         legend_below(ax, 2, 0.14)
     ax.set(xlabel="$x_1$", ylabel="$x_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")

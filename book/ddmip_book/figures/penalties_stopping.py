@@ -25,11 +25,15 @@ def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, A
     _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.2), width_ratios=(3, 2), sharey=True)
     for number, key in enumerate(shown):
         u = paths[key].u[: max(shown) + 9, 0]
-        style = look(number, markersize=4.5, markevery=(2 * number, 4), label=f"first raised after {key}")
+        style = look(
+            number, markersize=4.5, markevery=(2 * number, 4), label=f"first raised after {key}"
+        )
         left.plot(np.arange(1, len(u) + 1), u, **style)
     left.set(xlabel="iteration $k$", ylabel="$u^k$ (left), final $x$ (right)")
     legend_below(left, 1)
-    right.plot(list(paths), [path.x[-1, 0] for path in paths.values()], "s:", color=INK, markersize=7)
+    right.plot(
+        list(paths), [path.x[-1, 0] for path in paths.values()], "s:", color=INK, markersize=7
+    )
     right.set(xlabel="first raised after iteration", yticks=[0, 0.5, 1])
     whole(right)
     return left, right
@@ -51,14 +55,17 @@ def plot_opening() -> tuple[Axes, Axes]:
 
 
 def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
-    """Runs under different rules, a panel each: residual and penalty (log scale), and the best count so far.
+    """Runs under different rules, a panel each: residual and penalty (log scale), and the best
+    count so far.
 
     >>> history = {"primal_residual": [1.0, 0.1], "rho": [1.0, 2.0], "incumbent": [3.0, 4.0]}
     >>> [ax.get_title() for ax in plot_rules({"one rule": history})]
     ['one rule']
     """
     rows = -(-len(histories) // 2)
-    figure, grid = plt.subplots(rows, 2, figsize=(6.6, 0.9 + 1.7 * rows), sharex=True, sharey=True, squeeze=False)
+    figure, grid = plt.subplots(
+        rows, 2, figsize=(6.6, 0.9 + 1.7 * rows), sharex=True, sharey=True, squeeze=False
+    )
     counts = [np.asarray(history["incumbent"], dtype=float) for history in histories.values()]
     low, high = min(np.nanmin(c) for c in counts), max(np.nanmax(c) for c in counts)
     panels = list(grid.flat)[: len(histories)]
@@ -67,8 +74,18 @@ def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
         for column, style, name in (("primal_residual", "-", "residual"), ("rho", ":", "penalty")):
             values = np.asarray(history[column], dtype=float)
             colour = RED if column == "primal_residual" else INK
-            ax.semilogy(k, np.where(values > 0, values, np.nan), style, color=colour, marker="", label=name)
-        other.step(k, counts[place], "-", where="post", color=BLUE, linewidth=2.2, label="best so far (right scale)")
+            ax.semilogy(
+                k, np.where(values > 0, values, np.nan), style, color=colour, marker="", label=name
+            )
+        other.step(
+            k,
+            counts[place],
+            "-",
+            where="post",
+            color=BLUE,
+            linewidth=2.2,
+            label="best so far (right scale)",
+        )
         other.set(ylim=(low - 0.5, high + 0.5))
         other.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         other.grid(visible=False)
@@ -84,7 +101,8 @@ def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
 
 
 def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, Axes]:
-    r"""One coordinate of a run: $x^k$ and $u^k$ above; below $\lambda^k$ and the price above which $x$ becomes 1.
+    r"""One coordinate of a run: $x^k$ and $u^k$ above; below $\lambda^k$ and the price above which
+    $x$ becomes 1.
 
     >>> upper, lower = plot_price_cycle([0, 1], [0.5, 0.5], [1.0, 0.5], threshold=0.75)
     >>> lower.get_lines()[1].get_ydata()[0]
@@ -105,8 +123,8 @@ def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, 
 
 
 def plot_trade_off(rhos: Sequence[float], last: Any, best: Any, stopped: Any) -> tuple[Axes, Axes]:
-    r"""Distance to the optimum of the last and of the best visited $x$ against $\rho$; below, the share of runs that
-    pass the stopping test.
+    r"""Distance to the optimum of the last and of the best visited $x$ against $\rho$; below, the
+    share of runs that pass the stopping test.
 
     >>> upper, lower = plot_trade_off([0.1, 1.0], [0.3, 0.2], [0.0, 0.1], [0.0, 1.0])
     >>> upper.get_xscale()

@@ -1,4 +1,6 @@
-"""Figures of price coordination: the dual function, prices by rounds, who buys what, and the grid of E1 again."""
+"""Figures of price coordination: the dual function, prices by rounds, who buys what, and the grid
+of E1 again.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,18 +41,29 @@ def plot_dual(listed: Listed, paths: Mapping[str, np.ndarray], most: float = 1.0
     figure, axes = plt.subplots(figsize=(6.2, 3.8))
     grid = np.linspace(0, most, 61)
     values = np.array([[listed.demand((a, b))[0] for a in grid] for b in grid])
-    levels = axes.contour(grid, grid, values, levels=np.arange(2.5, 7, 0.25), colors=INK, linewidths=0.7, alpha=0.6)
+    levels = axes.contour(
+        grid, grid, values, levels=np.arange(2.5, 7, 0.25), colors=INK, linewidths=0.7, alpha=0.6
+    )
     axes.clabel(levels, fontsize=8.5)
     for number, (name, path) in enumerate(paths.items()):
-        axes.plot(*np.transpose(path), **look(number, label=name, markersize=4, clip_on=False, zorder=4))
-    axes.plot(*listed.linear().prices, "*", color=INK, markersize=15, label="lowest point", zorder=5)
-    axes.set(xlim=(0, most), ylim=(0, most), xlabel="price of resource 1", ylabel="price of resource 2")
+        axes.plot(
+            *np.transpose(path), **look(number, label=name, markersize=4, clip_on=False, zorder=4)
+        )
+    axes.plot(
+        *listed.linear().prices, "*", color=INK, markersize=15, label="lowest point", zorder=5
+    )
+    axes.set(
+        xlim=(0, most), ylim=(0, most), xlabel="price of resource 1", ylabel="price of resource 2"
+    )
     legend_outside(figure, 3)
     return figure
 
 
-def plot_price_paths(paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[str], most: int = 4) -> Figure:
-    """Prices by rounds, a panel for each run: those resources that are dearest in the end of the first run.
+def plot_price_paths(
+    paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[str], most: int = 4
+) -> Figure:
+    """Prices by rounds, a panel for each run: those resources that are dearest in the end of the
+    first run.
 
     >>> len(plot_price_paths({"one": [np.ones(2), np.ones(2)]}, ["a", "b"]).axes)
     1
@@ -58,7 +71,11 @@ def plot_price_paths(paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[
     figure, panels = draw_panels(len(paths), 3.5, 6.6, sharey=True)
     dearest = np.argsort(-np.asarray(next(iter(paths.values())))[-1], kind="stable")[:most]
     for axes, (title, path) in zip(panels, paths.items(), strict=True):
-        draw_lines(axes, {names[resource]: np.asarray(path)[:, resource] for resource in dearest}, markersize=4)
+        draw_lines(
+            axes,
+            {names[resource]: np.asarray(path)[:, resource] for resource in dearest},
+            markersize=4,
+        )
         axes.set(title=title, xlabel="round")
     whole(*panels)
     panels[0].set_ylabel("price")
@@ -67,7 +84,8 @@ def plot_price_paths(paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[
 
 
 def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figure:
-    """Who buys what: the steps of every treated block away from its base point, and the price of each resource.
+    """Who buys what: the steps of every treated block away from its base point, and the price of
+    each resource.
 
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -75,7 +93,9 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
     >>> len(plot_market(problem.blocks, np.ones(18), problem.start[0] + 0.1).axes)
     2
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 4.0), width_ratios=(2.4, 1), sharey=True)
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(6.6, 4.0), width_ratios=(2.4, 1), sharey=True
+    )
     p = inputs.shape[1]
     steps = inputs - blocks.base[: len(inputs)]
     steps = steps[np.abs(steps).max(axis=1) > 1e-9]
@@ -83,11 +103,21 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
     for sign, mark, colour in ((1, "^", BLUE), (-1, "v", RED)):
         which, feature = np.nonzero(sign * steps[rank] > 1e-9)
         size = 14 + 120 * np.abs(steps[rank][which, feature])
-        left.scatter(which + 1, feature, s=size, marker=mark, color=colour, alpha=0.75, linewidths=0)
+        left.scatter(
+            which + 1, feature, s=size, marker=mark, color=colour, alpha=0.75, linewidths=0
+        )
     names = [name.removeprefix("up ") for name in blocks.resources[:p]]
-    left.set(xlabel="treated samples", yticks=range(p), ylim=(p - 0.4, -0.6), title="added (up) and taken away (down)")
+    left.set(
+        xlabel="treated samples",
+        yticks=range(p),
+        ylim=(p - 0.4, -0.6),
+        title="added (up) and taken away (down)",
+    )
     left.set_yticklabels(names, fontsize=9)
-    for side, part, colour, label, hatch in ((-1, 0, BLUE, "to add", ""), (1, p, RED, "to take away", "////")):
+    for side, part, colour, label, hatch in (
+        (-1, 0, BLUE, "to add", ""),
+        (1, p, RED, "to take away", "////"),
+    ):
         style = {"color": colour, "hatch": hatch, "edgecolor": "white", "label": label}
         right.barh(np.arange(p) + 0.19 * side, prices[part : part + p], 0.36, **style)
     right.set(xlabel="price of one unit", title="prices")
@@ -114,30 +144,45 @@ def plot_rounds(rounds: Any) -> Figure:
 
 
 def promised_share(cell: Results) -> float:
-    """Mean share of the samples that the linear program promises in the runs of a cell, NaN without a run."""
-    shares = [row.details["lp_value"] / row.size for row in cell if row.details.get("lp_value") is not None]
+    """Mean share of the samples that the linear program promises in the runs of a cell, NaN without
+    a run.
+    """
+    shares = [
+        row.details["lp_value"] / row.size
+        for row in cell
+        if row.details.get("lp_value") is not None
+    ]
     return float(np.mean(shares)) if shares else float("nan")
 
 
 def plot_grid(e1: Results, e6: Results) -> Figure:
-    """Potable share, network by size: the exact model, Algorithm 1, price coordination, and its linear program."""
+    """Potable share, network by size: the exact model, Algorithm 1, price coordination, and its
+    linear program.
+    """
     paid = e6.where(method="prices", problem="water")
     promised = paid.pivot("network", "size", promised_share, E1_NETWORKS, E1_SIZES)
     return heat_maps(
         [
             HeatMap("Big-M, 300 s", by_cell(e1, "bigm", mean_share)),
             HeatMap("Algorithm 1, our defaults", by_cell(e1, "dd", mean_share)),
-            HeatMap("price coordination", paid.pivot("network", "size", mean_share, E1_NETWORKS, E1_SIZES)),
+            HeatMap(
+                "price coordination",
+                paid.pivot("network", "size", mean_share, E1_NETWORKS, E1_SIZES),
+            ),
             HeatMap("its linear program, no bound", promised),
         ]
     )
 
 
 def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]:
-    """Rows of price coordination with those of an earlier method on the same instance, where that fitted in memory."""
+    """Rows of price coordination with those of an earlier method on the same instance, where that
+    fitted in memory.
+    """
     found = []
     for row in e6.where(method="prices", problem="water"):
-        other = e1.one(network=row.network, size=row.size, seed=row.seed, method=method, time_limit=300.0)
+        other = e1.one(
+            network=row.network, size=row.size, seed=row.seed, method=method, time_limit=300.0
+        )
         if other is None or other.status == "memory_limit":
             continue
         if row.size in E1_SIZES and row.network in E1_NETWORKS:
@@ -146,13 +191,17 @@ def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]
 
 
 def sooner(other: Row, row: Row) -> float:
-    """How much sooner price coordination held what the other run ended with: t_other(v) / t_prices(v)."""
+    """How much sooner price coordination held what the other run ended with: t_other(v) /
+    t_prices(v).
+    """
     assert other.objective is not None
     return time_to(other, other.objective) / time_to(row, other.objective)
 
 
 def plot_sooner(e1: Results, e6: Results) -> Figure:
-    """How much sooner price coordination holds what Algorithm 1 ends with, a mark for each pair of runs."""
+    """How much sooner price coordination holds what Algorithm 1 ends with, a mark for each pair of
+    runs.
+    """
     figure, axes = plt.subplots(figsize=(6.6, 3.6))
     cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
     for method, shift in (("dd-paper", -0.15), ("dd", 0.15)):
@@ -160,7 +209,11 @@ def plot_sooner(e1: Results, e6: Results) -> Figure:
         at = [cells.index((row.network, row.size)) + shift for _, row in found]
         heights = [max(sooner(*pair), 0.01) for pair in found]
         label = f"than Algorithm 1, {METHODS[method].label}"
-        axes.plot(at, heights, **method_look(method, linestyle="", markersize=5.5, alpha=0.75, label=label))
+        axes.plot(
+            at,
+            heights,
+            **method_look(method, linestyle="", markersize=5.5, alpha=0.75, label=label),
+        )
     axes.axhline(1.0, color=INK, linewidth=1.2, linestyle="--")
     axes.set(yscale="log", ylabel="times sooner", xlabel="network and samples")
     names_below(axes, [f"{network} {size}" for network, size in cells], rotation=90, fontsize=9)
@@ -180,7 +233,9 @@ def plot_scaling(rows: Results) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4))
     ordered = Results(sorted(rows, key=lambda row: row.size))
     n = ordered.values("size")
-    draw_lines(left, {"in all": ordered.values("seconds"), "NN block": ordered.values("seconds_nn")}, n)
+    draw_lines(
+        left, {"in all": ordered.values("seconds"), "NN block": ordered.values("seconds_nn")}, n
+    )
     right.plot(n, ordered.values("peak_memory") / 1024, "^-", color=GREEN)
     for axes, title in ((left, "seconds"), (right, "peak memory, GiB")):
         axes.set(title=title, xlabel="samples $n$", xscale="log", xlim=(80, 6500))

@@ -8,7 +8,12 @@ from matplotlib.axes import Axes
 
 from ddmip_lib.plots import INK, ORANGE, RED, legend_below, plot_iterates
 from ..examples.pgd import adam_path, projected_path
-from ..examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
+from ..examples.projections import (
+    project_box,
+    project_capped_sum,
+    project_halfspace,
+    project_two_sided_budget,
+)
 from .kit import beside, draw_lines, draw_panels, look, shade
 
 Height = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -22,7 +27,9 @@ def _plane(ax: Axes, span: Sequence[float], inside: Height) -> tuple[np.ndarray,
     return xs, ys
 
 
-def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, target: np.ndarray) -> Axes:
+def plot_descents(
+    paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, target: np.ndarray
+) -> Axes:
     """Paths in a half-plane {u : a'u <= b} over circles around the `target`; a mark ends each path.
 
     >>> paths = {"steps": np.array([[0.0, 0.0], [1.0, 0.0]])}
@@ -31,7 +38,9 @@ def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, targ
     """
     ax = plt.subplots(figsize=(6.2, 4.4))[1]
     xs, ys = _plane(ax, (-0.6, 3.0, -1.0, 2.3), lambda x, y: a[0] * x + a[1] * y - b)
-    ax.contour(xs, ys, np.hypot(xs - target[0], ys - target[1]), 8, colors="#bbbbbb", linewidths=0.7)
+    ax.contour(
+        xs, ys, np.hypot(xs - target[0], ys - target[1]), 8, colors="#bbbbbb", linewidths=0.7
+    )
     for number, (label, path) in enumerate(paths.items()):
         ax.plot(*path.T, **look(number, marker="", linewidth=4.5 - 2.5 * number, zorder=3))
         ax.plot(*path[-1], **look(number, markersize=10, label=label, zorder=4))
@@ -42,15 +51,25 @@ def plot_descents(paths: Mapping[str, np.ndarray], a: np.ndarray, b: float, targ
 
 
 def plot_surprise(steps: int = 4_000) -> Axes:
-    """Where projected gradient and Adam with a projection end, on the nearest point of a half-plane to (2, 2).
+    """Where projected gradient and Adam with a projection end, on the nearest point of a half-plane
+    to (2, 2).
 
     >>> ax = plot_surprise(2_000)
     >>> [line.get_label() for line in ax.get_lines() if not line.get_label().startswith("_")]
     ['projected gradient', 'Adam with a projection', 'aim']
     """
     aim, normal = np.array([2.0, 2.0]), np.array([1.0, 2.0])
-    problem = (lambda u: u - aim, lambda v: project_halfspace(v, normal, 1.0), np.zeros(2), steps, 0.01)
-    paths = {"projected gradient": projected_path(*problem), "Adam with a projection": adam_path(*problem)}
+    problem = (
+        lambda u: u - aim,
+        lambda v: project_halfspace(v, normal, 1.0),
+        np.zeros(2),
+        steps,
+        0.01,
+    )
+    paths = {
+        "projected gradient": projected_path(*problem),
+        "Adam with a projection": adam_path(*problem),
+    }
     return plot_descents(paths, normal, 1.0, aim)
 
 
@@ -61,7 +80,8 @@ def plot_contraction(
     marks: Mapping[str, float],
     errors: Mapping[str, tuple[np.ndarray, float]],
 ) -> tuple[Axes, Axes]:
-    """Left: contraction factor against step length, bound and measured. Right: errors by step, line = bound.
+    """Left: contraction factor against step length, bound and measured. Right: errors by step, line
+    = bound.
 
     >>> one = np.ones(3)
     >>> left, right = plot_contraction(one, one, {"net": one}, {"here": 1.0}, {"here": (one, 0.5)})
@@ -75,7 +95,12 @@ def plot_contraction(
         left.axvline(eta, color="#888888", linestyle=":", linewidth=1.2)
         beside(left, label, (eta, 1.03), (-10, 0), fontsize=9, rotation=90)
     left.axhline(1.0, color=RED, linestyle="--", linewidth=1.0)
-    left.set(xlabel=r"step length $\eta$", ylabel="contraction factor", ylim=(0, 1.4), xlim=(-0.012, None))
+    left.set(
+        xlabel=r"step length $\eta$",
+        ylabel="contraction factor",
+        ylim=(0, 1.4),
+        xlim=(-0.012, None),
+    )
     for number, (label, (values, factor)) in enumerate(errors.items()):
         t = np.arange(len(values))
         right.semilogy(t, values, **look(number, linestyle="", label=label))
@@ -96,7 +121,10 @@ def plot_projections() -> list[Axes]:
     sets: dict[str, tuple[Height, Callable[[np.ndarray], np.ndarray]]] = {
         "box": (lambda x, y: np.maximum(abs(x), abs(y)) - 1, lambda v: project_box(v, -1.0, 1.0)),
         "halfspace": (lambda x, y: x + 2 * y - 1, lambda v: project_halfspace(v, a, 1.0)),
-        "capped sum": (lambda x, y: np.maximum(x + y - 1.2, -np.minimum(x, y)), lambda v: project_capped_sum(v, 1.2)),
+        "capped sum": (
+            lambda x, y: np.maximum(x + y - 1.2, -np.minimum(x, y)),
+            lambda v: project_capped_sum(v, 1.2),
+        ),
         "two-sided budget": (
             lambda x, y: np.maximum(x.clip(0) + y.clip(0) - 1.4, (-x).clip(0) + (-y).clip(0) - 0.8),
             lambda v: project_two_sided_budget(v, 1.4, 0.8),
@@ -128,7 +156,9 @@ def plot_alternation(runs: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[
     return axes
 
 
-def plot_jump(inside: Height, points: np.ndarray, nearest: np.ndarray, span: Sequence[float]) -> Axes:
+def plot_jump(
+    inside: Height, points: np.ndarray, nearest: np.ndarray, span: Sequence[float]
+) -> Axes:
     """A set that is not convex, points beside it and the nearest point of each.
 
     >>> points = np.array([[0.0, 0.0], [1.0, 0.0]])

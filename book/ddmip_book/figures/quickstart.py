@@ -11,13 +11,18 @@ from ddmip_lib.data.tables import WATER_FEATURES
 from ddmip_lib.plots import BLUE, INK, ORANGE, legend_below
 
 
-def plot_treatment(problem: NeuralMIP, solution: Solution, names: Sequence[str] = WATER_FEATURES) -> Axes:
-    """What was added to (right) and taken from (left) each feature; a bar is cut where one sample's share ends.
+def plot_treatment(
+    problem: NeuralMIP, solution: Solution, names: Sequence[str] = WATER_FEATURES
+) -> Axes:
+    """What was added to (right) and taken from (left) each feature; a bar is cut where one sample's
+    share ends.
 
     The number at the end of a bar counts the samples that share it.
     """
     if problem.start is None or not solution.found:
-        raise ValueError("plot_treatment needs a problem with a start point and a solution with a point.")
+        raise ValueError(
+            "plot_treatment needs a problem with a start point and a solution with a point."
+        )
     moved = solution.inputs[0] - problem.start[0]
     limit = problem.predictors[0].inputs[0, 0].getUbOriginal() - problem.start[0][0, 0]
     ax = plt.subplots(figsize=(6.2, 3.9))[1]
@@ -28,12 +33,33 @@ def plot_treatment(problem: NeuralMIP, solution: Solution, names: Sequence[str] 
         left = np.cumsum(share, axis=0) - share
         used = share != 0
         hatch = "///" if sign < 0 else None
-        ax.barh(np.nonzero(used)[1], share[used], left=left[used], color=colour, edgecolor="white", linewidth=0.6,
-                hatch=hatch, label=label)  # fmt: skip
+        ax.barh(
+            np.nonzero(used)[1],
+            share[used],
+            left=left[used],
+            color=colour,
+            edgecolor="white",
+            linewidth=0.6,
+            hatch=hatch,
+            label=label,
+        )
         for j, (total, samples) in enumerate(zip(share.sum(axis=0), used.sum(axis=0), strict=True)):
-            ax.annotate(str(samples), (total, j), ha="left" if sign > 0 else "right", va="center", fontsize=9,
-                        xytext=(3 * sign, 0), textcoords="offset points")  # fmt: skip
-        ax.axvline(sign * limit, color=INK, linestyle="--", linewidth=1.2, label="budget" if sign < 0 else None)
+            ax.annotate(
+                str(samples),
+                (total, j),
+                ha="left" if sign > 0 else "right",
+                va="center",
+                fontsize=9,
+                xytext=(3 * sign, 0),
+                textcoords="offset points",
+            )
+        ax.axvline(
+            sign * limit,
+            color=INK,
+            linestyle="--",
+            linewidth=1.2,
+            label="budget" if sign < 0 else None,
+        )
     ax.axvline(0, color=INK, linewidth=0.8, linestyle="-")
     ax.set(xlabel="standard deviations, all samples together", xlim=(-1.2 * limit, 1.2 * limit))
     ax.grid(axis="y", visible=False)

@@ -1,4 +1,6 @@
-"""Figures of recovery: visited points in the plane, where chosen options come from, penalties, gains on the grid."""
+"""Figures of recovery: visited points in the plane, where chosen options come from, penalties,
+gains on the grid.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,18 +15,35 @@ from ddmip_lib.plots import BLUE, INK, MARKERS, ORANGE, RED
 from ..examples.recovery import Visits
 from ..experiments.results import Results
 from ..experiments.rows import Row
-from .kit import METHODS, HeatMap, draw_lines, draw_panels, each_cell, heat_maps, legend_outside, ticks_at
+from .kit import (
+    METHODS,
+    HeatMap,
+    draw_lines,
+    draw_panels,
+    each_cell,
+    heat_maps,
+    legend_outside,
+    ticks_at,
+)
 
 RECOVERED = {"dd-paper": "dd-paper-recover", "dd": "dd-recover"}
 """The methods of E1 and what they are called with recovery."""
 
 
-def plot_plane(problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray], Visits, np.ndarray]]) -> Figure:
-    """Contours of a logit on the plane, the paths of u from each sample, options pulled back, and the chosen ones.
+def plot_plane(
+    problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray], Visits, np.ndarray]]
+) -> Figure:
+    """Contours of a logit on the plane, the paths of u from each sample, options pulled back, and
+    the chosen ones.
 
     >>> from ddmip_book.examples.recovery import plane_network, plane_problem, visited_options
-    >>> problem, path = plane_problem(plane_network(), np.zeros((1, 2)), 2.0), [np.full((1, 2), 1.5)]
-    >>> len(plot_plane(problem, {"one": (path, visited_options(problem, path), np.array([0]))}).axes)
+    >>> problem, path = (
+    ...     plane_problem(plane_network(), np.zeros((1, 2)), 2.0),
+    ...     [np.full((1, 2), 1.5)],
+    ... )
+    >>> len(
+    ...     plot_plane(problem, {"one": (path, visited_options(problem, path), np.array([0]))}).axes
+    ... )
     1
     """
     blocks, net = problem.blocks, problem.predictors[0].net
@@ -34,7 +53,9 @@ def plot_plane(problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray]
     low, high = every.min(axis=0) - 0.3, every.max(axis=0) + 0.3
     across, along = np.meshgrid(*(np.linspace(*ends, 120) for ends in zip(low, high, strict=True)))
     with torch.no_grad():
-        logit = net(torch.from_numpy(np.stack([across.ravel(), along.ravel()], axis=1)))[:, 0].numpy()
+        logit = net(torch.from_numpy(np.stack([across.ravel(), along.ravel()], axis=1)))[
+            :, 0
+        ].numpy()
     logit = logit.reshape(across.shape)
     figure, panels = draw_panels(len(runs), 3.9, 6.6, sharex=True, sharey=True)
     for axes, (title, (path, visits, chosen)) in zip(panels, runs.items(), strict=True):
@@ -49,7 +70,14 @@ def plot_plane(problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray]
             way = np.stack([w[visits.pool.at[o]], visits.pool.u[o]])
             axes.plot(*way.T, "--", color=RED, linewidth=1.4)
         axes.plot(*visits.pool.u.T, "^", color=ORANGE, markersize=5, label="pulled back")
-        axes.plot(*visits.pool.u[chosen].T, "*", color=RED, markersize=13, markeredgecolor=INK, label="chosen")
+        axes.plot(
+            *visits.pool.u[chosen].T,
+            "*",
+            color=RED,
+            markersize=13,
+            markeredgecolor=INK,
+            label="chosen",
+        )
         axes.plot(*w.T, "s", color=INK, markersize=6, label="sample $w$")
         axes.set(title=title, xlabel="$u_1$", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         axes.label_outer()
@@ -58,14 +86,21 @@ def plot_plane(problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray]
     return figure
 
 
-def plot_origins(runs: Mapping[str, tuple[np.ndarray, np.ndarray]], iterations: int, n: int) -> Figure:
-    """For each run the iteration, counted from 1, from which each chosen option comes: (samples, iterations).
+def plot_origins(
+    runs: Mapping[str, tuple[np.ndarray, np.ndarray]], iterations: int, n: int
+) -> Figure:
+    """For each run the iteration, counted from 1, from which each chosen option comes: (samples,
+    iterations).
 
     >>> plot_origins({"weak": (np.array([0, 2]), np.array([5, 1]))}, 6, 3).axes[0].get_ylabel()
     'iteration'
     """
-    figure, grid = plt.subplots(len(runs), 1, figsize=(6.6, 1.7 * len(runs) + 0.6), sharex=True, squeeze=False)
-    for axes, (title, (samples, origins)), mark in zip(grid[:, 0], runs.items(), MARKERS, strict=False):
+    figure, grid = plt.subplots(
+        len(runs), 1, figsize=(6.6, 1.7 * len(runs) + 0.6), sharex=True, squeeze=False
+    )
+    for axes, (title, (samples, origins)), mark in zip(
+        grid[:, 0], runs.items(), MARKERS, strict=False
+    ):
         axes.vlines(samples, 0, origins, color="#bbbbbb", linewidth=1)
         axes.plot(samples, origins, mark, color=BLUE)
         axes.set(ylim=(0, iterations + 1), xlim=(-1, n), ylabel="iteration")
@@ -75,13 +110,18 @@ def plot_origins(runs: Mapping[str, tuple[np.ndarray, np.ndarray]], iterations: 
     return figure
 
 
-def plot_penalties(rhos: Sequence[float], table: Mapping[str, Sequence[float]], spread: Sequence[float]) -> Figure:
-    """Counts against the penalty, a line for each name, and below how far apart the visited points are.
+def plot_penalties(
+    rhos: Sequence[float], table: Mapping[str, Sequence[float]], spread: Sequence[float]
+) -> Figure:
+    """Counts against the penalty, a line for each name, and below how far apart the visited points
+    are.
 
     >>> len(plot_penalties([0.1, 1.0], {"last": [1, 2], "best": [2, 2]}, [0.5, 0.1]).axes)
     2
     """
-    figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 4.6), sharex=True, height_ratios=[2, 1])
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(6.2, 4.6), sharex=True, height_ratios=[2, 1]
+    )
     draw_lines(above, table, rhos)
     above.set(ylabel="samples", xscale="log")
     legend_outside(figure, 4)
@@ -108,13 +148,21 @@ def recovery_share(row: Row) -> float:
 
 
 def plot_gains(e1: Results, e6: Results) -> Figure:
-    """Above, the potable share with recovery; below, what it adds in samples; mean over the pairs stored."""
+    """Above, the potable share with recovery; below, what it adds in samples; mean over the pairs
+    stored.
+    """
     found = {method: recovery_pairs(e1, e6, method) for method in RECOVERED}
 
     def cells(method: str, value: Callable[[float, float, int], float]) -> np.ndarray:
         """The mean of `value`(without, with, samples) over the pairs of each cell."""
-        return each_cell(found[method], lambda a, b: value(a.objective or 0.0, b.objective or 0.0, b.size))
+        return each_cell(
+            found[method], lambda a, b: value(a.objective or 0.0, b.objective or 0.0, b.size)
+        )
 
-    shares = [HeatMap(f"{METHODS[m].label}, recovered", cells(m, lambda a, b, n: b / n)) for m in found]
-    gains = [HeatMap("samples gained", cells(m, lambda a, b, n: b - a), 0.0, 30.0, ".0f") for m in found]
+    shares = [
+        HeatMap(f"{METHODS[m].label}, recovered", cells(m, lambda a, b, n: b / n)) for m in found
+    ]
+    gains = [
+        HeatMap("samples gained", cells(m, lambda a, b, n: b - a), 0.0, 30.0, ".0f") for m in found
+    ]
     return heat_maps([*shares, *gains])

@@ -16,8 +16,8 @@ Curve = tuple[Sequence[float], Sequence[float], PowerLaw | None]
 
 
 def plot_power_laws(curves: Mapping[str, Curve], xlabel: str, ylabel: str) -> Axes:
-    """Measured points on logarithmic axes, each kind with its own mark; where there is a fitted line, it is drawn over
-    the sizes that it was fitted to, and nowhere else.
+    """Measured points on logarithmic axes, each kind with its own mark; where there is a fitted
+    line, it is drawn over the sizes that it was fitted to, and nowhere else.
 
     >>> from ddmip_book.examples.costs import power_law
     >>> x, y = [1, 10, 100], [1, 9, 110]
@@ -45,7 +45,15 @@ def plot_shares(names: Sequence[str], mip: Sequence[float], nn: Sequence[float])
     4
     """
     ax = plt.subplots()[1]
-    ax.bar(range(len(names)), nn, bottom=mip, color=PALE_BLUE, edgecolor=INK, hatch="//", label="NN block")
+    ax.bar(
+        range(len(names)),
+        nn,
+        bottom=mip,
+        color=PALE_BLUE,
+        edgecolor=INK,
+        hatch="//",
+        label="NN block",
+    )
     ax.bar(range(len(names)), mip, color=RED, edgecolor=INK, label="MIP block")
     names_below(ax, names)
     ax.set(xlabel="network", ylabel="milliseconds of an iteration")

@@ -15,9 +15,11 @@ from .neural_mips import landscape
 
 
 def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
-    r"""Runs of a problem with two inputs, a panel each: $x^k$ and $u^k$ over the height map of the objective.
+    r"""Runs of a problem with two inputs, a panel each: $x^k$ and $u^k$ over the height map of the
+    objective.
 
-    Dark is cheap; bold numbers are the costs of the four corners, small ones count the visits of $x^k$.
+    Dark is cheap; bold numbers are the costs of the four corners, small ones count the visits of
+    $x^k$.
 
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.problems import hand_sized
@@ -32,14 +34,33 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
     heights = landscape(problem, square).reshape(81, 81)
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
     for ax, (title, trace) in zip(axes, traces.items(), strict=True):
-        ax.contourf(side, side, heights, np.arange(heights.min(), heights.max() + 0.25, 0.25), cmap="Blues_r")
+        ax.contourf(
+            side,
+            side,
+            heights,
+            np.arange(heights.min(), heights.max() + 0.25, 0.25),
+            cmap="Blues_r",
+        )
         plot_iterates(np.array(trace.x), np.array(trace.u), ax=ax)
         shown = np.max(trace.u) < 0.6 and len(np.unique(trace.x, axis=0)) == 1
-        for corner, cost in zip(corners[:1] if shown else corners, landscape(problem, corners), strict=False):
+        for corner, cost in zip(
+            corners[:1] if shown else corners, landscape(problem, corners), strict=False
+        ):
             inwards = (26 - 52 * corner[0], 18 - 36 * corner[1])
-            ax.annotate(f"{cost:g}", corner, xytext=inwards, textcoords="offset points", ha="center", va="center",
-                        fontsize=11, fontweight="bold", bbox={"facecolor": "white", "pad": 2.0})  # fmt: skip
-        reach = 1.1 if len(np.unique(trace.x, axis=0)) > 1 else 1.6 * max(0.1, np.max(trace.u))  # or all is a corner
+            ax.annotate(
+                f"{cost:g}",
+                corner,
+                xytext=inwards,
+                textcoords="offset points",
+                ha="center",
+                va="center",
+                fontsize=11,
+                fontweight="bold",
+                bbox={"facecolor": "white", "pad": 2.0},
+            )
+        reach = (
+            1.1 if len(np.unique(trace.x, axis=0)) > 1 else 1.6 * max(0.1, np.max(trace.u))
+        )  # or all is a corner
         ax.set(title=title, xlim=(-reach / 11, reach), ylim=(-reach / 11, reach))
         if reach < 1:
             ax.xaxis.set_major_locator(MaxNLocator(4))
@@ -51,7 +72,8 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
 
 
 def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
-    r"""The NN block's bid $\lambda_i^k + \rho u_i^k$ for a binary against the MIP block's ask $c_i + \rho/2$.
+    r"""The NN block's bid $\lambda_i^k + \rho u_i^k$ for a binary against the MIP block's ask $c_i
+    + \rho/2$.
 
     Filled marks are bids that are followed by $x_i^{k+1} = 1$.
 
@@ -67,9 +89,22 @@ def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
         taken = path.x[1:, i] == 1
         ax.plot(k, bid, "-", color=BLUE)
         for chosen, fill, label in ((taken, BLUE, "bid, taken"), (~taken, "white", "bid, refused")):
-            ax.plot(k[chosen], bid[chosen], "o", color=BLUE, markersize=8, markerfacecolor=fill, label=label)
+            ax.plot(
+                k[chosen],
+                bid[chosen],
+                "o",
+                color=BLUE,
+                markersize=8,
+                markerfacecolor=fill,
+                label=label,
+            )
         ax.plot(k, ask, "--", color=RED, label="ask")
-        ax.set(title=title, xlabel="iteration", xticks=k[:: max(1, len(k) // 6)], ylim=(0, 1.1 * max(*bid, *ask)))
+        ax.set(
+            title=title,
+            xlabel="iteration",
+            xticks=k[:: max(1, len(k) // 6)],
+            ylim=(0, 1.1 * max(*bid, *ask)),
+        )
     axes[0].set_ylabel(f"bid and ask for $x_{i + 1}$")
     legend_outside(figure, 3, "lower")
     return axes

@@ -38,9 +38,15 @@ def tiny(seed, kind):
     net = random_net(seed, 3)
     m = pyscipopt.Model()
     x = m.addMatrixVar((2, 3), vtype="I", lb=0, ub=2)
-    y = m.addMatrixVar((2, 1), vtype="B") if kind == "classification" else m.addMatrixVar((2, 1), lb=None)
+    y = (
+        m.addMatrixVar((2, 1), vtype="B")
+        if kind == "classification"
+        else m.addMatrixVar((2, 1), lb=None)
+    )
     cost = rng.normal(size=(2, 3))
-    weights = rng.uniform(0.5, 2.0, size=2) * (1 if kind == "classification" else rng.choice([-1, 1]))
+    weights = rng.uniform(0.5, 2.0, size=2) * (
+        1 if kind == "classification" else rng.choice([-1, 1])
+    )
     m.addCons(x.sum() <= 6)
     if kind == "classification" and seed % 2:
         m.addCons(y[0, 0] + y[1, 0] <= 1)  # now a larger y may hurt
@@ -73,7 +79,9 @@ def test_optimum_bound_and_brute_force_agree(seed, kind, formulation):
         return
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, abs=1e-5)
-    assert best - 1e-6 <= solution.bound <= best + 1e-3  # above the optimum: SCIP proves within its tolerances
+    assert (
+        best - 1e-6 <= solution.bound <= best + 1e-3
+    )  # above the optimum: SCIP proves within its tolerances
     assert problem.verify(solution).feasible
 
 
@@ -117,7 +125,9 @@ def test_start_point_is_held_from_the_first_moment():
 
 
 def test_time_limit_covers_the_build(monkeypatch):
-    """Each look at the clock takes a second, and the clock is looked at before each sample is written."""
+    """Each look at the clock takes a second, and the clock is looked at before each sample is
+    written.
+    """
     monkeypatch.setattr("ddmip_lib.baselines.bigm.UNITS_PER_CHUNK", 1)
     problem = water_potability(n=40, net=mlp(2, 8, 9), seed=42)
     with using(clock := Ticking()):
@@ -136,7 +146,11 @@ def test_networks_without_an_exact_model_are_refused_before_any_work():
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
-    [({"formulation": "big-m"}, "bigm"), ({"margin": -1.0}, "margin"), ({"epsilon": 1e-5}, "feastol")],
+    [
+        ({"formulation": "big-m"}, "bigm"),
+        ({"margin": -1.0}, "margin"),
+        ({"epsilon": 1e-5}, "feastol"),
+    ],
 )
 def test_bad_arguments(arguments, text):
     with pytest.raises(ValueError, match=text):
@@ -154,7 +168,9 @@ def test_plain_numbers_and_fixed_variables_enter_the_exact_model():
     problem.add_predictor(net, [[free, fixed, -0.25]], y)
     solution = BigM().solve(problem, time_limit=LONG)
     with torch.no_grad():
-        values = net.double()(torch.tensor([[0.0, 0.5, -0.25], [1.0, 0.5, -0.25]], dtype=torch.float64)).numpy()
+        values = net.double()(
+            torch.tensor([[0.0, 0.5, -0.25], [1.0, 0.5, -0.25]], dtype=torch.float64)
+        ).numpy()
     assert solution.objective == pytest.approx(values.max(), abs=1e-6)
 
 
@@ -165,7 +181,9 @@ def stored_survival(seed: int = 42, species: str = "quercus_alba"):
 
 
 def one_site(net, features):
-    """Sterilise one site or not, for the larger survival: two points, written as an exact model of 256 units."""
+    """Sterilise one site or not, for the larger survival: two points, written as an exact model of
+    256 units.
+    """
     model = pyscipopt.Model()
     z = model.addVar(vtype="B")
     y = model.addMatrixVar((1, 1), lb=None)
@@ -178,17 +196,25 @@ def one_site(net, features):
 
 def test_networks_with_small_weights_are_not_called_infeasible():
     net, rng = stored_survival(), np.random.RandomState(0)
-    for _ in range(20):  # with SCIP's own epsilon several are infeasible, one is optimal at the worse point
+    for _ in range(
+        20
+    ):  # with SCIP's own epsilon several are infeasible, one is optimal at the worse point
         features = rng.uniform(size=6).round(2)
         solution = BigM().solve(one_site(net, features), time_limit=LONG)
-        best = net(torch.tensor([[*features, 0.0], [*features, 1.0]], dtype=torch.float64)).max().item()
+        best = (
+            net(torch.tensor([[*features, 0.0], [*features, 1.0]], dtype=torch.float64))
+            .max()
+            .item()
+        )
         assert solution.status == "optimal"
         assert solution.objective == pytest.approx(best, abs=1e-5)
         assert solution.bound >= best - 1e-5
 
 
 def test_deep_networks_at_several_sites_are_not_optimal_at_a_wrong_point():
-    """With aggregation SCIP has called a worse point of this model optimal, also with epsilon 1e-13."""
+    """With aggregation SCIP has called a worse point of this model optimal, also with epsilon
+    1e-13.
+    """
     net = stored_survival(species="prunus_serotina")
     sites = np.random.RandomState(0).uniform(size=(4, 6)).round(2)
     model = pyscipopt.Model()
@@ -196,7 +222,10 @@ def test_deep_networks_at_several_sites_are_not_optimal_at_a_wrong_point():
     model.setObjective(y.sum(), "maximize")
     problem = NeuralMIP(model)
     problem.add_predictor(net, np.hstack([sites.astype(object), z]), y)
-    best = sum(net(torch.tensor([[*site, 0.0], [*site, 1.0]], dtype=torch.float64)).max().item() for site in sites)
+    best = sum(
+        net(torch.tensor([[*site, 0.0], [*site, 1.0]], dtype=torch.float64)).max().item()
+        for site in sites
+    )
     solution = BigM().solve(problem, time_limit=LONG, seed=42)
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, abs=1e-4)

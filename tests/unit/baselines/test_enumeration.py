@@ -31,14 +31,20 @@ def test_random_problems_equal_brute_force(seed):
     assert best is not None
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(best, abs=1e-6)
-    assert solution.bound == pytest.approx(solution.objective, abs=CLOSED * max(1.0, abs(solution.objective)))
+    assert solution.bound == pytest.approx(
+        solution.objective, abs=CLOSED * max(1.0, abs(solution.objective))
+    )
     assert instance.problem.verify(solution).feasible
-    assert 0 < solution.details["evaluations"] <= len(instance.points)  # less those that rows rule out
+    assert (
+        0 < solution.details["evaluations"] <= len(instance.points)
+    )  # less those that rows rule out
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_networks_that_share_their_few_inputs(seed):
-    """Four integers, two networks, rows of one to three free inputs beside constants, fixed and repeated variables."""
+    """Four integers, two networks, rows of one to three free inputs beside constants, fixed and
+    repeated variables.
+    """
     rng = np.random.default_rng(seed)
     low, high = rng.integers(-2, 1, 4), rng.integers(1, 3, 4)
     regression, classifier = relu_net(3, q=2, seed=seed), relu_net(3, seed=seed + 100)
@@ -55,10 +61,14 @@ def test_networks_that_share_their_few_inputs(seed):
     problem = NeuralMIP(m)
     rows = [[x[0], 0.25, fixed], [x[1], x[2], x[1]], [x[0], x[1], x[3]]]
     problem.add_predictor(regression, rows, y)
-    problem.add_predictor(classifier, [[x[0], x[3], x[1]], [x[2], 1.0, -1.0]], c, output="classification")
+    problem.add_predictor(
+        classifier, [[x[0], x[3], x[1]], [x[2], 1.0, -1.0]], c, output="classification"
+    )
 
     best = None
-    for a, b, d, e in itertools.product(*(range(lo, hi + 1) for lo, hi in zip(low, high, strict=True))):
+    for a, b, d, e in itertools.product(
+        *(range(lo, hi + 1) for lo, hi in zip(low, high, strict=True))
+    ):
         f = forward(regression, np.array([[a, 0.25, 0.5], [b, d, b], [a, b, e]], dtype=float))
         g = forward(classifier, np.array([[a, e, b], [d, 1, -1]], dtype=float))[:, 0] > 0
         if a + b + d + e <= 3 and f[0, 0] - 2 * g[0] <= 1.5:
@@ -82,7 +92,9 @@ def test_one_binary_input_needs_no_further_variable(kind, sense):
     table = (table > 0).astype(float) if kind == "classification" else table
     totals = [(3 - ones) * table[0] + ones * table[1] for ones in range(3)]
     solution = Enumeration(max_values=2).solve(built.problem)
-    assert solution.objective == pytest.approx((min if sense == "minimize" else max)(totals), abs=1e-6)
+    assert solution.objective == pytest.approx(
+        (min if sense == "minimize" else max)(totals), abs=1e-6
+    )
     assert solution.status == "optimal"
 
 
@@ -91,11 +103,18 @@ LATER = [pytest.param(6, seed, marks=pytest.mark.long) for seed in SEEDS]
 
 @pytest.mark.parametrize(("grid", "seed"), [(3, 1), (4, 5), *LATER])
 def test_tree_planting_equals_the_exact_model(grid, seed):
-    problem = tree_planting(grid=grid, nets=tree_networks(), seed=seed, beta=None if grid == 6 else grid)
-    sooner = BigM(feastol=1e-9, aggregate=True, scale=False, check=False)  # and right on these networks
+    problem = tree_planting(
+        grid=grid, nets=tree_networks(), seed=seed, beta=None if grid == 6 else grid
+    )
+    sooner = BigM(
+        feastol=1e-9, aggregate=True, scale=False, check=False
+    )  # and right on these networks
     exact = sooner.solve(problem, time_limit=LONG)
     solution = Enumeration().solve(problem)
-    known = {"optimal", "claimed_optimal"}  # whether a proof ends in the time for it, the machine decides
+    known = {
+        "optimal",
+        "claimed_optimal",
+    }  # whether a proof ends in the time for it, the machine decides
     assert {solution.status, exact.status} <= known
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6)
     assert solution.bound >= solution.objective

@@ -1,4 +1,6 @@
-"""`BigM(ranges="crown")`: the same optimum with fewer binaries, from any start, and the same refusals."""
+"""`BigM(ranges="crown")`: the same optimum with fewer binaries, from any start, and the same
+refusals.
+"""
 
 import dataclasses
 
@@ -42,7 +44,13 @@ def continuous(net, output="regression"):
 
 def folded():
     torch.manual_seed(0)
-    layers = Scaler([0.5, 0.0, -0.5], [2.0, 1.0, 0.5]), nn.Linear(3, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 1)
+    layers = (
+        Scaler([0.5, 0.0, -0.5], [2.0, 1.0, 0.5]),
+        nn.Linear(3, 6),
+        nn.BatchNorm1d(6),
+        nn.ReLU(),
+        nn.Linear(6, 1),
+    )
     return nn.Sequential(*layers).eval()
 
 
@@ -69,7 +77,9 @@ def test_units_that_cannot_switch_cost_no_binary():
     net = mlp(2, 6, 3, seed=3)
     with torch.no_grad():
         net[0].bias.add_(10.0)  # all units of the first layer are on
-    plain, tight = (solver.solve(continuous(net), time_limit=LONG).details for solver in (BigM(), CROWN))
+    plain, tight = (
+        solver.solve(continuous(net), time_limit=LONG).details for solver in (BigM(), CROWN)
+    )
     assert tight["model_binaries"] <= 2 * 6
     assert tight["model_binaries"] < plain["model_binaries"]
 
@@ -85,9 +95,13 @@ def test_residual_networks_have_an_exact_model_too():
     assert solution.objective >= 2 * best[draws.sum(axis=1) <= 0.5].max() - 1e-6
 
 
-@pytest.mark.parametrize("net", [nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1)).eval(), nn.Softplus()])
+@pytest.mark.parametrize(
+    "net", [nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1)).eval(), nn.Softplus()]
+)
 def test_what_has_no_exact_model_is_refused_by_name(net):
-    problem = continuous(net if isinstance(net, nn.Sequential) else nn.Sequential(nn.Linear(3, 1), net).eval())
+    problem = continuous(
+        net if isinstance(net, nn.Sequential) else nn.Sequential(nn.Linear(3, 1), net).eval()
+    )
     with pytest.raises(UnsupportedNetworkError, match=r"(?i)tanh|softplus"):
         CROWN.solve(problem)
 

@@ -38,7 +38,9 @@ def threshold(side: float, start: float) -> NeuralMIP:
 
 
 def printed_pseudo_code(side: float, x: float) -> tuple[float, float]:
-    """The paper's loop on `threshold`, in plain Python: the claimed objective and the rounded point."""
+    """The paper's loop on `threshold`, in plain Python: the claimed objective and the rounded
+    point.
+    """
     best, point = np.inf, np.nan
     for t in range(1, 101):
         p = max(0.0, side - x)
@@ -58,11 +60,17 @@ class TestAsPrinted:
         assert solution.details["claimed_objective"] == pytest.approx(claimed, abs=1e-12)
         assert solution.details["claimed_values"][0] == point == 0
         assert solution.details["claimed_feasible"] is False
-        assert (solution.status, solution.objective, solution.values) == ("no_solution_found", None, None)
+        assert (solution.status, solution.objective, solution.values) == (
+            "no_solution_found",
+            None,
+            None,
+        )
 
     def test_reports_the_verified_objective_where_rounding_happens_to_help(self) -> None:
         solution = SingleStepGradient(repaired=False).solve(threshold(0.6, start=0.65))
-        assert solution.details["claimed_objective"] == pytest.approx(printed_pseudo_code(0.6, 0.65)[0])
+        assert solution.details["claimed_objective"] == pytest.approx(
+            printed_pseudo_code(0.6, 0.65)[0]
+        )
         assert solution.details["claimed_objective"] < 0.61
         assert (solution.objective, solution.details["claimed_feasible"]) == (1.0, True)
 
@@ -80,7 +88,9 @@ class TestAsPrinted:
         assert "claimed_objective" not in solution.details
 
     def test_claim_leaves_out_the_cost_of_the_outputs(self) -> None:
-        """max 2x + y + 5 with y = x - 3 <= -1: one step of 0.01 times the slope 3, and 2x + 5 is claimed."""
+        """max 2x + y + 5 with y = x - 3 <= -1: one step of 0.01 times the slope 3, and 2x + 5 is
+        claimed.
+        """
         built = build(linear(1.0, bias=-3.0), 1)
         built.model.chgVarUb(built.y[0, 0], -1.0)
         built.model.setObjective(2 * built.x[0, 0] + built.y[0, 0] + 5, "maximize")
@@ -119,7 +129,9 @@ class TestRepaired:
         assert found.objective == 1.0
 
     def test_the_start_competes(self) -> None:
-        """min (x - 0.45)^2 over {0, 1}: the only step goes from 0 to 0.9, which rounds to the worse point."""
+        """min (x - 0.45)^2 over {0, 1}: the only step goes from 0 to 0.9, which rounds to the worse
+        point.
+        """
         settings = {"steps": 1, "learning_rate": 1.0, "decay": 0.0, "optimiser": "gradient"}
         solution = SingleStepGradient(**settings).solve(bowl(0.0, centre=0.45))  # type: ignore[arg-type]
         assert (solution.inputs[0].item(), solution.objective) == (0.0, pytest.approx(0.45**2))
@@ -137,7 +149,9 @@ class TestRepaired:
             assert instance.problem.verify(solution).feasible
             assert instance.sign * (solution.objective - best) >= -1e-6
             optimal += abs(solution.objective - best) <= 1e-6
-            np.testing.assert_allclose(solution.outputs[0], instance.outputs(solution.inputs[0]), atol=1e-9)
+            np.testing.assert_allclose(
+                solution.outputs[0], instance.outputs(solution.inputs[0]), atol=1e-9
+            )
             here = np.abs(instance.points - solution.inputs[0]).max(axis=1) < 1e-6
             values = instance.values(instance.best_t(), instance.outputs(instance.points))
             assert solution.objective == pytest.approx(values[here].item(), abs=1e-5)
@@ -156,7 +170,9 @@ class TestRepaired:
         assert np.maximum(-moved, 0).sum(axis=0).max() <= 2 + 1e-5
 
     def test_side_variables_take_their_best_values(self) -> None:
-        """max t s.t. t <= f(x) + 0.3, t <= 2, x in {0, 1}, t free: whatever the relaxed t, it becomes 2 at x = 1."""
+        """max t s.t. t <= f(x) + 0.3, t <= 2, x in {0, 1}, t free: whatever the relaxed t, it
+        becomes 2 at x = 1.
+        """
         built = build(linear(3.0, bias=0.5), 1, vtype="B")
         t = built.model.addVar("t", lb=None, ub=None)
         built.model.addCons(t - built.y[0, 0] <= 0.3)
@@ -165,7 +181,10 @@ class TestRepaired:
         short = SingleStepGradient(steps=3).solve(built.problem)
         assert (short.inputs[0].item(), short.objective) == (0.0, pytest.approx(0.8, abs=1e-6))
         solution = SingleStepGradient(learning_rate=0.05).solve(built.problem)
-        assert (solution.inputs[0].item(), solution.objective) == (1.0, pytest.approx(2.0, abs=1e-6))
+        assert (solution.inputs[0].item(), solution.objective) == (
+            1.0,
+            pytest.approx(2.0, abs=1e-6),
+        )
 
     def test_a_side_variable_without_cost_that_meets_an_output(self) -> None:
         """max 3x + 0.5 <= t / 100: no relaxed t comes near 350 in one step."""
@@ -181,10 +200,14 @@ class TestRepaired:
         built = build(linear(1.0, bias=0.5), 1)
         built.model.addCons(built.x[0, 0] - built.y[0, 0] <= 0)
         built.model.setObjective(built.x[0, 0], "maximize")
-        assert SingleStepGradient(learning_rate=0.1).solve(built.problem).objective == pytest.approx(1.0)
+        assert SingleStepGradient(learning_rate=0.1).solve(
+            built.problem
+        ).objective == pytest.approx(1.0)
 
     def test_output_rows_with_other_variables(self) -> None:
-        """Sites with a choice of species, as in a planting plan: s' <= p, s' <= s + 1 - p, one species each."""
+        """Sites with a choice of species, as in a planting plan: s' <= p, s' <= s + 1 - p, one
+        species each.
+        """
         problem = planting()
         solution = SingleStepGradient().solve(problem)
         assert solution.objective is not None
@@ -222,7 +245,9 @@ def planting(sites: int = 4) -> NeuralMIP:
 class TestLoss:
     @pytest.mark.parametrize("seed", range(4))
     def test_value_and_gradient(self, seed: int) -> None:
-        """Against plain numpy and central differences, with a row on the outputs and a bound on one of them."""
+        """Against plain numpy and central differences, with a row on the outputs and a bound on one
+        of them.
+        """
         instance = tiny(seed)
         model = instance.problem.model
         y = instance.problem.predictors[0].outputs
@@ -238,7 +263,9 @@ class TestLoss:
         def excess(full: np.ndarray) -> np.ndarray:
             left = s.rows @ full
             bound = full[m.output[0, 0]] - s.upper[m.output[0, 0]]
-            return np.append(np.maximum(0, left - s.row_upper) + np.maximum(0, s.row_lower - left), max(0, bound))
+            return np.append(
+                np.maximum(0, left - s.row_upper) + np.maximum(0, s.row_lower - left), max(0, bound)
+            )
 
         def expected(v: np.ndarray) -> float:
             raw, full = forward(instance.net, v[m.index]), v.copy()
@@ -297,7 +324,9 @@ class TestCalls:
     @pytest.mark.parametrize("repaired", [True, False])
     def test_same_answer_twice(self, repaired: bool) -> None:
         problem = water_potability(n=2, net=mlp(2, 8, 9, seed=1), seed=3)
-        first, second = (SingleStepGradient(repaired=repaired).solve(problem, seed=s) for s in (0, 9))
+        first, second = (
+            SingleStepGradient(repaired=repaired).solve(problem, seed=s) for s in (0, 9)
+        )
         assert first.status == second.status
         assert first.objective == second.objective
         assert first.details["violation"] == second.details["violation"]
@@ -310,11 +339,15 @@ class TestCalls:
 
     @pytest.mark.parametrize("repaired", [True, False])
     def test_the_step_of_the_text_and_that_of_the_pseudo_code(self, repaired: bool) -> None:
-        """Adam moves by the learning rate whatever the slope; a plain step of slope 1000 ends at the bound."""
+        """Adam moves by the learning rate whatever the slope; a plain step of slope 1000 ends at
+        the bound.
+        """
         built = build(linear(1000.0), 1, low=-1.0)
         settings = {"adam": -0.02, "gradient": -1.0, None: -0.02 if repaired else -1.0}
         for optimiser, end in settings.items():
-            solver = SingleStepGradient(repaired, 1, decay=0.0, learning_rate=0.02, optimiser=optimiser)
+            solver = SingleStepGradient(
+                repaired, 1, decay=0.0, learning_rate=0.02, optimiser=optimiser
+            )
             assert solver.solve(built.problem).inputs[0].item() == pytest.approx(end)
 
     def test_time_runs_out(self) -> None:
@@ -326,7 +359,11 @@ class TestCalls:
 
     def test_no_time_at_all(self) -> None:
         solution = SingleStepGradient().solve(linear_water(), time_limit=0.0)
-        assert (solution.status, solution.found, solution.details["steps"]) == ("time_limit", False, 0)
+        assert (solution.status, solution.found, solution.details["steps"]) == (
+            "time_limit",
+            False,
+            0,
+        )
 
     def test_empty_rows_and_rows_that_no_output_reaches_are_proved_so(self) -> None:
         empty, contradictory = _two_inputs(), _two_inputs()
@@ -338,10 +375,16 @@ class TestCalls:
 
     @pytest.mark.parametrize(
         "wrong",
-        [{"steps": 0}, {"steps": 1.5}, {"learning_rate": 0.0}, {"decay": -1.0}, {"penalty": np.nan},
-         {"optimiser": "newton"}],
+        [
+            {"steps": 0},
+            {"steps": 1.5},
+            {"learning_rate": 0.0},
+            {"decay": -1.0},
+            {"penalty": np.nan},
+            {"optimiser": "newton"},
+        ],
         ids=str,
-    )  # fmt: skip
+    )
     def test_wrong_settings(self, wrong: dict[str, object]) -> None:
         with pytest.raises(ValueError, match=next(iter(wrong))):
             SingleStepGradient(**wrong)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""Bounds of networks: what is read and refused, exact regions, exact models, slopes, splits and rounding."""
+"""Bounds of networks: what is read and refused, exact regions, exact models, slopes, splits and
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,28 @@ from tests.builders.networks import relu_layers
 
 
 class OwnNet(nn.Module):
-    """What people write: constants, functions and methods in forward, a residual sum, a reshape by sizes."""
+    """What people write: constants, functions and methods in forward, a residual sum, a reshape by
+    sizes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.mean, self.std = nn.Parameter(torch.randn(4)), nn.Parameter(1.5 + torch.rand(4))
-        self.first, self.second, self.conv = nn.Linear(4, 6), nn.Linear(6, 6), nn.Conv1d(2, 3, 2, bias=False)
+        self.first, self.second, self.conv = (
+            nn.Linear(4, 6),
+            nn.Linear(6, 6),
+            nn.Conv1d(2, 3, 2, bias=False),
+        )
         self.norm, self.head = nn.BatchNorm1d(3), nn.Linear(6, 2)
         self.drop = nn.Dropout()
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = torch.relu(self.first((x - self.mean) / self.std))
-        hidden = hidden + self.drop(functional.leaky_relu(self.second(hidden), 0.1)) - 0.5 * hidden.tanh()
+        hidden = (
+            hidden
+            + self.drop(functional.leaky_relu(self.second(hidden), 0.1))
+            - 0.5 * hidden.tanh()
+        )
         hidden = self.norm(self.conv(hidden.view(x.shape[0], 2, -1)))
         hidden = functional.dropout(functional.relu(hidden.flatten(1)), training=self.training)
         return -(1 - self.head(hidden)) * 2 + 0
@@ -64,13 +76,23 @@ def batch_norm(features: int) -> nn.Module:
 def deep_sequential() -> nn.Module:
     inner = nn.Sequential(nn.Linear(4, 5, bias=False), batch_norm(5), nn.ReLU(), nn.Dropout(0.5))
     return nn.Sequential(
-        nn.Identity(), inner, nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 3), nn.Sigmoid(), nn.Linear(3, 2)
+        nn.Identity(),
+        inner,
+        nn.Linear(5, 5),
+        nn.Tanh(),
+        nn.Linear(5, 3),
+        nn.Sigmoid(),
+        nn.Linear(3, 2),
     )
 
 
 def image_net() -> nn.Module:
     return nn.Sequential(
-        nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 2, 2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(18, 1)
+        nn.Unflatten(1, (1, 2, 2)),
+        nn.Conv2d(1, 2, 2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(18, 1),
     )
 
 
@@ -164,7 +186,10 @@ class Branching(nn.Module):
     [
         (lstm(1, 4, 4), "LSTM"),
         (attention(1, 4, 4), "LayerNorm.*softmax"),
-        (nn.Sequential(nn.Unflatten(1, (1, 4)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(2, 1)), "MaxPool1d"),
+        (
+            nn.Sequential(nn.Unflatten(1, (1, 4)), nn.MaxPool1d(2), nn.Flatten(), nn.Linear(2, 1)),
+            "MaxPool1d",
+        ),
         (nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Softmax(1)), "GELU, Softmax"),
         (nn.MultiheadAttention(4, 1), "MultiheadAttention"),
         (Gated(), "mul of two layers"),
@@ -184,23 +209,38 @@ def test_the_smallest_value_over_a_ball_is_that_of_linear_programming(p: int) ->
     n, k = 12, 3
     centre = rng.normal(size=(n, p))
     lower, upper = centre - rng.uniform(0, 1, (n, p)), centre + rng.uniform(0, 1, (n, p))
-    up, down = (rng.uniform(0, 2, (n, p)) * (rng.random((n, p)) < 0.8) for _ in range(2))  # some have no price
+    up, down = (
+        rng.uniform(0, 2, (n, p)) * (rng.random((n, p)) < 0.8) for _ in range(2)
+    )  # some have no price
     radius = rng.uniform(0, 1.5, n) * (rng.random(n) < 0.8)
     coef = rng.normal(size=(n, k, p)) * (rng.random((n, k, p)) < 0.8)
     ball = Ball(*map(torch.tensor, (lower, upper, centre, up, down, radius)))
-    found, points = ball.smallest(torch.tensor(coef)).numpy(), ball.argsmallest(torch.tensor(coef)).numpy()
+    found, points = (
+        ball.smallest(torch.tensor(coef)).numpy(),
+        ball.argsmallest(torch.tensor(coef)).numpy(),
+    )
     for i in range(n):
         moves = [(0, b) for b in [*(upper - centre)[i], *(centre - lower)[i]]]
         for j in range(k):
-            exact = linprog([*coef[i, j], *-coef[i, j]], A_ub=[[*up[i], *down[i]]], b_ub=[radius[i]], bounds=moves)
+            exact = linprog(
+                [*coef[i, j], *-coef[i, j]],
+                A_ub=[[*up[i], *down[i]]],
+                b_ub=[radius[i]],
+                bounds=moves,
+            )
             assert found[i, j] == pytest.approx(exact.fun + coef[i, j] @ centre[i], abs=1e-9)
             moved = points[i, j] - centre[i]
-            assert up[i] @ np.maximum(moved, 0) + down[i] @ np.maximum(-moved, 0) <= radius[i] + 1e-12
+            assert (
+                up[i] @ np.maximum(moved, 0) + down[i] @ np.maximum(-moved, 0) <= radius[i] + 1e-12
+            )
     around = ball.box()
     unit = torch.eye(p).double().expand(n, p, p)
     assert torch.allclose(around.lower, ball.smallest(unit), atol=1e-12)
     assert torch.allclose(around.upper, -ball.smallest(-unit), atol=1e-12)
-    assert ((around.lower <= ball.argsmallest(unit).amin(1)) & (around.upper >= ball.argsmallest(-unit).amax(1))).all()
+    assert (
+        (around.lower <= ball.argsmallest(unit).amin(1))
+        & (around.upper >= ball.argsmallest(-unit).amax(1))
+    ).all()
 
 
 def test_regions_refuse_what_is_none() -> None:
@@ -221,16 +261,22 @@ def test_lines_enclose_the_activation(kind: str, scale: float) -> None:
     middle, half = (torch.tensor(rng.normal(size=500)) * scale for _ in range(2))
     low, high = middle - half.abs(), middle + half.abs()
     lines = ACTIVATIONS[kind].lines(low, high)
-    a = torch.minimum(torch.maximum(low + torch.linspace(0, 1, 101).double()[:, None] * (high - low), low), high)
+    a = torch.minimum(
+        torch.maximum(low + torch.linspace(0, 1, 101).double()[:, None] * (high - low), low), high
+    )
     value = getattr(torch, kind)(a)
     assert (lines.below * a + lines.below_shift <= value).all()
     assert (value <= lines.above * a + lines.above_shift).all()
-    gap = torch.stack([value - lines.below * a - lines.below_shift, lines.above * a + lines.above_shift - value])
+    gap = torch.stack(
+        [value - lines.below * a - lines.below_shift, lines.above * a + lines.above_shift - value]
+    )
     assert (gap.amin(1) < 2e-2 * scale + 1e-12).all()  # and they touch it
     assert ((lines.below >= 0) & (lines.above <= 1)).all()
 
 
-@pytest.mark.parametrize(("name", "depth"), [("mlp", 2), ("residual", 1), ("convolution", 2), ("leaky", 1)])
+@pytest.mark.parametrize(
+    ("name", "depth"), [("mlp", 2), ("residual", 1), ("convolution", 2), ("leaky", 1)]
+)
 def test_the_exact_model_is_exact_and_lies_within_the_bounds(name: str, depth: int) -> None:
     torch.manual_seed(2)
     net = {
@@ -238,12 +284,20 @@ def test_the_exact_model_is_exact_and_lies_within_the_bounds(name: str, depth: i
         "residual": lambda: resnet(depth, 3, 3),
         "convolution": lambda: conv1d(depth, 1, 3),
     }
-    chosen = net[name]() if name in net else nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.3), nn.Linear(4, 1))
+    chosen = (
+        net[name]()
+        if name in net
+        else nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.3), nn.Linear(4, 1))
+    )
     for parameter in chosen.parameters():
         parameter.data.mul_(2.0)
     graph = network_graph(chosen, 3)
     box = Box(torch.full((2, 3), -1.0), torch.ones(2, 3) * torch.tensor([[0.2], [1.0]]))
-    plain, better, wide = crown(graph, box), optimised_crown(graph, box, 30, 10), intervals(graph, box)
+    plain, better, wide = (
+        crown(graph, box),
+        optimised_crown(graph, box, 30, 10),
+        intervals(graph, box),
+    )
     points = torch.cat([torch.cartesian_prod(*[torch.linspace(-1, 1, 21).double()] * 3)])
     seen = graph(points).max().item()
     for bounds in (plain, wide):
@@ -275,12 +329,16 @@ def test_the_exact_model_refuses_what_is_not_linear() -> None:
 def test_optimised_slopes_reach_the_linear_relaxation() -> None:
     graph, box = network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2))
     assert crown(graph, box).upper.item() == pytest.approx(4.25)
-    assert optimised_crown(graph, box, steps=200, rate=0.03).upper.item() == pytest.approx(25 / 8, abs=1e-3)
+    assert optimised_crown(graph, box, steps=200, rate=0.03).upper.item() == pytest.approx(
+        25 / 8, abs=1e-3
+    )
     fixed = [torch.full((1, 3), 0.25).double()]
     assert crown(graph, box, slopes=fixed).upper.item() == pytest.approx(25 / 8)
 
 
-def random_splits(graph, signs: list[Tensor], share: float, rng: np.random.Generator) -> list[Tensor]:  # type: ignore[no-untyped-def]
+def random_splits(
+    graph, signs: list[Tensor], share: float, rng: np.random.Generator
+) -> list[Tensor]:  # type: ignore[no-untyped-def]
     return [torch.tensor(rng.random(sign.shape) < share) * sign for sign in signs]
 
 
@@ -301,12 +359,14 @@ def test_splits_hold_where_their_units_are_so_and_multipliers_help() -> None:
         crown(graph, box, splits=splits),
         optimised_crown(graph, box, splits=splits, known=whole.nodes),
     )
-    cheap = optimised_crown(graph, box, splits=splits, known=whole.nodes, tighten=False, start=whole.slopes)
+    cheap = optimised_crown(
+        graph, box, splits=splits, known=whole.nodes, tighten=False, start=whole.slopes
+    )
     assert not plain.empty.any()
     for row in range(rows):
-        agrees = torch.stack([(s[row] * values[i] >= 0).all(1) for s, i in zip(splits, graph.hidden, strict=True)]).all(
-            0
-        )
+        agrees = torch.stack(
+            [(s[row] * values[i] >= 0).all(1) for s, i in zip(splits, graph.hidden, strict=True)]
+        ).all(0)
         assert agrees.sum() > 1
         for bounds in (plain, better, cheap):
             for (low, high), value in zip(bounds.nodes, values, strict=True):
@@ -332,22 +392,28 @@ def test_contradictory_splits_are_empty() -> None:
 
 
 def test_multipliers_use_the_split_beyond_its_unit() -> None:
-    """Of f = (x)_+ - (x - 1/2)_+ on [-1, 1] with the first unit off: x <= 0, so the second is off, and f = 0."""
+    """Of f = (x)_+ - (x - 1/2)_+ on [-1, 1] with the first unit off: x <= 0, so the second is off,
+    and f = 0.
+    """
     net = relu_layers(([[1.0], [1.0]], [0.0, -0.5]), ([[1.0, -1.0]], [0.0])).float()
     graph, box = network_graph(net, 1), Box(-torch.ones(1, 1), torch.ones(1, 1))
     splits = [torch.tensor([[-1, 0]])]
     assert crown(graph, box, splits=splits).lower.item() == pytest.approx(-0.5)
     # the chord -(x + 1)/4, with the multiplier 1/4 for x <= 0
-    assert optimised_crown(graph, box, steps=60, rate=0.05, splits=splits).lower.item() == pytest.approx(
-        -0.25, abs=1e-3
-    )
+    assert optimised_crown(
+        graph, box, steps=60, rate=0.05, splits=splits
+    ).lower.item() == pytest.approx(-0.25, abs=1e-3)
 
 
 def test_rows_are_independent_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = network_graph(resnet(2, 6, 3, n_out=2), 3)
     centre = torch.tensor(np.random.default_rng(1).normal(size=(7, 3)))
     ball = Ball(centre - 1, centre + 1, centre, 1.0, 2.0, torch.linspace(0, 2, 7))
-    splits = [torch.zeros(7, node.units, dtype=torch.int64) for node in graph.nodes if hasattr(node, "kind")]
+    splits = [
+        torch.zeros(7, node.units, dtype=torch.int64)
+        for node in graph.nodes
+        if hasattr(node, "kind")
+    ]
     wholes = [crown(graph, ball, splits=splits), optimised_crown(graph, ball, 3, 2)]
     monkeypatch.setattr(importlib.import_module("ddmip_lib.bounds.crown"), "CHUNK", 2 * 6 * 6 * 3)
     for whole, part in zip(

@@ -44,7 +44,9 @@ def test_the_given_network_keeps_its_precision():
 
 @pytest.mark.parametrize("net", [nn.LeakyReLU(), nn.Sequential(nn.Linear(3, 2), nn.GELU())])
 def test_unsupported_layers_are_named(net):
-    with pytest.raises(UnsupportedNetworkError, match=r"exact model needs.*(LeakyReLU|GELU).*DualDecomposition"):
+    with pytest.raises(
+        UnsupportedNetworkError, match=r"exact model needs.*(LeakyReLU|GELU).*DualDecomposition"
+    ):
         flat_layers(net.eval(), 3)
 
 
@@ -63,11 +65,18 @@ def test_what_forward_does_besides_its_layers_is_read():
         x = np.random.default_rng(1).normal(size=(20, 3))
         layers = flat_layers(net, 3)
         with torch.no_grad():
-            np.testing.assert_allclose(forward(layers, x), net.double()(torch.tensor(x)).numpy(), atol=1e-12)
+            np.testing.assert_allclose(
+                forward(layers, x), net.double()(torch.tensor(x)).numpy(), atol=1e-12
+            )
 
 
 @settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 10_000), depth=st.integers(1, 3), width=st.integers(1, 8), radius=st.floats(0, 3))
+@given(
+    seed=st.integers(0, 10_000),
+    depth=st.integers(1, 3),
+    width=st.integers(1, 8),
+    radius=st.floats(0, 3),
+)
 def test_the_output_range_contains_every_sampled_output(seed, depth, width, radius):
     rng = np.random.default_rng(seed)
     net = mlp(depth, width, 3, n_out=2, seed=seed).double()

@@ -1,4 +1,6 @@
-"""Thousands of random networks, boxes and balls: no value leaves its bounds, with no tolerance at all."""
+"""Thousands of random networks, boxes and balls: no value leaves its bounds, with no tolerance at
+all.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ddmip_lib.bounds import Ball, Bounds, Box, Graph, crown, intervals, network_graph, optimised_crown
+from ddmip_lib.bounds import (
+    Ball,
+    Bounds,
+    Box,
+    Graph,
+    crown,
+    intervals,
+    network_graph,
+    optimised_crown,
+)
 from ddmip_lib.bounds.graph import Affine, Builder
 from ddmip_lib.predictors import conv1d, mlp, resnet
 
@@ -20,7 +31,9 @@ def normal(rng: np.random.Generator, *shape: int) -> Tensor:
 
 
 def random_graph(rng: np.random.Generator) -> Graph:
-    """Affine maps, activations and sums in any order, some weights zero, in scales from small to large."""
+    """Affine maps, activations and sums in any order, some weights zero, in scales from small to
+    large.
+    """
     builder = Builder(int(rng.integers(1, 5)))
     scale, node = 10.0 ** rng.uniform(-2, 1), 0
     for _ in range(rng.integers(1, 5)):
@@ -29,7 +42,9 @@ def random_graph(rng: np.random.Generator) -> Graph:
         weight = scale * normal(rng, units, wide) * torch.tensor(rng.random((units, wide)) < 0.9)
         before, node = node, builder.affine(node, weight, scale * normal(rng, units))
         if rng.random() < 0.9:
-            node = builder.activation(node, str(rng.choice(["relu", "relu", "relu", "tanh", "sigmoid"])))
+            node = builder.activation(
+                node, str(rng.choice(["relu", "relu", "relu", "tanh", "sigmoid"]))
+            )
         if rng.random() < 0.5:
             extra = builder.affine(before, scale * normal(rng, units, wide), normal(rng, units))
             node = builder.sum((node, extra))
@@ -39,23 +54,35 @@ def random_graph(rng: np.random.Generator) -> Graph:
 def random_region(rng: np.random.Generator, n: int, p: int) -> Box:
     """A box, some sides without width, or a ball in it, some prices zero, some radii zero."""
     centre = 10.0 ** rng.uniform(-2, 1) * normal(rng, n, p)
-    room = [10.0 ** rng.uniform(-3, 1) * torch.tensor(rng.random((n, p)) * (rng.random((n, p)) < 0.9)) for _ in "lu"]
+    room = [
+        10.0 ** rng.uniform(-3, 1) * torch.tensor(rng.random((n, p)) * (rng.random((n, p)) < 0.9))
+        for _ in "lu"
+    ]
     lower, upper = centre - room[0], centre + room[1]
     if rng.random() < 0.4:
         return Box(lower, upper)
     prices = [torch.tensor(rng.random((n, p)) * (rng.random((n, p)) < 0.8)) for _ in "ud"]
     most = (prices[0] * room[1]).sum(1) + (prices[1] * room[0]).sum(1)
-    return Ball(lower, upper, centre, *prices, most * torch.tensor(rng.random(n) * (rng.random(n) < 0.9)))
+    return Ball(
+        lower, upper, centre, *prices, most * torch.tensor(rng.random(n) * (rng.random(n) < 0.9))
+    )
 
 
 def points_of(region: Box, rng: np.random.Generator, count: int, also: Tensor) -> Tensor:
-    """Points (n, count + k, p) of the regions: inside, on the boundary, and where the forms `also` are smallest."""
+    """Points (n, count + k, p) of the regions: inside, on the boundary, and where the forms `also`
+    are smallest.
+    """
     n, p = region.lower.shape
-    points = region.lower[:, None] + torch.tensor(rng.random((n, count, p))) * (region.upper - region.lower)[:, None]
+    points = (
+        region.lower[:, None]
+        + torch.tensor(rng.random((n, count, p))) * (region.upper - region.lower)[:, None]
+    )
     points = torch.minimum(points, region.upper[:, None])
     if isinstance(region, Ball):
         move = points - region.centre[:, None]
-        spent = (region.up[:, None] * move.clamp(min=0) + region.down[:, None] * (-move).clamp(min=0)).sum(-1)
+        spent = (
+            region.up[:, None] * move.clamp(min=0) + region.down[:, None] * (-move).clamp(min=0)
+        ).sum(-1)
         share = (region.radius[:, None] / spent.clamp(min=1e-300)).clamp(max=1.0)
         points = region.centre[:, None] + move * (share * (1 - 1e-12))[..., None]
         points = torch.minimum(torch.maximum(points, region.lower[:, None]), region.upper[:, None])
@@ -82,7 +109,9 @@ def test_no_value_of_any_graph_leaves_its_bounds(seed: int) -> None:
         region = random_region(rng, 3, graph.n_in)
         slopes = [torch.tensor(rng.random((3, graph.nodes[i].units))) for i in graph.activations]
         found = crown(graph, region, slopes if rng.random() < 0.3 else None)
-        points = points_of(region, rng, 40, torch.cat([found.lower_form[0], -found.upper_form[0]], 1))
+        points = points_of(
+            region, rng, 40, torch.cat([found.lower_form[0], -found.upper_form[0]], 1)
+        )
         assert_encloses(found, graph.values(points), points)
 
 
@@ -96,7 +125,9 @@ def test_crown_lies_within_intervals_and_optimised_slopes_within_crown(seed: int
         wide, found = intervals(graph, region), crown(graph, region)
         best = optimised_crown(graph, region, steps=3, inner=0)
         inner = optimised_crown(graph, region, steps=2, inner=2)
-        points = points_of(region, rng, 40, torch.cat([inner.lower_form[0], -inner.upper_form[0]], 1))
+        points = points_of(
+            region, rng, 40, torch.cat([inner.lower_form[0], -inner.upper_form[0]], 1)
+        )
         for bounds in (wide, best, inner):
             assert_encloses(bounds, graph.values(points), points)
         for outer, tight in ((wide, found), (found, best)):
@@ -139,7 +170,9 @@ def test_the_network_as_written_stays_within_too(seed: int) -> None:
         values = exact(points.reshape(-1, p)).reshape(4, -1, 2)
     assert (bounds.lower[:, None] <= values).all()
     assert (values <= bounds.upper[:, None]).all()
-    assert all(node.weight.dtype == torch.float64 for node in graph.nodes if isinstance(node, Affine))
+    assert all(
+        node.weight.dtype == torch.float64 for node in graph.nodes if isinstance(node, Affine)
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,4 +1,6 @@
-"""Networks read by running them: what they do is in the graph, and what the graph cannot hold is refused by name."""
+"""Networks read by running them: what they do is in the graph, and what the graph cannot hold is
+refused by name.
+"""
 
 from __future__ import annotations
 
@@ -101,12 +103,18 @@ def test_what_forward_does_is_in_the_graph(name: str) -> None:
 REFUSED: dict[str, tuple[Forward, str]] = {
     "input in place": (lambda net, x: net.a(x.relu_()), "in place, on the input"),
     "view in place": (view_changed, "in place.*another name or view"),
-    "data in place": (lambda net, x: (h := net.a(x), h.data.relu_())[0], "in place.*another name or view"),
+    "data in place": (
+        lambda net, x: (h := net.a(x), h.data.relu_())[0],
+        "in place.*another name or view",
+    ),
     "entry set": (entry_set, "in place"),
     "written elsewhere": (written_elsewhere, "into another tensor"),
     "reshaped in place": (reshaped_in_place, "in place"),
     "buffer": (lambda net, x: net.a(x) + net.count.add_(1), "parameter or buffer changed"),
-    "layer into buffer": (lambda net, x: net.a(x) + net.count.copy_(x[0, :1]), "into another tensor"),
+    "layer into buffer": (
+        lambda net, x: net.a(x) + net.count.copy_(x[0, :1]),
+        "into another tensor",
+    ),
     "dropout": (lambda net, x: functional.dropout(net.a(x)), "bernoulli_, which is random"),
     "noise": (lambda net, x: net.a(x) + torch.rand_like(x), "rand_like, which is random"),
     "hidden noise": (lambda net, x: net.a(x) + torch.rand(4).double(), "random"),
@@ -114,7 +122,10 @@ REFUSED: dict[str, tuple[Forward, str]] = {
     "rows turned": (lambda net, x: net.a(x.flip(0)), "rows that influence"),
     "rows summed": (lambda net, x: net.a(x) + x.sum(), "rows that influence"),
     "counted": (lambda net, x: net.a(x) * len(x), "number of rows"),
-    "numbered": (lambda net, x: net.a(x) * torch.arange(len(x)).double()[:, None], "same for every row"),
+    "numbered": (
+        lambda net, x: net.a(x) * torch.arange(len(x)).double()[:, None],
+        "same for every row",
+    ),
     "item": (lambda net, x: net.a(x) * x[0, 0].item(), "control flow by data"),
     "item, caught": (caught, "control flow by data"),
     "list": (lambda net, x: net.a(x) + x.tolist()[0][0], "control flow by data"),
@@ -123,7 +134,10 @@ REFUSED: dict[str, tuple[Forward, str]] = {
     "float32": (lambda net, x: net.a(x).float().double(), "another precision"),
     "product": (lambda net, x: net.a(x) * x, "mul of two layers"),
     "function": (lambda net, x: functional.softplus(net.a(x)), r"Net \(softplus\)"),
-    "nothing of x": (lambda net, x: torch.zeros(len(x), 1).double(), "does not come from the input"),
+    "nothing of x": (
+        lambda net, x: torch.zeros(len(x), 1).double(),
+        "does not come from the input",
+    ),
 }
 
 
@@ -163,7 +177,9 @@ def test_reading_leaves_the_network_and_torch_as_they_were() -> None:
 
 
 class RandomNet(nn.Module):
-    """Layers in an order drawn at random: each takes one or two of the values so far, some work in place."""
+    """Layers in an order drawn at random: each takes one or two of the values so far, some work in
+    place.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -172,7 +188,10 @@ class RandomNet(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(rng.integers(1, 4)))
         self.norm = nn.BatchNorm1d(4)
         self.norm.running_mean.uniform_(-1, 1)  # type: ignore[union-attr]
-        self.steps = [(int(rng.integers(12)), *(float(v) for v in rng.random(2))) for _ in range(rng.integers(2, 9))]
+        self.steps = [
+            (int(rng.integers(12)), *(float(v) for v in rng.random(2)))
+            for _ in range(rng.integers(2, 9))
+        ]
 
     def forward(self, x: Tensor) -> Tensor:
         values = [x]
@@ -182,15 +201,23 @@ class RandomNet(nn.Module):
             if kind < 3:
                 made = self.layers[int(second * len(self.layers))](one)
             elif kind < 9:
-                made = (one.relu(), functional.leaky_relu(one, 0.3), one.tanh(), one.sigmoid(), one - 0.5 * two,
-                        self.norm(one))[kind - 3]  # fmt: skip
+                made = (
+                    one.relu(),
+                    functional.leaky_relu(one, 0.3),
+                    one.tanh(),
+                    one.sigmoid(),
+                    one - 0.5 * two,
+                    self.norm(one),
+                )[kind - 3]
             elif kind == 9:
                 made.relu_()
                 made += two
             elif kind == 10:
                 made = torch.cat([one[:, 2:], two.flip(1)[:, :2]], 1)
             else:
-                made = (one.view(-1, 2, 2).transpose(1, 2) * torch.tensor([1.0, -2.0]).double()).flatten(1) / 3
+                made = (
+                    one.view(-1, 2, 2).transpose(1, 2) * torch.tensor([1.0, -2.0]).double()
+                ).flatten(1) / 3
             values.append(made)
         return values[-1]
 
@@ -209,7 +236,9 @@ def test_ten_thousand_networks(first: int) -> None:
 
 
 def stays_within(seed: int) -> None:
-    """The graph of a random network says what the network says, and its bounds hold at 120 points of three boxes."""
+    """The graph of a random network says what the network says, and its bounds hold at 120 points
+    of three boxes.
+    """
     net = RandomNet(seed).eval()
     graph, exact = network_graph(net, 4), net.double()
     rng = np.random.default_rng(seed)
@@ -236,7 +265,9 @@ def scaled(*weights: float) -> nn.Module:
 
 
 @pytest.mark.parametrize("weights", [(1e200, -1e200), (1e-200, 1e200, 1e200), (1e130, 1.0)])
-def test_weights_too_large_or_small_for_products_are_refused_by_layer(weights: tuple[float, ...]) -> None:
+def test_weights_too_large_or_small_for_products_are_refused_by_layer(
+    weights: tuple[float, ...],
+) -> None:
     with pytest.raises(UnsupportedNetworkError, match=r"Linear \(weights whose size .*rescale"):
         network_graph(scaled(*weights), 1)
 
@@ -250,7 +281,9 @@ def test_merged_matrices_are_looked_at_too() -> None:
 
 
 def test_products_that_vanish_leave_the_bounds_sound() -> None:
-    """1e-110 three times is 0 in floating point; 1e100 three times behind it makes the value 1e-30."""
+    """1e-110 three times is 0 in floating point; 1e100 three times behind it makes the
+    value 1e-30.
+    """
     graph = network_graph(scaled(*[1e-110] * 3, *[1e100] * 3), 1)
     one = torch.ones(1, 1)
     for found in (intervals(graph, Box(one, one)), crown(graph, Box(one, one))):
@@ -260,7 +293,9 @@ def test_products_that_vanish_leave_the_bounds_sound() -> None:
 def test_what_overflows_is_an_error_that_names_the_layer() -> None:
     graph, one = network_graph(scaled(*[1e100] * 4), 1), torch.ones(1, 1)
     for bound in (crown, intervals, optimised_crown):
-        with pytest.raises(UnsupportedNetworkError, match=r"node 7 .*layer Linear 6\) is not finite.*rescale"):
+        with pytest.raises(
+            UnsupportedNetworkError, match=r"node 7 .*layer Linear 6\) is not finite.*rescale"
+        ):
             bound(graph, Box(-one, one))
 
 
@@ -293,7 +328,9 @@ def test_a_plain_network_read_by_hand_is_the_one_that_torch_would_have_us_trace(
     torch.manual_seed(0)
     act = nn.ReLU()
     inner = nn.Sequential(nn.Linear(3, 4, bias=bias), nn.Tanh(), nn.Linear(4, 4, bias=bias), act)
-    net = nn.Sequential(nn.Linear(4, 3, bias=bias), act, inner, nn.Sigmoid(), nn.Linear(4, 2, bias=bias))
+    net = nn.Sequential(
+        nn.Linear(4, 3, bias=bias), act, inner, nn.Sigmoid(), nn.Linear(4, 2, bias=bias)
+    )
     assert is_plain(net)
     assert not is_plain(Wrapped(net))
     by_hand, traced = network_graph(net, 4), network_graph(Wrapped(net), 4)
@@ -326,10 +363,25 @@ class Doubled(nn.Linear):
 @pytest.mark.parametrize(
     "layer",
     [
-        hooked(nn.Linear(2, 2)), replaced(nn.Linear(2, 2)), Doubled(2, 2), nn.ReLU(inplace=True), nn.Softmax(1),
-        nn.BatchNorm1d(2), nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)), torch.jit.script(nn.Linear(2, 2)),
+        hooked(nn.Linear(2, 2)),
+        replaced(nn.Linear(2, 2)),
+        Doubled(2, 2),
+        nn.ReLU(inplace=True),
+        nn.Softmax(1),
+        nn.BatchNorm1d(2),
+        nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)),
+        torch.jit.script(nn.Linear(2, 2)),
     ],
-    ids=["hook", "forward of its own", "subclass", "in place", "softmax", "batch norm", "parametrised", "scripted"],
-)  # fmt: skip
+    ids=[
+        "hook",
+        "forward of its own",
+        "subclass",
+        "in place",
+        "softmax",
+        "batch norm",
+        "parametrised",
+        "scripted",
+    ],
+)
 def test_what_does_more_than_its_class_says_is_not_plain(layer: nn.Module) -> None:
     assert not is_plain(nn.Sequential(nn.Linear(2, 2), layer))

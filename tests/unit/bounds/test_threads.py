@@ -1,4 +1,6 @@
-"""Networks are read as they are while other threads read, or predict with, the same and other networks."""
+"""Networks are read as they are while other threads read, or predict with, the same and other
+networks.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -32,17 +34,25 @@ class Mixed(nn.Module):
 def networks() -> list[nn.Module]:
     leaky = nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(), nn.Linear(4, 1))
     plain = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
-    return [net.double().eval() for net in (resnet(2, 4, 3), conv1d(2, 3, 3), leaky, plain, Mixed())]
+    return [
+        net.double().eval() for net in (resnet(2, 4, 3), conv1d(2, 3, 3), leaky, plain, Mixed())
+    ]
 
 
 def reading(net: nn.Module) -> tuple[list[str], list[Tensor] | str, str]:
-    """All that is read of a network: its nodes with their names, its values by the graph, its last operation."""
+    """All that is read of a network: its nodes with their names, its values by the graph, its last
+    operation.
+    """
     last = traced_run(net, 3).last
     try:
         graph = network_graph(net, 3)
     except UnsupportedNetworkError as error:
         return [], str(error), last
-    return [graph.name(k) for k in range(len(graph.nodes))], [graph(torch.linspace(-1, 1, 6).double().view(2, 3))], last
+    return (
+        [graph.name(k) for k in range(len(graph.nodes))],
+        [graph(torch.linspace(-1, 1, 6).double().view(2, 3))],
+        last,
+    )
 
 
 @pytest.fixture
@@ -65,7 +75,11 @@ def test_reading_while_others_read_and_predict() -> None:
         for k in range(first, first + REPETITIONS):
             now, then = reading(nets[k % len(nets)]), expected[k % len(nets)]
             same = now[0] == then[0] and now[2] == then[2]
-            same &= now[1] == then[1] if isinstance(then[1], str) else torch.equal(now[1][0], then[1][0])  # type: ignore[arg-type]
+            same &= (
+                now[1] == then[1]
+                if isinstance(then[1], str)
+                else torch.equal(now[1][0], then[1][0])
+            )  # type: ignore[arg-type]
             found += [] if same else [repr(now)]
         return found
 

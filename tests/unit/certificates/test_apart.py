@@ -1,4 +1,6 @@
-"""Bounds of general blocks by the exact models of their pieces: any prices give a bound, and good ones close it."""
+"""Bounds of general blocks by the exact models of their pieces: any prices give a bound, and good
+ones close it.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,15 @@ def test_prices_of_the_coordination_nearly_close_it(minimise: bool) -> None:
     proved = certify(problem, solution, time_limit=LONG, workers=1)
     assert case.sign * proved.bound >= case.sign * case.brute() - 1e-6
     assert case.sign * proved.objective == pytest.approx(case.sign * case.brute(), abs=1e-6)
-    lp = solution.details["lp_value"]  # of options that were found: the best bound that prices can give is no better
+    lp = solution.details[
+        "lp_value"
+    ]  # of options that were found: the best bound that prices can give is no better
     assert case.sign * proved.bound <= case.sign * lp + 1e-4 * max(1.0, abs(lp))
     incumbent = Incumbent(problem.instance(), 0.0)
     incumbent.consider(solution.values)
-    found = blocks_bound(incumbent, find_structure(problem.instance()), solution.details["prices"], np.inf)
+    found = blocks_bound(
+        incumbent, find_structure(problem.instance()), solution.details["prices"], np.inf
+    )
     assert found.certificate is not None
     assert found.certificate.closed.all()
     assert set(found.certificate.method) == {"exact model"}

@@ -1,4 +1,6 @@
-"""`certify`: valid on everything that brute force or an exact model can answer, and what its users are promised."""
+"""`certify`: valid on everything that brute force or an exact model can answer, and what its users
+are promised.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +44,23 @@ NOTHING = Solution("no_solution_found", "none")
 
 
 def random_problem(draw: np.random.Generator) -> NeuralMIP:
-    """Blocks of all sorts: one or two modes, classes or outputs, targets, caps, worths; the model does not say what
-    they mean, which only a solution could notice."""
+    """Blocks of all sorts: one or two modes, classes or outputs, targets, caps, worths; the model
+    does not say what they mean, which only a solution could notice.
+    """
     n, p, m = (int(draw.integers(1, most)) for most in (4, 3, 3))
     model, modes = Model(), []
     problem = NeuralMIP(model)
     for t in range(draw.integers(1, 3)):
         classes, net = bool(draw.integers(2)), random_net(draw, p, str(draw.choice(sorted(KINDS))))
         mode = random_mode(
-            draw, n, p, m, predictor=t, worth=float(draw.choice([1.0, 2.5])),
+            draw,
+            n,
+            p,
+            m,
+            predictor=t,
+            worth=float(draw.choice([1.0, 2.5])),
             cap=float(draw.choice([np.inf, draw.normal()])) if not classes else np.inf,
-        )  # fmt: skip
+        )
         if classes:
             points = np.concatenate(list(map(grid, mode.lower, mode.upper, mode.base)))
             shifted(net, -np.quantile(net(double(points)).numpy(), draw.uniform(0.5, 1.0)) - 0.01)
@@ -71,18 +79,27 @@ def options(problem: NeuralMIP, row: int, size: int) -> tuple[np.ndarray, np.nda
     predictor = problem.predictors[blocks.predictor[row]]
     u = grid(blocks.lower[row], blocks.upper[row], blocks.base[row], size)
     output = predictor.net(double(u)).numpy()[:, 0]
-    counted = (output > 0).astype(float) if predictor.kind == "classification" else output.clip(max=blocks.cap[row])
+    counted = (
+        (output > 0).astype(float)
+        if predictor.kind == "classification"
+        else output.clip(max=blocks.cap[row])
+    )
     value = blocks.worth[row] * counted
     return value, blocks.use(np.full(len(u), row), u, value)
 
 
 def best_choice(problem: NeuralMIP, size: int = 40) -> float:
-    """The best choice among points of grids, by trying all; minus infinity where none keeps the capacities."""
+    """The best choice among points of grids, by trying all; minus infinity where none keeps the
+    capacities.
+    """
     blocks, nothing = problem.blocks, (np.zeros(1), np.zeros((1, len(problem.blocks.capacities))))
     values, uses = np.zeros(1), nothing[1]
     for block in range(blocks.n):
         own_rows = [options(problem, row, size) for row in np.flatnonzero(blocks.block == block)]
-        value, use = (np.concatenate(parts) for parts in zip(*own_rows, *[nothing] * blocks.optional, strict=True))
+        value, use = (
+            np.concatenate(parts)
+            for parts in zip(*own_rows, *[nothing] * blocks.optional, strict=True)
+        )
         values = (values[:, None] + value).ravel()
         uses = (uses[:, None] + use).reshape(len(values), -1)
     fits = (uses <= blocks.capacities + 1e-12).all(axis=1)
@@ -96,10 +113,17 @@ def test_no_choice_is_better_than_the_bound(seed: int) -> None:
     draw = np.random.default_rng(seed)
     problem = random_problem(draw)
     blocks = problem.blocks
-    pi = draw.exponential(size=len(blocks.capacities)) * draw.choice([0.0, 0.3, 1.0, 1e3], len(blocks.capacities))
-    with few_steps(), using(Ticking()):  # time is over after as many looks at the clock, wherever the search is then
+    pi = draw.exponential(size=len(blocks.capacities)) * draw.choice(
+        [0.0, 0.3, 1.0, 1e3], len(blocks.capacities)
+    )
+    with (
+        few_steps(),
+        using(Ticking()),
+    ):  # time is over after as many looks at the clock, wherever the search is then
         solution = certify(problem, NOTHING, pi, time_limit=float(draw.integers(1, 600)), workers=1)
-    if "certificate" not in solution.details:  # the networks were still being bounded for the first time
+    if (
+        "certificate" not in solution.details
+    ):  # the networks were still being bounded for the first time
         assert solution.bound is None
         return
     certificate, sign = (
@@ -109,7 +133,8 @@ def test_no_choice_is_better_than_the_bound(seed: int) -> None:
     least = best_choice(problem)
     assert -sign * certificate.bound >= least - 1e-9
     assert -sign * solution.bound >= least - 1e-9
-    # the formula of weak duality, with profits that no point of a finer grid exceeds and some point nearly earns
+    # the formula of weak duality, with profits that no point of a finer grid exceeds and some point
+    # nearly earns
     profits = np.full(blocks.n, 0.0 if blocks.optional else -np.inf)
     for row, block in enumerate(blocks.block):
         value, use = options(problem, row, 1500)
@@ -126,7 +151,9 @@ def test_no_choice_is_better_than_the_bound(seed: int) -> None:
 
 
 def exact_profits(instance: Own, price: float) -> np.ndarray:
-    """What the blocks earn at a price; the best point of a piecewise linear f is a kink, an end or a crossing."""
+    """What the blocks earn at a price; the best point of a piecewise linear f is a kink, an end or
+    a crossing.
+    """
     best = []
     for w in instance.w:
         u = instance._points(w)
@@ -142,8 +169,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("seed", "kind", "minimise", "optional"), CASES)
-def test_the_bound_is_the_dual_value_and_holds(seed: int, kind: str, minimise: bool, optional: bool) -> None:
-    """Problems whose optimum is known: maximised and minimised, with an offset, a worth, a cap, optional or not."""
+def test_the_bound_is_the_dual_value_and_holds(
+    seed: int, kind: str, minimise: bool, optional: bool
+) -> None:
+    """Problems whose optimum is known: maximised and minimised, with an offset, a worth, a cap,
+    optional or not.
+    """
     instance = own(seed, kind, minimise, optional)
     problem, sign = instance.problem(), 1.0 if minimise else -1.0
     solution = PriceCoordination().solve(problem, LONG)
@@ -155,15 +186,21 @@ def test_the_bound_is_the_dual_value_and_holds(seed: int, kind: str, minimise: b
     exact = exact_profits(instance, float(certificate.prices[0]))
     assert (certificate.profit_bound >= exact - 1e-7).all()
     assert (certificate.profit_bound <= exact + 1.1e-4 * instance.worth + 1e-5).all()
-    dual = instance.objective(float(certificate.prices @ [instance.capacity] + certificate.profit_bound.sum()))
-    assert sign * (certificate.bound - dual) >= -1e-9  # or the bound without prices, where that is better
+    dual = instance.objective(
+        float(certificate.prices @ [instance.capacity] + certificate.profit_bound.sum())
+    )
+    assert (
+        sign * (certificate.bound - dual) >= -1e-9
+    )  # or the bound without prices, where that is better
     assert certified.gap == pytest.approx(
         abs(certified.objective - certified.bound) / max(1.0, abs(certified.objective))
     )
 
 
 def test_whole_values_give_a_whole_bound() -> None:
-    """A class is worth 2 and the offset is 3: the bound is rounded; with 2.5, or with another offset, it is not."""
+    """A class is worth 2 and the offset is 3: the bound is rounded; with 2.5, or with another
+    offset, it is not.
+    """
 
     def bounds(**changes: Any) -> tuple[float, float]:
         problem = replace(own(1, "classification"), **changes).problem()
@@ -173,15 +210,22 @@ def test_whole_values_give_a_whole_bound() -> None:
 
     rounded, bound = bounds(worth=2.0, offset=3.0)
     assert rounded == np.floor(bound + 1e-6) < bound
-    assert bounds(worth=2.0, offset=3.0, minimise=True) == (6.0 - rounded, pytest.approx(6.0 - bound))
+    assert bounds(worth=2.0, offset=3.0, minimise=True) == (
+        6.0 - rounded,
+        pytest.approx(6.0 - bound),
+    )
     for changes in ({"worth": 2.5, "offset": 3.0}, {"worth": 2.0, "offset": 0.5}):
         rounded, bound = bounds(**changes)
         assert rounded == bound
 
 
-@pytest.mark.parametrize("net", [mlp(1, 3, 9, seed=3), mlp(2, 3, 9, seed=1)], ids=["one layer", "two"])
+@pytest.mark.parametrize(
+    "net", [mlp(1, 3, 9, seed=3), mlp(2, 3, 9, seed=1)], ids=["one layer", "two"]
+)
 def test_water_is_never_better_than_its_bound(net: torch.nn.Module) -> None:
-    """Against PySCIPOpt-ML's exact model of the whole problem; the prices are found where the solution has none."""
+    """Against PySCIPOpt-ML's exact model of the whole problem; the prices are found where the
+    solution has none.
+    """
     problem = water_potability(n=2, net=net)
     exact = BigM().solve(problem, LONG)
     assert "prices" not in exact.details
@@ -196,7 +240,9 @@ def test_tree_planting_is_evaluated_and_never_better_than_its_bound() -> None:
     """Exactly one option for each site, targets that value helps to reach, boxes of one point."""
     problem = trees(grid=2, seed=1)
     exact = Enumeration().solve(problem, LONG)
-    certified = certify(problem, PriceCoordination().solve(problem, LONG), time_limit=LONG, workers=1)
+    certified = certify(
+        problem, PriceCoordination().solve(problem, LONG), time_limit=LONG, workers=1
+    )
     certificate = certified.details["certificate"]
     assert certified.bound >= exact.objective - 1e-9
     assert certified.bound <= exact.objective + 0.5
@@ -204,7 +250,10 @@ def test_tree_planting_is_evaluated_and_never_better_than_its_bound() -> None:
     assert certificate.closed.all()
     draw = np.random.default_rng(0)
     for prices in draw.exponential(size=(2, len(problem.blocks.capacities))):
-        assert certify(problem, NOTHING, prices, time_limit=LONG, workers=1).bound >= exact.objective - 1e-9
+        assert (
+            certify(problem, NOTHING, prices, time_limit=LONG, workers=1).bound
+            >= exact.objective - 1e-9
+        )
 
 
 def test_a_bound_that_meets_the_objective_proves_optimality() -> None:
@@ -241,7 +290,9 @@ def test_a_certificate_says_what_it_found() -> None:
     assert f"{n} of {n} blocks closed" in said
     for word in ("bound", "objective", "blocks", "nodes", "seconds"):
         assert f"\n  {word} " in said
-    assert all(np.shape(part) == (n,) for part in (certificate.profit_bound, certificate.profit_known))
+    assert all(
+        np.shape(part) == (n,) for part in (certificate.profit_bound, certificate.profit_known)
+    )
     assert len(certificate.method) == n
     when = [seconds for seconds, _ in certificate.history]
     assert when == sorted(when)
@@ -251,7 +302,8 @@ def test_a_certificate_says_what_it_found() -> None:
 def test_the_same_answer_twice() -> None:
     problem = own(1, "regression").problem()
     one, two = (
-        certify(problem, NOTHING, prices=[0.4], time_limit=np.inf, workers=1).details["certificate"] for _ in range(2)
+        certify(problem, NOTHING, prices=[0.4], time_limit=np.inf, workers=1).details["certificate"]
+        for _ in range(2)
     )
     assert one.bound == two.bound
     assert one.nodes == two.nodes > 0
@@ -296,7 +348,9 @@ def easy() -> NeuralMIP:
 
 
 def test_blocks_that_do_not_describe_the_model_are_noticed() -> None:
-    """Blocks that say a class is worth less than in the model prove that the solution is too good to be true."""
+    """Blocks that say a class is worth less than in the model prove that the solution is too good
+    to be true.
+    """
     problem = easy()
     solution, mode = PriceCoordination().solve(problem, LONG), problem.blocks.modes[0]
     problem.set_blocks(Blocks([replace(mode, worth=0.5)], problem.blocks.capacities))
@@ -318,7 +372,9 @@ def test_a_solution_of_another_problem_is_refused() -> None:
         certify(NOTHING, NOTHING)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("prices", [[0.1, 0.1], [], [-0.1], [np.nan], [np.inf], np.zeros((2, 2)), ["x"]], ids=repr)
+@pytest.mark.parametrize(
+    "prices", [[0.1, 0.1], [], [-0.1], [np.nan], [np.inf], np.zeros((2, 2)), ["x"]], ids=repr
+)
 def test_prices_that_prove_nothing_are_refused(prices: Any) -> None:
     with pytest.raises((ProblemError, ValueError), match=r"prices|could not convert"):
         certify(own(1, "classification").problem(), NOTHING, prices)
@@ -326,9 +382,14 @@ def test_prices_that_prove_nothing_are_refused(prices: Any) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "match"),
-    [({"workers": 0}, "workers"), ({"workers": 1.5}, "workers"), ({"time_limit": np.nan}, "time_limit"),
-     ({"seed": -1}, "seed"), ({"device": "nowhere"}, "nowhere")],
-)  # fmt: skip
+    [
+        ({"workers": 0}, "workers"),
+        ({"workers": 1.5}, "workers"),
+        ({"time_limit": np.nan}, "time_limit"),
+        ({"seed": -1}, "seed"),
+        ({"device": "nowhere"}, "nowhere"),
+    ],
+)
 def test_bad_arguments_are_refused(arguments: dict[str, Any], match: str) -> None:
     with pytest.raises((ValueError, ProblemError, RuntimeError), match=match):
         certify(own(1, "classification").problem(), NOTHING, [0.1], **arguments)
@@ -368,31 +429,41 @@ def test_two_processes_from_a_script_without_a_guard(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text(textwrap.dedent(SCRIPT))
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=LONG,
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     closed, worked, bound = done.stdout.split()
     assert (closed, worked) == ("True", "True")
     instance = own(7, "regression")
     assert len(instance.w) > 1
-    alone = certify(instance.problem(), NOTHING, [0.3], time_limit=LONG, workers=1).details["certificate"]
+    alone = certify(instance.problem(), NOTHING, [0.3], time_limit=LONG, workers=1).details[
+        "certificate"
+    ]
     assert float(bound) == pytest.approx(alone.bound, abs=1e-4 * instance.worth * len(instance.w))
 
 
-@pytest.mark.parametrize(("workers", "seconds", "pays"), [(2, 3.0, False), (2, 30.0, True), (16, 7.0, True)])
+@pytest.mark.parametrize(
+    ("workers", "seconds", "pays"), [(2, 3.0, False), (2, 30.0, True), (16, 7.0, True)]
+)
 def test_processes_are_started_where_time_is_left_for_them(
     monkeypatch: pytest.MonkeyPatch, workers: int, seconds: float, pays: bool
 ) -> None:
-    """They begin anew, seconds later: in a short time one that works alone proves more, and keeps to its time. Which
-    is chosen follows from the seconds that are left alone."""
+    """They begin anew, seconds later: in a short time one that works alone proves more, and keeps
+    to its time. Which is chosen follows from the seconds that are left alone.
+    """
     begun: list[tuple[float, int]] = []
 
     def note(groups: Sequence[Any], deadline: float, reported: Any) -> None:
         begun.append((deadline, len(groups)))
 
     certifying = importlib.import_module("ddmip_lib.certificates.certify")
-    monkeypatch.setattr(certifying, "work", lambda searches, deadline, report: begun.append((deadline, 0)))
+    monkeypatch.setattr(
+        certifying, "work", lambda searches, deadline, report: begun.append((deadline, 0))
+    )
     monkeypatch.setattr(certifying, "work_in_processes", note)
     with using(lambda: 100.0):  # no time passes
         certify(own(7, "regression").problem(), NOTHING, [0.3], time_limit=seconds, workers=workers)
@@ -401,7 +472,9 @@ def test_processes_are_started_where_time_is_left_for_them(
 
 
 def child(code: str, started: list[subprocess.Popen[bytes]] | None = None) -> Any:
-    """In place of `process._start`: a process that runs some code instead of the search, and is noted in a list."""
+    """In place of `process._start`: a process that runs some code instead of the search, and is
+    noted in a list.
+    """
 
     def start() -> subprocess.Popen[bytes]:
         command = [
@@ -448,12 +521,23 @@ def test_a_process_that_fails_is_an_error_and_one_that_hangs_is_ended(
     assert run(say.format([4])) == [(0, [4]), (1, [4])]
     assert [each.returncode for each in started[-2:]] == [0, 0]
     assert run(f"{say.format([4])}; time.sleep({2 * LONG})", enough=2) == [(0, [4]), (1, [4])]
-    assert [each.returncode for each in started[-2:]] == [-signal.SIGKILL] * 2  # nobody waited for them
+    assert [each.returncode for each in started[-2:]] == [
+        -signal.SIGKILL
+    ] * 2  # nobody waited for them
 
 
-def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than a pipe holds is sent to children, one of which never reads it: the other works, and time ends both."""
-    slow = iter([f"time.sleep({2 * LONG})", "sys.stdin.buffer.read(); sys.stdout.buffer.write(pickle.dumps([4]))"])
+def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More than a pipe holds is sent to children, one of which never reads it: the other works, and
+    time ends both.
+    """
+    slow = iter(
+        [
+            f"time.sleep({2 * LONG})",
+            "sys.stdin.buffer.read(); sys.stdout.buffer.write(pickle.dumps([4]))",
+        ]
+    )
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
@@ -476,18 +560,28 @@ def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(monkeypatch: p
 
 
 def test_processes_end_when_nothing_more_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_start", child("while True: pickle.dump(1, sys.stdout.buffer); sys.stdout.flush()"))
+    monkeypatch.setattr(
+        process,
+        "_start",
+        child("while True: pickle.dump(1, sys.stdout.buffer); sys.stdout.flush()"),
+    )
     heard: list[Any] = []
-    process.work_in_processes([[]], now() + LONG, lambda _, found: heard.append(found) or len(heard) < 3)
+    process.work_in_processes(
+        [[]], now() + LONG, lambda _, found: heard.append(found) or len(heard) < 3
+    )
     assert len(heard) == 3
 
 
 def test_the_search_ends_when_bound_and_objective_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is searched for a solution that has every class: the bound without prices is enough."""
+    """Nothing is searched for a solution that has every class: the bound without prices is
+    enough.
+    """
     problem = easy()
     solution = PriceCoordination().solve(problem, LONG)
     assert solution.objective == len(problem.blocks.base)
-    monkeypatch.setattr(UnitSearch, "step", lambda _: pytest.fail("there was nothing left to prove"))
+    monkeypatch.setattr(
+        UnitSearch, "step", lambda _: pytest.fail("there was nothing left to prove")
+    )
     certified = certify(problem, solution, time_limit=LONG, workers=1)
     assert (certified.status, certified.bound) == ("optimal", solution.objective)
 
@@ -496,19 +590,29 @@ def test_a_better_bound_is_kept() -> None:
     problem = trees(grid=2, seed=1)
     exact = Enumeration().solve(problem, LONG)
     assert exact.status == "optimal"
-    weak = certify(problem, exact, prices=np.full(len(problem.blocks.capacities), 5.0), time_limit=LONG, workers=1)
+    weak = certify(
+        problem,
+        exact,
+        prices=np.full(len(problem.blocks.capacities), 5.0),
+        time_limit=LONG,
+        workers=1,
+    )
     assert weak.bound == exact.bound
     assert weak.details["certificate"].bound > exact.bound + 1e-3
     assert weak.status == "optimal"
 
 
 def test_a_classifier_that_ends_in_a_relu_is_closed_too() -> None:
-    """relu(a) > 0 where a > 0: the off side of the last unit is no class, although its output is 0."""
+    """relu(a) > 0 where a > 0: the off side of the last unit is no class, although its
+    output is 0.
+    """
     plain = own(1, "classification")
     ends = replace(plain, net=torch.nn.Sequential(*plain.net, torch.nn.ReLU()).eval())
     with few_steps():
         one, two = (
-            certify(instance.problem(), NOTHING, [0.7], time_limit=LONG, workers=1).details["certificate"]
+            certify(instance.problem(), NOTHING, [0.7], time_limit=LONG, workers=1).details[
+                "certificate"
+            ]
             for instance in (plain, ends)
         )
     assert two.closed.all()
@@ -516,7 +620,9 @@ def test_a_classifier_that_ends_in_a_relu_is_closed_too() -> None:
 
 
 def test_an_error_in_a_report_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_start", child("sys.stdout.buffer.write(pickle.dumps([4])); sys.stdout.flush()"))
+    monkeypatch.setattr(
+        process, "_start", child("sys.stdout.buffer.write(pickle.dumps([4])); sys.stdout.flush()")
+    )
 
     def reported(number: int, found: list[Any]) -> bool:
         raise ValueError("a report that does not fit")

@@ -1,4 +1,6 @@
-"""`certify` and `solve` on a small cluster: the same proofs from one worker and from two, whoever dies or joins."""
+"""`certify` and `solve` on a small cluster: the same proofs from one worker and from two, whoever
+dies or joins.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ NOTHING = Solution("no_solution_found", "none")
 
 @pytest.fixture(scope="module")
 def cluster_of_two() -> Iterator[Any]:
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as found:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as found:
         yield found
 
 
@@ -56,17 +60,23 @@ def problem_of_three() -> NeuralMIP:
     for part in net.parameters():
         part *= 3.0
     outputs = net(torch.as_tensor(water_potability(n=3, net=net).start[0]))
-    return water_potability(n=3, net=shifted(net, -outputs.max().item() - 0.6 * outputs.std().item()))
+    return water_potability(
+        n=3, net=shifted(net, -outputs.max().item() - 0.6 * outputs.std().item())
+    )
 
 
 def proved(client: Any = None, **keywords: Any) -> Certificate:
-    solution = certify(problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client, **keywords)
+    solution = certify(
+        problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client, **keywords
+    )
     found: Certificate = solution.details["certificate"]
     return found
 
 
 def same(one: Certificate, two: Certificate) -> None:
-    """All blocks closed, and their bounds alike up to what a block may be open by when it counts as closed."""
+    """All blocks closed, and their bounds alike up to what a block may be open by when it counts as
+    closed.
+    """
     assert one.closed.all()
     assert two.closed.all()
     np.testing.assert_allclose(one.profit_bound, two.profit_bound, rtol=0, atol=2 * account.CLOSED)
@@ -93,7 +103,11 @@ class Task:
 
     def result(self, timeout: float = 0.0) -> Any:
         if not self.done:
-            self.done = [self.work(*(each.result() if isinstance(each, Task) else each for each in self.parts))]
+            self.done = [
+                self.work(
+                    *(each.result() if isinstance(each, Task) else each for each in self.parts)
+                )
+            ]
         return self.done[0]
 
 
@@ -127,7 +141,9 @@ class NewestFirst:
             yield self.waiting.pop()
 
 
-def test_rows_that_a_part_turns_out_not_to_have_are_not_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_a_part_turns_out_not_to_have_are_not_left_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What ends with one part must count when the others turn out to have none of the row."""
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
@@ -149,15 +165,21 @@ class Four(NewestFirst):
         return super().submit(work, *parts)
 
 
-def test_no_two_turns_wait_for_one_worker_while_another_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks are done where their network is: no two use one at a time, also when they are parts of a search."""
+def test_no_two_turns_wait_for_one_worker_while_another_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tasks are done where their network is: no two use one at a time, also when they are parts of
+    a search.
+    """
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
     monkeypatch.setattr(cluster, "ENOUGH", 1)
     four, take, heard = Four(), cluster._take_turns, account.Account.take
     going, most = list[dict[Any, cluster.Part]](), list[int]()
 
-    def taking(book: account.Account, deadline: float, crew: Crew, parts: dict[Any, cluster.Part]) -> None:
+    def taking(
+        book: account.Account, deadline: float, crew: Crew, parts: dict[Any, cluster.Part]
+    ) -> None:
         going.append(parts)
         take(book, deadline, crew, parts)
 
@@ -175,8 +197,9 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(monkeypatch: py
 
 
 class Forgetful(Four):
-    """Of the turns from which searches are parted, one after the other is lost before its last part, and made again
-    when its time is over."""
+    """Of the turns from which searches are parted, one after the other is lost before its last
+    part, and made again when its time is over.
+    """
 
     lost = 0
 
@@ -192,7 +215,9 @@ class Forgetful(Four):
 def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its parts would share out other nodes than those of the first time, and some would be nobody's."""
+    """Its parts would share out other nodes than those of the first time, and some would be
+    nobody's.
+    """
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
     monkeypatch.setattr(cluster, "ENOUGH", 1)
@@ -207,7 +232,9 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
     assert forgetful.lost
 
 
-def test_a_client_that_is_closed_is_a_lost_cluster(cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_is_closed_is_a_lost_cluster(
+    cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(certifying, "ALONE", 300.0)
     with distributed.Client(cluster_of_two) as closed:
         pass
@@ -240,8 +267,12 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     client.wait_for_workers(3, timeout=LONG)
 
 
-def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is over when the first turn, of one batch of nodes, has ended: those that are under way are the last."""
+def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Time is over when the first turn, of one batch of nodes, has ended: those that are under way
+    are the last.
+    """
     take, turns = account.Account.take, list[int]()
 
     def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
@@ -251,7 +282,9 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(client: Any, m
 
     monkeypatch.setattr(account.Account, "take", taking)
     with using(clock := Stopping()):
-        found = certify(problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client).details["certificate"]
+        found = certify(problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client).details[
+            "certificate"
+        ]
     assert 1 <= len(turns) <= 3  # blocks, each of which a worker may have had
     assert not found.closed.all()
     assert found.nodes > 0
@@ -259,12 +292,16 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(client: Any, m
 
 
 @pytest.mark.long
-def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(*_: object) -> None:
         raise CancelledError("scheduler closed")
 
     monkeypatch.setattr(cluster, "_take_turns", gone)
-    monkeypatch.setattr(certifying, "ALONE", 300.0)  # no processes either, which take longer to start
+    monkeypatch.setattr(
+        certifying, "ALONE", 300.0
+    )  # no processes either, which take longer to start
     with pytest.warns(UserWarning, match="cluster is lost"):
         found = proved(client)
     assert found.closed.all()
@@ -291,7 +328,9 @@ def test_solve_hands_the_client_on(client: Any, monkeypatch: pytest.MonkeyPatch)
     assert abs(found.objective - instance.optimum()) <= 1e-6 or found.bound is not None
 
 
-def test_what_is_no_client_is_refused_before_any_work(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_client_is_refused_before_any_work(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     problem = problem_of_three()
     monkeypatch.setattr(PriceCoordination, "solve", lambda *_, **__: pytest.fail("that was work"))
     for call in (lambda **k: certify(problem, NOTHING, **k), lambda **k: solve(problem, **k)):

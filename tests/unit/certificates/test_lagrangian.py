@@ -1,4 +1,6 @@
-"""Bounds for problems without blocks: valid on everything that enumeration or a fine grid can answer."""
+"""Bounds for problems without blocks: valid on everything that enumeration or a fine grid can
+answer.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,21 @@ from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import build, lattice, relu_net, tiny
 from tests.builders.networks import relu_layers
 
-ROUNDING = 1e-12  # an objective of about 1 is a sum of some numbers: alone and in a batch it may end in other digits
+# an objective of about 1 is a sum of some numbers: alone and in a batch it may end in other digits
+ROUNDING = 1e-12
 
 
-def knapsack(seed: int = 11, p: int = 8, h: int = 16, cap: int = 5, offset: float = 0.0) -> tuple[NeuralMIP, float]:
-    """min c'x + f(x) + offset over at most `cap` of p binaries, with a 2 x h ReLU network; and its optimum."""
+def knapsack(
+    seed: int = 11, p: int = 8, h: int = 16, cap: int = 5, offset: float = 0.0
+) -> tuple[NeuralMIP, float]:
+    """min c'x + f(x) + offset over at most `cap` of p binaries, with a 2 x h ReLU network; and its
+    optimum.
+    """
     rng = np.random.default_rng(seed)
     shapes = ((h, p), h), ((h, h), h), ((1, h), None)
     weights = [
-        (rng.standard_normal(w) / np.sqrt(w[1]), 0.3 * rng.standard_normal(b) if b else np.zeros(1)) for w, b in shapes
+        (rng.standard_normal(w) / np.sqrt(w[1]), 0.3 * rng.standard_normal(b) if b else np.zeros(1))
+        for w, b in shapes
     ]
     c = 0.1 * rng.standard_normal(p)
     built = build(relu_layers(*weights), p, vtype="B", cost=c)
@@ -74,20 +82,26 @@ def test_the_best_multipliers_beat_all_others_of_the_same_form() -> None:
         assert dual_value(problem, best + scale * rng.standard_normal(8)) <= top + 1e-5
         assert dual_value(problem, scale * rng.standard_normal(8)) <= top + 1e-5
     assert top < optimum
-    assert dual_value(problem, np.zeros(8), optimised_crown) >= dual_value(problem, np.zeros(8)) - 1e-5
+    assert (
+        dual_value(problem, np.zeros(8), optimised_crown) >= dual_value(problem, np.zeros(8)) - 1e-5
+    )
 
 
 def test_multipliers_of_algorithm_1_give_bounds_in_both_splits() -> None:
     problem, optimum = knapsack(seed=2, p=5, h=6, cap=3)
     for split in ("paper", "graph"):
         trace = Trace()
-        DualDecomposition(split=split, max_iterations=4, callback=trace).solve(problem, time_limit=LONG)
+        DualDecomposition(split=split, max_iterations=4, callback=trace).solve(
+            problem, time_limit=LONG
+        )
         assert len(trace.lam) > 1
         assert all(-1e6 < dual_value(problem, lam) <= optimum for lam in trace.lam)
     assert np.array_equal((instance := problem.instance()).free_inputs, Split(instance).inputs)
 
 
-@pytest.mark.parametrize("seed", [*range(15), *(pytest.param(n, marks=pytest.mark.long) for n in range(15, 30))])
+@pytest.mark.parametrize(
+    "seed", [*range(15), *(pytest.param(n, marks=pytest.mark.long) for n in range(15, 30))]
+)
 def test_no_bound_crosses_the_optimum_of_a_tiny_instance(seed: int) -> None:
     instance = tiny(seed)
     optimum, sign = instance.optimum(), instance.sign
@@ -121,7 +135,9 @@ def test_rows_on_outputs_and_several_networks(kind: str, sense: str) -> None:
         d = rng.standard_normal(3)
         limit = float(rng.normal())
         model.addCons(y[0, 0] - y[1, 0] + z[0, 0] >= limit)
-        model.setObjective(d[0] * y[1, 0] + d[1] * z[0, 0] + d[2] * z[0, 1] + 0.5 * x[0, 3] + 3.0, sense)
+        model.setObjective(
+            d[0] * y[1, 0] + d[1] * z[0, 0] + d[2] * z[0, 1] + 0.5 * x[0, 3] + 3.0, sense
+        )
         problem = NeuralMIP(model)
         inputs = [[x[0, 0], 0.7, x[0, 1]], [x[0, 2], x[0, 1], x[0, 1]]]
         problem.add_predictor(one, np.array(inputs, dtype=object), y)
@@ -172,7 +188,9 @@ def test_continuous_inputs_against_a_fine_grid(p: int, kind: str) -> None:
 
 def test_a_smooth_network_is_bounded_too() -> None:
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 4), nn.Sigmoid(), nn.Linear(4, 1)).double()
+    net = nn.Sequential(
+        nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 4), nn.Sigmoid(), nn.Linear(4, 1)
+    ).double()
     built = build(net, 2, vtype="I", low=-2, high=2)
     with torch.no_grad():
         optimum = float(net(torch.tensor(lattice(-2, 2, 2))).min())
@@ -225,9 +243,17 @@ PAST = 50  # looks at the clock after the last one within a limit
 
 def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None:
     problem, optimum = knapsack(seed=5, p=12, cap=6)
-    before = [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()]
+    before = [
+        (v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()
+    ]
     bounds = []
-    for limit in (-1.0, 0.0, 1.0, 100.0, 1000.0):  # looks at the clock, which goes on by a second with each
+    for limit in (
+        -1.0,
+        0.0,
+        1.0,
+        100.0,
+        1000.0,
+    ):  # looks at the clock, which goes on by a second with each
         with using(clock := Ticking()):
             bounds.append(lagrangian_bound(problem, time_limit=limit))
         assert bounds[-1].status == "time_limit"
@@ -237,7 +263,9 @@ def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None
     assert [b.nodes for b in bounds[:2]] == [0, 0]
     assert all(b.bound <= optimum for b in bounds)
     assert bounds[0].bound > -100
-    assert before == [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()]
+    assert before == [
+        (v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in problem.model.getVars()
+    ]
     assert problem.model.getNConss() == 1
     assert problem.model.getStageName() == "PROBLEM"
 

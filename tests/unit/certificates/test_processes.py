@@ -1,4 +1,6 @@
-"""What the processes of a certificate run: this library, wherever it lies, and nothing from the current folder."""
+"""What the processes of a certificate run: this library, wherever it lies, and nothing from the
+current folder.
+"""
 
 import importlib
 import os
@@ -33,7 +35,9 @@ def hostile_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", [None, os.pathsep.join(("", ".", f"..{os.sep}current")), str(ROOT)])
+@pytest.mark.parametrize(
+    "path", [None, os.pathsep.join(("", ".", f"..{os.sep}current")), str(ROOT)]
+)
 def test_nothing_is_run_from_the_current_folder(
     hostile_folder: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
 ) -> None:
@@ -48,7 +52,9 @@ def test_nothing_is_run_from_the_current_folder(
     monkeypatch.setattr(certifying, "ALONE", 0.0)  # at once in processes
     monkeypatch.setattr(certifying, "STARTING", 0.0)
     instance = own(1, "regression")
-    found = certify(instance.problem(), Solution("stopped", "none"), [0.4], time_limit=LONG, workers=2)
+    found = certify(
+        instance.problem(), Solution("stopped", "none"), [0.4], time_limit=LONG, workers=2
+    )
     assert started
     assert found.details["certificate"].closed.all()
     assert found.bound >= instance.optimum() - 1e-9
@@ -58,7 +64,9 @@ def test_nothing_is_run_from_the_current_folder(
 def test_the_library_may_lie_beside_modules_of_any_name(tmp_path: Path) -> None:
     """As it does where it is installed: only the package is taken from its folder."""
     ours = tmp_path / "site"
-    shutil.copytree(ROOT / "ddmip_lib", ours / "ddmip_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "ddmip_lib", ours / "ddmip_lib", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (ours / "pickle.py").write_text(HOSTILE.format(marker=str(tmp_path / "pickle was run")))
     code = f"""
 import pickle, sys
@@ -67,7 +75,9 @@ from ddmip_lib.certificates import process
 process.CHILD = process.CHILD.replace(".main()", "; print(sys.modules[module].__file__)")
 print(process.__file__, process._start().communicate()[0].decode(), sep="\\n")
 """
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == 2 * [str(ours / "ddmip_lib" / "certificates" / "process.py")]
     assert not (tmp_path / "pickle was run").exists()

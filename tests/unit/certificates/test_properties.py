@@ -1,5 +1,6 @@
-"""The mathematics under certificates: every bound against a linear program, an exact model or a fine grid, which know
-nothing of how it was found."""
+"""The mathematics under certificates: every bound against a linear program, an exact model or a
+fine grid, which know nothing of how it was found.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ Draw = np.random.Generator
 
 @contextmanager
 def few_steps() -> Iterator[None]:
-    """Fewer gradient steps: bounds that are less tight, so that tiny networks branch too, and sooner done."""
+    """Fewer gradient steps: bounds that are less tight, so that tiny networks branch too, and
+    sooner done.
+    """
     few = lambda *parts: evaluate(*parts[:4], steps=2)  # noqa: E731
     with patch.multiple(unit_search, evaluate=few, LOOK=3, HARD=2):
         yield
@@ -72,9 +75,14 @@ def random_rows(draw: Draw, kind: str, classes: bool, k: int = 2, p: int | None 
     p = int(draw.integers(1, 4)) if p is None else p
     net, base = random_net(draw, p, kind), draw.normal(size=(k, p))
     wide = draw.random((2, k, p)) < 0.85  # some boxes have no room on a side, or none at all
-    lower, upper = base - 2 * draw.random((k, p)) * wide[0], base + 2 * draw.random((k, p)) * wide[1]
+    lower, upper = (
+        base - 2 * draw.random((k, p)) * wide[0],
+        base + 2 * draw.random((k, p)) * wide[1],
+    )
     points = [grid(*ends) for ends in zip(lower, upper, base, strict=True)]
-    if classes and kind != "ends in ReLU":  # so that some points have the class, but few or none do at the base
+    if (
+        classes and kind != "ends in ReLU"
+    ):  # so that some points have the class, but few or none do at the base
         outputs = net(double(np.concatenate(points))).numpy()
         net = shifted(net, -np.quantile(outputs, draw.uniform(0.5, 1.0)) - 0.01)
     graph = network_graph(net, p)
@@ -86,7 +94,11 @@ def random_rows(draw: Draw, kind: str, classes: bool, k: int = 2, p: int | None 
     rates = random_rates(draw, (k, p)), random_rates(draw, (k, p))
     parts = map(double, (lower, upper, base, *rates, gain, level, np.ones(k)))
     losses = Losses(*parts)
-    possible = double(draw.uniform(0.2, 2.0, k)) if classes else losses.at(losses.base, graph(losses.base)[:, 0])
+    possible = (
+        double(draw.uniform(0.2, 2.0, k))
+        if classes
+        else losses.at(losses.base, graph(losses.base)[:, 0])
+    )
     sampled = []
     for i, u in enumerate(map(double, points)):
         sampled.append(float(plain_loss(losses, i, u, net(u)[:, 0]).min()))
@@ -96,14 +108,18 @@ def random_rows(draw: Draw, kind: str, classes: bool, k: int = 2, p: int | None 
 def plain_loss(losses: Losses, i: int, u: Tensor, output: Tensor) -> np.ndarray:
     """The loss of points of row i, written out again."""
     move = (u - losses.base[i]).numpy()
-    cost = np.maximum(move, 0) @ losses.up[i].numpy() + np.maximum(-move, 0) @ losses.down[i].numpy()
+    cost = (
+        np.maximum(move, 0) @ losses.up[i].numpy() + np.maximum(-move, 0) @ losses.down[i].numpy()
+    )
     if losses.gain[i].isinf():
         return np.where(output.numpy() > 0, cost, np.inf)
     return cost + losses.gain[i].item() * np.maximum(losses.level[i].item() - output.numpy(), 0)
 
 
 def exact_loss(rows: Rows, i: int) -> float:
-    """The least loss of row i by SCIP on the exact model; a class counts from 0 on, infinite where out of reach."""
+    """The least loss of row i by SCIP on the exact model; a class counts from 0 on, infinite where
+    out of reach.
+    """
     losses, model = rows.losses[torch.tensor([i])], Model()
     model.hideOutput()
     for name in ("feastol", "dualfeastol"):
@@ -135,7 +151,9 @@ def random_ball(draw: Draw, p: int) -> tuple[np.ndarray, ...]:
 
 
 def in_ball(draw: Draw, ball: tuple[np.ndarray, ...], radius: float, count: int = 40) -> np.ndarray:
-    """Corners of a ball: the radius is spent on the coordinates in some order, in some directions."""
+    """Corners of a ball: the radius is spent on the coordinates in some order, in some
+    directions.
+    """
     lower, upper, base, up, down = ball
     points = np.tile(base, (count, 1))
     for point in points:
@@ -153,7 +171,9 @@ def in_front(points: np.ndarray, cut: np.ndarray, level: float) -> np.ndarray:
     """The points in front of a plane, and where the lines to those behind it cross the plane."""
     height = points @ cut + level
     front, back = points[height >= 0], points[height < 0]
-    share = (height[height >= 0][:, None] / (height[height >= 0][:, None] - height[height < 0]))[..., None]
+    share = (height[height >= 0][:, None] / (height[height >= 0][:, None] - height[height < 0]))[
+        ..., None
+    ]
     crossing = front[:, None] + share * (back - front[:, None])
     return np.concatenate([front, crossing.reshape(-1, points.shape[1])])
 
@@ -187,8 +207,12 @@ def test_the_plane_of_a_cut_ball_helps() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(seeds, st.integers(1, 4), st.booleans())
-def test_a_form_gives_the_best_bound_of_its_linear_program(seed: int, p: int, classes: bool) -> None:
-    r"""With $q^\top u + \kappa \le -f(u)$: $\min$ cost $+\ g\,(h + q^\top u + \kappa)_+$ over the box."""
+def test_a_form_gives_the_best_bound_of_its_linear_program(
+    seed: int, p: int, classes: bool
+) -> None:
+    r"""With $q^\top u + \kappa \le -f(u)$: $\min$ cost $+\ g\,(h + q^\top u + \kappa)_+$ over the
+    box.
+    """
     draw = np.random.default_rng(seed)
     lower, upper, base = random_ball(draw, p)[:3]
     up, down = draw.uniform(0.02, 2.0, (2, p)) * (draw.random((2, p)) < 0.9)
@@ -219,23 +243,36 @@ def test_a_form_gives_the_best_bound_of_its_linear_program(seed: int, p: int, cl
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.sampled_from([*KINDS]), st.booleans())
-def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(seed: int, kind: str, classes: bool) -> None:
-    """With any slopes and any multipliers of any splits, at the multiplier and the point that belong to the form; and
-    where the bound rises or falls the same way on both sides, by so much."""
+def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
+    seed: int, kind: str, classes: bool
+) -> None:
+    """With any slopes and any multipliers of any splits, at the multiplier and the point that
+    belong to the form; and where the bound rises or falls the same way on both sides, by so much.
+    """
     draw = np.random.default_rng(seed)
     rows = random_rows(draw, kind, classes, k=3)
     nodes = roots(rows.graph, rows.losses)
-    nodes.splits = [torch.from_numpy(draw.integers(-1, 2, split.shape)).to(torch.int8) for split in nodes.splits]
+    nodes.splits = [
+        torch.from_numpy(draw.integers(-1, 2, split.shape)).to(torch.int8) for split in nodes.splits
+    ]
     with torch.no_grad():
         sweep, region, _ = sweep_of(rows.graph, rows.losses, nodes, rows.possible)
     lines = [sweep.lines[index] for index in rows.graph.activations]
-    slopes = [torch.where(line.free, torch.from_numpy(draw.random(line.free.shape)), line.below) for line in lines]
+    slopes = [
+        torch.where(line.free, torch.from_numpy(draw.random(line.free.shape)), line.below)
+        for line in lines
+    ]
     duals = [torch.from_numpy(draw.exponential(0.1, split.shape)) for split in nodes.splits]
-    ascent, start = Ascent.of(sweep, rows.losses, region), [joined(each, region.centre) for each in (slopes, duals)]
+    ascent, start = (
+        Ascent.of(sweep, rows.losses, region),
+        [joined(each, region.centre) for each in (slopes, duals)],
+    )
     value, *found = ascent.step(*start)
     moving = [part.requires_grad_() for part in (*slopes, *duals)]
     last, minus = len(rows.graph.nodes) - 1, -torch.ones(1, 1, 1, dtype=torch.float64)
-    coef, const = (part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals, rounded=False))
+    coef, const = (
+        part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals, rounded=False)
+    )
     least = least_loss(rows.losses, region, coef.detach(), const.detach())
     assert value.numpy() == pytest.approx(least.value.numpy(), rel=1e-7, abs=1e-9)
     assert (least.multiplier > 0)[region.radius > 0].all(), (
@@ -252,26 +289,41 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(seed: 
     ways = [torch.from_numpy(draw.normal(size=part.shape)) * (part != 0) for part in found]
     far = 1e-6
     up, down = (
-        ascent.step(*(part + sign * far * way for part, way in zip(start, ways, strict=True)))[0] for sign in (1, -1)
+        ascent.step(*(part + sign * far * way for part, way in zip(start, ways, strict=True)))[0]
+        for sign in (1, -1)
     )
     slope = sum((part * way).sum(1) for part, way in zip(found, ways, strict=True))
     smooth = ((up - value) - (value - down)).abs() <= 1e-4 * (up - down).abs()
-    inside = (value > 1e-3) & (value < region.radius)  # elsewhere the multiplier is not the best one
+    inside = (value > 1e-3) & (
+        value < region.radius
+    )  # elsewhere the multiplier is not the best one
     counts = smooth & inside & (slope.abs() > 1e-3) & (least.multiplier < 1e6)
     event(f"{int(counts.sum())} rows are smooth")
-    assert ((up - down) / (2 * far))[counts].numpy() == pytest.approx(slope[counts].numpy(), rel=1e-2)
+    assert ((up - down) / (2 * far))[counts].numpy() == pytest.approx(
+        slope[counts].numpy(), rel=1e-2
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.booleans(), st.integers(1, 3))
 def test_profit_is_the_top_less_the_loss(seed: int, classes: bool, m: int) -> None:
-    """At any prices: worth, caps, fixed use and use by value, from the definition of `Blocks` alone."""
+    """At any prices: worth, caps, fixed use and use by value, from the definition of `Blocks`
+    alone.
+    """
     draw = np.random.default_rng(seed)
     p, n = int(draw.integers(1, 4)), 3
     mode = random_mode(
-        draw, n, p, m, worth=float(draw.uniform(0.3, 4)), cap=float(draw.choice([np.inf, draw.normal()]))
+        draw,
+        n,
+        p,
+        m,
+        worth=float(draw.uniform(0.3, 4)),
+        cap=float(draw.choice([np.inf, draw.normal()])),
     )
-    blocks, pi = Blocks([mode], np.ones(m)), draw.exponential(size=m) * draw.choice([0.0, 1.0, 1e4], m)
+    blocks, pi = (
+        Blocks([mode], np.ones(m)),
+        draw.exponential(size=m) * draw.choice([0.0, 1.0, 1e4], m),
+    )
     net = random_net(draw, p, "one layer")
     rows = np.array([2, 0])
     losses = losses_at(blocks, pi, rows, network_graph(net, p), classes)
@@ -321,12 +373,16 @@ def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.Mon
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.sampled_from(sorted(KINDS)), st.booleans())
 def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) -> None:
-    """Down a random path of splits and halves, with radii that shrink: no point of a node that loses less than the
-    radius loses less than the node's bound, lies behind its plane or outside its ranges."""
+    """Down a random path of splits and halves, with radii that shrink: no point of a node that
+    loses less than the radius loses less than the node's bound, lies behind its plane or outside
+    its ranges.
+    """
     draw = np.random.default_rng(seed)
     rows = random_rows(draw, kind, classes, k=1)
     nodes, radius = roots(rows.graph, rows.losses), rows.possible * draw.uniform(0.5, 1.0)
-    u = double(grid(*(getattr(rows.losses, name)[0].numpy() for name in ("lower", "upper", "base"))))
+    u = double(
+        grid(*(getattr(rows.losses, name)[0].numpy() for name in ("lower", "upper", "base")))
+    )
     loss = plain_loss(rows.losses, 0, u, rows.graph(u)[:, 0])
     values = rows.graph.values(u)
     inside = np.ones(len(u), dtype=bool)
@@ -345,7 +401,9 @@ def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) 
         sign = int(draw.choice([-1, 1]))
         if best.item() >= 0 and draw.random() < 0.8:
             nodes = switched(nodes, unit, sign)
-            before = torch.cat([values[index] for index in rows.graph.hidden], 1)[:, unit.item()].numpy()
+            before = torch.cat([values[index] for index in rows.graph.hidden], 1)[
+                :, unit.item()
+            ].numpy()
             inside &= sign * before >= 0
         else:
             coordinate = int(draw.integers(rows.graph.n_in))
@@ -358,7 +416,9 @@ def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) 
 @settings(max_examples=25, deadline=None)
 @given(seeds, st.booleans(), st.integers(1, 3))
 def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, p: int) -> None:
-    """There the network is linear, so that the least loss is a linear program, written here from one point's slopes."""
+    """There the network is linear, so that the least loss is a linear program, written here from
+    one point's slopes.
+    """
     draw = np.random.default_rng(seed)
     rows = random_rows(draw, "one layer", classes, k=1, p=p)
     losses = rows.losses
@@ -380,7 +440,9 @@ def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, 
     sides = sign * (hidden + first.weight.numpy() @ (base - u))
     gain = 0.0 if classes else losses.gain.item()
     ends = [(0, r) for r in (*(upper - base), *(base - lower))] + [(0, 0 if classes else None)]
-    exact = linprog([*up, *down, gain], np.vstack([stays, counts]), np.append(sides, at_base), bounds=ends)
+    exact = linprog(
+        [*up, *down, gain], np.vstack([stays, counts]), np.append(sides, at_base), bounds=ends
+    )
     expected = np.inf if exact.status == 2 else exact.fun
     radius = rows.possible
     splits = [torch.from_numpy(sign[None]).to(torch.int8)]
@@ -406,8 +468,16 @@ def check_steps(rows: Rows, tolerance: float, most: int = 40) -> UnitSearch:
 
 
 @settings(max_examples=20, deadline=None)
-@given(seeds, st.sampled_from(sorted(KINDS)), st.booleans(), st.integers(1, 3), st.sampled_from([1e-2, 1e-4]))
-def test_a_search_never_proves_too_much(seed: int, kind: str, classes: bool, k: int, tolerance: float) -> None:
+@given(
+    seeds,
+    st.sampled_from(sorted(KINDS)),
+    st.booleans(),
+    st.integers(1, 3),
+    st.sampled_from([1e-2, 1e-4]),
+)
+def test_a_search_never_proves_too_much(
+    seed: int, kind: str, classes: bool, k: int, tolerance: float
+) -> None:
     with few_steps():
         check_steps(random_rows(np.random.default_rng(seed), kind, classes, k), tolerance, most=12)
 
@@ -415,7 +485,9 @@ def test_a_search_never_proves_too_much(seed: int, kind: str, classes: bool, k: 
 @pytest.mark.parametrize("classes", [True, False], ids=["class", "output"])
 @pytest.mark.parametrize("kind", EXACT)
 def test_a_finished_search_has_the_exact_loss(kind: str, classes: bool) -> None:
-    """Against SCIP on the exact model: closed rows are closed, and their bounds are those of the model."""
+    """Against SCIP on the exact model: closed rows are closed, and their bounds are those of the
+    model.
+    """
     draw = np.random.default_rng(EXACT.index(kind) + 10 * classes)
     for _ in range(2):
         rows = random_rows(draw, kind, classes, p=2)
@@ -432,7 +504,9 @@ def test_a_finished_search_has_the_exact_loss(kind: str, classes: bool) -> None:
 
 
 def test_a_search_that_is_stuck_says_what_it_has() -> None:
-    """Logits of 1e-8 are no class to the search, which wants 1e-6; the bound must count them nevertheless."""
+    """Logits of 1e-8 are no class to the search, which wants 1e-6; the bound must count them
+    nevertheless.
+    """
     net = relu_layers(([[1.0], [1.0]], [-0.2, -0.6]), ([[1e-8, -1e-8]], [-1e-9]))
     one = torch.ones(1, 1, dtype=torch.float64)
     losses = Losses(-one, one, 0 * one, one, one, one[0] * torch.inf, 0 * one[0], one[0])
@@ -486,12 +560,15 @@ def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_node_that_is_proven_or_empty_takes_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four nodes of one row: the whole ball, which is hard; one whose first bound reaches the radius; one of which
-    that was known before; and one on no side of its first unit."""
+    """Four nodes of one row: the whole ball, which is hard; one whose first bound reaches the
+    radius; one of which that was known before; and one on no side of its first unit.
+    """
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     losses, zero = rows.losses[torch.zeros(4, dtype=torch.long)], torch.zeros(1, dtype=torch.long)
     root = roots(rows.graph, losses)
-    first = evaluate(rows.graph, losses, root, rows.possible[zero].expand(4), steps=0).nodes.least[0]
+    first = evaluate(rows.graph, losses, root, rows.possible[zero].expand(4), steps=0).nodes.least[
+        0
+    ]
     radius = torch.stack([rows.possible[0], 0.9 * first, rows.possible[0], rows.possible[0]])
     assert 0 < first < rows.possible[0]
     root.least[2] = rows.possible[0]
@@ -511,7 +588,13 @@ def test_a_node_that_is_proven_or_empty_takes_no_step(monkeypatch: pytest.Monkey
 def test_each_node_takes_its_own_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     taken = counted_steps(monkeypatch)
-    evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), 100 * rows.possible, torch.tensor([3, 5]))
+    evaluate(
+        rows.graph,
+        rows.losses,
+        roots(rows.graph, rows.losses),
+        100 * rows.possible,
+        torch.tensor([3, 5]),
+    )
     assert taken == [2, 2, 2, 1, 1]
 
 
@@ -519,7 +602,9 @@ def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() 
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=4)
     assert (search.radius == search.target).all()
-    whole = evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=4).nodes.least
+    whole = evaluate(
+        rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=4
+    ).nodes.least
     search.step()
     assert search.asked.all()
     assert torch.allclose(search.floor, whole.minimum(search.target), atol=1e-12)
@@ -529,7 +614,14 @@ def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() 
 def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     shares = {}
-    for floor, work in ((0.0, 1), (0.5, 1), (0.5, unit_search.CHEAP), (0.82, 1), (0.82, unit_search.CHEAP), (0.9, 99)):
+    for floor, work in (
+        (0.0, 1),
+        (0.5, 1),
+        (0.5, unit_search.CHEAP),
+        (0.82, 1),
+        (0.82, unit_search.CHEAP),
+        (0.9, 99),
+    ):
         search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
         search.asked |= True
         search.floor, search.work = floor * search.target, torch.full_like(search.work, work)
@@ -543,7 +635,9 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
 def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     search, looked = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4), []
-    found = evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=0)
+    found = evaluate(
+        rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=0
+    )
     with patch.object(UnitSearch, "_learn", lambda self, row, points: looked.append(row.tolist())):
         for work in (1, 1, 2, 3, 4):
             search.work[:] = work
@@ -555,7 +649,9 @@ def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
 
 def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
-    whole, turns = (UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2))
+    whole, turns = (
+        UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2)
+    )
     assert whole.run(np.inf)
     count = 1
     while not turns.run(np.inf, batches=1):
@@ -576,7 +672,9 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
     seed: int, kind: str, classes: bool, count: int
 ) -> None:
     rows = random_rows(np.random.default_rng(seed), kind, classes=classes, p=3)
-    whole, search = (UnitSearch(rows.graph, rows.losses, rows.possible, 1e-2, steps=2) for _ in range(2))
+    whole, search = (
+        UnitSearch(rows.graph, rows.losses, rows.possible, 1e-2, steps=2) for _ in range(2)
+    )
     whole.run(np.inf, 40)
     for _ in range(20):
         if search.run(np.inf, 1) or search.waiting().sum() >= 2 * count:
@@ -587,7 +685,9 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
         return
     parts = search.parts(count)
     assert sum(part.waiting().sum() for _, part in parts) == search.waiting().sum()
-    assert sum(len(leaves) for _, part in parts for leaves in part.done) == sum(map(len, search.done))
+    assert sum(len(leaves) for _, part in parts for leaves in part.done) == sum(
+        map(len, search.done)
+    )
     ended[search.waiting() > 0] = torch.inf
     for at, part in parts:
         assert (part.waiting() > 0).all()

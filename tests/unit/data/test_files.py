@@ -22,12 +22,16 @@ REAL = os.environ.get("DDMIP_DATA_DIR")
 TREE_COLUMNS = ("No", "Light_ISF", *TREE_LEVELS)
 
 
-def water_csv(rows: list[list[str]], header: tuple[str, ...] = (*WATER_FEATURES, "Potability")) -> bytes:
+def water_csv(
+    rows: list[list[str]], header: tuple[str, ...] = (*WATER_FEATURES, "Potability")
+) -> bytes:
     return "\r\n".join(",".join(line) for line in [list(header), *rows, []]).encode()
 
 
 def made_up_water(rows: int = 6) -> list[list[str]]:
-    return [[*(str(row + column + 0.5) for column in range(9)), str(row % 2)] for row in range(rows)]
+    return [
+        [*(str(row + column + 0.5) for column in range(9)), str(row % 2)] for row in range(rows)
+    ]
 
 
 def made_up_trees() -> list[list[str]]:
@@ -78,7 +82,9 @@ class TestParsing:
     def test_a_short_row_is_named(self, row: int, width: int) -> None:
         rows = made_up_water()
         rows[row] = rows[row][:width]
-        with pytest.raises(DataError, match=rf"mine.csv, data row {row} \(line {row + 2}\) has {width} of 10"):
+        with pytest.raises(
+            DataError, match=rf"mine.csv, data row {row} \(line {row + 2}\) has {width} of 10"
+        ):
             parse_water(water_csv(rows), "mine.csv")
 
     @settings(deadline=None, max_examples=40)
@@ -87,7 +93,9 @@ class TestParsing:
         rows = made_up_water()
         rows[row][column] = f'"{junk}"'
         name = WATER_FEATURES[column]
-        with pytest.raises(DataError, match=rf"data row {row} .*column '{name}': '{junk}' is not a finite"):
+        with pytest.raises(
+            DataError, match=rf"data row {row} .*column '{name}': '{junk}' is not a finite"
+        ):
             parse_water(water_csv(rows), "mine.csv")
 
     def test_a_gap_where_none_may_be(self) -> None:
@@ -97,7 +105,9 @@ class TestParsing:
             parse_water(water_csv(rows), "mine.csv")
         rows = made_up_water()
         rows[4][9] = ""
-        with pytest.raises(DataError, match=r"data row 4 .*column 'Potability': '' is none of 0, 1"):
+        with pytest.raises(
+            DataError, match=r"data row 4 .*column 'Potability': '' is none of 0, 1"
+        ):
             parse_water(water_csv(rows), "mine.csv")
 
     def test_missing_column_empty_file_and_bytes(self) -> None:
@@ -112,7 +122,9 @@ class TestParsing:
             parse_water(water_csv([]), "mine.csv")
 
     def test_trees(self) -> None:
-        features, labels, numbers = parse_trees(water_csv(made_up_trees(), TREE_COLUMNS), "t.csv")["Quercus alba"]
+        features, labels, numbers = parse_trees(water_csv(made_up_trees(), TREE_COLUMNS), "t.csv")[
+            "Quercus alba"
+        ]
         assert features.tolist() == [[0.1, 1, 0, 0, 1, 0, 1]]
         assert (labels.tolist(), numbers.tolist()) == ([1], [2])
 
@@ -120,7 +132,9 @@ class TestParsing:
     def test_a_bad_tree_cell_is_named(self, column: int) -> None:
         rows = made_up_trees()
         rows[1][column] = "low"
-        with pytest.raises(DataError, match=rf"t.csv, data row 1 .*column '{TREE_COLUMNS[column]}': 'low'"):
+        with pytest.raises(
+            DataError, match=rf"t.csv, data row 1 .*column '{TREE_COLUMNS[column]}': 'low'"
+        ):
             parse_trees(water_csv(rows, TREE_COLUMNS), "t.csv")
 
     def test_an_absent_species_is_named(self) -> None:
@@ -139,7 +153,9 @@ class TestSources:
         assert "published files" in source_line()
         assert status().count("verified") == 2
 
-    def test_folder_without_the_file(self, empty_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_folder_without_the_file(
+        self, empty_folders: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("DDMIP_DATA_DIR", str(empty_folders))
         for load in (load_water, load_trees):
             with pytest.raises(DataError, match=r"csv does not exist, but DDMIP_DATA_DIR.*unset"):
@@ -148,9 +164,13 @@ class TestSources:
     def test_cache_comes_second(self, published: dict[str, bytes], empty_folders: Path) -> None:
         write(empty_folders / "cache", {"water": published["water"]})
         assert (load_water().source, source("trees")) == ("real", "stand-in")
-        assert source_line().startswith("Data: water from the published file, trees from a synthetic stand-in")
+        assert source_line().startswith(
+            "Data: water from the published file, trees from a synthetic stand-in"
+        )
 
-    def test_damaged_cache_is_said_and_not_used(self, published: dict[str, bytes], empty_folders: Path) -> None:
+    def test_damaged_cache_is_said_and_not_used(
+        self, published: dict[str, bytes], empty_folders: Path
+    ) -> None:
         write(empty_folders / "cache", {"water": published["water"][:-9]})
         with pytest.warns(UserWarning, match=r"water_potability.csv is damaged.*download"):
             assert load_water().source == "stand-in"
@@ -174,11 +194,15 @@ class TestChecksums:
         return message
 
     def test_truncated_inside_a_row(self, folder: Path, published: dict[str, bytes]) -> None:
-        assert "data row 5 (line 7) has 9 of 10 columns" in self.refused(folder, published["water"][:-6])
+        assert "data row 5 (line 7) has 9 of 10 columns" in self.refused(
+            folder, published["water"][:-6]
+        )
 
     def test_truncated_between_rows(self, folder: Path, published: dict[str, bytes]) -> None:
         lines = published["water"].splitlines(keepends=True)
-        assert "first problem: 4 data rows instead of 6" in self.refused(folder, b"".join(lines[:5]))
+        assert "first problem: 4 data rows instead of 6" in self.refused(
+            folder, b"".join(lines[:5])
+        )
 
     def test_changed_value(self, folder: Path, published: dict[str, bytes]) -> None:
         content = published["water"].replace(b"3.5", b"3.6", 1)
@@ -197,7 +221,9 @@ class TestChecksums:
 
 
 @pytest.fixture
-def server(published: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+def server(
+    published: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, bytes]]:
     """A local web server that serves what the returned dictionary holds, under the files' names."""
     served = {f"/{files.FILES[key].name}": content for key, content in published.items()}
 
@@ -224,7 +250,9 @@ def server(published: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> Iter
 
 
 class TestDownload:
-    def test_fills_the_cache(self, server: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_fills_the_cache(
+        self, server: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main(["download"]) == 0
         assert capsys.readouterr().out.count("sha256 verified") == 2
         assert (load_water().source, source("trees")) == ("real", "real")
@@ -240,13 +268,18 @@ class TestDownload:
         assert not any((empty_folders / "cache").rglob("*.csv"))
         assert load_water().source == "stand-in"
 
-    def test_absent_page_is_a_clear_failure(self, server: dict[str, bytes], capsys: pytest.CaptureFixture[str]) -> None:
+    def test_absent_page_is_a_clear_failure(
+        self, server: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+    ) -> None:
         server.clear()
         assert main(["download"]) == 1
         assert "404" in capsys.readouterr().err
 
     def test_unreachable_host(
-        self, monkeypatch: pytest.MonkeyPatch, empty_folders: Path, capsys: pytest.CaptureFixture[str]
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        empty_folders: Path,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
@@ -257,7 +290,10 @@ class TestDownload:
         assert not any((empty_folders / "cache").rglob("*"))
 
     def test_status_names_a_missing_file(
-        self, monkeypatch: pytest.MonkeyPatch, empty_folders: Path, capsys: pytest.CaptureFixture[str]
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        empty_folders: Path,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         assert main(["status"]) == 0
         assert capsys.readouterr().out.count("synthetic stand-in") == 2
@@ -267,7 +303,9 @@ class TestDownload:
 
 
 @pytest.mark.skipif(not REAL, reason="needs the real files: set DDMIP_DATA_DIR to their folder")
-def test_a_truncated_copy_of_the_real_file_names_the_row(empty_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_copy_of_the_real_file_names_the_row(
+    empty_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert REAL is not None
     for file in files.FILES.values():
         shutil.copy(Path(REAL) / file.name, empty_folders)
@@ -276,7 +314,9 @@ def test_a_truncated_copy_of_the_real_file_names_the_row(empty_folders: Path, mo
     path = empty_folders / "water_potability.csv"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:813]) + b"1,2,3")
-    with pytest.raises(DataError, match=r"checksum mismatch.*data row 812 \(line 814\) has 3 of 10 columns"):
+    with pytest.raises(
+        DataError, match=r"checksum mismatch.*data row 812 \(line 814\) has 3 of 10 columns"
+    ):
         load_water()
 
 

@@ -16,7 +16,9 @@ from ddmip_lib.data import Dataset, draw_nonpotable, light_range, load_trees, lo
 from ddmip_lib.data.standin import content_hash, standin_trees, standin_water
 
 REAL = os.environ.get("DDMIP_DATA_DIR")
-needs_real_files = pytest.mark.skipif(not REAL, reason="needs the real files: set DDMIP_DATA_DIR to their folder")
+needs_real_files = pytest.mark.skipif(
+    not REAL, reason="needs the real files: set DDMIP_DATA_DIR to their folder"
+)
 
 
 @pytest.fixture
@@ -25,7 +27,9 @@ def without_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DDMIP_CACHE_DIR", str(tmp_path))
 
 
-def test_everything_loads_without_a_socket(without_files: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_loads_without_a_socket(
+    without_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*arguments: object, **keywords: object) -> None:
         raise AssertionError("a loader touched the network")
 
@@ -67,7 +71,15 @@ class TestStandIn:
         assert list(trees) == ["Acer saccharum", "Prunus serotina", "Quercus alba", "Quercus rubra"]
         for species, tree in trees.items():
             assert tree.name == species
-            assert tree.feature_names == ("light", "low", "med", "high", "myco", "soil myco", "sterilised")
+            assert tree.feature_names == (
+                "light",
+                "low",
+                "med",
+                "high",
+                "myco",
+                "soil myco",
+                "sterilised",
+            )
             flags = tree.features[:, 1:]
             assert set(np.unique(flags)) == {0.0, 1.0}
             assert (flags[:, :3].sum(axis=1) == 1).all()
@@ -122,14 +134,28 @@ class TestRealFiles:
 def _labelled(labels: list[int]) -> Dataset:
     rows = len(labels)
     features = np.arange(rows, dtype=float)[:, None]
-    return Dataset("tiny", "stand-in", "0" * 64, features, np.array(labels, float), ("ph",), np.arange(rows),
-                   "classification", True)  # fmt: skip
+    return Dataset(
+        "tiny",
+        "stand-in",
+        "0" * 64,
+        features,
+        np.array(labels, float),
+        ("ph",),
+        np.arange(rows),
+        "classification",
+        True,
+    )
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(0, 1), min_size=2, max_size=40).filter(lambda labels: 0 in labels),
-       st.integers(0, 2**32 - 1), st.data())  # fmt: skip
-def test_draws_are_nested_distinct_and_nonpotable(labels: list[int], seed: int, draw: st.DataObject) -> None:
+@given(
+    st.lists(st.integers(0, 1), min_size=2, max_size=40).filter(lambda labels: 0 in labels),
+    st.integers(0, 2**32 - 1),
+    st.data(),
+)
+def test_draws_are_nested_distinct_and_nonpotable(
+    labels: list[int], seed: int, draw: st.DataObject
+) -> None:
     data = _labelled(labels)
     n = draw.draw(st.integers(1, labels.count(0)))
     chosen = draw_nonpotable(data, n, seed)
@@ -148,7 +174,9 @@ def test_dataset_is_frozen_and_says_what_it_is() -> None:
     data = _labelled([0, 1, 0, 1])
     with pytest.raises(dataclasses.FrozenInstanceError):
         data.name = "other"  # type: ignore[misc]
-    assert re.fullmatch(r"Dataset 'tiny' \(stand-in, sha256 0{8}\): 4 rows, .*classification", repr(data))
+    assert re.fullmatch(
+        r"Dataset 'tiny' \(stand-in, sha256 0{8}\): 4 rows, .*classification", repr(data)
+    )
     assert data.provenance == {"name": "tiny", "source": "stand-in", "sha256": "0" * 64, "rows": 4}
     assert data.std[0] == pytest.approx(np.sqrt(1.25))
 

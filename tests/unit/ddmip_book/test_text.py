@@ -36,17 +36,31 @@ def test_a_notebook_gets_markdown(shell: Shell) -> None:
 
 
 def test_a_table_names_its_rows_and_columns(shell: Shell) -> None:
-    text.table({"a < b": ["x & y", "z"], "value": [1234, None]}, "Both", best={"value": "max"}, order=["value"])
+    text.table(
+        {"a < b": ["x & y", "z"], "value": [1234, None]},
+        "Both",
+        best={"value": "max"},
+        order=["value"],
+    )
     page = shell.shown[0]["text/html"]
     assert '<th scope="col" data-sort>value</th>' in page
-    assert '<th scope="row">x &amp; y</th><td class="number"><strong title="best">1,234</strong></td>' in page
+    assert (
+        '<th scope="row">x &amp; y</th><td class="number"><strong title="best">1,234</strong></td>'
+        in page
+    )
     assert "<td>–</td>" in page
     assert "a &lt; b" in page
 
 
 @pytest.mark.parametrize(
     ("entry", "shown"),
-    [(None, "–"), (math.nan, "–"), (np.int64(12345), "12,345"), (np.float64(0.123456), "0.1235"), (True, "yes")],
+    [
+        (None, "–"),
+        (math.nan, "–"),
+        (np.int64(12345), "12,345"),
+        (np.float64(0.123456), "0.1235"),
+        (True, "yes"),
+    ],
 )
 def test_entries(shell: Shell, entry: Any, shown: str) -> None:
     text.table({"row": ["only"], "value": [entry]}, "One")
@@ -60,7 +74,11 @@ def test_missing_entries_are_not_the_best(shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("columns", "best", "words"),
-    [({}, {}, "at least one column"), ({"a": [1], "b": []}, {}, "one length"), ({"a": [1]}, {"c": "max"}, "no column")],
+    [
+        ({}, {}, "at least one column"),
+        ({"a": [1], "b": []}, {}, "one length"),
+        ({"a": [1]}, {"c": "max"}, "no column"),
+    ],
 )
 def test_clear_errors(columns: dict[str, list[int]], best: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):

@@ -20,31 +20,54 @@ from tests.builders.smooth import Quadratic, smooth
 
 
 class Subproblem:
-    """phi(u) = sum_i terms(u)_i + rho/2 |u - x|^2 and rows(u) <= 0 over a box, with the groups given."""
+    """phi(u) = sum_i terms(u)_i + rho/2 |u - x|^2 and rows(u) <= 0 over a box, with the groups
+    given.
+    """
 
     out_of_time = False
 
-    def __init__(self, terms, lower, upper, rows=None, x=0.0, rho=1.0, group=None, row_group=None, interior=None):
+    def __init__(
+        self,
+        terms,
+        lower,
+        upper,
+        rows=None,
+        x=0.0,
+        rho=1.0,
+        group=None,
+        row_group=None,
+        interior=None,
+    ):
         self.terms, self.rows = terms, rows or (lambda u: u[:0])
-        self.lower, self.upper = (torch.tensor(side, dtype=torch.float64) for side in (lower, upper))
+        self.lower, self.upper = (
+            torch.tensor(side, dtype=torch.float64) for side in (lower, upper)
+        )
         p, m = len(lower), len(self.rows(self.lower))
         self.x = torch.zeros(p, dtype=torch.float64) + torch.as_tensor(x)
         self.rho = SimpleNamespace(inputs=rho, outputs=rho)
         self.group = torch.zeros(p, dtype=torch.long) if group is None else torch.tensor(group)
-        self.row_group = torch.zeros(m, dtype=torch.long) if row_group is None else torch.tensor(row_group)
+        self.row_group = (
+            torch.zeros(m, dtype=torch.long) if row_group is None else torch.tensor(row_group)
+        )
         self.n_groups = int(self.group.max()) + 1
-        self.row_has_interior = torch.full((m,), True) if interior is None else torch.tensor(interior)
+        self.row_has_interior = (
+            torch.full((m,), True) if interior is None else torch.tensor(interior)
+        )
 
     def sum_by_group(self, values, group=None):
         group = self.group if group is None else group
         return torch.zeros(self.n_groups, dtype=values.dtype).index_add(0, group, values)
 
     def parts(self, u):
-        return self.sum_by_group(self.terms(u) + 0.5 * self.rho.inputs * (u - self.x) ** 2), self.rows(u)
+        return self.sum_by_group(
+            self.terms(u) + 0.5 * self.rho.inputs * (u - self.x) ** 2
+        ), self.rows(u)
 
     def hinge(self, h, rows=None):
         terms = 500 * torch.relu(h) ** 2
-        return self.sum_by_group(terms if rows is None else torch.where(rows, terms, 0.0), self.row_group)
+        return self.sum_by_group(
+            terms if rows is None else torch.where(rows, terms, 0.0), self.row_group
+        )
 
     def phi(self, u):
         return self.parts(torch.tensor(u))[0].sum().item()
@@ -137,7 +160,9 @@ def test_with_mu_to_zero_they_meet(rows):
 
 def test_negative_curvature_still_leads_to_a_local_minimiser():
     # double well u^4/4 - u^2/2 in each coordinate, started at its top, with a tilt
-    sub = Subproblem(lambda u: u**4 / 4 - u**2 / 2 + 1e-3 * u, np.full(3, -2.0), np.full(3, 3.0), rho=1e-3)
+    sub = Subproblem(
+        lambda u: u**4 / 4 - u**2 / 2 + 1e-3 * u, np.full(3, -2.0), np.full(3, 3.0), rho=1e-3
+    )
     start = np.array([0.0, 0.05, -0.1])
     u = fixed(1e-12).minimise(sub, start)
     assert sub.phi(u) < sub.phi(start)
@@ -157,7 +182,9 @@ def test_phase_one_finds_the_inside_of_a_nonconvex_set():
     u = block.minimise(sub, np.array([-0.2, 0.1]))
     assert block.phase_one == "ok"
     assert (rows(torch.tensor(u)) < 0).all()
-    assert sub.phi(u) == pytest.approx(0.5 * (1 + 0.09 - 0.6 * np.sqrt(0.75)), abs=1e-4)  # at (1/2, sqrt(3)/2)
+    assert sub.phi(u) == pytest.approx(
+        0.5 * (1 + 0.09 - 0.6 * np.sqrt(0.75)), abs=1e-4
+    )  # at (1/2, sqrt(3)/2)
 
 
 def test_an_empty_set_is_reported_and_handled_by_the_hinge():
@@ -165,7 +192,9 @@ def test_an_empty_set_is_reported_and_handled_by_the_hinge():
     block = fixed(1e-10)
     u = block.minimise(sub, np.array([0.7]))
     assert block.phase_one == "failed"
-    assert u[0] == pytest.approx(0.2 / 2001, abs=1e-4)  # the rows pull with 1000 (u + 1/2) - 1000 (1/2 - u)
+    assert u[0] == pytest.approx(
+        0.2 / 2001, abs=1e-4
+    )  # the rows pull with 1000 (u + 1/2) - 1000 (1/2 - u)
     np.testing.assert_allclose(block.minimise(sub, u), u, atol=1e-6)
 
 
@@ -180,7 +209,9 @@ def test_equalities_have_no_inside_and_take_the_hinge():
     block = fixed(1e-10)
     assert block.minimise(sub, np.array([0.0]))[0] == pytest.approx(0.5, abs=1e-3)
     assert block.phase_one == "ok"
-    only = Subproblem(nothing, [-1.0], [1.0], lambda u: torch.cat([u - 0.5, 0.5 - u]), interior=[False, False])
+    only = Subproblem(
+        nothing, [-1.0], [1.0], lambda u: torch.cat([u - 0.5, 0.5 - u]), interior=[False, False]
+    )
     assert block.minimise(only, np.array([0.0]))[0] == pytest.approx(0.5, abs=1e-3)
     assert block.phase_one == "no rows"
 
@@ -233,9 +264,12 @@ def test_lbfgsb_agrees_on_convex_problems(seed):
     for method in ("newton", "lbfgsb"):
         np.testing.assert_allclose(fixed(1e-7, method=method).minimise(sub, start), best, atol=5e-3)
     free = Subproblem(nothing, [-1.0, -1.0], [1.0, 1.0], x=[2.0, 0.3])
-    # L-BFGS-B ends where the value falls by rounding alone: phi - min phi <= 50 eps, and phi bends by rho = 1
+    # L-BFGS-B ends where the value falls by rounding alone: phi - min phi <= 50 eps, and phi bends
+    # by rho = 1
     off = np.sqrt(2 * 50 * np.finfo(float).eps)
-    np.testing.assert_allclose(LogBarrier("lbfgsb").minimise(free, np.zeros(2)), [1.0, 0.3], rtol=0, atol=off)
+    np.testing.assert_allclose(
+        LogBarrier("lbfgsb").minimise(free, np.zeros(2)), [1.0, 0.3], rtol=0, atol=off
+    )
 
 
 def test_hessian_vector_products_against_finite_differences():
@@ -258,7 +292,9 @@ def test_hessian_vector_products_against_finite_differences():
     expected = (at(u + step * v).gradient(mu) - at(u - step * v).gradient(mu)) / (2 * step)
     np.testing.assert_allclose(at(u).hessian_times(v, mu), expected, rtol=1e-5, atol=1e-6)
     value = [(p.phi - mu * p.logs).sum() for p in (at(u + step * v), at(u - step * v))]
-    assert (at(u).gradient(mu) * v).sum().item() == pytest.approx((value[0] - value[1]).item() / (2 * step), rel=1e-6)
+    assert (at(u).gradient(mu) * v).sum().item() == pytest.approx(
+        (value[0] - value[1]).item() / (2 * step), rel=1e-6
+    )
 
 
 def test_piecewise_linear_objectives_have_no_curvature_of_their_own():
@@ -306,16 +342,22 @@ def gradient_step(sub, u):
 def test_arguments_are_checked(options, word):
     with pytest.raises(ValueError, match=word):
         LogBarrier(**options)
-    assert repr(LogBarrier.paper("lbfgsb")) == "LogBarrier(method='lbfgsb', mu=0.01, mu_final=1e-08)"
+    assert (
+        repr(LogBarrier.paper("lbfgsb")) == "LogBarrier(method='lbfgsb', mu=0.01, mu_final=1e-08)"
+    )
 
 
 @pytest.mark.parametrize("kind", ["quadratic", "softplus", "tanh"])
-@pytest.mark.parametrize("block", [LogBarrier(), LogBarrier("lbfgsb"), LogBarrier.paper()], ids=repr)
+@pytest.mark.parametrize(
+    "block", [LogBarrier(), LogBarrier("lbfgsb"), LogBarrier.paper()], ids=repr
+)
 def test_swapping_blocks_changes_little_on_smooth_problems(kind, block):
     net = smooth(kind, p=3, seed=1)
     rho = 1.5 * net.threshold
     answers = [
-        DualDecomposition(nn_block=b, penalty=rho).solve(build(net.net, 3, vtype="I", low=-2, high=2).problem)
+        DualDecomposition(nn_block=b, penalty=rho).solve(
+            build(net.net, 3, vtype="I", low=-2, high=2).problem
+        )
         for b in (PGD(steps=200), block)
     ]
     assert answers[0].objective == pytest.approx(answers[1].objective, abs=1e-6)
@@ -323,12 +365,16 @@ def test_swapping_blocks_changes_little_on_smooth_problems(kind, block):
 
 def test_rows_on_outputs_are_kept_strictly():
     # the lowest corner of a ball that each of three samples must stay in
-    built = build(Quadratic(np.eye(2), np.zeros(2)), 2, n=3, low=-2.0, high=2.0, cost=np.array([0.9, -0.6]))
+    built = build(
+        Quadratic(np.eye(2), np.zeros(2)), 2, n=3, low=-2.0, high=2.0, cost=np.array([0.9, -0.6])
+    )
     for y in built.y.flat:
         built.model.addCons(y <= 0.18)
     built.model.setObjective((built.x * np.array([0.9, -0.6])).sum())
     inside = []
-    solver = DualDecomposition(LogBarrier(), 2.0, max_iterations=40, callback=lambda run: inside.append(run.u.copy()))
+    solver = DualDecomposition(
+        LogBarrier(), 2.0, max_iterations=40, callback=lambda run: inside.append(run.u.copy())
+    )
     solution = solver.solve(built.problem, time_limit=LONG)
     assert solution.objective == pytest.approx(-3 * 0.6 * np.hypot(0.9, 0.6), abs=1e-3)
     assert all((np.sum(u.reshape(3, 2) ** 2, axis=1) < 0.36).all() for u in inside)

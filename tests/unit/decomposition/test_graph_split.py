@@ -1,4 +1,6 @@
-"""The graph split: on/off variables in the MIP block, both couplings, completion, and whole runs."""
+"""The graph split: on/off variables in the MIP block, both couplings, completion, and whole
+runs.
+"""
 
 import itertools
 
@@ -60,7 +62,9 @@ class TestSplit:
         np.testing.assert_array_equal(copies[:4], u)
         x = problem.start[0].copy()
         x[:, 6] = u
-        expected = np.concatenate([np.maximum(forward(net, x), 0.0).ravel() for net in survival_nets(1)])
+        expected = np.concatenate(
+            [np.maximum(forward(net, x), 0.0).ravel() for net in survival_nets(1)]
+        )
         np.testing.assert_allclose(copies[4:], expected, rtol=1e-12)
 
     def test_output_ranges_are_exact_where_inputs_take_two_values(self) -> None:
@@ -84,7 +88,9 @@ class TestSplit:
         values, slope = sub.values_and_gradient(u)
         assert values.sum() == pytest.approx(phi(u), rel=1e-12)
         steps = 1e-6 * np.eye(4)
-        np.testing.assert_allclose(slope, [(phi(u + e) - phi(u - e)) / 2e-6 for e in steps], rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            slope, [(phi(u + e) - phi(u - e)) / 2e-6 for e in steps], rtol=1e-5, atol=1e-7
+        )
         assert sub.parts(torch.tensor(u))[0].sum().item() == pytest.approx(phi(u), rel=1e-12)
 
     def test_paper_split_on_request_says_that_it_does_not_exist(self) -> None:
@@ -95,7 +101,9 @@ class TestSplit:
 
 
 def best_tree(lam, kappa, rho, low, high, gamma):
-    """min -s' - lam s + rho/2 (s - kappa)^2 over gamma <= s' <= min(s, 1), s in its range, by a fine search."""
+    """min -s' - lam s + rho/2 (s - kappa)^2 over gamma <= s' <= min(s, 1), s in its range, by a
+    fine search.
+    """
     s = np.linspace(low, high, 20001)
     value = -np.minimum(s, 1.0) - lam * s + 0.5 * rho * (s - kappa) ** 2
     value[np.minimum(s, 1.0) < gamma] = np.inf
@@ -120,7 +128,9 @@ class TestMIPBlock:
             assert (s.rows @ v <= s.row_upper + 1e-6).all()
             assert (s.rows @ v >= s.row_lower - 1e-6).all()
             w = v[split.coupled]
-            reached = split.cost @ v - lam @ w + 0.5 * (split.weights(rho) * (w - kappa)) @ (w - kappa)
+            reached = (
+                split.cost @ v - lam @ w + 0.5 * (split.weights(rho) * (w - kappa)) @ (w - kappa)
+            )
             soils = min(
                 float(-lam[:4] @ z + 0.5 * rho.inputs * ((z - kappa[:4]) ** 2).sum())
                 for z in map(np.array, itertools.product((0.0, 1.0), repeat=4))
@@ -132,7 +142,8 @@ class TestMIPBlock:
             off = -lam_y * free + 0.5 * rho.outputs * (free - k_y) ** 2
             plantings = min(
                 sum(
-                    best_tree(lam_y[k, i], k_y[k, i], rho.outputs, low[k, i], high[k, i], target[k]) - off[k, i]
+                    best_tree(lam_y[k, i], k_y[k, i], rho.outputs, low[k, i], high[k, i], target[k])
+                    - off[k, i]
                     for k, i in enumerate(sites)
                 )
                 for sites in itertools.permutations(range(4))
@@ -173,7 +184,8 @@ class TestMIPBlock:
         s, v = split.milp, result.values
         assert (s.rows @ v <= s.row_upper + 1e-6).all()
         assert (s.rows @ v >= s.row_lower - 1e-6).all()
-        # each class on its own: y = 1 pays where the gain of one exceeds what moving its logit costs
+        # each class on its own: y = 1 pays where the gain of one exceeds what moving its logit
+        # costs
         o, y = v[split.coupled[27:]], v[split.instance.maps[0].output.ravel()]
         low, high = s.lower[split.coupled[27:]], s.upper[split.coupled[27:]]
         grid = np.linspace(low, high, 200001)
@@ -188,7 +200,9 @@ class TestRuns:
     @pytest.mark.parametrize("seed", [0, 3, 8, 11])
     def test_verified_and_never_better_than_enumeration(self, seed: int) -> None:
         instance = tiny(seed)
-        solution = DualDecomposition(split="graph", restarts=0).solve(instance.problem, time_limit=LONG, seed=seed)
+        solution = DualDecomposition(split="graph", restarts=0).solve(
+            instance.problem, time_limit=LONG, seed=seed
+        )
         best = instance.optimum()
         if best is None:
             assert not solution.found
@@ -198,7 +212,9 @@ class TestRuns:
         assert instance.sign * solution.objective >= instance.sign * best - 1e-6
 
     def test_variables_beside_outputs_are_solved_for_again(self) -> None:
-        """y + t >= 1 with t costly: at each x the best t is 1 - f(x), which no iterate of the MIP block knows."""
+        """y + t >= 1 with t costly: at each x the best t is 1 - f(x), which no iterate of the MIP
+        block knows.
+        """
         net = relu_net(3, seed=4)
         built = build(net, 3, vtype="B")
         t = built.model.addVar("t", lb=0.0, ub=50.0)
@@ -243,19 +259,27 @@ class TestRuns:
         assert solution.objective == pytest.approx(1.0)
 
     def test_what_output_ranges_forbid_is_no_proof_of_infeasibility(self) -> None:
-        built = build(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2)  # of which only samples are known
+        built = build(
+            nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2
+        )  # of which only samples are known
         z = built.model.addVar("z", ub=1.0)
         built.model.addCons(built.y[0, 0] >= 1000 - z)
         solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG)
         assert solution.status == "no_solution_found"
         built.model.addCons(z >= 2)
-        assert DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG).status == "infeasible"
+        assert (
+            DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG).status
+            == "infeasible"
+        )
 
     def test_units_of_the_objective_do_not_matter(self) -> None:
         def solve(factor):
             problem = tree_planting(grid=2, nets=survival_nets(6), seed=3, beta=2)
             m = problem.model
-            m.setObjective(factor * pyscipopt.quicksum(v for v in m.getVars() if v.name.startswith("s'")), "maximize")
+            m.setObjective(
+                factor * pyscipopt.quicksum(v for v in m.getVars() if v.name.startswith("s'")),
+                "maximize",
+            )
             return DualDecomposition(max_iterations=10).solve(problem, seed=1)
 
         one, thousand = solve(1.0), solve(1000.0)

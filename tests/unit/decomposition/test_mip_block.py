@@ -29,7 +29,8 @@ class TestSquareCuts:
         cuts = np.array(square_cuts(low, low + width))
         assert len(cuts) == width
         grid = np.linspace(low, low + width, 16 * width + 1)
-        # each cut is the chord of x^2 over [k, k + 1]: it touches at k and k + 1 and lies at most 1/4 above between
+        # each cut is the chord of x^2 over [k, k + 1]: it touches at k and k + 1 and lies at most
+        # 1/4 above between
         largest = (cuts[:, :1] * grid + cuts[:, 1:]).max(axis=0)
         integers = grid == np.round(grid)
         np.testing.assert_array_equal(largest[integers], grid[integers] ** 2)
@@ -39,7 +40,9 @@ class TestSquareCuts:
 
 @dataclass
 class Random:
-    """min (c - lam)'x + rho/2 |x - u|^2 + e z under A (x, z) <= b: integers x, z, one continuous w among the x."""
+    """min (c - lam)'x + rho/2 |x - u|^2 + e z under A (x, z) <= b: integers x, z, one continuous w
+    among the x.
+    """
 
     integers: list[np.ndarray]
     c: np.ndarray
@@ -54,7 +57,9 @@ class Random:
 
 
 def random_block(seed: int, continuous: bool) -> Random:
-    """Coupled: two or three integers (binary, shifted, negative) and, if asked, one continuous; z: not coupled."""
+    """Coupled: two or three integers (binary, shifted, negative) and, if asked, one continuous; z:
+    not coupled.
+    """
     rng = np.random.default_rng(seed)
     boxes = [(0, 1), (-3, 2), (-5, -2), (2, 5), (0, 4)]
     chosen = [boxes[i] for i in rng.choice(len(boxes), size=int(rng.integers(2, 4)), replace=False)]
@@ -82,8 +87,12 @@ def random_block(seed: int, continuous: bool) -> Random:
     return Random(domains, c, a, b, len(x), problem)
 
 
-def enumerate_block(r: Random, lam: np.ndarray, u: np.ndarray, rho: float, continuous: bool) -> tuple[float, float]:
-    """The smallest and the second smallest value over the integers, each with its best continuous value."""
+def enumerate_block(
+    r: Random, lam: np.ndarray, u: np.ndarray, rho: float, continuous: bool
+) -> tuple[float, float]:
+    """The smallest and the second smallest value over the integers, each with its best continuous
+    value.
+    """
     values = []
     for point in itertools.product(*r.integers):
         v = np.array(point, dtype=float)
@@ -111,7 +120,9 @@ class TestMILPBlock:
         block = mip_block(split)
         assert isinstance(block, MILPBlock)
         position = {v.name: i for i, v in enumerate(r.problem.model.getVars())}
-        names = [f"x{j}" for j in range(len(r.integers) - 1)] + (["w"] if continuous else []) + ["z"]
+        names = (
+            [f"x{j}" for j in range(len(r.integers) - 1)] + (["w"] if continuous else []) + ["z"]
+        )
         order = [position[name] for name in names]
         slots = [list(split.coupled).index(at) for at in order[: r.coupled]]
         rng = np.random.default_rng(1000 + seed)
@@ -128,15 +139,20 @@ class TestMILPBlock:
             np.testing.assert_array_equal(v[whole], np.round(v[whole]))
             assert (r.a @ v <= r.b + 1e-6).all()
             best, second = enumerate_block(r, lam, u, rho, continuous)
-            # SCIP may stop at a small gap, relative to an objective without the constant rho/2 |u|^2
+            # SCIP may stop at a small gap, relative to an objective without the constant rho/2
+            # |u|^2
             slack = GAP * abs(best - 0.5 * rho * u @ u) + 1e-6
             # the epigraph of a continuous square is met to SCIP's feasibility tolerance
-            assert r.objective(v, lam, u, rho) <= best + slack + (1e-4 * max(1.0, rho) if continuous else 0.0)
+            assert r.objective(v, lam, u, rho) <= best + slack + (
+                1e-4 * max(1.0, rho) if continuous else 0.0
+            )
             assert best < second
 
     def test_integers_come_back_exactly_integer(self) -> None:
         built = build(relu_net(3), 3, vtype="I", low=-7, high=9)
-        result = mip_block(split_of(built.problem)).solve(np.zeros(3), np.array([1.3, -2.2, 8.9]), np.ones(3))
+        result = mip_block(split_of(built.problem)).solve(
+            np.zeros(3), np.array([1.3, -2.2, 8.9]), np.ones(3)
+        )
         assert result.values is not None
         np.testing.assert_array_equal(result.values[:3], [1.0, -2.0, 9.0])
 
@@ -162,14 +178,18 @@ class TestMILPBlock:
 
     def test_past_deadline(self) -> None:
         built = build(relu_net(1), 1, vtype="B")
-        result = mip_block(split_of(built.problem)).solve(np.zeros(1), np.zeros(1), np.ones(1), deadline=0.0)
+        result = mip_block(split_of(built.problem)).solve(
+            np.zeros(1), np.zeros(1), np.ones(1), deadline=0.0
+        )
         assert (result.values, result.status) == (None, "time_limit")
 
 
 class TestQPBlock:
     @pytest.mark.parametrize("seed", range(15))
     def test_point_is_optimal(self, seed: int) -> None:
-        """By convexity f(x) - min f <= max over the polytope of <grad f(x), x - y>, which is an LP."""
+        """By convexity f(x) - min f <= max over the polytope of <grad f(x), x - y>, which
+        is an LP.
+        """
         rng = np.random.default_rng(seed)
         p, extra = int(rng.integers(1, 5)), int(rng.integers(0, 3))
         model = Model()
@@ -221,7 +241,9 @@ class TestQPBlock:
 
 
 class TestUnboundedBlocks:
-    """An objective without a bound over the MIP block is named, never mistaken for a point or for infeasibility."""
+    """An objective without a bound over the MIP block is named, never mistaken for a point or for
+    infeasibility.
+    """
 
     @pytest.mark.parametrize("vtype", ["B", "C"])
     @pytest.mark.parametrize("rows", [False, True])

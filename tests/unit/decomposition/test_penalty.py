@@ -1,4 +1,6 @@
-"""Penalty rules on the tie example of theory: X = {0, 1}, g = (u - 1/2)^2 / 2, which cycles for every rho < L = 1."""
+"""Penalty rules on the tie example of theory: X = {0, 1}, g = (u - 1/2)^2 / 2, which cycles for
+every rho < L = 1.
+"""
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ from tests.builders.smooth import Quadratic, Smooth, restricted
 
 TIE = Smooth(Quadratic(np.eye(1), np.array([0.5])), upper=1.0, lower=0.0)
 LEFT = TIE.slope_left(rho=2 * 2.15, value=1.0)
-"""What an NN step on `TIE` leaves of the slope, and so the error of a multiplier, and of rho times a residual twice."""
+"""What an NN step on `TIE` leaves of the slope, and so the error of a multiplier, and of rho times
+a residual twice.
+"""
 
 
 def run_tie(rule, iterations=150, **options):
@@ -26,9 +30,15 @@ def run_tie(rule, iterations=150, **options):
     built = restricted(TIE.net, 1, 0, 1)
     trace = Trace()
     solver = DualDecomposition(
-        PGD(steps=300, tolerance=1e-13), rule, max_iterations=iterations, primal_tolerance=1e-12,
-        dual_tolerance=1e-12, detect_cycles=False, callback=trace, **options,
-    )  # fmt: skip
+        PGD(steps=300, tolerance=1e-13),
+        rule,
+        max_iterations=iterations,
+        primal_tolerance=1e-12,
+        dual_tolerance=1e-12,
+        detect_cycles=False,
+        callback=trace,
+        **options,
+    )
     built.problem.set_start([[0.3]])
     return solver.solve(built.problem, time_limit=LONG), trace
 
@@ -39,7 +49,8 @@ class TestDescentTest:
         solution, _ = run_tie(DescentTest(rho))
         rhos = solution.history["rho"]
         assert (np.diff(rhos) >= 0).all()
-        # the test holds for every rho >= 2.15 L (sigma = 0.05), so the last increase starts below that
+        # the test holds for every rho >= 2.15 L (sigma = 0.05), so the last increase starts below
+        # that
         assert 1.0 < rhos[-1] <= 2 * 2.15
         assert solution.history["primal_residual"][-1] < 2 * LEFT / solution.history["rho"][-1]
         # at most ceil(log2(2.15 L / rho)) increases
@@ -117,7 +128,11 @@ def test_multiplier_safeguard_clips() -> None:
 
 
 def test_the_multiplier_is_not_rescaled_when_rho_changes() -> None:
-    """lam_k = -grad g(u_k) whatever rho was: the unscaled multiplier survives a change of the penalty."""
+    """lam_k = -grad g(u_k) whatever rho was: the unscaled multiplier survives a change of the
+    penalty.
+    """
     solution, trace = run_tie(DescentTest(0.05), iterations=20)
     assert len(set(solution.history["rho"])) > 3
-    np.testing.assert_allclose(np.concatenate(trace.lam), 0.5 - np.concatenate(trace.u), rtol=0, atol=LEFT)
+    np.testing.assert_allclose(
+        np.concatenate(trace.lam), 0.5 - np.concatenate(trace.u), rtol=0, atol=LEFT
+    )

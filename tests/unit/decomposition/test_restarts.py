@@ -12,7 +12,9 @@ from tests.builders.clocks import LONG
 
 
 def wavy(units: float = 1.0) -> NeuralMIP:
-    """min f(x) over a box in two dimensions with a row on the output, the first input counted in other units."""
+    """min f(x) over a box in two dimensions with a row on the output, the first input counted in
+    other units.
+    """
     net = mlp(2, 8, 2, seed=3).double()
     first = next(layer for layer in net if isinstance(layer, nn.Linear))
     first.weight.data[:, 0] /= units
@@ -45,8 +47,12 @@ def test_a_given_start_is_run_once() -> None:
 
 
 def test_units_of_an_input_do_not_matter() -> None:
-    plain, coarse = (DualDecomposition(restarts=0).solve(wavy(units), time_limit=LONG) for units in (1.0, 1000.0))
-    assert coarse.objective == pytest.approx(plain.objective, abs=1e-3 * max(1.0, abs(plain.objective)))
+    plain, coarse = (
+        DualDecomposition(restarts=0).solve(wavy(units), time_limit=LONG) for units in (1.0, 1000.0)
+    )
+    assert coarse.objective == pytest.approx(
+        plain.objective, abs=1e-3 * max(1.0, abs(plain.objective))
+    )
 
 
 def test_a_callback_ends_all_runs() -> None:

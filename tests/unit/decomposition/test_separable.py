@@ -17,7 +17,9 @@ from tests.builders.instances import relu_net
 
 
 def budgeted(draw: np.random.Generator, lower: float = 0.0) -> NeuralMIP:
-    """Inputs w + r a - q b, the steps bounded, budgets with weights for some of them; not every input may move."""
+    """Inputs w + r a - q b, the steps bounded, budgets with weights for some of them; not every
+    input may move.
+    """
     n, p, model = int(draw.integers(1, 5)), int(draw.integers(1, 4)), Model()
     w = draw.normal(size=(n, p))
     x = model.addMatrixVar((n, p), lb=w - draw.random((n, p)), ub=w + draw.random((n, p)))
@@ -33,7 +35,10 @@ def budgeted(draw: np.random.Generator, lower: float = 0.0) -> NeuralMIP:
     for j in range(p):
         for steps in (a, b)[: draw.integers(1, 3)]:
             weights = draw.uniform(0.5, 2.0, n)
-            model.addCons(sum(float(c) * s for c, s in zip(weights, steps[:, j], strict=True)) <= draw.uniform(0, 1.5))
+            model.addCons(
+                sum(float(c) * s for c, s in zip(weights, steps[:, j], strict=True))
+                <= draw.uniform(0, 1.5)
+            )
     model.setObjective(y.sum() + (draw.normal(size=(n, p)) * x).sum(), "minimize")
     problem = NeuralMIP(model)
     problem.add_predictor(relu_net(p), x, y)
@@ -73,7 +78,10 @@ def test_water_has_the_form_and_steps_that_must_be_taken_have_not() -> None:
     assert isinstance(block, QPBlock)
     assert block.budgets is not None
     assert (block.budgets.most == 2.0).all()
-    assert QPBlock(PaperSplit(budgeted(np.random.default_rng(0), lower=0.01).instance())).budgets is None
+    assert (
+        QPBlock(PaperSplit(budgeted(np.random.default_rng(0), lower=0.01).instance())).budgets
+        is None
+    )
 
 
 @pytest.mark.parametrize("extra", ["cost", "target", "between inputs"])

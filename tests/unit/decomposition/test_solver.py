@@ -52,14 +52,19 @@ class TestAgainstEnumeration:
         """min y s.t. y >= side over a continuous box: the row must bind, and hold."""
         net = relu_net(2, seed=3)
         built = build(net, 2, sense=sense, low=-1.0)
-        low, high = (short().solve(build(net, 2, sense=s, low=-1.0).problem) for s in ("minimize", "maximize"))
+        low, high = (
+            short().solve(build(net, 2, sense=s, low=-1.0).problem)
+            for s in ("minimize", "maximize")
+        )
         assert low.objective is not None
         assert high.objective is not None
         side = 0.5 * (low.objective + high.objective)
         built.model.addCons(built.y[0, 0] >= side if sense == "minimize" else built.y[0, 0] <= side)
         solution = DualDecomposition(restarts=0).solve(built.problem, time_limit=LONG)
         assert solution.objective is not None
-        assert solution.objective == pytest.approx(side, abs=0.05 * (high.objective - low.objective))
+        assert solution.objective == pytest.approx(
+            side, abs=0.05 * (high.objective - low.objective)
+        )
 
     def test_class_that_a_row_demands(self) -> None:
         net = relu_net(3, seed=6)
@@ -82,7 +87,9 @@ class Kink(nn.Module):
 
 
 def test_a_kink_at_the_start_does_not_freeze_the_nn_block() -> None:
-    solution = DualDecomposition(penalty=1.0, max_iterations=60).solve(build(Kink(), 2, low=-1.0).problem)
+    solution = DualDecomposition(penalty=1.0, max_iterations=60).solve(
+        build(Kink(), 2, low=-1.0).problem
+    )
     assert solution.objective is not None
     assert solution.objective < 5e-3
     assert solution.inputs[0][0, 1] == pytest.approx(0.7, abs=0.1)  # the smooth coordinate moves on
@@ -90,11 +97,15 @@ def test_a_kink_at_the_start_does_not_freeze_the_nn_block() -> None:
 
 class TestTime:
     def test_limit_is_honoured(self) -> None:
-        """Time passes with every look at the clock: no block begins after the last look within the limit."""
+        """Time passes with every look at the clock: no block begins after the last look within the
+        limit.
+        """
         problem = water_potability(n=20, net=mlp(2, 16, 9, seed=1), seed=42)
         began: list[float] = []
         with using(clock := Ticking()):
-            solver = DualDecomposition(penalty=0.5, callback=lambda run: began.append(run.seconds_left))
+            solver = DualDecomposition(
+                penalty=0.5, callback=lambda run: began.append(run.seconds_left)
+            )
             solution = solver.solve(problem, time_limit=60.0)
         assert solution.status == "time_limit"
         assert solution.found
@@ -103,7 +114,9 @@ class TestTime:
         assert 60 <= solution.seconds < clock.looks < 60 + PAST
 
     def test_clocks_add_up(self) -> None:
-        """Each look at the clock is a second later than the one before, so all seconds are counts of looks."""
+        """Each look at the clock is a second later than the one before, so all seconds are counts
+        of looks.
+        """
         with using(Ticking()):
             solution = short(primal_tolerance=1e-12).solve(lively().problem, time_limit=LONG)
         h = solution.history
@@ -111,7 +124,9 @@ class TestTime:
         assert (np.diff(h["seconds"]) > 0).all()
         assert (h["seconds_mip"] > 0).all()
         assert (h["seconds_nn"] > 0).all()
-        assert h["seconds_mip"].sum() + h["seconds_nn"].sum() <= h["seconds"][-1] <= solution.seconds
+        assert (
+            h["seconds_mip"].sum() + h["seconds_nn"].sum() <= h["seconds"][-1] <= solution.seconds
+        )
 
 
 class TestHistory:
@@ -147,7 +162,9 @@ class TestHistory:
         np.testing.assert_allclose(h["primal_residual"], np.abs(u - x).max(axis=1))
         moved = np.abs(np.diff(u, axis=0)).max(axis=1)
         assert moved.max() > 0.1
-        np.testing.assert_allclose(h["dual_residual"][1:], h["rho"][1:] * moved, rtol=1e-7, atol=1e-13)
+        np.testing.assert_allclose(
+            h["dual_residual"][1:], h["rho"][1:] * moved, rtol=1e-7, atol=1e-13
+        )
         ratios = h["rho"][1:] / h["rho"][:-1]
         np.testing.assert_allclose(ratios, 30.0 ** (1 / 11))
 
@@ -200,7 +217,10 @@ class TestReproducible:
 
     def test_water_with_adam(self) -> None:
         net = mlp(2, 8, 9, seed=2)
-        runs = [DualDecomposition.paper().solve(water_potability(n=4, net=net), seed=1) for _ in range(2)]
+        runs = [
+            DualDecomposition.paper().solve(water_potability(n=4, net=net), seed=1)
+            for _ in range(2)
+        ]
         same(*runs)
 
     def test_steps_by_hand_are_the_solve(self) -> None:
@@ -263,7 +283,11 @@ def test_the_papers_settings() -> None:
         25,
         0.01,
     )
-    assert (solver.max_iterations, solver.primal_tolerance, solver.dual_tolerance) == (50, 1e-4, None)
+    assert (solver.max_iterations, solver.primal_tolerance, solver.dual_tolerance) == (
+        50,
+        1e-4,
+        None,
+    )
     assert not solver.detect_cycles
     h = solver.solve(water_potability(n=3, net=mlp(2, 8, 9))).history
     assert set(h["rho"]) == {10.0}
@@ -307,5 +331,7 @@ class TestPrecision:
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
     def test_cuda(self) -> None:
         problem = water_potability(n=6, net=mlp(2, 8, 9, seed=1), seed=42)
-        solution = DualDecomposition(penalty=1.0, max_iterations=20, device="cuda").solve(problem, seed=1)
+        solution = DualDecomposition(penalty=1.0, max_iterations=20, device="cuda").solve(
+            problem, seed=1
+        )
         assert problem.verify(solution).feasible

@@ -1,4 +1,6 @@
-"""Swapping the NN block changes one argument. The paper claims identical objectives, and times within a factor two."""
+"""Swapping the NN block changes one argument. The paper claims identical objectives, and times
+within a factor two.
+"""
 
 import pytest
 import torch
@@ -22,7 +24,8 @@ def trees():
 def test_either_block_solves_either_benchmark(build, record_property) -> None:
     problem = build()
     gradient, barrier = (
-        DualDecomposition(nn_block=block(), restarts=0).solve(problem, seed=42) for block in (PGD, LogBarrier)
+        DualDecomposition(nn_block=block(), restarts=0).solve(problem, seed=42)
+        for block in (PGD, LogBarrier)
     )
     for solution in (gradient, barrier):
         assert problem.verify(solution).feasible
@@ -35,7 +38,8 @@ def test_either_block_solves_either_benchmark(build, record_property) -> None:
     }.items():
         record_property(name, float(value))
         print(f"{build.__name__}: {name} {value:.4g}")
-    # not identical, but near: both improve on doing nothing, and differ by less than a fifth of the improvement
+    # not identical, but near: both improve on doing nothing, and differ by less than a fifth of the
+    # improvement
     assert min(gradient.objective, barrier.objective) > nothing
     better = max(gradient.objective, barrier.objective)
     assert abs(gradient.objective - barrier.objective) <= 0.2 * (better - nothing)

@@ -51,7 +51,9 @@ class TestIdentities:
         gradient = run.split.gradient(run.u)
         bregman = s.net(torch.tensor(point)[None]).item() - g - gradient @ move
         rise = (sub.values_and_gradient(point)[0] - low).sum()
-        assert rise == pytest.approx(bregman + 0.5 * rho * move @ move, rel=0, abs=left * np.linalg.norm(move))
+        assert rise == pytest.approx(
+            bregman + 0.5 * rho * move @ move, rel=0, abs=left * np.linalg.norm(move)
+        )
         # stationarity of the u-step: the multiplier is minus the gradient
         np.testing.assert_allclose(run.lam, -gradient, rtol=0, atol=left)
 
@@ -76,7 +78,9 @@ class TestTheoremA:
     """Above max{L, 2m}, without rows on outputs and with a box that never binds."""
 
     @pytest.mark.parametrize("factor", [1.02, 2.5])
-    @pytest.mark.parametrize(("kind", "seed"), [("quadratic", 0), ("quadratic", 1), ("softplus", 2), ("tanh", 3)])
+    @pytest.mark.parametrize(
+        ("kind", "seed"), [("quadratic", 0), ("quadratic", 1), ("softplus", 2), ("tanh", 3)]
+    )
     def test_every_clause(self, kind: str, seed: int, factor: float) -> None:
         p = 2
         s = smooth(kind, p, seed)
@@ -97,8 +101,13 @@ class TestTheoremA:
         r2 = ((u - x) ** 2).sum(axis=1)
         du2 = (np.diff(u, axis=0) ** 2).sum(axis=1)
         delta = s.delta(rho)
-        # the proofs meet each slope that a u-step leaves at most five times, as a factor of a move or a residual
-        slack = 5 * s.slope_left(rho, np.abs(lagrangian).max()) * max(1.0, np.sqrt(max(du2.max(), r2.max())))
+        # the proofs meet each slope that a u-step leaves at most five times, as a factor of a move
+        # or a residual
+        slack = (
+            5
+            * s.slope_left(rho, np.abs(lagrangian).max())
+            * max(1.0, np.sqrt(max(du2.max(), r2.max())))
+        )
         # (i) and Lemma 2, Lemma 3
         assert (np.diff(lagrangian) <= -delta * du2 + slack).all()
         assert (lagrangian >= objective + 0.5 * (rho - s.upper) * r2 - slack).all()
@@ -112,7 +121,10 @@ class TestTheoremA:
         assert (np.minimum.accumulate(r2[1:]) <= bound / steps).all()
         # (iv), (v)
         last = x[-1]
-        slope = cost + torch.autograd.functional.jacobian(s.net, torch.tensor(last)[None])[0, 0, 0].numpy()
+        slope = (
+            cost
+            + torch.autograd.functional.jacobian(s.net, torch.tensor(last)[None])[0, 0, 0].numpy()
+        )
         d = points - last
         assert (d @ slope + 0.5 * rho * (d**2).sum(axis=1)).min() >= -1e-6 * rho
         np.testing.assert_allclose(lam[-1], cost - slope, atol=1e-5 * rho)
@@ -192,7 +204,9 @@ class TestSharpness:
 
 
 class TestStoppingRule:
-    """B-5: X = {0, ..., 10}, c = -3, g = 0, rho = 1 has residual 0 at every iterate, long before the optimum."""
+    """B-5: X = {0, ..., 10}, c = -3, g = 0, rho = 1 has residual 0 at every iterate, long before
+    the optimum.
+    """
 
     def built(self) -> Built:
         built = build(linear(0.0), 1, vtype="I", low=0, high=10, cost=np.array([-3.0]))
@@ -201,7 +215,9 @@ class TestStoppingRule:
 
     def test_primal_residual_alone_stops_too_early(self) -> None:
         trace = Trace()
-        solution = DualDecomposition(penalty=1.0, dual_tolerance=None, callback=trace).solve(self.built().problem)
+        solution = DualDecomposition(penalty=1.0, dual_tolerance=None, callback=trace).solve(
+            self.built().problem
+        )
         assert solution.status == "converged"
         assert solution.objective == -9.0
         assert np.ravel(trace.x).tolist() == [3.0]

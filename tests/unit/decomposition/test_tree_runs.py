@@ -1,7 +1,7 @@
 """Algorithm 1 on Tree Planting, against the exact optimum and against chance.
 
-closed = (objective - objective without sterilising) / (optimum - objective without sterilising): random soils alone
-reach 99 % of the optimum, so the plain ratio says nothing.
+closed = (objective - objective without sterilising) / (optimum - objective without sterilising):
+random soils alone reach 99 % of the optimum, so the plain ratio says nothing.
 """
 
 from dataclasses import replace
@@ -49,13 +49,18 @@ def without_and_best_of_random(problem, tries: int, seed: int) -> tuple[float, f
 
 
 def closed(problem, solver, seed: int) -> tuple[float, float, int]:
-    """What the solver closed, what as many random soils close, and its iterations; the point is verified."""
+    """What the solver closed, what as many random soils close, and its iterations; the point is
+    verified.
+    """
     solution = solver.solve(problem, time_limit=LONG, seed=seed)
     check = problem.verify(solution)
     assert check.feasible
     assert check.objective == pytest.approx(solution.objective, abs=1e-9)
     optimum = Enumeration().solve(problem, time_limit=LONG)
-    assert optimum.status in ("optimal", "claimed_optimal")  # more than anybody found, whether it was checked or not
+    assert optimum.status in (
+        "optimal",
+        "claimed_optimal",
+    )  # more than anybody found, whether it was checked or not
     assert solution.objective <= optimum.objective + 1e-6
     none, chance = without_and_best_of_random(problem, solution.details["points"], seed)
     gap = optimum.objective - none
@@ -64,7 +69,9 @@ def closed(problem, solver, seed: int) -> tuple[float, float, int]:
 
 @pytest.mark.parametrize("block", [PGD, pytest.param(LogBarrier, marks=pytest.mark.long)])
 def test_default_settings_on_one_instance(block) -> None:
-    ours, chance, iterations = closed(reference("2x16", 42, grid=4), DualDecomposition(block(), restarts=0), 42)
+    ours, chance, iterations = closed(
+        reference("2x16", 42, grid=4), DualDecomposition(block(), restarts=0), 42
+    )
     assert iterations <= MOST_ITERATIONS
     assert ours >= 0.90
     assert ours > min(chance, 1 - 1e-6)
@@ -76,8 +83,13 @@ def test_default_settings_on_every_instance(block) -> None:
     rows = []
     for size in ("2x16", "8x32"):
         for seed in SEEDS:
-            ours, chance, iterations = closed(reference(size, seed), DualDecomposition(block(), restarts=0), seed)
-            print(f"{block.__name__} {size} {seed}: closed {ours:.3f}, chance {chance:.3f}, {iterations} iterations")
+            ours, chance, iterations = closed(
+                reference(size, seed), DualDecomposition(block(), restarts=0), seed
+            )
+            print(
+                f"{block.__name__} {size} {seed}: closed {ours:.3f}, chance {chance:.3f},"
+                f" {iterations} iterations"
+            )
             rows.append((ours, chance, iterations))
     ours, chance, iterations = np.array(rows).T
     assert ours.min() >= 0.90
@@ -87,7 +99,9 @@ def test_default_settings_on_every_instance(block) -> None:
 
 
 def test_the_papers_penalty_never_leaves_bare_soil() -> None:
-    """rho = 10: flipping a site costs rho/2 = 5 and gains at most one tree, so z = 0 stays (Prop. Q4)."""
+    """rho = 10: flipping a site costs rho/2 = 5 and gains at most one tree, so z = 0 stays (Prop.
+    Q4).
+    """
     problem = reference("2x16", 42, grid=3)
     visited = []
     watch = lambda run: visited.append(run.w[:9].copy())  # noqa: E731
@@ -108,6 +122,9 @@ def test_the_papers_settings_on_every_instance(block: str) -> None:
             problem = reference(size, seed)
             solution = DualDecomposition.paper(block).solve(problem, time_limit=LONG, seed=seed)
             none, _ = without_and_best_of_random(problem, 1, seed)
-            print(f"paper, {block} {size} {seed}: {solution.objective:.4f} (bare soil {none:.4f}), {solution.status}")
+            print(
+                f"paper, {block} {size} {seed}: {solution.objective:.4f} (bare soil {none:.4f}),"
+                f" {solution.status}"
+            )
             assert problem.verify(solution).feasible
             assert solution.objective == pytest.approx(none, abs=1e-6)

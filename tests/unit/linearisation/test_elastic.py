@@ -23,9 +23,13 @@ def shared_inputs():
     m.setObjective(y.sum() + z[0, 0] + w)
     problem = NeuralMIP(m)
     problem.add_predictor(
-        nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2)).eval(), [[x[0], x[1]], [x[1], 0.5]], y
+        nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2)).eval(),
+        [[x[0], x[1]], [x[1], 0.5]],
+        y,
     )
-    problem.add_predictor(nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)).eval(), [[x[2], x[0]]], z)
+    problem.add_predictor(
+        nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)).eval(), [[x[2], x[0]]], z
+    )
     return problem.instance()
 
 
@@ -55,7 +59,9 @@ def test_a_step_is_exact_where_the_network_is_linear():
     assert aim.cost == pytest.approx(1.0 - 2.0 - 3.0)
     np.testing.assert_allclose(aim.values[elastic.inputs], [-1.0, 1.0])
     assert aim.off == pytest.approx(0.0, abs=1e-9)
-    half = elastic.step(middle, lines_at(elastic.instance, middle), 0.25, 100.0, 10.0)  # a quarter of a range of 2
+    half = elastic.step(
+        middle, lines_at(elastic.instance, middle), 0.25, 100.0, 10.0
+    )  # a quarter of a range of 2
     assert half.cost == pytest.approx(1.0 - 0.5 * 5.0)
 
 
@@ -94,7 +100,9 @@ def test_the_nearest_point_of_the_rows(vtype):
     target[elastic.inputs] = [0.9, 0.4, 0.1]
     found = elastic.nearest(target, 10.0)[elastic.inputs]
     assert found.sum() == pytest.approx(1.0)
-    assert np.abs(found - target[elastic.inputs]).sum() == pytest.approx(0.6 if vtype != "C" else 0.4, abs=1e-6)
+    assert np.abs(found - target[elastic.inputs]).sum() == pytest.approx(
+        0.6 if vtype != "C" else 0.4, abs=1e-6
+    )
 
 
 def test_scip_takes_over_where_constraints_are_no_rows():

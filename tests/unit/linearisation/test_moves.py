@@ -19,7 +19,11 @@ class Bumps(nn.Module):
     """Slopes of zero at every whole point: lines see nothing there."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.cos(2 * torch.pi * x).sum(1, keepdim=True) + 0 * x[:, :1] - torch.round(x).sum(1, keepdim=True)
+        return (
+            torch.cos(2 * torch.pi * x).sum(1, keepdim=True)
+            + 0 * x[:, :1]
+            - torch.round(x).sum(1, keepdim=True)
+        )
 
 
 def whole_box(net: nn.Module, count: int, budget: float | None = None) -> NeuralMIP:
@@ -53,7 +57,9 @@ def test_no_pair_of_unit_moves_is_better_in_the_end(seed: int, budget: float | N
     problem = whole_box(mlp(1, 12, 4, seed=seed), 4, budget)
     elastic, point = climb(problem, np.zeros((1, 4)))
     at = point.values[elastic.inputs]
-    moves = [np.array(d) for d in itertools.product((-1, 0, 1), repeat=4) if 0 < np.abs(d).sum() <= 2]
+    moves = [
+        np.array(d) for d in itertools.product((-1, 0, 1), repeat=4) if 0 < np.abs(d).sum() <= 2
+    ]
     near = np.array([at + d for d in moves if (at + d >= 0).all() and (at + d <= 4).all()])
     near = near if budget is None else near[near.sum(axis=1) <= budget]
     assert -point.cost >= problem.predictors[0].raw(near).max() - 1e-6
@@ -65,7 +71,9 @@ def test_where_lines_see_nothing_the_networks_do() -> None:
 
 
 def test_an_assignment_is_moved_by_exchanges() -> None:
-    """Of a permutation no one or two entries can be moved alone; the best of all 24 is found from some start."""
+    """Of a permutation no one or two entries can be moved alone; the best of all 24 is found from
+    some start.
+    """
     m = pyscipopt.Model()
     x, y = m.addMatrixVar((4, 4), vtype="B"), m.addMatrixVar((1, 1), lb=None)
     m.addMatrixCons(x.sum(axis=0) == 1)
@@ -76,7 +84,9 @@ def test_an_assignment_is_moved_by_exchanges() -> None:
     every = np.array([np.eye(4)[list(order)].ravel() for order in itertools.permutations(range(4))])
     worth = problem.predictors[0].raw(every).ravel()
     _, point = climb(problem, np.eye(4).reshape(1, 16))
-    exchanges = [k for k, one in enumerate(every) if np.abs(one - point.values[:16]).sum() in (0, 4)]
+    exchanges = [
+        k for k, one in enumerate(every) if np.abs(one - point.values[:16]).sum() in (0, 4)
+    ]
     assert -point.cost >= worth[exchanges].max() - 1e-6
 
 

@@ -1,4 +1,6 @@
-"""Points that just fail `verify`, as searches of bounds propose them, and those that pass close to them."""
+"""Points that just fail `verify`, as searches of bounds propose them, and those that pass close to
+them.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ def sizes() -> nn.Sequential:
 
 
 def wide_box(whole: bool = False):
-    """min |x_0| + |x_1| - 1.5 x_0 with x_0 + x_1 <= 0.5 (1 for whole numbers), from the point 0: the optimum is
-    (0.5, 0), -0.25. In a wide box a bound lets the row out by much more than `verify` forgives at that point."""
-    built = build(sizes(), 2, low=-500.0, high=500.0, vtype="I" if whole else "C", cost=np.array([-1.5, 0.0]))
+    """min |x_0| + |x_1| - 1.5 x_0 with x_0 + x_1 <= 0.5 (1 for whole numbers), from the point 0:
+    the optimum is (0.5, 0), -0.25. In a wide box a bound lets the row out by much more than
+    `verify` forgives at that point.
+    """
+    built = build(
+        sizes(), 2, low=-500.0, high=500.0, vtype="I" if whole else "C", cost=np.array([-1.5, 0.0])
+    )
     built.model.addCons(built.x[0, 0] + built.x[0, 1] <= (1.0 if whole else 0.5))
     begun = begin(built.problem, 300, 0)
     incumbent = begun.incumbent()
@@ -41,10 +47,14 @@ def wide_box(whole: bool = False):
 def test_a_proof_finds_the_point_that_it_proves_to_be_the_best(mends):
     _, incumbent, graphs = wide_box()
     mend = Mending(incumbent, graphs, np.inf) if mends else None
-    proved = check(incumbent, embedded(incumbent.instance, incumbent.units, graphs), np.inf, np.inf, mend)
+    proved = check(
+        incumbent, embedded(incumbent.instance, incumbent.units, graphs), np.inf, np.inf, mend
+    )
     assert proved.complete
     assert best_cost(incumbent) == (pytest.approx(-0.25, abs=1e-5) if mends else 0.0)
-    assert -0.25 - 1e-2 <= proved.bound < -0.25  # let out by a millionth of a box that is a thousand wide, and no more
+    assert (
+        -0.25 - 1e-2 <= proved.bound < -0.25
+    )  # let out by a millionth of a box that is a thousand wide, and no more
 
 
 def test_a_point_is_mended_once_at_each_place():

@@ -42,13 +42,17 @@ def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
     ways = list(itertools.product(range(3), repeat=ROWS))
     mixtures = [points[list(way), range(ROWS)] for way in ways]
     best = max(
-        said[list(w), range(ROWS)].sum() for w, x in zip(ways, mixtures, strict=True) if x.sum() <= BUDGET + 1e-9
+        said[list(w), range(ROWS)].sum()
+        for w, x in zip(ways, mixtures, strict=True)
+        if x.sum() <= BUDGET + 1e-9
     )
     found = options.best(values[0], seconds=LONG)
     assert found is not None
     completed = instance.with_outputs(found)
     assert problem.verify(completed).feasible
-    assert problem.verify(completed).objective == pytest.approx(best, rel=6e-3, abs=6e-3)  # a step's gap is 0.5 %
+    assert problem.verify(completed).objective == pytest.approx(
+        best, rel=6e-3, abs=6e-3
+    )  # a step's gap is 0.5 %
     assert not options.useful  # nothing new since
 
 

@@ -20,12 +20,22 @@ def bent(seed: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 1)).double().eval()
 
 
-def linked(net: nn.Module, vtype: str = "C", low: float = -1.0, high: float = 1.0, short: float = 1e-3):
-    """Two rows of a network whose outputs share a capacity that the start exceeds by `short`; and that start."""
+def linked(
+    net: nn.Module, vtype: str = "C", low: float = -1.0, high: float = 1.0, short: float = 1e-3
+):
+    """Two rows of a network whose outputs share a capacity that the start exceeds by `short`; and
+    that start.
+    """
     built = build(net, 3, n=2, vtype=vtype, low=low, high=high)
-    start = np.array([[0.3, -0.2, 0.1], [-0.4, 0.5, 0.2]]) if vtype == "C" else np.array([[1.0, 0, 2], [2, 1, 0.0]])
+    start = (
+        np.array([[0.3, -0.2, 0.1], [-0.4, 0.5, 0.2]])
+        if vtype == "C"
+        else np.array([[1.0, 0, 2], [2, 1, 0.0]])
+    )
     outputs = built.problem.predictors[0].predict(start)
-    built.model.addCons(built.y[0, 0] + built.y[1, 0] <= float(outputs.sum()) - short, name="capacity")
+    built.model.addCons(
+        built.y[0, 0] + built.y[1, 0] <= float(outputs.sum()) - short, name="capacity"
+    )
     built.problem.set_start(start)
     return built.problem, start
 

@@ -1,4 +1,6 @@
-"""Sequential linearisation: answers against enumeration, networks of every kind, boxes in which nothing is better."""
+"""Sequential linearisation: answers against enumeration, networks of every kind, boxes in which
+nothing is better.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ def test_black_boxes_have_sampled_slopes():
 def test_rows_on_outputs_are_met():
     """An equation on an output: no point of the linear models fits at once."""
     torch.manual_seed(1)
-    built = build(nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double().eval(), 3, cost=np.ones(3))
+    built = build(
+        nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1)).double().eval(),
+        3,
+        cost=np.ones(3),
+    )
     said = built.problem.predictors[0].raw(np.array([[0.5, 0.2, 0.7]])).item()
     built.model.addCons(built.y[0, 0] == said)
     solution = SequentialMIP(idle_starts=5).solve(built.problem, time_limit=LONG)
@@ -85,17 +91,25 @@ def test_the_same_seed_gives_the_same_answer_and_another_may_not():
 def test_water_without_a_word_about_blocks():
     problem = water_potability(n=10, net=mlp(2, 16, 9, seed=1), seed=42)
     problem.blocks = None
-    solution = SequentialMIP(idle_starts=2, neighbourhoods=False).solve(problem, time_limit=LONG, seed=42)
+    solution = SequentialMIP(idle_starts=2, neighbourhoods=False).solve(
+        problem, time_limit=LONG, seed=42
+    )
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
     assert problem.verify(solution).feasible
     assert solution.objective > untreated
 
 
 def test_a_box_that_closes_is_no_idle_turn():
-    """Six idle turns are over before boxes have grown to the whole one; each of them that closes is progress."""
+    """Six idle turns are over before boxes have grown to the whole one; each of them that closes is
+    progress.
+    """
     solution = SequentialMIP(idle_starts=6).solve(tiny(0).problem, time_limit=LONG)
     assert solution.details["closed_radius"] == 1.0
-    assert solution.details["starts"] < 6 < solution.details["starts"] + solution.details["exact_models"]
+    assert (
+        solution.details["starts"]
+        < 6
+        < solution.details["starts"] + solution.details["exact_models"]
+    )
 
 
 def looking(problem, around: float) -> Run:
@@ -144,7 +158,9 @@ def test_a_bound_for_a_box():
 
 
 def test_a_box_has_no_bound_without_an_exact_model():
-    tanh = build(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double().eval(), 3).problem
+    tanh = build(
+        nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double().eval(), 3
+    ).problem
     solution = SequentialMIP(idle_starts=1).solve(tanh)
     with pytest.raises(ProblemError, match="ReLU"):
         local_bound(tanh, solution, 0.1)
@@ -158,7 +174,11 @@ def test_settings_that_make_no_sense():
 
 
 def test_a_descent_does_not_crawl_along_a_kink():
-    """With the radius kept where steps fall short, one descent here took thousands of tiny steps."""
+    """With the radius kept where steps fall short, one descent here took thousands of tiny
+    steps.
+    """
     sites = member("sites").build()
-    patient = SequentialMIP(neighbourhoods=False, idle_starts=3, callback=lambda moment: moment.iteration > 1_000)
+    patient = SequentialMIP(
+        neighbourhoods=False, idle_starts=3, callback=lambda moment: moment.iteration > 1_000
+    )
     assert patient.solve(sites, time_limit=LONG, seed=42).status == "converged"

@@ -1,4 +1,6 @@
-"""Walks: their gradients are those of the merit, their ends are ordered and different, and starts there find more."""
+"""Walks: their gradients are those of the merit, their ends are ordered and different, and starts
+there find more.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +27,31 @@ def two_networks(seed: int, output: str = "regression") -> NeuralMIP:
     m = pyscipopt.Model()
     x, z = m.addMatrixVar((3, 2), lb=-1, ub=2), m.addVar(lb=0, ub=5)
     w = m.addMatrixVar((1, 2), lb=None)
-    y = m.addMatrixVar((3, 1), lb=None) if output == "regression" else m.addMatrixVar((3, 1), vtype="B")
+    y = (
+        m.addMatrixVar((3, 1), lb=None)
+        if output == "regression"
+        else m.addMatrixVar((3, 1), vtype="B")
+    )
     m.addCons(x[0, 0] + x[1, 1] <= 0.5)
     m.addCons(w[0, 0] - 2 * w[0, 1] + z >= 0.1)
     m.addCons(y.sum() + z <= 1)
     m.setObjective(y.sum() - x[2, 0] + w[0, 1] + z)
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 7, 2, seed=seed), x, y, output=output)
-    problem.add_predictor(nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2)).double().eval(), x[:1], w)
+    problem.add_predictor(
+        nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2)).double().eval(), x[:1], w
+    )
     return problem
 
 
 def box(seed: int, n: int = 3) -> NeuralMIP:
     """The highest value of a network of ReLUs in a box."""
     torch.manual_seed(seed)
-    net = nn.Sequential(nn.Linear(n, 14), nn.ReLU(), nn.Linear(14, 14), nn.ReLU(), nn.Linear(14, 1)).double().eval()
+    net = (
+        nn.Sequential(nn.Linear(n, 14), nn.ReLU(), nn.Linear(14, 14), nn.ReLU(), nn.Linear(14, 1))
+        .double()
+        .eval()
+    )
     with torch.no_grad():
         for layer in net[::2]:
             layer.weight *= 3.0
@@ -53,7 +65,11 @@ def box(seed: int, n: int = 3) -> NeuralMIP:
 
 def walking(problem: NeuralMIP) -> tuple[Walks, np.ndarray, float]:
     elastic, rng = Elastic(problem.instance()), np.random.default_rng(3)
-    return Walks(elastic, Moves(elastic, rng).norm, rng), np.zeros(elastic.milp.n_variables), PRICE * elastic.worth
+    return (
+        Walks(elastic, Moves(elastic, rng).norm, rng),
+        np.zeros(elastic.milp.n_variables),
+        PRICE * elastic.worth,
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -67,7 +83,9 @@ def test_slopes_are_those_of_the_merit(seed: int, output: str) -> None:
     for k in range(at.shape[1]):
         step = h * np.eye(at.shape[1])[k]
         ahead, back = (found._merits(at + sign * step, base, price)[0] for sign in (1, -1))
-        near = np.isclose(slope[:, k], (ahead - back) / (2 * h), rtol=1e-5, atol=1e-4 * np.abs(slope).max())
+        near = np.isclose(
+            slope[:, k], (ahead - back) / (2 * h), rtol=1e-5, atol=1e-4 * np.abs(slope).max()
+        )
         assert near.mean() >= 0.8, "but where a kink lies between"
 
 
@@ -96,11 +114,17 @@ def test_starts_at_ends_find_the_highest_value_in_a_box(seed: int) -> None:
     problem = box(seed)
     exact = BigM(check=False).solve(problem, time_limit=LONG)
     assert exact.status == "claimed_optimal"
-    found = SequentialMIP(neighbourhoods=False, idle_starts=6).solve(problem, time_limit=LONG, seed=seed)
-    assert found.objective == pytest.approx(exact.objective, abs=0.01 * max(1.0, abs(exact.objective)))
+    found = SequentialMIP(neighbourhoods=False, idle_starts=6).solve(
+        problem, time_limit=LONG, seed=seed
+    )
+    assert found.objective == pytest.approx(
+        exact.objective, abs=0.01 * max(1.0, abs(exact.objective))
+    )
 
 
-def test_nobody_walks_where_networks_are_large_or_of_unknown_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_walks_where_networks_are_large_or_of_unknown_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     m = pyscipopt.Model()
     x = m.addMatrixVar((1, 2), lb=0, ub=1)
     problem = NeuralMIP(m)

@@ -17,12 +17,16 @@ from tests.builders.clocks import LONG
 
 
 def both(n: int = 4):
-    return [water_potability(n=n, net=mlp(2, 16, 9, seed=1), arrays=arrays) for arrays in (False, True)]
+    return [
+        water_potability(n=n, net=mlp(2, 16, 9, seed=1), arrays=arrays) for arrays in (False, True)
+    ]
 
 
 def test_water_by_arrays_is_water():
     one, two = (problem.instance().milp for problem in both())
-    at = [two.names.index(name) for name in one.names]  # SCIP moves variables when a binary joins them
+    at = [
+        two.names.index(name) for name in one.names
+    ]  # SCIP moves variables when a binary joins them
     for name in ("cost", "lower", "upper", "integer"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name)[at], err_msg=name)
     for name in ("sign", "offset", "row_lower", "row_upper", "row_names"):
@@ -39,7 +43,9 @@ def test_a_model_made_of_arrays_reads_as_they_are():
     assert abs(again.rows - milp.rows).sum() == 0
 
 
-@pytest.mark.parametrize("solver", [PriceCoordination(max_rounds=3), DualDecomposition(max_iterations=5)])
+@pytest.mark.parametrize(
+    "solver", [PriceCoordination(max_rounds=3), DualDecomposition(max_iterations=5)]
+)
 def test_solvers_and_verification_see_no_difference(solver):
     one, two = both()
     first, second = (solver.solve(problem, LONG, seed=1) for problem in (one, two))

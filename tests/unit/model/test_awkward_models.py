@@ -1,4 +1,6 @@
-"""Awkward models: several networks, violated indicators, no time, output ranges that are hard to see."""
+"""Awkward models: several networks, violated indicators, no time, output ranges that are hard to
+see.
+"""
 
 import numpy as np
 import pyscipopt
@@ -44,7 +46,9 @@ def test_a_violated_indicator_is_a_verdict_not_an_exception() -> None:
     m.setObjective(y[0, 0])
     problem = NeuralMIP(m)
     problem.add_predictor(adder(1), x, y)
-    point = np.array([{"b": 1.0}.get(v.name, 0.7 if v.name.startswith("indslack") else 0.9) for v in m.getVars()])
+    point = np.array(
+        [{"b": 1.0}.get(v.name, 0.7 if v.name.startswith("indslack") else 0.9) for v in m.getVars()]
+    )
     check = problem.verify(point)
     assert not check.feasible
     assert check.other_violations
@@ -52,7 +56,11 @@ def test_a_violated_indicator_is_a_verdict_not_an_exception() -> None:
 
 def test_no_time_is_no_time_where_the_mip_block_is_hard() -> None:
     m, rng = pyscipopt.Model(), np.random.default_rng(0)
-    x, y, t = m.addMatrixVar((1, 2), vtype="B"), m.addMatrixVar((1, 1), lb=None), m.addVar(lb=-5, ub=5)
+    x, y, t = (
+        m.addMatrixVar((1, 2), vtype="B"),
+        m.addMatrixVar((1, 1), lb=None),
+        m.addVar(lb=-5, ub=5),
+    )
     b = m.addMatrixVar((30,), vtype="B")
     for a in rng.integers(1, 100, (4, 30)):  # market split: one point takes SCIP long
         m.addCons((b * a).sum() == int(a.sum() // 2))
@@ -61,14 +69,20 @@ def test_no_time_is_no_time_where_the_mip_block_is_hard() -> None:
     m.setObjective(t, "maximize")
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 8, 2, seed=1), x, y)
-    with using(clock := Ticking(step=0.02)):  # a look at the clock takes 0.02 s, so no block gets more than 0.2 s
+    with using(
+        clock := Ticking(step=0.02)
+    ):  # a look at the clock takes 0.02 s, so no block gets more than 0.2 s
         assert DualDecomposition(restarts=0).solve(problem, time_limit=0.2).status == "time_limit"
     assert clock.looks < 20  # twice those within the limit
 
 
 def test_the_users_start_is_not_lost_to_a_sampled_range() -> None:
     m = pyscipopt.Model()
-    x, y, b = m.addMatrixVar((1, 30), lb=0, ub=1), m.addMatrixVar((1, 1), lb=None), m.addVar(vtype="B")
+    x, y, b = (
+        m.addMatrixVar((1, 30), lb=0, ub=1),
+        m.addMatrixVar((1, 1), lb=None),
+        m.addVar(vtype="B"),
+    )
     m.addCons(y[0, 0] <= 23.5 + 6.5 * b)
     m.setObjective(x.sum() - b, "maximize")
     problem = NeuralMIP(m)
@@ -121,7 +135,9 @@ def test_enumeration_calls_nothing_infeasible_that_verify_accepts() -> None:
     net = mlp(1, 8, 2, seed=1).double()
     m = pyscipopt.Model()
     x, y = m.addMatrixVar((1, 2), vtype="B"), m.addMatrixVar((1, 1), lb=None)
-    m.addCons(y[0, 0] == round(float(net(torch.tensor([[1.0, 0.0]], dtype=torch.float64)).item()), 7))
+    m.addCons(
+        y[0, 0] == round(float(net(torch.tensor([[1.0, 0.0]], dtype=torch.float64)).item()), 7)
+    )
     m.setObjective(x[0, 0], "maximize")
     problem = NeuralMIP(m)
     problem.add_predictor(net, x, y)
@@ -154,8 +170,12 @@ def test_a_failed_phase_one_is_told() -> None:
     m.addCons(y[0, 0] <= -1)
     m.setObjective(x.sum())
     problem = NeuralMIP(m)
-    problem.add_predictor(torch.nn.Sequential(adder(2), torch.nn.Softplus()).eval(), x, y)  # of which no range is known
-    solution = DualDecomposition(nn_block=LogBarrier(), penalty=1.0, max_iterations=5).solve(problem)
+    problem.add_predictor(
+        torch.nn.Sequential(adder(2), torch.nn.Softplus()).eval(), x, y
+    )  # of which no range is known
+    solution = DualDecomposition(nn_block=LogBarrier(), penalty=1.0, max_iterations=5).solve(
+        problem
+    )
     assert not solution.found
     assert solution.details["phase_one"] == "failed"
 
@@ -164,10 +184,15 @@ def test_a_failed_phase_one_is_told() -> None:
 def test_the_default_penalty_needs_no_start(vtype: str) -> None:
     """2t + x1 + x2 with t >= 30 - f(x): 60 at zero, 30 where x1 + x2 = 30."""
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, 2), vtype="I", lb=0, ub=40), m.addMatrixVar((1, 1), vtype=vtype, lb=None)
+    x, y = (
+        m.addMatrixVar((1, 2), vtype="I", lb=0, ub=40),
+        m.addMatrixVar((1, 1), vtype=vtype, lb=None),
+    )
     t = m.addVar(lb=0, ub=1e5)
     m.addCons(t >= 30 - y[0, 0])
     m.setObjective(2 * t + x.sum())
     problem = NeuralMIP(m)
     problem.add_predictor(adder(2), x, y)
-    assert DualDecomposition(restarts=0).solve(problem, time_limit=LONG).objective == pytest.approx(30, abs=1.5)
+    assert DualDecomposition(restarts=0).solve(problem, time_limit=LONG).objective == pytest.approx(
+        30, abs=1.5
+    )

@@ -1,4 +1,6 @@
-"""What a network must not do to be a predictor, and values that are no numbers: clear errors, never a class."""
+"""What a network must not do to be a predictor, and values that are no numbers: clear errors, never
+a class.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from pyscipopt import Model
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, SequentialMIP, Solution
+from ddmip_lib import (
+    DualDecomposition,
+    Enumeration,
+    NeuralMIP,
+    PriceCoordination,
+    SequentialMIP,
+    Solution,
+)
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.conduct import not_finite
@@ -48,8 +57,14 @@ class Own(nn.Module):
         (lambda layer, x: layer(x) + torch.rand(1).double(), "each time"),
         (lambda layer, x: layer(x - x.mean(0)), "rows beside it.*stored means"),
         (lambda layer, x: layer(x.flip(0)), "rows beside it"),
-        (lambda layer, x: layer(functional.batch_norm(x, None, None, training=True)), "number of rows.*BatchNorm"),
-        (lambda layer, x: layer(x) + torch.zeros(len(x), 3) @ layer.weight.T, "float64.*dtype=x.dtype"),
+        (
+            lambda layer, x: layer(functional.batch_norm(x, None, None, training=True)),
+            "number of rows.*BatchNorm",
+        ),
+        (
+            lambda layer, x: layer(x) + torch.zeros(len(x), 3) @ layer.weight.T,
+            "float64.*dtype=x.dtype",
+        ),
     ],
     ids=["dropout", "noise", "centred", "turned", "normed", "float32"],
 )
@@ -68,7 +83,9 @@ def test_a_classifier_that_squashes_inside_forward_is_refused(name: str) -> None
 
 
 def test_what_only_looks_like_probabilities_is_taken() -> None:
-    build(Own(lambda layer, x: layer(x) ** 2 / 100).eval(), 3, output="classification")  # its last module is a Sigmoid
+    build(
+        Own(lambda layer, x: layer(x) ** 2 / 100).eval(), 3, output="classification"
+    )  # its last module is a Sigmoid
     build(Own(lambda layer, x: torch.sigmoid(layer(x))).eval(), 3)
 
 
@@ -80,7 +97,11 @@ def test_networks_of_other_makes() -> None:
     old(torch.zeros(1, 3))
     with pytest.raises(ProblemError, match="parametrizations"):
         add(old)
-    for net in (torch.jit.script(relu_net(3)), torch.jit.trace(relu_net(3), torch.zeros(2, 3).double()), lstm(1, 4, 3)):
+    for net in (
+        torch.jit.script(relu_net(3)),
+        torch.jit.trace(relu_net(3), torch.zeros(2, 3).double()),
+        lstm(1, 4, 3),
+    ):
         add(net)
 
 
@@ -108,11 +129,15 @@ def test_no_number_is_no_class() -> None:
 
 def test_the_layer_and_the_row_are_named() -> None:
     assert not_finite(overflowing(), np.zeros((3, 1))) == ""
-    assert not_finite(overflowing(), np.array([[0.0], [1.0]])).startswith("layer 2 (Linear) is NaN or infinite")
+    assert not_finite(overflowing(), np.array([[0.0], [1.0]])).startswith(
+        "layer 2 (Linear) is NaN or infinite"
+    )
     built = build(overflowing(), 1, output="classification")
     for solver in (DualDecomposition(penalty=1.0), SingleStepGradient(learning_rate=1.0)):
         built.problem.set_start([[1.0]])
-        with pytest.raises(ProblemError, match=r"layer 2 \(Linear\) is NaN or infinite at the inputs"):
+        with pytest.raises(
+            ProblemError, match=r"layer 2 \(Linear\) is NaN or infinite at the inputs"
+        ):
             solver.solve(built.problem, time_limit=LONG)
 
 
@@ -141,7 +166,12 @@ class OnItsInput(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "net", [OnItsInput(False), OnItsInput(True), nn.Sequential(nn.ReLU(inplace=True), linear(-1.0, 0.5, 2.0))]
+    "net",
+    [
+        OnItsInput(False),
+        OnItsInput(True),
+        nn.Sequential(nn.ReLU(inplace=True), linear(-1.0, 0.5, 2.0)),
+    ],
 )
 @pytest.mark.parametrize(
     "method",
@@ -168,7 +198,9 @@ def test_networks_that_write_on_their_inputs_get_copies(
 def test_weights_on_the_meta_device_are_refused_with_a_remedy() -> None:
     weights = nn.Linear(3, 1).double().state_dict()
     net = nn.Linear(3, 1, device="meta", dtype=torch.float64).eval()
-    with pytest.raises(ProblemError, match=r"weight weight is on the meta device.*to_empty.*load_state_dict"):
+    with pytest.raises(
+        ProblemError, match=r"weight weight is on the meta device.*to_empty.*load_state_dict"
+    ):
         add(net)
     net = net.to_empty(device="cpu")
     net.load_state_dict(weights)

@@ -1,4 +1,6 @@
-"""Problems that differ have different digests, wherever they differ; equal ones have equal digests."""
+"""Problems that differ have different digests, wherever they differ; equal ones have equal
+digests.
+"""
 
 import functools
 import os
@@ -42,14 +44,20 @@ def digest_of(net: nn.Module) -> str:
 
 
 class Bent(nn.Module):
-    """relu(x) + k relu(-x), k wherever a test puts it; equal to all its kind at 0, the middle of the box."""
+    """relu(x) + k relu(-x), k wherever a test puts it; equal to all its kind at 0, the middle of
+    the box.
+    """
 
-    def __init__(self, attribute: Any = None, buffer: float | None = None, persistent: bool = True) -> None:
+    def __init__(
+        self, attribute: Any = None, buffer: float | None = None, persistent: bool = True
+    ) -> None:
         super().__init__()
         self.attribute = attribute
         self.inner = nn.Identity()
         if buffer is not None:
-            self.register_buffer("rate", torch.tensor(buffer, dtype=torch.float64), persistent=persistent)
+            self.register_buffer(
+                "rate", torch.tensor(buffer, dtype=torch.float64), persistent=persistent
+            )
 
     def k(self) -> Any:
         return self.attribute
@@ -142,7 +150,9 @@ def function_by_table(k: float) -> Callable[[np.ndarray], np.ndarray]:
 
 def with_hook(k: float) -> nn.Module:
     net = Bent(0.0)
-    net.register_forward_hook(lambda module, given, out: out + k * (-given[0]).relu().sum(1, keepdim=True))
+    net.register_forward_hook(
+        lambda module, given, out: out + k * (-given[0]).relu().sum(1, keepdim=True)
+    )
     return net
 
 
@@ -214,7 +224,13 @@ PAIRS = 9  # of each family; 207 in all
 @pytest.mark.parametrize("family", FAMILIES)
 def test_networks_that_differ_anywhere_have_different_digests(family: str) -> None:
     make, rng = FAMILIES[family], np.random.default_rng(len(family))
-    values = [0.0, 5.0, *rng.uniform(-3, 3, PAIRS - 3), 1.0, 1.0 + 1e-15]  # the last two: beyond all evaluation
+    values = [
+        0.0,
+        5.0,
+        *rng.uniform(-3, 3, PAIRS - 3),
+        1.0,
+        1.0 + 1e-15,
+    ]  # the last two: beyond all evaluation
     digests = [digest_of(make(float(k))) for k in values]
     assert len(set(digests)) == len(digests)
     assert [digest_of(make(float(k))) for k in values[:3]] == digests[:3]
@@ -228,8 +244,14 @@ def test_equal_networks_have_equal_digests_in_every_process() -> None:
     names = [name for name in FAMILIES if name != "function"]
     code = "from tests.unit.model.test_digest import FAMILIES, digest_of\n"
     code += f"print(*(digest_of(FAMILIES[name](2.5)) for name in {names!r}))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "book"))), "PYTHONHASHSEED": "7"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "book"))),
+        "PYTHONHASHSEED": "7",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [digest_of(FAMILIES[name](2.5)) for name in names]
 
@@ -269,7 +291,9 @@ def test_what_is_too_much_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_table_that_changes_changes_the_problem() -> None:
     table = np.zeros(3)
-    problem = problem_of(black_box(lambda rows: table[np.clip(np.round(rows[:, 0]), 0, 2).astype(int)]))
+    problem = problem_of(
+        black_box(lambda rows: table[np.clip(np.round(rows[:, 0]), 0, 2).astype(int)])
+    )
     before = problem.instance().digest
     table[2] = 1.0  # never reached in this box
     assert problem.instance().digest != before
@@ -277,7 +301,11 @@ def test_a_table_that_changes_changes_the_problem() -> None:
 
 def test_facts_of_the_training_are_not_part_of_a_network() -> None:
     nets = [mlp(1, 4, 2) for _ in range(3)]
-    nets[0].report, nets[1].report, nets[2].report = Aside(seconds=1.0), Aside(seconds=2.0), {"seconds": 1.0}
+    nets[0].report, nets[1].report, nets[2].report = (
+        Aside(seconds=1.0),
+        Aside(seconds=2.0),
+        {"seconds": 1.0},
+    )
     one, same, other = map(digest_of, nets)
     assert one == same != other
 
@@ -304,7 +332,14 @@ class TestABoundThatIsBroughtAlong:
     def test_one_that_a_verified_point_crosses_is_an_error(self) -> None:
         problem = problem_of(Bent(5.0), 1)
         point = problem.verify(np.array([-1.0, 5.0]))
-        forged = Solution("stopped", "x", objective=5.0, bound=1.25, values=np.array([-1.0, 5.0]), verification=point,
-                          proof=Proof(problem.instance().digest, "x", checked=True))  # fmt: skip
+        forged = Solution(
+            "stopped",
+            "x",
+            objective=5.0,
+            bound=1.25,
+            values=np.array([-1.0, 5.0]),
+            verification=point,
+            proof=Proof(problem.instance().digest, "x", checked=True),
+        )
         with pytest.raises(ProofError, match=r"bound 1\.25 .*crossed by the verified objective 5:"):
             certify(problem, forged, time_limit=0.0)

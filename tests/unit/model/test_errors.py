@@ -11,7 +11,13 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition, Enumeration, NeuralMIP
-from ddmip_lib.decomposition.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
+from ddmip_lib.decomposition.penalty import (
+    DescentTest,
+    Fixed,
+    IncreaseOnStagnation,
+    ResidualBalancing,
+    Sweeps,
+)
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG
@@ -48,7 +54,18 @@ def spoiled(value: float) -> nn.Sequential:
         (relu_net(3, q=2), ProblemError, "one output variable for each row"),
         (nn.Flatten(0).eval(), ProblemError, "must map"),
     ],
-    ids=["function", "none", "training", "nan", "inf", "half", "bfloat", "narrow", "outputs", "vector"],
+    ids=[
+        "function",
+        "none",
+        "training",
+        "nan",
+        "inf",
+        "half",
+        "bfloat",
+        "narrow",
+        "outputs",
+        "vector",
+    ],
 )
 def test_networks(net: Any, error: type[Exception], message: str) -> None:
     model, x, y = model_with()
@@ -112,7 +129,8 @@ def test_bad_plain_number(number: Any) -> None:
         NeuralMIP(model).add_predictor(relu_net(3), [x[0, 0], number, x[0, 2]], y)
 
 
-class TestVariables:  # of `_other`, a model that lives on: PySCIPOpt 5 crashes on variables of one that does not
+# of `_other`, a model that lives on: PySCIPOpt 5 crashes on variables of one that does not
+class TestVariables:
     def test_foreign_inputs(self) -> None:
         model, _, y = model_with()
         _other, foreign, _ = model_with()
@@ -125,20 +143,27 @@ class TestVariables:  # of `_other`, a model that lives on: PySCIPOpt 5 crashes 
         with pytest.raises(ProblemError, match="must be a variable of this model"):
             NeuralMIP(model).add_predictor(relu_net(3), x, foreign)
 
-    @pytest.mark.skipif(PYSCIPOPT < 6, reason="PySCIPOpt 5 crashes where a deleted variable is asked for its kind")
+    @pytest.mark.skipif(
+        PYSCIPOPT < 6, reason="PySCIPOpt 5 crashes where a deleted variable is asked for its kind"
+    )
     def test_variables_deleted_before(self) -> None:
         for at in range(2):
             model = Model()
             given = [model.addVar("x", ub=1.0), model.addVar("y", lb=None)]
             model.delVar(given[at])
-            with pytest.raises(ProblemError, match=f"{('input', 'output')[at]} variable was deleted"):
+            with pytest.raises(
+                ProblemError, match=f"{('input', 'output')[at]} variable was deleted"
+            ):
                 NeuralMIP(model).add_predictor(relu_net(1), [[given[0]]], [[given[1]]])
 
     @pytest.mark.parametrize("at", range(2))
     def test_variables_deleted_later(self, at: int) -> None:
         """SCIP reads memory that it has given back where it is asked about them."""
         model = Model()
-        given, more = [model.addVar("x", ub=1.0), model.addVar("y", lb=None)], model.addVar("z", ub=1.0)
+        given, more = (
+            [model.addVar("x", ub=1.0), model.addVar("y", lb=None)],
+            model.addVar("z", ub=1.0),
+        )
         problem = NeuralMIP(model)
         problem.add_predictor(relu_net(1), [[given[0]]], [[given[1]]])
         model.delVar(given[at])
@@ -150,7 +175,9 @@ class TestVariables:  # of `_other`, a model that lives on: PySCIPOpt 5 crashes 
             lambda: Enumeration().solve(problem),
         ]
         for attempt in attempts:
-            with pytest.raises(ProblemError, match="was deleted from the model: build model and problem anew"):
+            with pytest.raises(
+                ProblemError, match="was deleted from the model: build model and problem anew"
+            ):
                 attempt()
 
     def test_output_used_twice(self) -> None:
@@ -242,7 +269,9 @@ class TestPaperSplitDoesNotExist:
         built = build(relu_net(2), 2)
         z = built.model.addVar("stray", ub=1.0)
         built.model.addCons(built.y[0, 0] + z <= 1)
-        with pytest.raises(ProblemError, match="variable stray shares a constraint with a network output"):
+        with pytest.raises(
+            ProblemError, match="variable stray shares a constraint with a network output"
+        ):
             DualDecomposition(split="paper", restarts=0).solve(built.problem)
 
     def test_indicator_of_a_class(self) -> None:
@@ -302,7 +331,9 @@ def test_values_out_of_range(make: Callable[[], Any]) -> None:
         lambda: DualDecomposition(restarts=0).solve(build(relu_net(2), 2).problem, timelimit=1.0),  # type: ignore[call-arg]
         lambda: PGD(step=3),  # type: ignore[call-arg]
         lambda: water_potability(n=2, net=relu_net(9), budgets=1.0),  # type: ignore[call-arg]
-        lambda: build(relu_net(2), 2).problem.add_predictor(relu_net(2), [0, 0], 0, kind="regression"),  # type: ignore[call-arg]
+        lambda: build(relu_net(2), 2).problem.add_predictor(
+            relu_net(2), [0, 0], 0, kind="regression"
+        ),  # type: ignore[call-arg]
     ],
 )
 def test_misspelt_keywords(make: Callable[[], Any]) -> None:

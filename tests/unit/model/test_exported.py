@@ -1,4 +1,6 @@
-"""What torch.export makes of a network is read as the network is, as a program, as its module and as a file."""
+"""What torch.export makes of a network is read as the network is, as a program, as its module and
+as a file.
+"""
 
 import subprocess
 import sys
@@ -19,16 +21,21 @@ from tests.builders.places import ROOT
 
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 NAMES_STAY = GUARDED = TORCH > (2, 6)
-"""Of an exported program: whether loading it keeps all names, without which bounds do not carry over to it, and whether
-its module refuses other numbers of rows. Torch 2.6 does neither."""
+"""Of an exported program: whether loading it keeps all names, without which bounds do not carry
+over to it, and whether its module refuses other numbers of rows. Torch 2.6 does neither.
+"""
 
 
 class Normed(nn.Module):
-    """Layers that behave in another way in training, a buffer that is not stored, and a constant made in forward()."""
+    """Layers that behave in another way in training, a buffer that is not stored, and a constant
+    made in forward().
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4, 1))
+        self.layers = nn.Sequential(
+            nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.2), nn.Linear(4, 1)
+        )
         self.register_buffer("shift", torch.full((1,), 0.25), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,7 +95,9 @@ def test_a_round_trip(name: str, tmp_path: Path) -> None:
     own = problem_of(net)
     for given in (program, program.module(), torch.export.load(path), path, str(path)):
         problem = problem_of(given)
-        np.testing.assert_allclose(problem.predictors[0].raw(x), own.predictors[0].raw(x), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            problem.predictors[0].raw(x), own.predictors[0].raw(x), rtol=1e-12, atol=1e-12
+        )
         if NAMES_STAY:
             assert problem.instance().digest == problem_of(path).instance().digest
         assert "ExportedProgram, regression, 1 x 3" in repr(problem)
@@ -98,28 +107,39 @@ def test_a_round_trip(name: str, tmp_path: Path) -> None:
 
 
 def test_programs_that_differ_have_different_digests() -> None:
-    digests = {problem_of(by_remedy(mlp(1, 4, 3, seed=seed))).instance().digest for seed in range(3)}
+    digests = {
+        problem_of(by_remedy(mlp(1, 4, 3, seed=seed))).instance().digest for seed in range(3)
+    }
     assert len(digests) == 3
 
 
 @pytest.mark.parametrize("rows", [2, 4])
-def test_a_program_for_one_number_of_rows_is_refused_with_a_remedy(rows: int, tmp_path: Path) -> None:
+def test_a_program_for_one_number_of_rows_is_refused_with_a_remedy(
+    rows: int, tmp_path: Path
+) -> None:
     net = mlp(1, 4, 3)
     program = torch.export.export(net, (torch.zeros(rows, 3),))
-    remedy = r"torch\.export\.export\(net, \(x,\), dynamic_shapes=\(\{0: torch\.export\.Dim\('rows'\)\},\)\)"
+    remedy = (
+        r"torch\.export\.export\(net, \(x,\), dynamic_shapes=\(\{0:"
+        r" torch\.export\.Dim\('rows'\)\},\)\)"
+    )
     if GUARDED:
         with pytest.raises(ProblemError, match=remedy):
             problem_of(program)
     else:  # then any number of rows gives what the network gives
         x = np.random.default_rng(0).uniform(-1, 1, (7, 3))
-        np.testing.assert_allclose(problem_of(program).predictors[0].raw(x), problem_of(net).predictors[0].raw(x))
+        np.testing.assert_allclose(
+            problem_of(program).predictors[0].raw(x), problem_of(net).predictors[0].raw(x)
+        )
     problem_of(by_remedy(net))
 
 
 def test_a_program_in_training_mode_is_refused_with_a_remedy() -> None:
     net = Normed()
     program = exported(net, dynamic_shapes=({0: torch.export.Dim("rows")},))
-    with pytest.raises(ProblemError, match=r"exported in training mode.*net\.eval\(\), then torch\.export"):
+    with pytest.raises(
+        ProblemError, match=r"exported in training mode.*net\.eval\(\), then torch\.export"
+    ):
         problem_of(program)
     problem_of(by_remedy(net))
 

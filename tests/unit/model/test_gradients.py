@@ -7,7 +7,9 @@ from ddmip_lib.model.gradients import take_step
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("adam", "reference"), [(False, torch.optim.SGD), (True, torch.optim.Adam)])
+@pytest.mark.parametrize(
+    ("adam", "reference"), [(False, torch.optim.SGD), (True, torch.optim.Adam)]
+)
 def test_steps_are_those_of_torch_to_the_last_digit(adam, reference, dtype):
     draw = torch.Generator().manual_seed(0)
     v = torch.randn(50, generator=draw, dtype=dtype)

@@ -1,4 +1,6 @@
-"""Guards of single steps: what each formula of the library must do, checked apart from whole runs."""
+"""Guards of single steps: what each formula of the library must do, checked apart from
+whole runs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ SITES, TREES = 5, 3
 
 
 def planting(seed: int = 0) -> tuple[NeuralMIP, nn.Sequential]:
-    """Like Tree Planting: s = f(z), s' <= p, s' <= s where p = 1; three trees on five sites, two z; max sum s'."""
+    """Like Tree Planting: s = f(z), s' <= p, s' <= s where p = 1; three trees on five sites, two z;
+    max sum s'.
+    """
     net = nn.Sequential(*relu_net(2, seed=seed, scale=0.5), nn.ReLU()).double().eval()
     with torch.no_grad():
         net[2].bias += 0.8
@@ -79,9 +83,13 @@ def graph(problem: NeuralMIP) -> GraphSplit:
 
 class TestMultiplierStep:
     @pytest.mark.parametrize("split", ["paper", "graph"])
-    def test_adds_the_penalty_of_both_steps_times_the_residual_and_nothing_else(self, split: str) -> None:
+    def test_adds_the_penalty_of_both_steps_times_the_residual_and_nothing_else(
+        self, split: str
+    ) -> None:
         """Also where the penalty changes: the multiplier is not the scaled one."""
-        problem = planting()[0] if split == "graph" else build(relu_net(3), 3, low=-2.0, high=2.0).problem
+        problem = (
+            planting()[0] if split == "graph" else build(relu_net(3), 3, low=-2.0, high=2.0).problem
+        )
         solver = DualDecomposition(split=split, penalty=Sweeps(lengths=(6,)), detect_cycles=False)
         run = solver.start(problem)
         n, moved = run.split.inputs.size, 0.0
@@ -90,7 +98,9 @@ class TestMultiplierStep:
             solver.step(run)
             assert run.stopped is None
             assert run.rho.inputs > rho.inputs
-            outputs = run.split.outputs(torch.tensor(run.u)).detach().numpy() if split == "graph" else []
+            outputs = (
+                run.split.outputs(torch.tensor(run.u)).detach().numpy() if split == "graph" else []
+            )
             r = np.concatenate([run.u, outputs]) - run.w
             weights = np.where(np.arange(r.size) < n, rho.inputs, rho.outputs)
             np.testing.assert_allclose(run.lam, lam + weights * r, rtol=1e-12, atol=1e-14)
@@ -98,7 +108,9 @@ class TestMultiplierStep:
         assert moved > 1e-3
 
     def test_each_block_takes_the_latest_point_of_the_other(self) -> None:
-        """x+ from u, lam; u+ from x+, lam. The Douglas-Rachford form alone does not see which x the u-step had."""
+        """x+ from u, lam; u+ from x+, lam. The Douglas-Rachford form alone does not see which x the
+        u-step had.
+        """
         s, cost = smooth("tanh", 2, 4), np.array([0.8, -0.5])
         rho, solver = s.threshold, exact(s.threshold)
         run = solver.start(build(s.net, 2, low=-WIDE, high=WIDE, cost=cost).problem)
@@ -107,10 +119,14 @@ class TestMultiplierStep:
             u, lam = run.u, run.lam
             solver.step(run)
             np.testing.assert_allclose(run.w, u + (lam - cost) / rho, atol=1e-6)
-            np.testing.assert_allclose(run.split.gradient(run.u) + lam + rho * (run.u - run.w), 0, atol=1e-6)
+            np.testing.assert_allclose(
+                run.split.gradient(run.u) + lam + rho * (run.u - run.w), 0, atol=1e-6
+            )
 
     def test_bound_clips_it(self) -> None:
-        solver = DualDecomposition(penalty=5.0, multiplier_bound=0.01, dual_tolerance=None, max_iterations=4)
+        solver = DualDecomposition(
+            penalty=5.0, multiplier_bound=0.01, dual_tolerance=None, max_iterations=4
+        )
         run = solver.start(build(relu_net(3), 3, low=-2.0, high=2.0).problem)
         solver.step(run)
         assert np.abs(run.lam).max() == 0.01
@@ -140,7 +156,9 @@ class TestNNSubproblem:
 
         values, slope = sub.values_and_gradient(u)
         np.testing.assert_allclose(values, phi(u), rtol=1e-12)
-        np.testing.assert_allclose(sub.parts(torch.tensor(u))[0].detach().numpy(), phi(u), rtol=1e-12)
+        np.testing.assert_allclose(
+            sub.parts(torch.tensor(u))[0].detach().numpy(), phi(u), rtol=1e-12
+        )
         step = 1e-6 * np.eye(12)
         differences = [(phi(u + d).sum() - phi(u - d).sum()) / 2e-6 for d in step]
         np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-6)
@@ -170,14 +188,18 @@ class TestNNSubproblem:
         ]
         np.testing.assert_allclose(slope, differences, rtol=1e-4, atol=1e-5)
 
-    def test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room(self) -> None:
+    def test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room(
+        self,
+    ) -> None:
         net = relu_net(1, seed=2)
         built = build(net, 1, low=-1.0)
         low, high = np.sort(forward(net, np.array([[-1.0], [1.0]]))[:, 0])
         side = 0.5 * (low + high)
         built.model.addCons(built.y[0, 0] <= side)
         s = PaperSplit(built.problem.instance())
-        violating, free = (np.array([x]) for x in sorted((-1.0, 1.0), key=lambda x: -forward(net, [[x]])[0, 0]))
+        violating, free = (
+            np.array([x]) for x in sorted((-1.0, 1.0), key=lambda x: -forward(net, [[x]])[0, 0])
+        )
         s.tighten(violating)
         assert s.tightening.numpy() == pytest.approx(high - side, abs=1e-4)
         s.tighten(violating)
@@ -190,7 +212,9 @@ class TestNNSubproblem:
         """A network that falls without end beyond the box."""
         for method in ("pgd", "barrier"):
             block = LogBarrier() if method == "barrier" else None
-            run = DualDecomposition(block, penalty=0.1).start(build(linear(-3.0, 2.0), 2, low=-1.0).problem)
+            run = DualDecomposition(block, penalty=0.1).start(
+                build(linear(-3.0, 2.0), 2, low=-1.0).problem
+            )
             for _ in range(3):
                 DualDecomposition(penalty=0.1).step(run)
                 assert (np.abs(run.u) <= 1.0).all()
@@ -214,7 +238,9 @@ class TestGraphSplitBlock:
             rho = np.repeat([rho_z, rho_s], SITES)
             values = block.solve(lam, copies, rho).values
             assert values is not None
-            assert s.rows @ values == pytest.approx(np.clip(s.rows @ values, s.row_lower, s.row_upper), abs=1e-6)
+            assert s.rows @ values == pytest.approx(
+                np.clip(s.rows @ values, s.row_lower, s.row_upper), abs=1e-6
+            )
             w = values[split.coupled]
 
             def q(v: np.ndarray, part: slice, rho: float, lam=lam, copies=copies) -> np.ndarray:
@@ -228,7 +254,9 @@ class TestGraphSplitBlock:
             best = q(np.zeros(SITES), inputs, rho_z).sum() + np.minimum(gains[:2], 0).sum()
             free = np.clip(copies[outputs] + lam[outputs] / rho_s, low, high)
             off, on = q(free, outputs, rho_s), np.full(SITES, np.inf)
-            pulled = np.clip(copies[outputs] + (lam[outputs] + 1) / rho_s, low, np.clip(1.0, low, high))
+            pulled = np.clip(
+                copies[outputs] + (lam[outputs] + 1) / rho_s, low, np.clip(1.0, low, high)
+            )
             for v in (pulled, np.maximum(free, np.clip(1.0, low, high))):
                 on = np.minimum(on, q(v, outputs, rho_s) - np.minimum(v, 1.0))
             best += off.sum() + np.minimum(np.sort(on - off)[:TREES], 0).sum()
@@ -240,8 +268,12 @@ class TestGraphSplitBlock:
         problem = water_potability(n=2, net=net, seed=1)
         split = graph(problem)
         copies = split.copies(split.start)
-        copies[-2:] = -0.5  # no logit wants to be positive, but a class is worth more than the way there
-        values = mip_block(split).solve(np.zeros(copies.size), copies, np.full(copies.size, 1e-3)).values
+        copies[
+            -2:
+        ] = -0.5  # no logit wants to be positive, but a class is worth more than the way there
+        values = (
+            mip_block(split).solve(np.zeros(copies.size), copies, np.full(copies.size, 1e-3)).values
+        )
         assert values is not None
         assert named(problem, values, "y").tolist() == [1.0, 1.0]
         assert values[split.coupled][-2:] == pytest.approx(MARGIN, abs=1e-6)
@@ -268,7 +300,10 @@ class TestGraphSplitBlock:
         s = next(v for v in problem.model.getVars() if v.name.startswith("s"))
         problem.model.addCons(s <= 0.5)
         instance = problem.instance()
-        outputs, rows = instance.maps[0].output.ravel(), np.ones(len(instance.milp.row_names), dtype=bool)
+        outputs, rows = (
+            instance.maps[0].output.ravel(),
+            np.ones(len(instance.milp.row_names), dtype=bool),
+        )
         assert len(find_onoff(instance.milp, outputs, rows)) == SITES - 1
 
 
@@ -291,7 +326,9 @@ class TestGraphSplitRuns:
             net[-1].bias -= net(torch.tensor(start[0], dtype=torch.float32)).quantile(0.75)
         problem = water_potability(n=6, net=net, seed=7)
         untreated = problem.predictors[0].predict(start[0]).sum()
-        solution = DualDecomposition(split="graph", max_iterations=15).solve(problem, time_limit=LONG)
+        solution = DualDecomposition(split="graph", max_iterations=15).solve(
+            problem, time_limit=LONG
+        )
         assert problem.verify(solution).feasible
         assert solution.objective > untreated
 
@@ -300,17 +337,23 @@ class TestGraphSplitRuns:
             DualDecomposition(split="paper", restarts=0).solve(planting()[0])
 
     def test_ranges_are_no_proof_of_infeasibility(self) -> None:
-        """y >= side holds nowhere that the network goes, but a range that was only sampled cannot prove that."""
+        """y >= side holds nowhere that the network goes, but a range that was only sampled cannot
+        prove that.
+        """
         built = build(nn.Sequential(relu_net(2), nn.Softplus()), 2, n=1, low=-1.0)
         built.model.addCons(built.y[0, 0] >= 1e3)
-        solution = DualDecomposition(split="graph", max_iterations=3).solve(built.problem, time_limit=LONG)
+        solution = DualDecomposition(split="graph", max_iterations=3).solve(
+            built.problem, time_limit=LONG
+        )
         assert (solution.status, solution.found) == ("no_solution_found", False)
 
 
 class TestCompletion:
     @pytest.mark.parametrize("tight", [False, True])
     def test_counts_what_the_network_says(self, tight: bool) -> None:
-        """The best three trees on true survivals, with and without the rows in their on/off form."""
+        """The best three trees on true survivals, with and without the rows in their on/off
+        form.
+        """
         problem, net = planting(1)
         instance = problem.instance()
         onoff = graph(problem).onoff if tight else ()
@@ -324,7 +367,9 @@ class TestCompletion:
             assert values is not None
             check = Verifier(instance).check(values)
             assert check.feasible
-            assert check.objective == pytest.approx(np.sort(np.minimum(survival, 1.0))[-TREES:].sum(), abs=1e-6)
+            assert check.objective == pytest.approx(
+                np.sort(np.minimum(survival, 1.0))[-TREES:].sum(), abs=1e-6
+            )
 
     def test_of_inputs_that_break_a_row_there_is_none(self) -> None:
         problem, _ = planting()
@@ -334,7 +379,9 @@ class TestCompletion:
 
     @pytest.mark.parametrize("seed", range(5))
     def test_a_linear_rest_is_completed_as_scip_would(self, seed: int) -> None:
-        """Random rows join inputs and four continuous variables; an SOS1 constraint that says nothing calls SCIP."""
+        """Random rows join inputs and four continuous variables; an SOS1 constraint that says
+        nothing calls SCIP.
+        """
         found = []
         for by_scip in (False, True):
             draw = np.random.default_rng(seed)
@@ -342,9 +389,15 @@ class TestCompletion:
             model, z = built.model, [built.model.addVar(f"z{k}", lb=0.0, ub=2.0) for k in range(4)]
             for _ in range(3):
                 a, b = draw.normal(size=4), draw.normal(size=2)
-                left = quicksum(a[k] * z[k] for k in range(4)) + b[0] * built.x[0, 0] + b[1] * built.x[0, 1]
+                left = (
+                    quicksum(a[k] * z[k] for k in range(4))
+                    + b[0] * built.x[0, 0]
+                    + b[1] * built.x[0, 1]
+                )
                 model.addCons(left <= draw.uniform(-0.5, 1.0))
-            model.setObjective(quicksum(z[k] * draw.normal() for k in range(4)) + built.y[0, 0], "maximize")
+            model.setObjective(
+                quicksum(z[k] * draw.normal() for k in range(4)) + built.y[0, 0], "maximize"
+            )
             if by_scip:
                 model.addConsSOS1([model.addVar("s0", ub=1.0), model.addVar("s1", ub=0.0)])
             instance = Instance(model, built.problem.predictors)
@@ -417,10 +470,22 @@ class TestCalls:
     @pytest.mark.parametrize(
         ("call", "error", "message"),
         [
-            (lambda p: DualDecomposition(restarts=0).solve(p.model), TypeError, r"NeuralMIP\(model\)"),
-            (lambda p: DualDecomposition(restarts=0).solve(p, time_limit=np.nan), ValueError, "number of seconds"),
+            (
+                lambda p: DualDecomposition(restarts=0).solve(p.model),
+                TypeError,
+                r"NeuralMIP\(model\)",
+            ),
+            (
+                lambda p: DualDecomposition(restarts=0).solve(p, time_limit=np.nan),
+                ValueError,
+                "number of seconds",
+            ),
             (lambda p: DualDecomposition(restarts=0).solve(p, seed=-1), ValueError, "nonnegative"),
-            (lambda p: p.verify(DualDecomposition(restarts=0).solve(p, time_limit=0)), ValueError, "status says why"),
+            (
+                lambda p: p.verify(DualDecomposition(restarts=0).solve(p, time_limit=0)),
+                ValueError,
+                "status says why",
+            ),
             (
                 lambda p: p.add_predictor(relu_net(2), [[0, 0]], []),
                 ValueError,
@@ -438,9 +503,9 @@ class TestCalls:
     def test_gap_and_history_read_as_they_should(self) -> None:
         solution = Enumeration().solve(planting()[0])
         assert solution.gap == pytest.approx(0.0, abs=CLOSED)
-        assert replace(solution, bound=2 * solution.objective, status="stopped").gap == pytest.approx(
-            solution.objective / max(1.0, solution.objective)
-        )
+        assert replace(
+            solution, bound=2 * solution.objective, status="stopped"
+        ).gap == pytest.approx(solution.objective / max(1.0, solution.objective))
         run = DualDecomposition(penalty=1.0, max_iterations=2).solve(build(relu_net(2), 2).problem)
         assert run.gap is None
         assert repr(run.history).startswith(f"History: {len(run.history)} iterations, incumbent ")
@@ -448,7 +513,9 @@ class TestCalls:
 
 
 def test_every_budget_of_water_binds() -> None:
-    """Treating sample 0 and 1 up to the box in one feature and direction breaks that budget, and only that row."""
+    """Treating sample 0 and 1 up to the box in one feature and direction breaks that budget, and
+    only that row.
+    """
     net = mlp(1, 4, 9, seed=0)
     problem = water_potability(n=2, net=net, seed=1)
     instance = problem.instance()
@@ -515,7 +582,9 @@ class TestPenaltyRules:
 
 
 def test_barrier_steps_keep_a_share_of_every_slack() -> None:
-    """Minimisers on the boundary are approached from inside; a step that is cut goes as far as the share allows."""
+    """Minimisers on the boundary are approached from inside; a step that is cut goes as far as the
+    share allows.
+    """
     path = [np.zeros(2)]
     block = LogBarrier(mu_final=1e-10, callback=lambda u, mu: path.append(u.copy()))
     built = build(Quadratic(np.diag([2.0, 5.0]), np.array([4.0, -3.0])), 2, low=-1.0)

@@ -27,7 +27,9 @@ class Function(nn.Module):
         return self.function(x)
 
 
-def one_input(net, low=-1.0, high=1.0, output="regression", y_upper=None, sense="minimize", on_x=0.0):
+def one_input(
+    net, low=-1.0, high=1.0, output="regression", y_upper=None, sense="minimize", on_x=0.0
+):
     m = pyscipopt.Model()
     x = m.addMatrixVar((1, 1), lb=low, ub=high)
     binary = output == "classification"
@@ -74,14 +76,24 @@ def test_a_point_where_the_network_has_no_value_is_not_feasible():
 
 
 def test_status_optimal_needs_objective_and_bound_to_meet():
-    problem = one_input(linear(1.0).float(), low=-1, high=0, output="classification", sense="maximize")
-    solution = BigM(margin=0.0).solve(problem, time_limit=LONG)  # logit 0 passes for class 1 in the model
+    problem = one_input(
+        linear(1.0).float(), low=-1, high=0, output="classification", sense="maximize"
+    )
+    solution = BigM(margin=0.0).solve(
+        problem, time_limit=LONG
+    )  # logit 0 passes for class 1 in the model
     assert solution.objective == 0
     assert solution.status != "optimal"
 
 
 def test_a_class_fixed_at_zero_keeps_the_logit_down():
-    problem = one_input(linear(1.0, bias=-0.5).float(), output="classification", y_upper=0, sense="maximize", on_x=1.0)
+    problem = one_input(
+        linear(1.0, bias=-0.5).float(),
+        output="classification",
+        y_upper=0,
+        sense="maximize",
+        on_x=1.0,
+    )
     solution = BigM().solve(problem, time_limit=LONG)
     assert solution.objective == pytest.approx(0.5, abs=1e-5)
     assert solution.status == "optimal"
@@ -107,7 +119,9 @@ def test_checking_boundedness_does_not_solve_the_block(monkeypatch):
         lambda model, *rest: solved.append(model) or optimise(model, *rest),
     )
     require_bounded(PaperSplit(problem.instance()), seconds=LONG)
-    assert [model.getNTotalNodes() for model in solved] == [1]  # the block itself takes SCIP a great many
+    assert [model.getNTotalNodes() for model in solved] == [
+        1
+    ]  # the block itself takes SCIP a great many
     assert DualDecomposition(max_iterations=2).solve(problem).found
 
 
@@ -120,7 +134,9 @@ def test_negated_binaries_in_indicators_are_understood():
     m.setObjective(y[0, 0] - 0.1 * b, "maximize")
     problem = NeuralMIP(m)
     problem.add_predictor(linear(1.0).float(), x, y)
-    split, exact = (solver.solve(problem, time_limit=LONG) for solver in (DualDecomposition(restarts=0), BigM()))
+    split, exact = (
+        solver.solve(problem, time_limit=LONG) for solver in (DualDecomposition(restarts=0), BigM())
+    )
     assert exact.objective == pytest.approx(0.9, abs=1e-5)
     assert 0.3 - 1e-3 <= split.objective <= exact.objective + 1e-5
     assert problem.verify(split).feasible
@@ -150,13 +166,17 @@ def test_the_callback_sees_each_iteration_once_and_keeps_the_status():
         seen.append(run.k)
         return run.stopped is not None
 
-    solution = DualDecomposition(penalty=1.0, callback=callback).solve(one_input(Function(lambda x: (x - 0.7) ** 2)))
+    solution = DualDecomposition(penalty=1.0, callback=callback).solve(
+        one_input(Function(lambda x: (x - 0.7) ** 2))
+    )
     assert seen == list(range(1, len(solution.history) + 1))
     assert solution.status == "converged"
 
 
 def test_a_row_on_two_outputs_of_one_sample_belongs_to_that_sample():
-    """y0 - y1 <= b: the coefficients cancel in a sum, the row still ties both outputs to the sample's inputs."""
+    """y0 - y1 <= b: the coefficients cancel in a sum, the row still ties both outputs to the
+    sample's inputs.
+    """
     m = pyscipopt.Model()
     x = m.addMatrixVar((2, 3), lb=-1, ub=1)
     y = m.addMatrixVar((2, 2), lb=None)

@@ -1,4 +1,6 @@
-"""What users may pass to `add_predictor`: no outputs, expressions, lists, and what is refused by name."""
+"""What users may pass to `add_predictor`: no outputs, expressions, lists, and what is refused by
+name.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ class TestOutputs:
         model = quiet()
         x = model.addMatrixVar((3, 2), lb=-1, ub=1)
         y = NeuralMIP(model).add_predictor(relu_net(2), x, output="classification").outputs
-        assert {(v.vtype(), v.getLbOriginal(), v.getUbOriginal()) for v in y.flat} == {("BINARY", 0.0, 1.0)}
+        assert {(v.vtype(), v.getLbOriginal(), v.getUbOriginal()) for v in y.flat} == {
+            ("BINARY", 0.0, 1.0)
+        }
 
     def test_rows_sums_and_objective_take_them(self) -> None:
         model = quiet()
@@ -68,7 +72,10 @@ class TestOutputs:
         model = quiet()
         x = model.addMatrixVar((1, 1), ub=1)
         problem = NeuralMIP(model)
-        names = [problem.add_predictor(torch.jit.script(linear(1.0)), x).outputs[0, 0].name for _ in range(2)]
+        names = [
+            problem.add_predictor(torch.jit.script(linear(1.0)), x).outputs[0, 0].name
+            for _ in range(2)
+        ]
         assert names == ["Linear0_0_0", "Linear1_0_0"]
 
     @pytest.mark.parametrize("rest", [[np.nan], ["x"], [1.0, 2.0], []])
@@ -101,7 +108,12 @@ class TestExpressions:
         problem = NeuralMIP(model)
         z = problem.add_predictor(relu_net(4), [1 - 2 * k, 1 - b, 0.5 * c - k, k + 0]).inputs
         kinds = [(v.vtype(), v.getLbOriginal(), v.getUbOriginal()) for v in z[0]]
-        assert kinds == [("INTEGER", -5, 5), ("BINARY", 0, 1), ("CONTINUOUS", -3.5, 3), ("INTEGER", -2, 3)]
+        assert kinds == [
+            ("INTEGER", -5, 5),
+            ("BINARY", 0, 1),
+            ("CONTINUOUS", -3.5, 3),
+            ("INTEGER", -2, 3),
+        ]
         assert z[0, 3].ptr() == k.ptr()
         milp = read_model(model)
         values = np.zeros(milp.n_variables)
@@ -110,7 +122,11 @@ class TestExpressions:
         values[[milp.position[v.ptr()] for v in z[0, :3]]] = 1 - 2 * 2.0, 0.0, 0.75 - 2.0
         np.testing.assert_allclose(milp.rows @ values, milp.row_lower, atol=1e-12)
         np.testing.assert_array_equal(milp.row_lower, milp.row_upper)
-        assert milp.row_names == ["Sequential0_input_0_0", "Sequential0_input_0_1", "Sequential0_input_0_2"]
+        assert milp.row_names == [
+            "Sequential0_input_0_0",
+            "Sequential0_input_0_1",
+            "Sequential0_input_0_2",
+        ]
 
     @pytest.mark.parametrize("solver", [DualDecomposition(max_iterations=20), Enumeration()])
     def test_the_network_sees_the_expression(self, solver: Any) -> None:
@@ -121,7 +137,9 @@ class TestExpressions:
         model.setObjective(y.sum(), "maximize")
         solution = solver.solve(problem, time_limit=LONG)
         assert solution.objective == pytest.approx(6.0)
-        np.testing.assert_array_equal(solution.inputs[0], 2 * np.tile([[1.0, 0.0]], (3, 1)) * [[1, 1.5]] - 1)
+        np.testing.assert_array_equal(
+            solution.inputs[0], 2 * np.tile([[1.0, 0.0]], (3, 1)) * [[1, 1.5]] - 1
+        )
         np.testing.assert_array_equal(solution[x], np.tile([[1.0, 0.0]], (3, 1)))
 
     def test_sums_and_numbers_mix(self) -> None:
@@ -135,7 +153,11 @@ class TestExpressions:
 
     def test_what_has_no_bounds_or_is_not_linear_is_refused_by_name(self) -> None:
         model, other = quiet(), quiet()
-        x, free, stranger = model.addVar("x", ub=1), model.addVar("free", lb=None), other.addVar("stranger", ub=1)
+        x, free, stranger = (
+            model.addVar("x", ub=1),
+            model.addVar("free", lb=None),
+            other.addVar("stranger", ub=1),
+        )
         problem = NeuralMIP(model)
         y = problem.add_predictor(linear(1.0), [x]).outputs[0, 0]
         for entry, message in [
@@ -168,8 +190,14 @@ class TestShapes:
         model = quiet()
         x = model.addMatrixVar((2, 3), ub=1)
         problem = NeuralMIP(model)
-        for ragged, said in ([[list(x[0]), list(x[1, :2])], "3, 2"], [[x[0], x[1, :1]], "3, 1"], [[x[0], 1.0], "3, 1"]):
-            with pytest.raises(ProblemError, match=f"inputs is ragged, its rows have {said} entries"):
+        for ragged, said in (
+            [[list(x[0]), list(x[1, :2])], "3, 2"],
+            [[x[0], x[1, :1]], "3, 1"],
+            [[x[0], 1.0], "3, 1"],
+        ):
+            with pytest.raises(
+                ProblemError, match=f"inputs is ragged, its rows have {said} entries"
+            ):
                 problem.add_predictor(relu_net(3), ragged)
         with pytest.raises(ProblemError, match=r"inputs is a dict.*as a list"):
             problem.add_predictor(relu_net(3), {"a": x[0, 0]})
@@ -226,27 +254,51 @@ class Joined(nn.Module):
 
 @pytest.mark.filterwarnings("ignore")
 class TestModules:
-    @pytest.mark.parametrize("make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(2, 3))])
+    @pytest.mark.parametrize(
+        "make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(2, 3))]
+    )
     def test_scripted_and_traced_modules_are_copied_to_double(self, make: Any) -> None:
         net = make(relu_net(3).float())
         model = quiet()
         x = model.addMatrixVar((2, 3), ub=1)
         predictor = NeuralMIP(model).add_predictor(net, x)
         assert predictor.raw(np.ones((2, 3))).dtype == np.float64
-        torch.testing.assert_close(net(torch.ones(2, 3)).double(), torch.tensor(predictor.raw(np.ones((2, 3)))))
+        torch.testing.assert_close(
+            net(torch.ones(2, 3)).double(), torch.tensor(predictor.raw(np.ones((2, 3))))
+        )
 
     @pytest.mark.parametrize(
         ("make", "message"),
         [
             (lambda: called(Keeps()), r"cannot be copied.*no tensors with a gradient.*detach"),
             (lambda: nn.utils.weight_norm(nn.Linear(3, 1)), r"cannot be copied.*parametrizations"),
-            (lambda: called(nn.utils.spectral_norm(nn.Linear(3, 1))), r"cannot be copied.*parametrizations"),
+            (
+                lambda: called(nn.utils.spectral_norm(nn.Linear(3, 1))),
+                r"cannot be copied.*parametrizations",
+            ),
             (Locked, r"cannot be copied \(cannot pickle 'generator' object\)"),
-            (lambda: torch.jit.freeze(torch.jit.script(relu_net(3).float())), r"script or trace net\.double"),
-            (lambda: torch.jit.trace(Joined(), torch.zeros(2, 3)), "every number of rows.*tracing keeps sizes"),
-            (lambda: nn.Sequential(nn.LazyLinear(1)), "0.weight has no shape yet: run the lazy network once"),
+            (
+                lambda: torch.jit.freeze(torch.jit.script(relu_net(3).float())),
+                r"script or trace net\.double",
+            ),
+            (
+                lambda: torch.jit.trace(Joined(), torch.zeros(2, 3)),
+                "every number of rows.*tracing keeps sizes",
+            ),
+            (
+                lambda: nn.Sequential(nn.LazyLinear(1)),
+                "0.weight has no shape yet: run the lazy network once",
+            ),
         ],
-        ids=["stored", "weight norm", "spectral norm", "generator", "frozen", "traced sizes", "lazy"],
+        ids=[
+            "stored",
+            "weight norm",
+            "spectral norm",
+            "generator",
+            "frozen",
+            "traced sizes",
+            "lazy",
+        ],
     )
     def test_what_torch_cannot_copy_is_named(self, make: Any, message: str) -> None:
         model = quiet()
@@ -259,7 +311,11 @@ class TestModules:
         model = quiet()
         x = model.addMatrixVar((2, 3), ub=1)
         norms = nn.utils.parametrizations
-        for net in (norms.weight_norm(nn.Linear(3, 1)), norms.spectral_norm(nn.Linear(3, 1)), called(nn.LazyLinear(1))):
+        for net in (
+            norms.weight_norm(nn.Linear(3, 1)),
+            norms.spectral_norm(nn.Linear(3, 1)),
+            called(nn.LazyLinear(1)),
+        ):
             NeuralMIP(model).add_predictor(net.eval(), x)
 
 

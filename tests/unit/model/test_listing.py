@@ -58,13 +58,21 @@ def test_inputs_that_an_equation_gives():
     assert listing.deciders(np.array([place["loose"]])) is None
     deciding = listing.deciders(np.array([place["x"]]))
     assert [s.names[at] for at in deciding.at] == ["z_0", "z_1"]
-    full = listing.assignments(deciding, np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(s.n_variables))
+    full = listing.assignments(
+        deciding, np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(s.n_variables)
+    )
     np.testing.assert_allclose(full[:, place["x"]], [3.5, 2.5])
 
 
 def test_what_verification_forgives_is_not_ruled_out():
-    """A fixed number that is not whole leaves a row 1e-7 too small: `verify` accepts that, and so must a list."""
+    """A fixed number that is not whole leaves a row 1e-7 too small: `verify` accepts that, and so
+    must a list.
+    """
     m = pyscipopt.Model()
     x, still = m.addVar("x", vtype="I", ub=3), m.addVar(lb=1e-7, ub=1e-7)
     m.addCons(x + still <= 2)
-    assert Listing(read_model(m)).combinations(np.array([0]), 10).ravel().tolist() == [0.0, 1.0, 2.0]
+    assert Listing(read_model(m)).combinations(np.array([0]), 10).ravel().tolist() == [
+        0.0,
+        1.0,
+        2.0,
+    ]

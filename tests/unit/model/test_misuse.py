@@ -1,4 +1,6 @@
-"""Mistakes that once passed in silence: what copies lose, bounds and kinds of outputs left at their defaults."""
+"""Mistakes that once passed in silence: what copies lose, bounds and kinds of outputs left at their
+defaults.
+"""
 
 import warnings
 
@@ -17,7 +19,9 @@ from tests.builders.networks import linear
 class Forbids(pyscipopt.Conshdlr):
     """A rule that no point obeys."""
 
-    def conscheck(self, constraints, solution, checkintegrality, checklprows, printreason, completely):
+    def conscheck(
+        self, constraints, solution, checkintegrality, checklprows, printreason, completely
+    ):
         return {"result": SCIP_RESULT.INFEASIBLE}
 
     def consenfolp(self, constraints, nusefulconss, solinfeasible):
@@ -52,7 +56,9 @@ def test_a_constraint_handler_of_the_users_is_refused_before_and_after(needscons
         lambda: DualDecomposition(restarts=0).solve(problem),
         lambda: NeuralMIP(problem.model),
     ):
-        with pytest.raises(ProblemError, match=r"constraint handler 'lazy'.*copies lose.*as constraints"):
+        with pytest.raises(
+            ProblemError, match=r"constraint handler 'lazy'.*copies lose.*as constraints"
+        ):
             refused()
 
 

@@ -14,7 +14,11 @@ from tests.builders.instances import Built, Tiny, build, forward, lattice, relu_
 class TestVerifyAgreesWithNumpy:
     def full(self, instance: Tiny, x: np.ndarray, t: float, y: np.ndarray) -> np.ndarray:
         """A full assignment in the order of Model.getVars, by names."""
-        named = {"t": t} | {f"x_0_{j}": v for j, v in enumerate(x)} | {f"y_0_{j}": v for j, v in enumerate(y)}
+        named = (
+            {"t": t}
+            | {f"x_0_{j}": v for j, v in enumerate(x)}
+            | {f"y_0_{j}": v for j, v in enumerate(y)}
+        )
         return np.array([named[v.name] for v in instance.problem.model.getVars()])
 
     @pytest.mark.parametrize("seed", range(6))
@@ -88,7 +92,9 @@ class TestVerifyAgreesWithNumpy:
 
     def test_constraints_that_are_no_rows(self) -> None:
         built = build(relu_net(2), 2)
-        built.model.addCons(built.x[0, 0] * built.x[0, 0] + built.x[0, 1] * built.x[0, 1] <= 0.5, name="disc")
+        built.model.addCons(
+            built.x[0, 0] * built.x[0, 0] + built.x[0, 1] * built.x[0, 1] <= 0.5, name="disc"
+        )
         for point, good in (([0.5, 0.4], True), ([0.7, 0.7], False)):
             check = built.problem.verify(np.append(point, forward_one(built, point)))
             assert check.feasible == good
@@ -139,7 +145,9 @@ class TestInputs:
         assert "(2 free)" in repr(built.problem)
 
     def test_a_variable_in_several_places(self) -> None:
-        """One row uses v twice, and two predictors share it: v is coupled once and has one value."""
+        """One row uses v twice, and two predictors share it: v is coupled once and has one
+        value.
+        """
         model = Model()
         model.hideOutput()
         v = model.addVar("v", vtype="I", lb=-2, ub=2)
@@ -152,7 +160,9 @@ class TestInputs:
         problem.add_predictor(second, [v], z, output="classification")
         objective, (a, b) = solve(problem)
         assert a[0, 0] == a[0, 1] == b[0, 0]
-        assert objective == pytest.approx(forward(first, a)[0, 0] - 3 * float(forward(second, b)[0, 0] > 0))
+        assert objective == pytest.approx(
+            forward(first, a)[0, 0] - 3 * float(forward(second, b)[0, 0] > 0)
+        )
 
     def test_duplicate_names(self) -> None:
         model = Model()
@@ -194,8 +204,13 @@ class TestTheUsersObjectsAreLeftAlone:
 
         def state() -> tuple[object, ...]:
             m = built.model
-            variables = [(v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in m.getVars()]
-            rows = [(c.name, m.getLhs(c), m.getRhs(c), tuple(m.getConsVals(c))) for c in m.getConss()]
+            variables = [
+                (v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj())
+                for v in m.getVars()
+            ]
+            rows = [
+                (c.name, m.getLhs(c), m.getRhs(c), tuple(m.getConsVals(c))) for c in m.getConss()
+            ]
             limits = (m.getParam("limits/time"), m.getParam("randomization/randomseedshift"))
             return (
                 m.getStageName(),

@@ -1,4 +1,6 @@
-"""The progress line: what it shows and logs, for every method, and that it is silent unless asked for."""
+"""The progress line: what it shows and logs, for every method, and that it is silent unless asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,10 @@ def test_every_solver_shows_and_logs_it(name, capsys, caplog):
     make, problem = SOLVERS[name]
     with caplog.at_level(logging.INFO, "ddmip_lib"):
         found = make().solve(problem(), time_limit=LONG, progress=True)
-    lines, records = shown(capsys.readouterr().err), [r for r in caplog.records if r.levelno == logging.INFO]
+    lines, records = (
+        shown(capsys.readouterr().err),
+        [r for r in caplog.records if r.levelno == logging.INFO],
+    )
     assert lines
     assert records
     assert all(re.fullmatch(LINE, text) for text in [*lines, *(r.getMessage() for r in records)])
@@ -116,7 +121,9 @@ def test_the_bound_of_a_proof_is_seen_to_rise(caplog):
         found = solve(built.problem, time_limit=LONG)
     texts = [record.getMessage() for record in caplog.records]
     bounds = [
-        float(re.search(r"bound (\S+)", text)[1]) for text in texts if "proof" in text and "bound none" not in text
+        float(re.search(r"bound (\S+)", text)[1])
+        for text in texts
+        if "proof" in text and "bound none" not in text
     ]
     assert len(set(bounds)) >= 2
     assert (np.diff(bounds) >= 0).all()
@@ -149,13 +156,19 @@ def test_six_digits_a_gap_and_a_bound_that_is_claimed_beyond_the_best_value():
 def test_seconds_are_those_of_the_clock(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     ticks = iter(range(0, 10_000, 5))
-    with using(lambda: float(next(ticks))), ProgressLine(hand_sized(), "a method", now(), visible=False) as line:
+    with (
+        using(lambda: float(next(ticks))),
+        ProgressLine(hand_sized(), "a method", now(), visible=False) as line,
+    ):
         assert line.text().startswith("5.0 s  a method")
 
 
 def test_a_bound_is_logged_when_a_tenth_of_the_gap_is_closed(caplog):
     problem = knapsack(1)[0]
-    with caplog.at_level(logging.INFO, "ddmip_lib"), ProgressLine(problem, "a method", now(), visible=False):
+    with (
+        caplog.at_level(logging.INFO, "ddmip_lib"),
+        ProgressLine(problem, "a method", now(), visible=False),
+    ):
         incumbent = DualDecomposition().start(problem).incumbent
         improved(incumbent)
         caplog.clear()

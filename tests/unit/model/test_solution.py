@@ -1,4 +1,6 @@
-"""What a user does with a solution: ask it, store it, start from it; and what is said where there is none."""
+"""What a user does with a solution: ask it, store it, start from it; and what is said where there
+is none.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class TestValues:
         for what in (x, [[x[0, 0], x[0, 1]]], 1 * x):
             np.testing.assert_array_equal(solution[what], [[1.0, 0.0]])
         np.testing.assert_array_equal(solution[[x[0, 1], 7, y[0, 0]]], [0.0, 7.0, 3.0])
-        np.testing.assert_array_equal(solution[built.problem.predictors[0].outputs], solution.outputs[0])
+        np.testing.assert_array_equal(
+            solution[built.problem.predictors[0].outputs], solution.outputs[0]
+        )
 
     def test_what_has_no_value_is_refused_by_name(self) -> None:
         built, solution = solved()
@@ -50,7 +54,9 @@ class TestValues:
         stranger = elsewhere.addVar("stranger")
         later = built.model.addVar("later")
         for variable in (stranger, later):
-            with pytest.raises(ProblemError, match=f"{variable.name} is no variable of the model that was solved"):
+            with pytest.raises(
+                ProblemError, match=f"{variable.name} is no variable of the model that was solved"
+            ):
                 solution[variable + 1]
         with pytest.raises(ProblemError, match="no variables of the model are called 'z'"):
             solution["z"]
@@ -79,7 +85,11 @@ class TestExport:
         text = solution.to_json(tmp_path / "solution.json")
         said = json.loads((tmp_path / "solution.json").read_text())
         assert said == json.loads(text)
-        assert (said["status"], said["objective"], said["proof"]["checked"]) == ("optimal", 3.0, True)
+        assert (said["status"], said["objective"], said["proof"]["checked"]) == (
+            "optimal",
+            3.0,
+            True,
+        )
         assert said["variables"] == {"x_0_0": 1.0, "x_0_1": 0.0, "y_0_0": 3.0}
         assert said["history"]["rho"] == []
 
@@ -103,7 +113,10 @@ class TestExport:
     def test_frames(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _, solution = solved()
         monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
-        assert solution.to_frame() == {"variable": ["x_0_0", "x_0_1", "y_0_0"], "value": [1.0, 0.0, 3.0]}
+        assert solution.to_frame() == {
+            "variable": ["x_0_0", "x_0_1", "y_0_0"],
+            "value": [1.0, 0.0, 3.0],
+        }
         history = DualDecomposition(max_iterations=3).solve(hand_sized()).history
         assert list(history.to_frame()) == list(history.columns)
         monkeypatch.setitem(sys.modules, "pandas", None)
@@ -152,7 +165,9 @@ class TestStarts:
         assert incumbent.values is not None
         assert incumbent.values[instance.milp.names.index("t")] == 0.25
         assert heard
-        built.model.addVar("s")  # which no one said anything of; SCIP may list variables in another order now
+        built.model.addVar(
+            "s"
+        )  # which no one said anything of; SCIP may list variables in another order now
         instance = built.problem.instance()
         incumbent = Incumbent(instance, 0.0)
         incumbent.consider_start(built.problem.start, 60.0)
@@ -232,7 +247,10 @@ class TestReports:
 
     def test_where_nothing_was_visited_it_says_so(self) -> None:
         solution = Solution("infeasible", "by hand")
-        assert solution.report() == "No point was visited that could be checked.\nThe problem was proved infeasible."
+        assert (
+            solution.report()
+            == "No point was visited that could be checked.\nThe problem was proved infeasible."
+        )
 
     def test_a_feasible_point_needs_no_report(self) -> None:
         _, solution = solved()
@@ -261,7 +279,9 @@ class TestReports:
         ):  # misses 5/4, 2/4, 7/4, and 1/5 of the whole numbers' row
             visit(x, k)
         report = incumbent.point()["nearest"]
-        assert [str(violation) for violation in report.violations] == ["row whole is 300, outside [-inf, 200] by 100"]
+        assert [str(violation) for violation in report.violations] == [
+            "row whole is 300, outside [-inf, 200] by 100"
+        ]
         assert report.inputs[0].tolist() == [[1.0, 0.0]]
         visit(1.0, 0)
         assert incumbent.point()["verification"].feasible
@@ -280,11 +300,16 @@ class TestReports:
         incumbent = Incumbent(problem.instance(), 0.0)
         incumbent.consider(np.full(3, 0.5))
         said = [str(violation) for violation in incumbent.point()["nearest"].violations]
-        assert said == ["output y is 0, outside [1, 2] by 1", "integer output k is 0.4, outside [0, 0] by 0.4"]
+        assert said == [
+            "output y is 0, outside [1, 2] by 1",
+            "integer output k is 0.4, outside [0, 0] by 0.4",
+        ]
 
     def test_constraints_that_are_no_rows(self) -> None:
         built = build(linear(1.0, 1.0), 2)
         built.model.addCons(built.x[0, 0] * built.x[0, 1] >= 2, name="product")
         incumbent = Incumbent(built.problem.instance(), 0.0)
         incumbent.consider(np.ones(3))
-        assert [str(v) for v in incumbent.point()["nearest"].violations] == ["perhaps nonlinear product"]
+        assert [str(v) for v in incumbent.point()["nearest"].violations] == [
+            "perhaps nonlinear product"
+        ]

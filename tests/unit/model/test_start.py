@@ -1,4 +1,6 @@
-"""Starts that fail a constraint: what they violate is reported, and they are repaired where that is possible."""
+"""Starts that fail a constraint: what they violate is reported, and they are repaired where that is
+possible.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from tests.builders.clocks import LONG
 from tests.builders.instances import Built, build, knapsack
 from tests.builders.networks import linear
 
-EVERY = [BigM(), SequentialMIP(idle_starts=1), DualDecomposition(max_iterations=2), SingleStepGradient(steps=2)]
+EVERY = [
+    BigM(),
+    SequentialMIP(idle_starts=1),
+    DualDecomposition(max_iterations=2),
+    SingleStepGradient(steps=2),
+]
 
 
 class Solving:
@@ -34,7 +41,9 @@ class Solving:
 
 
 def sloped(vtype: str = "C", n: int = 1) -> Built:
-    """max sum of y with y = x_0 + 2 x_1 on [0, 1]^2 (or integers up to 3), and one row: x_0 + x_1 <= 1 in each."""
+    """max sum of y with y = x_0 + 2 x_1 on [0, 1]^2 (or integers up to 3), and one row: x_0 + x_1
+    <= 1 in each.
+    """
     net = linear(1.0, 2.0)
     built = build(net, 2, n=n, vtype=vtype, high=1.0 if vtype == "C" else 3.0, sense="maximize")
     for i in range(n):
@@ -52,7 +61,9 @@ def test_a_feasible_start_is_reported_nowhere(caplog):
         assert found.objective >= 1.25
 
 
-@pytest.mark.parametrize("solver", [SequentialMIP(idle_starts=1), Solving()], ids=lambda s: s.method)
+@pytest.mark.parametrize(
+    "solver", [SequentialMIP(idle_starts=1), Solving()], ids=lambda s: s.method
+)
 def test_a_start_that_misses_a_row_by_little_is_told_and_repaired(solver, caplog):
     built = sloped()
     built.problem.set_start([[0.5, 0.5 + 2.3e-5]])
@@ -60,8 +71,12 @@ def test_a_start_that_misses_a_row_by_little_is_told_and_repaired(solver, caplog
         found = solver.solve(built.problem, time_limit=LONG)
     assert found.start.startswith("row sum0 is 1.00002, outside [-inf, 1] by 2.3e-05; repaired")
     assert "moved by up to 2.3e-05" in found.start or "moved by up to 1.2e-05" in found.start
-    assert [record.levelname for record in caplog.records if found.start in record.getMessage()] == ["WARNING"]
-    assert found.objective >= 1.5 - 1e-6  # which the repaired start has: a run does not end below it
+    assert [
+        record.levelname for record in caplog.records if found.start in record.getMessage()
+    ] == ["WARNING"]
+    assert (
+        found.objective >= 1.5 - 1e-6
+    )  # which the repaired start has: a run does not end below it
     assert found.details["incumbents"][0][1] == pytest.approx(1.5, abs=1e-4)
     assert found.start in repr(found)
 
@@ -105,8 +120,12 @@ def test_a_start_beyond_repair_is_told_and_the_run_goes_on(solver, caplog):
         found = solver.solve(built.problem, time_limit=LONG)
     assert found.start.startswith("row sum0 is 2, outside [-inf, 1] by 1; not repaired")
     assert found.objective is None or found.objective <= 2.0 + 1e-6
-    assert isinstance(solver, (SingleStepGradient, DualDecomposition)) or found.objective == pytest.approx(2.0)
-    assert len([record for record in caplog.records if "start" in record.getMessage()]) == 1  # once for a whole run
+    assert isinstance(
+        solver, (SingleStepGradient, DualDecomposition)
+    ) or found.objective == pytest.approx(2.0)
+    assert (
+        len([record for record in caplog.records if "start" in record.getMessage()]) == 1
+    )  # once for a whole run
 
 
 def test_other_constraints_are_named():

@@ -56,13 +56,17 @@ def test_contradictory_output_rows(vtype: str) -> None:
     built = build(relu_net(2), 2, vtype=vtype)
     built.model.addCons(built.y[0, 0] >= 1)
     built.model.addCons(built.y[0, 0] <= -1)
-    without_point(DualDecomposition(max_iterations=30).solve(built.problem, time_limit=LONG), "infeasible")
+    without_point(
+        DualDecomposition(max_iterations=30).solve(built.problem, time_limit=LONG), "infeasible"
+    )
 
 
 def test_output_row_that_no_input_meets() -> None:
     built = build(relu_net(2), 2, vtype="B")
     built.model.addCons(built.y[0, 0] >= 1e4)
-    without_point(DualDecomposition(max_iterations=30).solve(built.problem, time_limit=LONG), "infeasible")
+    without_point(
+        DualDecomposition(max_iterations=30).solve(built.problem, time_limit=LONG), "infeasible"
+    )
 
 
 @pytest.mark.parametrize("limit", [0, 0.0, -1.0, -np.inf])
@@ -136,19 +140,30 @@ def test_a_status_that_contradicts_objective_and_bound_is_refused(name: str) -> 
 
 
 def test_a_gap_counts_in_the_unit_of_the_objective() -> None:
-    """Terms of a million that cancel leave the tolerance of a million; tiny objectives have a tiny one."""
-    for unit, gap, agrees in ((1e6, 5.0, True), (1e6, 50.0, False), (1e-6, 5e-12, True), (1e-6, 5e-10, False)):
+    """Terms of a million that cancel leave the tolerance of a million; tiny objectives have a tiny
+    one.
+    """
+    for unit, gap, agrees in (
+        (1e6, 5.0, True),
+        (1e6, 50.0, False),
+        (1e-6, 5e-12, True),
+        (1e-6, 5e-10, False),
+    ):
         check = Verification(0.0, 0.0, 0.0, 0.0, 0.0, 0, None, (), "", objective_unit=unit)
         solution = Solution("stopped", "test", 0.0, gap, CHECKED, verification=check)
         assert (contradiction(solution, "claimed_optimal") == "") == agrees
 
 
 def indicated(bound: float = 0.5) -> NeuralMIP:
-    """max x_0 + 2 x_1 of integers up to 3 with x_0 + x_1 <= `bound` by an indicator: 0 is best, proofs see 6 or so."""
+    """max x_0 + 2 x_1 of integers up to 3 with x_0 + x_1 <= `bound` by an indicator: 0 is best,
+    proofs see 6 or so.
+    """
     built = build(linear(1.0, 2.0), 2, vtype="I", high=3.0, sense="maximize")
     built.model.addCons(built.x[0, 0] + built.x[0, 1] <= 3)
     flag = built.model.addVar("flag", vtype="B", lb=1.0)
-    built.model.addConsIndicator(built.x[0, 0] + built.x[0, 1] <= bound, binvar=flag, name="if_flag")
+    built.model.addConsIndicator(
+        built.x[0, 0] + built.x[0, 1] <= bound, binvar=flag, name="if_flag"
+    )
     return built.problem
 
 
@@ -156,7 +171,11 @@ def indicated(bound: float = 0.5) -> NeuralMIP:
 def test_a_claim_comes_with_the_bound_that_it_is_about(solver: BigM | Enumeration) -> None:
     """What was proved leaves a gap: proofs leave the indicator out."""
     found = solver.solve(indicated())
-    assert (found.status, found.objective, found.bound) == ("claimed_optimal", 0.0, pytest.approx(0.0, abs=1e-9))
+    assert (found.status, found.objective, found.bound) == (
+        "claimed_optimal",
+        0.0,
+        pytest.approx(0.0, abs=1e-9),
+    )
     assert found.proof is not None
     assert not found.proof.checked
     assert found.details["checked_bound"] >= 5.0
@@ -165,10 +184,16 @@ def test_a_claim_comes_with_the_bound_that_it_is_about(solver: BigM | Enumeratio
 def test_solve_keeps_what_enumeration_claims_and_ends() -> None:
     """A run of half an hour would follow if it did not."""
     found = solve(indicated(), time_limit=LONG)
-    assert (found.status, found.objective, found.bound) == ("claimed_optimal", 0.0, pytest.approx(0.0, abs=1e-9))
+    assert (found.status, found.objective, found.bound) == (
+        "claimed_optimal",
+        0.0,
+        pytest.approx(0.0, abs=1e-9),
+    )
     assert [turn.method for turn in found.details["log"]] == ["enumeration", "proof"]
     assert found.details["checked_bound"] >= 5.0
-    assert found.details["log"][-1].bound == found.details["checked_bound"]  # the log has what was proved alone
+    assert (
+        found.details["log"][-1].bound == found.details["checked_bound"]
+    )  # the log has what was proved alone
 
 
 def test_a_certificate_takes_the_place_of_a_claim() -> None:
@@ -188,5 +213,7 @@ def test_a_point_that_certify_meets_is_not_called_missing() -> None:
     problem = hand_sized()
     found = certify(problem, Solution("no_solution_found", "none"))
     assert (found.status, found.objective) == ("optimal", pytest.approx(0.5))
-    quick = certify(water_potability(n=2, net=linear(*[1.0] * 9), seed=1), Solution("no_solution_found", "none"))
+    quick = certify(
+        water_potability(n=2, net=linear(*[1.0] * 9), seed=1), Solution("no_solution_found", "none")
+    )
     assert quick.objective is None or quick.status not in ("no_solution_found", "infeasible")

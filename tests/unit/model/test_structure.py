@@ -16,7 +16,10 @@ from ddmip_lib.problems import site_care, tree_planting, water_potability
 def rows_of(n: int, link, p: int = 2) -> NeuralMIP:
     """n rows of one network; `link(model, x, y)` adds what joins them."""
     model = Model()
-    x, y = model.addMatrixVar((n, p), ub=1.0, name="x"), model.addMatrixVar((n, 1), lb=None, name="y")
+    x, y = (
+        model.addMatrixVar((n, p), ub=1.0, name="x"),
+        model.addMatrixVar((n, 1), lb=None, name="y"),
+    )
     link(model, x, y)
     model.setObjective(y.sum(), "maximize")
     problem = NeuralMIP(model)

@@ -11,11 +11,15 @@ from ddmip_lib.model.sizes import Units
 from tests.builders.networks import linear
 
 
-def one_input(net: nn.Module, ub: float = 1.0, vtype: str = "C", output: str = "regression") -> NeuralMIP:
+def one_input(
+    net: nn.Module, ub: float = 1.0, vtype: str = "C", output: str = "regression"
+) -> NeuralMIP:
     model = Model()
     x = model.addVar(vtype=vtype, ub=ub, name="x")
     y = model.addVar(
-        name="y", vtype="B" if output == "classification" else "C", lb=0 if output == "classification" else None
+        name="y",
+        vtype="B" if output == "classification" else "C",
+        lb=0 if output == "classification" else None,
     )
     problem = NeuralMIP(model)
     problem.add_predictor(net, [[x]], [[y]], output)
@@ -28,7 +32,9 @@ def point(problem: NeuralMIP, **values: float) -> np.ndarray:
 
 
 def test_a_class_is_that_of_the_rounded_integer() -> None:
-    problem = one_input(linear(1.0, bias=-1.0), ub=3, vtype="I", output="classification")  # 1 only from 2 on
+    problem = one_input(
+        linear(1.0, bias=-1.0), ub=3, vtype="I", output="classification"
+    )  # 1 only from 2 on
     assert not problem.verify(point(problem, x=1 + 1e-6, y=1.0)).feasible
     assert problem.verify(point(problem, x=1 + 1e-6, y=0.0)).feasible
 

@@ -43,7 +43,10 @@ def test_the_log_says_what_was_chosen_and_why():
     problem = build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem
     solution = solve(problem, time_limit=LONG)
     log = solution.details["log"]
-    assert [turn.method for turn in log] == ["sequential MIP", "proof"]  # an exact model had nothing better
+    assert [turn.method for turn in log] == [
+        "sequential MIP",
+        "proof",
+    ]  # an exact model had nothing better
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
     assert "3 free inputs (0 whole); ReLU" in repr(log)
@@ -87,7 +90,9 @@ def test_networks_that_nobody_can_bound_still_get_a_point():
     solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=LONG)
     assert solution.found
     assert solution.bound is None
-    assert [turn.status for turn in solution.details["log"] if turn.method == "proof"] == ["not possible"]
+    assert [turn.status for turn in solution.details["log"] if turn.method == "proof"] == [
+        "not possible"
+    ]
 
 
 def test_methods_have_turns_with_other_seeds_until_three_rounds_find_nothing_better(monkeypatch):
@@ -103,15 +108,19 @@ def test_methods_have_turns_with_other_seeds_until_three_rounds_find_nothing_bet
     solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=LONG, seed=5)
     log = [turn for turn in solution.details["log"] if turn.method != "proof"]
     assert solution.status == "converged"
-    assert seeds == [(turn.method, 5 + k // 2) for k, turn in enumerate(log)]  # two methods take turns
+    assert seeds == [
+        (turn.method, 5 + k // 2) for k, turn in enumerate(log)
+    ]  # two methods take turns
     last = [turn.objective for turn in log][-2 * ROUNDS - 1 :]
     assert len(last) == 2 * ROUNDS + 1
     assert set(last) == {solution.objective}
 
 
 def test_a_proof_that_would_not_close_in_time_leaves_it_to_the_methods(monkeypatch):
-    """A network that no search of so few nodes closes; the run is stopped when the methods have had a turn after it.
-    Time passes with looks at the clock, so the shares of methods and proof are counted in looks."""
+    """A network that no search of so few nodes closes; the run is stopped when the methods have had
+    a turn after it. Time passes with looks at the clock, so the shares of methods and proof are
+    counted in looks.
+    """
     turns, take = [], Portfolio.take
 
     def counted(self, solver, seconds, why, seed):
@@ -123,7 +132,12 @@ def test_a_proof_that_would_not_close_in_time_leaves_it_to_the_methods(monkeypat
     problem = build(relu_net(40, width=150, seed=1), 40, low=-1.0, high=1.0).problem
     with using(Ticking(step=0.1)):
         log = solve(problem, time_limit=1000.0).details["log"]
-    assert [turn.method for turn in log] == ["sequential MIP", "dual decomposition", "proof", "sequential MIP"]
+    assert [turn.method for turn in log] == [
+        "sequential MIP",
+        "dual decomposition",
+        "proof",
+        "sequential MIP",
+    ]
     assert log[2].status == "given up"
     assert log[2].bound <= log[2].objective
 
@@ -144,7 +158,12 @@ def test_networks_without_an_exact_model_are_bounded_by_lines():
 
 
 def test_the_report_names_what_the_nearest_point_of_any_method_violates():
-    built = build(nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)).double().eval(), 2, low=-1.0, high=1.0)
+    built = build(
+        nn.Sequential(nn.Linear(2, 4), nn.GELU(), nn.Linear(4, 1)).double().eval(),
+        2,
+        low=-1.0,
+        high=1.0,
+    )
     built.model.addCons(built.problem.predictors[0].outputs[0, 0] >= 50, name="out of reach")
     solution = solve(built.problem, time_limit=LONG)
     assert solution.status == "no_solution_found"

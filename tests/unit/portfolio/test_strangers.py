@@ -1,4 +1,6 @@
-"""`solve` on models that nothing was tuned to, against the best values that any run of any method has found."""
+"""`solve` on models that nothing was tuned to, against the best values that any run of any method
+has found.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ BEST = {
 
 @pytest.mark.long
 def test_strangers_get_verified_points_and_bounds_on_their_side() -> None:
-    """It holds at any limit; how close the points come in twenty seconds is told, and checked by nobody."""
+    """It holds at any limit; how close the points come in twenty seconds is told, and checked by
+    nobody.
+    """
     distances = {}
     for kind in KINDS:
         for seed, best in enumerate(BEST[kind.__name__]):
@@ -41,7 +45,9 @@ def test_strangers_get_verified_points_and_bounds_on_their_side() -> None:
             sign = 1 if problem.model.getObjectiveSense() == "minimize" else -1
             assert solution.found
             assert problem.verify(solution).feasible
-            distances[kind.__name__, seed] = sign * (solution.objective - best) / max(1.0, abs(best))
+            distances[kind.__name__, seed] = (
+                sign * (solution.objective - best) / max(1.0, abs(best))
+            )
             if solution.bound is not None:
                 assert sign * solution.bound <= sign * best + 1e-4 * max(1.0, abs(best))
     print(f"{mean(max(0.0, away) for away in distances.values()):.4f} on average: {distances}")

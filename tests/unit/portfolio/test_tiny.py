@@ -1,4 +1,6 @@
-"""`solve` against looking at every point: random problems of at most 4,096 input points, any seed."""
+"""`solve` against looking at every point: random problems of at most 4,096 input points,
+any seed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ torch.set_num_threads(1)
 
 
 def right(instance: Tiny, seed: int) -> bool:
-    """Whether `solve` finds the optimum; every point that it reports is checked, against the list of all points too."""
+    """Whether `solve` finds the optimum; every point that it reports is checked, against the list
+    of all points too.
+    """
     solution, best = solve(instance.problem, time_limit=LONG, seed=seed), instance.optimum
     assert best is not None
     if solution.values is None:
@@ -45,11 +49,15 @@ def test_the_generator_takes_any_seed() -> None:
 
 
 @pytest.mark.parametrize("tabulate", [True, False])
-def test_solve_is_right_on_two_random_problems(tabulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solve_is_right_on_two_random_problems(
+    tabulate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert count(range(2), tabulate, monkeypatch) >= (2 if tabulate else 1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("tabulate", "least"), [(True, 19), (False, 16)])
-def test_solve_is_right_on_random_problems(tabulate: bool, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solve_is_right_on_random_problems(
+    tabulate: bool, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert count(range(20), tabulate, monkeypatch) >= least

@@ -14,7 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ddmip_lib.predictors import attention, conv1d, describe, load_npz, lstm, mlp, npz, resnet, save_npz
+from ddmip_lib.predictors import (
+    attention,
+    conv1d,
+    describe,
+    load_npz,
+    lstm,
+    mlp,
+    npz,
+    resnet,
+    save_npz,
+)
 
 BUILDERS = [mlp, conv1d, resnet, lstm, attention]
 Builder = Callable[..., nn.Module]
@@ -28,8 +38,16 @@ def same_weights(first: nn.Module, second: nn.Module) -> bool:
 @pytest.mark.parametrize("build", BUILDERS)
 class TestEveryArchitecture:
     @settings(deadline=None, max_examples=10)
-    @given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 9), st.integers(1, 3), st.integers(0, 5))
-    def test_shapes(self, build: Builder, depth: int, width: int, n_in: int, n_out: int, batch: int) -> None:
+    @given(
+        st.integers(1, 3),
+        st.integers(1, 9),
+        st.integers(1, 9),
+        st.integers(1, 3),
+        st.integers(0, 5),
+    )
+    def test_shapes(
+        self, build: Builder, depth: int, width: int, n_in: int, n_out: int, batch: int
+    ) -> None:
         net = build(depth, width, n_in, n_out, seed=1)
         assert net(torch.randn(batch, n_in)).shape == (batch, n_out)
 
@@ -54,7 +72,9 @@ class TestEveryArchitecture:
 
     def test_gradient_in_float64(self, build: Builder) -> None:
         net = build(depth=2, width=4, n_in=3, seed=3).double().requires_grad_(False)
-        x = torch.randn(2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        x = torch.randn(
+            2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        ).requires_grad_()
         assert torch.autograd.gradcheck(net, (x,))
 
     def test_second_derivative(self, build: Builder) -> None:
@@ -84,7 +104,9 @@ class TestEveryArchitecture:
             ({"seed": "a"}, "seed = 'a'"),
         ],
     )
-    def test_nonsense_is_refused(self, build: Builder, change: dict[str, object], message: str) -> None:
+    def test_nonsense_is_refused(
+        self, build: Builder, change: dict[str, object], message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             build(**{"depth": 2, "width": 4, "n_in": 3, **change})
 
@@ -115,11 +137,13 @@ def test_mlp_is_flat_and_equals_its_formula() -> None:
         (attention(1, 2, 3), "1x2 attention network, 69 parameters"),
         (nn.Linear(3, 1), "Linear, 4 parameters"),
         (nn.Sequential(nn.Linear(3, 1)), "linear model, 4 parameters"),
-        (nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1)),
-         "4-2 ReLU MLP, 29 parameters"),
+        (
+            nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 1)),
+            "4-2 ReLU MLP, 29 parameters",
+        ),
         (nn.Sequential(nn.Linear(3, 1), nn.Tanh()), "Sequential, 4 parameters"),
     ],
-)  # fmt: skip
+)
 def test_describe(net: nn.Module, text: str) -> None:
     assert describe(net) == text
 
@@ -173,8 +197,12 @@ class TestNpz:
             ({"b0": np.array([None] * 4)}, "plain arrays"),
         ],
     )
-    def test_bad_arrays_are_named(self, tmp_path: Path, change: dict[str, np.ndarray], message: str) -> None:
-        arrays = {name: array for name, array in (self.arrays() | change).items() if array is not None}
+    def test_bad_arrays_are_named(
+        self, tmp_path: Path, change: dict[str, np.ndarray], message: str
+    ) -> None:
+        arrays = {
+            name: array for name, array in (self.arrays() | change).items() if array is not None
+        }
         np.savez(tmp_path / "net.npz", **arrays)
         with pytest.raises(ValueError, match=message):
             load_npz(tmp_path / "net.npz")
@@ -205,7 +233,9 @@ class TestNpz:
                     file, shape = io.BytesIO(), array.shape
                     if forged == "shape" and name == "W0":
                         shape = (2**25, 2**25)
-                    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+                    np.lib.format.write_array_header_1_0(
+                        file, {"descr": "<f8", "fortran_order": False, "shape": shape}
+                    )
                     archive.writestr(f"{name}{'_' * copy_}.npy", file.getvalue() + array.tobytes())
         if forged == "shape":
             with pytest.raises(ValueError, match=r"W0\.npy claims 9007199254740992 bytes"):
@@ -218,7 +248,9 @@ class TestNpz:
                 load_npz(path)
 
     @pytest.mark.parametrize("dtype", [np.float16, np.float64])
-    def test_an_archive_that_unpacks_to_much_more_is_refused(self, tmp_path: Path, dtype: type) -> None:
+    def test_an_archive_that_unpacks_to_much_more_is_refused(
+        self, tmp_path: Path, dtype: type
+    ) -> None:
         """100 kB that would become 200 MB; what is measured is what Python and numpy ask for."""
         arrays = {"W0": np.zeros((2**13, 2**11), dtype=dtype), "b0": np.zeros(2**13, dtype=dtype)}
         np.savez_compressed(tmp_path / "net.npz", **arrays)
@@ -226,7 +258,9 @@ class TestNpz:
         del arrays
         tracemalloc.start()
         try:
-            with pytest.raises(ValueError, match=r"W0\.npy claims \d+ bytes.*write it with save_npz"):
+            with pytest.raises(
+                ValueError, match=r"W0\.npy claims \d+ bytes.*write it with save_npz"
+            ):
                 load_npz(tmp_path / "net.npz")
             assert tracemalloc.get_traced_memory()[1] < 2**21
         finally:
@@ -244,8 +278,14 @@ class TestNpz:
     @pytest.mark.parametrize(
         "header",
         [
-            b"{'descr': '<f8', 'fortran_order': False, 'shape': " + b"(" * 5000 + b")" * 4000 + b", }",
-            b"{'descr': " + b"[" * 3000 + b"]" * 3000 + b", 'fortran_order': False, 'shape': (3,), }",
+            b"{'descr': '<f8', 'fortran_order': False, 'shape': "
+            + b"(" * 5000
+            + b")" * 4000
+            + b", }",
+            b"{'descr': "
+            + b"[" * 3000
+            + b"]" * 3000
+            + b", 'fortran_order': False, 'shape': (3,), }",
             b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,",
             b"{'descr': 'no type', 'fortran_order': False, 'shape': (3,), }",
             b"{'descr': '<f8', 'fortran_order': False, 'shape': (-3,), }",
@@ -255,11 +295,18 @@ class TestNpz:
         ],
     )
     @pytest.mark.parametrize("version", [1, 2])
-    def test_headers_that_are_none_are_refused(self, tmp_path: Path, header: bytes, version: int) -> None:
+    def test_headers_that_are_none_are_refused(
+        self, tmp_path: Path, header: bytes, version: int
+    ) -> None:
         length = len(header).to_bytes(2 if version == 1 else 4, "little")
         with zipfile.ZipFile(tmp_path / "net.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("W0.npy", b"\x93NUMPY" + bytes([version, 0]) + length + header + np.zeros(3).tobytes())
-        with pytest.raises(ValueError, match=r"is not an npz file of plain arrays .*write it with save_npz"):
+            archive.writestr(
+                "W0.npy",
+                b"\x93NUMPY" + bytes([version, 0]) + length + header + np.zeros(3).tobytes(),
+            )
+        with pytest.raises(
+            ValueError, match=r"is not an npz file of plain arrays .*write it with save_npz"
+        ):
             load_npz(tmp_path / "net.npz")
 
     def test_numbers_beyond_doubles_are_refused_by_name(self, tmp_path: Path) -> None:
@@ -278,4 +325,6 @@ class TestNpz:
         net = nn.Sequential(nn.Linear(3, 2, bias=False), nn.ReLU(), nn.Linear(2, 1))
         save_npz(net, tmp_path / "net.npz")
         x = torch.randn(4, 3)
-        assert torch.allclose(load_npz(tmp_path / "net.npz")(x.double()), net(x).double(), atol=1e-6)
+        assert torch.allclose(
+            load_npz(tmp_path / "net.npz")(x.double()), net(x).double(), atol=1e-6
+        )

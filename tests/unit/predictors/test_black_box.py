@@ -63,7 +63,9 @@ def problem_with(vtype: str = "B") -> tuple[NeuralMIP, Model]:
     model.hideOutput()
     x = model.addMatrixVar((2, 2), vtype=vtype, ub=1, name="x")
     problem = NeuralMIP(model)
-    tree = black_box(lambda rows: np.where(rows[:, 0] > 0.5, 3 - 2 * (rows[:, 1] > 0.5), 1.0), width=0.5)
+    tree = black_box(
+        lambda rows: np.where(rows[:, 0] > 0.5, 3 - 2 * (rows[:, 1] > 0.5), 1.0), width=0.5
+    )
     y = problem.add_predictor(tree, x).outputs
     model.setObjective(y.sum() - 0.1 * x.sum(), "maximize")
     return problem, model
@@ -91,7 +93,11 @@ def test_bad_calls_are_refused() -> None:
         (lambda: black_box(wave, 0), ValueError, "n_outputs=0"),
         (lambda: black_box(wave, 1.5), ValueError, "n_outputs=1.5"),
         (lambda: black_box(wave, width=0.0), ValueError, "width=0.0"),
-        (lambda: black_box(wave, 1)(torch.zeros(3, 2)), ProblemError, r"maps \(3, 2\) to \(3, 2\), not to \(3, 1\)"),
+        (
+            lambda: black_box(wave, 1)(torch.zeros(3, 2)),
+            ProblemError,
+            r"maps \(3, 2\) to \(3, 2\), not to \(3, 1\)",
+        ),
         (lambda: black_box(lambda rows: 1.0)(torch.zeros(1, 2)), ProblemError, r"to \(\)"),
     ):
         with pytest.raises(error, match=message):
@@ -112,8 +118,12 @@ def test_a_network_of_steps_is_named_and_black_box_recommended():
         NeuralMIP(model).add_predictor(Tree().eval(), x)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        NeuralMIP(model).add_predictor(black_box(lambda rows: np.floor(2 * rows).sum(axis=1), width=0.5), x)
+        NeuralMIP(model).add_predictor(
+            black_box(lambda rows: np.floor(2 * rows).sum(axis=1), width=0.5), x
+        )
         dead = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)).eval()
         with torch.no_grad():
             dead[0].bias.fill_(-100.0)
-        NeuralMIP(model).add_predictor(dead, x)  # it says one number only: nothing to learn, nothing to warn of
+        NeuralMIP(model).add_predictor(
+            dead, x
+        )  # it says one number only: nothing to learn, nothing to warn of

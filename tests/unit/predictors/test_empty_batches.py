@@ -56,7 +56,9 @@ METHODS: dict[str, Callable[[NeuralMIP], Solution]] = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("make", [lambda: black_box(strict, width=0.1), Strict], ids=["function", "network"])
+@pytest.mark.parametrize(
+    "make", [lambda: black_box(strict, width=0.1), Strict], ids=["function", "network"]
+)
 def test_no_method_passes_on_an_empty_batch(make: Callable[[], nn.Module], method: str) -> None:
     problem = water_potability(n=3, net=make().eval())
     if method == "certificate" and not isinstance(problem.predictors[0].net, Strict):

@@ -36,9 +36,9 @@ class TestWithSklearn:
     def test_mlp_regressors(self, activation: str, targets: np.ndarray) -> None:
         from sklearn.neural_network import MLPRegressor
 
-        model = MLPRegressor(hidden_layer_sizes=(5, 4), activation=activation, max_iter=20, random_state=0).fit(
-            X, targets
-        )
+        model = MLPRegressor(
+            hidden_layer_sizes=(5, 4), activation=activation, max_iter=20, random_state=0
+        ).fit(X, targets)
         np.testing.assert_allclose(said(model), model.predict(X).reshape(len(X), -1), atol=1e-9)
 
     def test_scalers_and_targets_are_folded_in(self) -> None:
@@ -51,16 +51,29 @@ class TestWithSklearn:
         net = MLPRegressor(hidden_layer_sizes=(6,), max_iter=50, random_state=0)
         for model in (
             make_pipeline(StandardScaler(), net),
-            make_pipeline(MinMaxScaler((-1, 2)), StandardScaler(with_mean=False), MaxAbsScaler(), "passthrough", net),
+            make_pipeline(
+                MinMaxScaler((-1, 2)),
+                StandardScaler(with_mean=False),
+                MaxAbsScaler(),
+                "passthrough",
+                net,
+            ),
             make_pipeline(StandardScaler(with_std=False), make_pipeline(MinMaxScaler(), Ridge())),
-            TransformedTargetRegressor(make_pipeline(StandardScaler(), net), transformer=StandardScaler()),
-            make_pipeline(StandardScaler(), TransformedTargetRegressor(net, transformer=MinMaxScaler())),
+            TransformedTargetRegressor(
+                make_pipeline(StandardScaler(), net), transformer=StandardScaler()
+            ),
+            make_pipeline(
+                StandardScaler(), TransformedTargetRegressor(net, transformer=MinMaxScaler())
+            ),
             TransformedTargetRegressor(LinearRegression()),
             LinearRegression(fit_intercept=False),
         ):
             model.fit(X, Y)
             np.testing.assert_allclose(said(model)[:, 0], model.predict(X), rtol=1e-9, atol=1e-9)
-        assert describe(from_sklearn(make_pipeline(StandardScaler(), net).fit(X, Y))) == "1x6 ReLU MLP, 31 parameters"
+        assert (
+            describe(from_sklearn(make_pipeline(StandardScaler(), net).fit(X, Y)))
+            == "1x6 ReLU MLP, 31 parameters"
+        )
 
     def test_classifiers_become_logits(self) -> None:
         from sklearn.linear_model import LogisticRegression
@@ -69,15 +82,24 @@ class TestWithSklearn:
         from sklearn.preprocessing import StandardScaler
 
         two, three = np.where(Y.mean() < Y, "yes", "no"), np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
-        for last in (MLPClassifier(hidden_layer_sizes=(5,), max_iter=50, random_state=0), LogisticRegression()):
+        for last in (
+            MLPClassifier(hidden_layer_sizes=(5,), max_iter=50, random_state=0),
+            LogisticRegression(),
+        ):
             model = make_pipeline(StandardScaler(), last).fit(X, two)
             logits = said(model)
             assert logits.shape == (len(X), 1)
-            np.testing.assert_array_equal(model.classes_[(logits[:, 0] > 0).astype(int)], model.predict(X))
-            np.testing.assert_allclose(1 / (1 + np.exp(-logits[:, 0])), model.predict_proba(X)[:, 1], atol=1e-9)
+            np.testing.assert_array_equal(
+                model.classes_[(logits[:, 0] > 0).astype(int)], model.predict(X)
+            )
+            np.testing.assert_allclose(
+                1 / (1 + np.exp(-logits[:, 0])), model.predict_proba(X)[:, 1], atol=1e-9
+            )
             model.fit(X, three)
             shares = np.exp(said(model))
-            np.testing.assert_allclose(shares / shares.sum(1, keepdims=True), model.predict_proba(X), atol=1e-9)
+            np.testing.assert_allclose(
+                shares / shares.sum(1, keepdims=True), model.predict_proba(X), atol=1e-9
+            )
 
     def test_what_is_no_network_is_refused_by_name(self) -> None:
         from sklearn.compose import TransformedTargetRegressor
@@ -89,7 +111,10 @@ class TestWithSklearn:
 
         for model, message in (
             (DecisionTreeRegressor().fit(X, Y), "DecisionTreeRegressor is no network.*black_box"),
-            (make_pipeline(PolynomialFeatures(), LinearRegression()).fit(X, Y), "PolynomialFeatures cannot be folded"),
+            (
+                make_pipeline(PolynomialFeatures(), LinearRegression()).fit(X, Y),
+                "PolynomialFeatures cannot be folded",
+            ),
             (
                 make_pipeline(MinMaxScaler(clip=True), LinearRegression()).fit(X, Y),
                 "MinMaxScaler cannot be folded.*without clip",
@@ -97,7 +122,9 @@ class TestWithSklearn:
             (MLPRegressor(), "MLPRegressor is not fitted"),
             (make_pipeline(StandardScaler(), LinearRegression()), "is not fitted"),
             (
-                TransformedTargetRegressor(LinearRegression(), func=np.arcsinh, inverse_func=np.sinh).fit(X, Y),
+                TransformedTargetRegressor(
+                    LinearRegression(), func=np.arcsinh, inverse_func=np.sinh
+                ).fit(X, Y),
                 "TransformedTargetRegressor is no network",
             ),
         ):
@@ -114,7 +141,10 @@ class TestWithSklearn:
         ).fit(X, Y)
         mip = Model()
         mip.hideOutput()
-        x = [mip.addVar(f"x{j}", lb=low, ub=high) for j, (low, high) in enumerate(zip(X.min(0), X.max(0), strict=True))]
+        x = [
+            mip.addVar(f"x{j}", lb=low, ub=high)
+            for j, (low, high) in enumerate(zip(X.min(0), X.max(0), strict=True))
+        ]
         problem = NeuralMIP(mip)
         y = problem.add_predictor(from_sklearn(model), x).outputs
         mip.setObjective(y[0, 0], "maximize")

@@ -27,11 +27,22 @@ def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def data() -> Dataset:
-    """A small problem that a network solves: inside or outside a circle, features far from unit scale."""
+    """A small problem that a network solves: inside or outside a circle, features far from unit
+    scale.
+    """
     z = np.random.RandomState(0).uniform(-1.5, 1.5, size=(400, 2))
     labels = (np.square(z).sum(axis=1) < 1).astype(float)
-    return Dataset("circle", "stand-in", "0" * 64, 100 + 5 * z, labels, ("a", "b"), np.arange(400),
-                   "classification", True)  # fmt: skip
+    return Dataset(
+        "circle",
+        "stand-in",
+        "0" * 64,
+        100 + 5 * z,
+        labels,
+        ("a", "b"),
+        np.arange(400),
+        "classification",
+        True,
+    )
 
 
 def weights(net: nn.Module) -> torch.Tensor:
@@ -83,7 +94,9 @@ class TestResult:
         assert torch.equal(weights(first), weights(second))
         assert torch.equal(torch.get_rng_state(), before)
         assert torch.get_num_threads() == threads
-        assert not torch.equal(weights(first), weights(train(small(), data, seed=4, epochs=3, cache=False)))
+        assert not torch.equal(
+            weights(first), weights(train(small(), data, seed=4, epochs=3, cache=False))
+        )
 
     def test_dropout_is_seeded_too(self, data: Dataset) -> None:
         net = nn.Sequential(nn.Linear(2, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 1))
@@ -104,7 +117,9 @@ class TestResult:
         assert capsys.readouterr().err == ""
 
     @pytest.mark.parametrize("build", [conv1d, resnet, lstm, attention])
-    def test_every_architecture_trains(self, build: Callable[..., nn.Module], data: Dataset) -> None:
+    def test_every_architecture_trains(
+        self, build: Callable[..., nn.Module], data: Dataset
+    ) -> None:
         net = build(depth=1, width=8, n_in=2)
         trained = train(net, data, epochs=30, learning_rate=1e-2)
         assert trained.report["test_accuracy"] > 0.8
@@ -138,7 +153,10 @@ class TestRefusals:
 
     def test_constant_feature(self, data: Dataset) -> None:
         with pytest.raises(ValueError, match="'b' is constant"):
-            train(small(), replace(data, features=np.column_stack([data.features[:, 0], np.ones(400)])))
+            train(
+                small(),
+                replace(data, features=np.column_stack([data.features[:, 0], np.ones(400)])),
+            )
 
 
 class TestCache:
@@ -173,8 +191,12 @@ class TestCache:
             assert not train(net, other, **{"epochs": 2, **options}).report["cached"]
         assert train(small(), data, epochs=2, progress=False).report["cached"]
 
-    @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "no checkpoint", "a cut archive", "another entry"])
-    def test_damaged_entry_is_reported_and_replaced(self, data: Dataset, cache_folder: Path, damage: str) -> None:
+    @pytest.mark.parametrize(
+        "damage", ["cut", "flip", "empty", "no checkpoint", "a cut archive", "another entry"]
+    )
+    def test_damaged_entry_is_reported_and_replaced(
+        self, data: Dataset, cache_folder: Path, damage: str
+    ) -> None:
         first = train(small(), data, epochs=2)
         (path,) = cache_folder.iterdir()
         content = bytearray(path.read_bytes())
@@ -189,7 +211,9 @@ class TestCache:
         }
         payload = sound.get(damage, b"")
         path.write_bytes(
-            {"cut": content[:-100], "flip": content, "empty": b""}.get(damage, digest(payload).digest() + payload)
+            {"cut": content[:-100], "flip": content, "empty": b""}.get(
+                damage, digest(payload).digest() + payload
+            )
         )
         with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
             second = train(small(), data, epochs=2)
@@ -197,7 +221,9 @@ class TestCache:
         assert torch.equal(weights(first), weights(second))
         assert train(small(), data, epochs=2).report["cached"]
 
-    def test_a_folder_in_place_of_an_entry_makes_way(self, data: Dataset, cache_folder: Path) -> None:
+    def test_a_folder_in_place_of_an_entry_makes_way(
+        self, data: Dataset, cache_folder: Path
+    ) -> None:
         first = train(small(), data, epochs=1)
         (path,) = cache_folder.iterdir()
         path.unlink()
@@ -281,7 +307,9 @@ class TestStandIn:
 @pytest.mark.long
 @pytest.mark.skipif(not REAL, reason="needs the real files: set DDMIP_DATA_DIR to their folder")
 def test_recipe_gives_the_reference_network() -> None:
-    """Fingerprints of the published 2x16 reference network; loose enough for another CPU's rounding."""
+    """Fingerprints of the published 2x16 reference network; loose enough for another CPU's
+    rounding.
+    """
     net = train(mlp(depth=2, width=16, n_in=9, seed=42), load_water(), seed=0)
     assert net.report["test_accuracy"] == pytest.approx(271 / 403, abs=0.01)
 
@@ -294,7 +322,9 @@ def test_weights_are_those_of_torchs_own_adam_to_the_last_digit(
     found = train(mlp(2, 8, 2, seed=1), data, **recipe)
     optimisers = list[torch.optim.Adam]()
 
-    def by_torch(weight: torch.Tensor, slope: torch.Tensor, rate: float, moments: object, t: int) -> None:
+    def by_torch(
+        weight: torch.Tensor, slope: torch.Tensor, rate: float, moments: object, t: int
+    ) -> None:
         if t == 1:
             optimisers.append(torch.optim.Adam([weight], rate, weight_decay=weight_decay))
         optimisers[order.setdefault(id(weight), len(order))].step()

@@ -27,7 +27,9 @@ distributed = pytest.importorskip("distributed")
 @pytest.fixture(scope="module")
 def client() -> Iterator[object]:
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
         distributed.Client(cluster) as found,
     ):
         yield found
@@ -55,7 +57,9 @@ def test_the_cluster_finds_the_same_options_as_this_process(client):
 
 
 def die_once(piece: tuple[str, int], ask: str) -> int:
-    """Kills its own worker the first time that it is called, as the system does that runs out of memory."""
+    """Kills its own worker the first time that it is called, as the system does that runs out of
+    memory.
+    """
     if not os.path.exists(ask):
         with open(ask, "w") as file:
             file.write("dead")
@@ -68,11 +72,19 @@ def test_a_killed_worker_costs_time_and_nothing_else(client, tmp_path):
     kept = crew.keep([("piece", k) for k in range(4)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the crew is not to give up the cluster
-        assert crew.each(die_once, kept, [str(tmp_path / f"{k % 2}") for k in range(4)]) == [0, 2, 4, 6]
+        assert crew.each(die_once, kept, [str(tmp_path / f"{k % 2}") for k in range(4)]) == [
+            0,
+            2,
+            4,
+            6,
+        ]
 
 
 def test_a_worker_killed_between_rounds_takes_no_shard_with_it(client):
-    problem, solver = water_potability(n=8, net=mlp(2, 8, 9, seed=3)), PriceCoordination(steps=6, client=client)
+    problem, solver = (
+        water_potability(n=8, net=mlp(2, 8, 9, seed=3)),
+        PriceCoordination(steps=6, client=client),
+    )
     market, alone = (each.start(problem, seed=5) for each in (solver, replace(solver, client=None)))
     for k in range(2):
         solver.round(market)

@@ -25,18 +25,24 @@ from tests.builders.networks import linear, relu_layers
 
 
 def judged(instance: Own, **keywords: object) -> tuple[float, float]:
-    """What price coordination misses of the optimum, and by how much its linear program is below its objective."""
+    """What price coordination misses of the optimum, and by how much its linear program is below
+    its objective.
+    """
     problem = instance.problem()
     solution = PriceCoordination(**keywords).solve(problem, time_limit=LONG, seed=1)  # type: ignore[arg-type]
     assert solution.objective is not None
     assert problem.verify(solution).objective == pytest.approx(solution.objective, abs=1e-9)
     sign = 1.0 if instance.minimise else -1.0
-    return sign * (solution.objective - instance.optimum()), sign * (solution.details["lp_value"] - solution.objective)
+    return sign * (solution.objective - instance.optimum()), sign * (
+        solution.details["lp_value"] - solution.objective
+    )
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_class_is_bought_as_brute_force_would(seed):
-    missed, below = judged(own(seed, "classification", minimise=seed % 2 == 0, optional=seed % 3 > 0))
+    missed, below = judged(
+        own(seed, "classification", minimise=seed % 2 == 0, optional=seed % 3 > 0)
+    )
     assert missed == pytest.approx(0.0, abs=1e-6)
     assert below <= 1e-6
 
@@ -50,24 +56,31 @@ def test_outputs_are_never_better_than_brute_force_and_seldom_worse(seed):
 
 @pytest.mark.parametrize("seed", [1, 5])
 def test_the_best_choice_may_lie_between_the_best_options(seed):
-    """The linear program mixes corners of the boxes here; a choice of corners alone misses 0.23 and 0.08."""
+    """The linear program mixes corners of the boxes here; a choice of corners alone misses 0.23 and
+    0.08.
+    """
     missed, _ = judged(own(seed, "regression", minimise=True, optional=False))
     assert -1e-6 <= missed <= 0.02
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+)
 @pytest.mark.parametrize("grid", [2, 3])
 def test_tree_planting_equals_enumeration(grid, seed):
     problem = trees(grid, seed)
-    exact, solution = (method.solve(problem, time_limit=LONG) for method in (Enumeration(), PriceCoordination()))
+    exact, solution = (
+        method.solve(problem, time_limit=LONG) for method in (Enumeration(), PriceCoordination())
+    )
     assert exact.status == "optimal"
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6)
     assert solution.details["lp_value"] >= exact.objective - 1e-6
 
 
 def two_ways(minimise: bool = False, target: float = 0.6, start: bool = False) -> NeuralMIP:
-    """Three blocks that must choose between two networks with inputs of their own, one of them of worth 2; what the
-    second one earns must reach a target."""
+    """Three blocks that must choose between two networks with inputs of their own, one of them of
+    worth 2; what the second one earns must reach a target.
+    """
     n, nets = 3, [relu_net(1, 3, seed=4), relu_net(1, 3, seed=7)]
     model = Model()
     model.hideOutput()
@@ -85,7 +98,9 @@ def two_ways(minimise: bool = False, target: float = 0.6, start: bool = False) -
     model.addCons(size[0].sum() + size[1].sum() <= 1.0, name="budget")
     model.addCons(2 * v[1].sum() >= target, name="target")
     sign = -1 if minimise else 1
-    model.setObjective(sign * (v[0].sum() + 2 * v[1].sum()) + 5, "minimize" if minimise else "maximize")
+    model.setObjective(
+        sign * (v[0].sum() + 2 * v[1].sum()) + 5, "minimize" if minimise else "maximize"
+    )
     problem, each, one = NeuralMIP(model), np.arange(n), np.ones((n, 1))
     for t in range(2):
         problem.add_predictor(nets[t], x[t], y[t])
@@ -94,11 +109,20 @@ def two_ways(minimise: bool = False, target: float = 0.6, start: bool = False) -
     rate = np.array([[1.0, 0.0]])
     modes = [
         Mode(
-            each, each, -one, one, 0 * one, rate, rate, np.zeros((n, 2)), np.array([0.0, -float(t)]), predictor=t,
+            each,
+            each,
+            -one,
+            one,
+            0 * one,
+            rate,
+            rate,
+            np.zeros((n, 2)),
+            np.array([0.0, -float(t)]),
+            predictor=t,
             worth=1.0 + t,
         )
         for t in range(2)
-    ]  # fmt: skip
+    ]
     problem.set_blocks(Blocks(modes, [1.0, -target], optional=False))
     return problem
 
@@ -106,9 +130,14 @@ def two_ways(minimise: bool = False, target: float = 0.6, start: bool = False) -
 def best_of_two_ways(problem: NeuralMIP, target: float) -> float:
     """By brute force on a grid of a twentieth: below the optimum by little, never above."""
     grid = np.linspace(-1, 1, 41)
-    table = [(t, abs(u), (1 + t) * f) for t, p in enumerate(problem.predictors)
-             for u, f in zip(grid, p.raw(grid[:, None])[:, 0], strict=True)]  # fmt: skip
-    kept = [o for o in table if not any(p[0] == o[0] and p[1] <= o[1] and p[2] > o[2] for p in table)]
+    table = [
+        (t, abs(u), (1 + t) * f)
+        for t, p in enumerate(problem.predictors)
+        for u, f in zip(grid, p.raw(grid[:, None])[:, 0], strict=True)
+    ]
+    kept = [
+        o for o in table if not any(p[0] == o[0] and p[1] <= o[1] and p[2] > o[2] for p in table)
+    ]
     best = -np.inf
     for pick in itertools.product(kept, repeat=3):
         if sum(o[1] for o in pick) <= 1 + 1e-9 and sum(o[2] for o in pick if o[0] == 1) >= target:
@@ -116,7 +145,9 @@ def best_of_two_ways(problem: NeuralMIP, target: float) -> float:
     return best
 
 
-@pytest.mark.parametrize(("minimise", "target"), [(False, 0.6), (True, 0.6), (False, 2.0), (False, -5.0)])
+@pytest.mark.parametrize(
+    ("minimise", "target"), [(False, 0.6), (True, 0.6), (False, 2.0), (False, -5.0)]
+)
 def test_two_networks_with_inputs_of_their_own_and_a_target(minimise, target):
     problem = two_ways(minimise, target)
     best = best_of_two_ways(problem, target)
@@ -126,7 +157,10 @@ def test_two_networks_with_inputs_of_their_own_and_a_target(minimise, target):
     assert problem.verify(solution)
     assert value >= 0.97 * best
     assert abs(solution.details["lp_value"] - 5) >= value - 1e-6
-    assert 2 * solution.values[[v.name.startswith("v1") for v in problem.model.getVars()]].sum() >= target - 1e-6
+    assert (
+        2 * solution.values[[v.name.startswith("v1") for v in problem.model.getVars()]].sum()
+        >= target - 1e-6
+    )
 
 
 @pytest.mark.parametrize(("target", "status"), [(30.0, "no_solution_found"), (1e4, "infeasible")])
@@ -139,7 +173,9 @@ def test_a_target_out_of_reach_gives_a_status(target: float, status: str):
 
 
 def optional_with_target(target: float) -> NeuralMIP:
-    """One block that may choose nothing, of class 1 from 0.5 on; its class must be reached for the target."""
+    """One block that may choose nothing, of class 1 from 0.5 on; its class must be reached for the
+    target.
+    """
     model = Model()
     model.hideOutput()
     x, y = model.addMatrixVar((1, 1), lb=-1.0, ub=1.0), model.addMatrixVar((1, 1), vtype="B")
@@ -177,17 +213,30 @@ def test_nothing_of_the_users_is_changed():
     model, blocks = problem.model, problem.blocks
 
     def state():
-        variables = [(v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()]
-        return model.getStageName(), model.getObjectiveSense(), variables, [c.name for c in model.getConss()]
+        variables = [
+            (v.name, v.vtype(), v.getLbOriginal(), v.getUbOriginal(), v.getObj())
+            for v in model.getVars()
+        ]
+        return (
+            model.getStageName(),
+            model.getObjectiveSense(),
+            variables,
+            [c.name for c in model.getConss()],
+        )
 
-    arrays = [a.copy() for a in (blocks.base, blocks.lower, blocks.capacities, blocks.fixed, problem.start[0])]
+    arrays = [
+        a.copy()
+        for a in (blocks.base, blocks.lower, blocks.capacities, blocks.fixed, problem.start[0])
+    ]
     before = state()
     PriceCoordination(max_rounds=3).solve(problem)
     assert state() == before
     assert all(torch.equal(a, b) for a, b in zip(weights, net.parameters(), strict=True))
     assert all(p.requires_grad and p.grad is None for p in net.parameters())
     for a, b in zip(
-        arrays, (blocks.base, blocks.lower, blocks.capacities, blocks.fixed, problem.start[0]), strict=True
+        arrays,
+        (blocks.base, blocks.lower, blocks.capacities, blocks.fixed, problem.start[0]),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
 
@@ -202,12 +251,18 @@ def test_little_or_no_time_gives_a_status_not_an_error(limit):
 
 
 def test_a_time_limit_in_the_middle_still_chooses():
-    """Trees: rounding cannot know what SCIP would choose, so some of the time must be left for it."""
+    """Trees: rounding cannot know what SCIP would choose, so some of the time must be left
+    for it.
+    """
     problem = trees(3, seed=1)
     exact = Enumeration().solve(problem)
     assert exact.status == "optimal"
-    with using(Ticking(step=10.0)):  # time is over after six hundred looks at the clock; SCIP has enough in any case
-        solution = PriceCoordination(max_rounds=10**6, idle_rounds=10**6).solve(problem, time_limit=6000.0)
+    with using(
+        Ticking(step=10.0)
+    ):  # time is over after six hundred looks at the clock; SCIP has enough in any case
+        solution = PriceCoordination(max_rounds=10**6, idle_rounds=10**6).solve(
+            problem, time_limit=6000.0
+        )
     assert solution.status == "time_limit"
     assert solution.objective == pytest.approx(exact.objective, abs=1e-6)
 
@@ -223,7 +278,9 @@ def test_progress_bar_shows_the_incumbent_and_the_history_its_columns(capsys):
     solution = PriceCoordination(max_rounds=3).solve(small_water(), progress=True)
     assert "best " in capsys.readouterr().err
     history = solution.history
-    assert {"k", "lp_value", "incumbent", "options", "new", "smoothing", "seconds"} <= set(history.columns)
+    assert {"k", "lp_value", "incumbent", "options", "new", "smoothing", "seconds"} <= set(
+        history.columns
+    )
     assert history["k"].tolist() == [1.0, 2.0, 3.0][: len(history)]
     assert (np.diff(history["options"]) >= 0).all()
     assert (np.diff(history["lp_value"]) >= -1e-7).all()
@@ -235,7 +292,9 @@ def test_progress_bar_shows_the_incumbent_and_the_history_its_columns(capsys):
     assert f"{len(history)}" in repr(history)
 
 
-@pytest.mark.parametrize("make", [lambda: lstm(1, 6, 9, seed=2), lambda: attention(1, 8, 9, seed=2)])
+@pytest.mark.parametrize(
+    "make", [lambda: lstm(1, 6, 9, seed=2), lambda: attention(1, 8, 9, seed=2)]
+)
 def test_other_architectures_work_unchanged(make):
     problem = small_water(make())
     solution = PriceCoordination(max_rounds=4, steps=8).solve(problem, time_limit=LONG)
@@ -268,19 +327,32 @@ def test_single_precision_searches_and_double_precision_judges():
     single = copy.deepcopy(problem.predictors[0].net).float()
     at = problem.start[0] + 1.0
     with torch.no_grad():  # the two precisions do disagree here
-        assert ((single(torch.tensor(at).float())[:, 0] > 0).numpy() != (problem.predictors[0].raw(at)[:, 0] > 0)).any()
+        assert (
+            (single(torch.tensor(at).float())[:, 0] > 0).numpy()
+            != (problem.predictors[0].raw(at)[:, 0] > 0)
+        ).any()
 
 
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
-        ({"starts": 1}, "starts"), ({"steps": 0}, "steps"), ({"max_rounds": 2.5}, "max_rounds"),
-        ({"smoothing": 1.0}, "smoothing"), ({"smoothing": -0.1}, "smoothing"), ({"smoothing": np.nan}, "smoothing"),
-        ({"gap": -1e-3}, "gap"), ({"nodes": 0}, "nodes"), ({"idle_rounds": 0}, "idle_rounds"),
+        ({"starts": 1}, "starts"),
+        ({"steps": 0}, "steps"),
+        ({"max_rounds": 2.5}, "max_rounds"),
+        ({"smoothing": 1.0}, "smoothing"),
+        ({"smoothing": -0.1}, "smoothing"),
+        ({"smoothing": np.nan}, "smoothing"),
+        ({"gap": -1e-3}, "gap"),
+        ({"nodes": 0}, "nodes"),
+        ({"idle_rounds": 0}, "idle_rounds"),
         ({"dtype": torch.int64}, "dtype"),
-        pytest.param({"device": "cuda"}, "cpu", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA")),
+        pytest.param(
+            {"device": "cuda"},
+            "cpu",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="CUDA"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_arguments_out_of_range_are_refused_with_their_name(keywords, said):
     with pytest.raises(ValueError, match=said):
         PriceCoordination(**keywords)
@@ -293,7 +365,9 @@ def test_calls_out_of_range_are_refused(keywords):
 
 
 def test_whole_numbers_may_be_floats():
-    solution = PriceCoordination(starts=2.0, steps=4.0, max_rounds=2.0, nodes=50.0).solve(small_water(n=2))
+    solution = PriceCoordination(starts=2.0, steps=4.0, max_rounds=2.0, nodes=50.0).solve(
+        small_water(n=2)
+    )
     assert solution.found
 
 
@@ -306,7 +380,9 @@ def test_a_problem_without_blocks_is_refused_with_what_links_it():
 
 def test_blocks_that_contradict_the_model_are_caught():
     instance = own(0, "classification")
-    instance = replace(instance, w=np.zeros(2), capacity=0.3, net=_threshold(0.25), offset=0.0, worth=1.0)
+    instance = replace(
+        instance, w=np.zeros(2), capacity=0.3, net=_threshold(0.25), offset=0.0, worth=1.0
+    )
     problem = instance.problem()
     assert PriceCoordination().solve(problem).objective == 1.0
     mode = problem.blocks.modes[0]
@@ -324,17 +400,27 @@ def _threshold(at: float) -> nn.Sequential:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"up": np.ones((2, 1))}, "up has shape"), ({"fixed": np.zeros((2, 2))}, "fixed has shape"),
-        ({"block": np.arange(3)}, "block has shape"), ({"per_value": np.zeros(2)}, "per_value has shape"),
-        ({"base": np.full((2, 1), 3.0)}, "base point"), ({"base": np.full((2, 1), np.nan)}, "base|finite"),
-        ({"up": -np.ones((1, 1))}, "give resources back"), ({"down": np.full((1, 1), np.nan)}, "down|finite"),
-        ({"upper": np.full((2, 1), np.inf)}, "finite"), ({"per_value": np.ones(1)}, "per_value"),
-        ({"per_value": np.full(1, np.nan)}, "per_value|finite"), ({"worth": 0.0}, "worth"), ({"worth": -1.0}, "worth"),
-        ({"block": np.array([0, 2])}, "block 1 has no mode"), ({"block": np.array([-1, 0])}, "block"),
-        ({"block": np.array([0.0, 1.0])}, "whole numbers"), ({"base": np.zeros(2)}, "base has shape"),
-        ({"cap": np.nan}, "cap"), ({"worth": np.inf}, "worth"),
+        ({"up": np.ones((2, 1))}, "up has shape"),
+        ({"fixed": np.zeros((2, 2))}, "fixed has shape"),
+        ({"block": np.arange(3)}, "block has shape"),
+        ({"per_value": np.zeros(2)}, "per_value has shape"),
+        ({"base": np.full((2, 1), 3.0)}, "base point"),
+        ({"base": np.full((2, 1), np.nan)}, "base|finite"),
+        ({"up": -np.ones((1, 1))}, "give resources back"),
+        ({"down": np.full((1, 1), np.nan)}, "down|finite"),
+        ({"upper": np.full((2, 1), np.inf)}, "finite"),
+        ({"per_value": np.ones(1)}, "per_value"),
+        ({"per_value": np.full(1, np.nan)}, "per_value|finite"),
+        ({"worth": 0.0}, "worth"),
+        ({"worth": -1.0}, "worth"),
+        ({"block": np.array([0, 2])}, "block 1 has no mode"),
+        ({"block": np.array([-1, 0])}, "block"),
+        ({"block": np.array([0.0, 1.0])}, "whole numbers"),
+        ({"base": np.zeros(2)}, "base has shape"),
+        ({"cap": np.nan}, "cap"),
+        ({"worth": np.inf}, "worth"),
     ],
-)  # fmt: skip
+)
 def test_blocks_that_make_no_sense_are_refused(changes, said):
     one, each = np.ones((2, 1)), np.arange(2)
     good = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
@@ -360,8 +446,14 @@ def test_blocks_need_modes_capacities_and_as_many_names():
         Blocks([good], [np.inf])
     with pytest.raises(ProblemError, match="names"):
         Blocks([good], [1.0], resources=["a", "b"])
-    wide = replace(good, lower=-np.ones((2, 2)), upper=np.ones((2, 2)), base=np.zeros((2, 2)), up=np.ones((2, 1)),
-                   down=np.ones((2, 1)))  # fmt: skip
+    wide = replace(
+        good,
+        lower=-np.ones((2, 2)),
+        upper=np.ones((2, 2)),
+        base=np.zeros((2, 2)),
+        up=np.ones((2, 1)),
+        down=np.ones((2, 1)),
+    )
     with pytest.raises(ProblemError, match="inputs"):
         Blocks([good, wide], [1.0])
 
@@ -371,7 +463,10 @@ def test_set_blocks_refuses_what_does_not_fit_the_predictors():
     n, mode = problem.blocks.n, problem.blocks.modes[0]
     with pytest.raises(TypeError, match="Blocks"):
         problem.set_blocks([mode])
-    for changes, said in [({"predictor": 1}, "predictor 1"), ({"row": np.arange(n) + 5}, "rows and inputs")]:
+    for changes, said in [
+        ({"predictor": 1}, "predictor 1"),
+        ({"row": np.arange(n) + 5}, "rows and inputs"),
+    ]:
         with pytest.raises(ProblemError, match=said):
             problem.set_blocks(Blocks([replace(mode, **changes)], [1.0]))
     model = Model()
@@ -379,7 +474,9 @@ def test_set_blocks_refuses_what_does_not_fit_the_predictors():
     two = NeuralMIP(model)
     two.add_predictor(relu_net(1, q=2), x, y)
     one = np.ones((1, 1))
-    mode = Mode(np.zeros(1, int), np.zeros(1, int), -one, one, 0 * one, one, one, 0 * one, np.zeros(1))
+    mode = Mode(
+        np.zeros(1, int), np.zeros(1, int), -one, one, 0 * one, one, one, 0 * one, np.zeros(1)
+    )
     with pytest.raises(ProblemError, match="2 outputs"):
         two.set_blocks(Blocks([mode], [1.0]))
 
@@ -392,7 +489,9 @@ def test_class_1_nowhere_or_everywhere(logit, share):
 
 
 def shared(net: nn.Module, n: int, capacity: float, scale: float = 1.0) -> NeuralMIP:
-    """n blocks with two inputs in [-scale, scale] and one budget for all movement; every block counts its output."""
+    """n blocks with two inputs in [-scale, scale] and one budget for all movement; every block
+    counts its output.
+    """
     model, w = Model(), np.zeros((n, 2))
     model.hideOutput()
     x = model.addMatrixVar((n, 2), lb=-scale, ub=scale)
@@ -404,7 +503,9 @@ def shared(net: nn.Module, n: int, capacity: float, scale: float = 1.0) -> Neura
     problem, each, ones = NeuralMIP(model), np.arange(n), np.ones((n, 2))
     problem.add_predictor(net, x, y)
     rate = np.ones((2, 1))
-    mode = Mode(each, each, -scale * ones, scale * ones, w, rate, rate, np.zeros((n, 1)), np.zeros(1))
+    mode = Mode(
+        each, each, -scale * ones, scale * ones, w, rate, rate, np.zeros((n, 1)), np.zeros(1)
+    )
     problem.set_blocks(Blocks([mode], [capacity], optional=False))
     return problem
 
@@ -413,22 +514,30 @@ def shared(net: nn.Module, n: int, capacity: float, scale: float = 1.0) -> Neura
     ("slope", "bias", "capacity", "scale"),
     [
         (2.0, 0.0, 1.0, 1.0),  # a box larger than the capacity
-        (2e-3, 0.0, 1.0, 1.0), (2e3, 0.0, 0.5, 1.0), (1.0, -50.0, 1.0, 1.0), (1.0, 1.0, 0.0, 1.0),
-        (2e-4, 0.0, 1e4, 1e4), (2e6, 0.0, 1e-6, 1e-6),
+        (2e-3, 0.0, 1.0, 1.0),
+        (2e3, 0.0, 0.5, 1.0),
+        (1.0, -50.0, 1.0, 1.0),
+        (1.0, 1.0, 0.0, 1.0),
+        (2e-4, 0.0, 1e4, 1e4),
+        (2e6, 0.0, 1e-6, 1e-6),
     ],
-)  # fmt: skip
+)
 def test_scales_boxes_and_signs(slope, bias, capacity, scale):
     solution = PriceCoordination().solve(
         shared(linear(0.5 * slope, slope, bias=bias), 2, capacity, scale), time_limit=LONG
     )
     expected = 2 * bias + slope * capacity
     assert solution.status == "converged"
-    assert solution.objective == pytest.approx(expected, abs=1e-5 * max(abs(expected), slope * scale))
+    assert solution.objective == pytest.approx(
+        expected, abs=1e-5 * max(abs(expected), slope * scale)
+    )
 
 
 @pytest.mark.parametrize("capacities", [(0.5, 1.1), (0.99, 0.05), (0.0, 2.1), (1e3, 1e-3)])
 def test_options_between_options(capacities):
-    """Class 1 where 2 x1 + x2 > 1: with scarce capacities both blocks must mix the two ways to get there."""
+    """Class 1 where 2 x1 + x2 > 1: with scarce capacities both blocks must mix the two ways to get
+    there.
+    """
     model, n = Model(), 2
     model.hideOutput()
     x, size = model.addMatrixVar((n, 2), lb=-5.0, ub=5.0), model.addMatrixVar((n, 2), ub=5.0)
@@ -440,7 +549,9 @@ def test_options_between_options(capacities):
     model.setObjective(y.sum(), "maximize")
     problem, each, ones = NeuralMIP(model), np.arange(n), np.ones((n, 2))
     problem.add_predictor(linear(2.0, 1.0, bias=-1.0), x, y, output="classification")
-    mode = Mode(each, each, -5 * ones, 5 * ones, 0 * ones, np.eye(2), np.eye(2), 0 * ones, np.zeros(2))
+    mode = Mode(
+        each, each, -5 * ones, 5 * ones, 0 * ones, np.eye(2), np.eye(2), 0 * ones, np.zeros(2)
+    )
     problem.set_blocks(Blocks([mode], capacities))
     assert PriceCoordination().solve(problem, time_limit=LONG).objective == 2.0
 

@@ -1,4 +1,6 @@
-"""Price coordination on blocks of any form, against enumeration: whole numbers, rows inside of blocks, two outputs."""
+"""Price coordination on blocks of any form, against enumeration: whole numbers, rows inside of
+blocks, two outputs.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,14 @@ torch.set_num_threads(1)
 
 @dataclass
 class Family:
-    r"""Blocks i with whole inputs $x_i \in \{0..3\}^2$, $x_{i1} + x_{i2} \le 4$, and a switch $z_i$ for $x_{i1} > 0$:
+    r"""Blocks i with whole inputs $x_i \in \{0..3\}^2$, $x_{i1} + x_{i2} \le 4$, and a switch $z_i$
+    for $x_{i1} > 0$:
 
     $$\max \sum_i (g_i s_i + y_{i2}) - h \sum_i z_i - o\,t \quad\text{s.t.}\quad s_i \le y_{i1}, \ s_i \le 2, \quad
     \sum_i a_i^\top x_i \le R + t, \quad \sum_i z_i \le Z, \quad t \in \{0, 1, 2\},$$
 
-    or the same as a minimisation. The extra $t$ is the master's."""
+    or the same as a minimisation. The extra $t$ is the master's.
+    """
 
     seed: int
     n: int = 3
@@ -51,7 +55,10 @@ class Family:
         model.hideOutput()
         x = model.addMatrixVar((n, 2), vtype="I", ub=3, name="x")
         z = model.addMatrixVar((n,), vtype="B", name="z")
-        s, y = model.addMatrixVar((n,), lb=-50, ub=2.0, name="s"), model.addMatrixVar((n, 2), lb=None, name="y")
+        s, y = (
+            model.addMatrixVar((n,), lb=-50, ub=2.0, name="s"),
+            model.addMatrixVar((n, 2), lb=None, name="y"),
+        )
         t = model.addVar(vtype="I", ub=2, name="t")
         for i in range(n):
             model.addCons(x[i, 0] + x[i, 1] <= 4)
@@ -59,23 +66,35 @@ class Family:
             model.addCons(s[i] <= y[i, 0])
         model.addCons((x * self.take).sum() <= self.most + t, name="shared")
         model.addCons(z.sum() <= self.open, name="open")
-        value = quicksum(float(self.gain[i]) * s[i] + y[i, 1] - self.over * z[i] for i in range(n)) - self.extra * t
+        value = (
+            quicksum(float(self.gain[i]) * s[i] + y[i, 1] - self.over * z[i] for i in range(n))
+            - self.extra * t
+        )
         model.setObjective(self.sign * value, "minimize" if self.minimise else "maximize")
         problem = NeuralMIP(model)
         problem.add_predictor(self.net, x, y)
         return problem
 
     def brute(self) -> float:
-        grid = np.array([p for p in itertools.product(range(4), repeat=2) if sum(p) <= 4], dtype=float)
+        grid = np.array(
+            [p for p in itertools.product(range(4), repeat=2) if sum(p) <= 4], dtype=float
+        )
         with torch.no_grad():
             y = self.net.double()(torch.tensor(grid)).numpy()
         opened = (grid[:, 0] > 0).astype(float)
         value = self.gain[:, None] * np.minimum(y[:, 0], 2.0) + y[:, 1] - self.over * opened
         best = -np.inf
         for choice in itertools.product(range(len(grid)), repeat=self.n):
-            extra = max(0.0, np.ceil(sum(grid[c] @ self.take[i] for i, c in enumerate(choice)) - self.most - 1e-9))
+            extra = max(
+                0.0,
+                np.ceil(
+                    sum(grid[c] @ self.take[i] for i, c in enumerate(choice)) - self.most - 1e-9
+                ),
+            )
             if extra <= 2 and sum(opened[c] for c in choice) <= self.open:
-                best = max(best, sum(value[i, c] for i, c in enumerate(choice)) - self.extra * extra)
+                best = max(
+                    best, sum(value[i, c] for i, c in enumerate(choice)) - self.extra * extra
+                )
         return self.sign * best
 
 
@@ -100,7 +119,10 @@ def test_most_optima_of_the_family_are_hit_and_no_point_is_too_good():
 def classes(capacity: float = 1.0) -> NeuralMIP:
     """Classes in blocks with a row of their own; each of three costs 0.6 of what is shared."""
     model = Model()
-    x, y = model.addMatrixVar((3, 2), ub=1.0, name="x"), model.addMatrixVar((3, 1), vtype="B", name="y")
+    x, y = (
+        model.addMatrixVar((3, 2), ub=1.0, name="x"),
+        model.addMatrixVar((3, 1), vtype="B", name="y"),
+    )
     for i in range(3):
         model.addCons(x[i, 0] + x[i, 1] <= 1.2)
     model.addCons(x.sum() <= capacity, name="shared")
@@ -123,7 +145,10 @@ def test_classes_are_bought_as_far_as_the_capacity_goes(capacity, best):
 
 def test_an_equality_between_blocks_is_met_by_joined_steps():
     model = Model()
-    x, y = model.addMatrixVar((3, 2), ub=2.0, name="x"), model.addMatrixVar((3, 1), lb=None, name="y")
+    x, y = (
+        model.addMatrixVar((3, 2), ub=2.0, name="x"),
+        model.addMatrixVar((3, 1), lb=None, name="y"),
+    )
     for i in range(3):
         model.addCons(x[i, 0] + x[i, 1] >= 0.5)
     model.addCons(y.sum() == 8.0, name="demand")
@@ -146,7 +171,9 @@ def test_linear_networks_are_their_own_linearisation():
     model, values = Apart(instance, find_structure(instance)), np.zeros(instance.milp.n_variables)
     found = model.step(values, lines_at(instance, values), 1.0, 100.0, 10.0)
     assert found is not None
-    np.testing.assert_array_equal(instance.with_outputs(found.values), found.values)  # all three classes, at once
+    np.testing.assert_array_equal(
+        instance.with_outputs(found.values), found.values
+    )  # all three classes, at once
     assert found.values[instance.outputs].sum() == 3
 
 
@@ -188,7 +215,9 @@ def test_visited_points_are_options_of_their_blocks():
     solution = recover(problem, points, LONG)
     assert solution.objective == 2
     plain = DualDecomposition(max_iterations=3)
-    assert Recovering(plain).solve(problem, LONG).objective >= (plain.solve(problem, LONG).objective or 0)
+    assert Recovering(plain).solve(problem, LONG).objective >= (
+        plain.solve(problem, LONG).objective or 0
+    )
 
 
 def test_the_answer_says_what_was_found_and_repeats_itself():

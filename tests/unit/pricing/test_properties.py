@@ -1,4 +1,6 @@
-"""The mathematics under price coordination, each piece against a slow and plain way to compute the same."""
+"""The mathematics under price coordination, each piece against a slow and plain way to compute the
+same.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=40, deadline=None)
 
 
-def random_blocks(draw: np.random.Generator, targets: bool = False, optional: bool | None = None) -> Blocks:
-    """One to three blocks with one or two modes, two inputs, two resources; `targets`: the second one is given."""
+def random_blocks(
+    draw: np.random.Generator, targets: bool = False, optional: bool | None = None
+) -> Blocks:
+    """One to three blocks with one or two modes, two inputs, two resources; `targets`: the second
+    one is given.
+    """
     n, p, m = int(draw.integers(1, 4)), 2, 2
     modes = []
     for _ in range(draw.integers(1, 3)):
@@ -33,17 +39,27 @@ def random_blocks(draw: np.random.Generator, targets: bool = False, optional: bo
         per_value = np.array([0.0, -draw.uniform(0.5, 1.5)]) if targets else np.zeros(m)
         modes.append(
             Mode(
-                block=np.arange(n), row=np.arange(n), lower=base - draw.random((n, p)),
-                upper=base + draw.random((n, p)), base=base,
-                up=draw.random((p, m)) * (draw.random((p, m)) < 0.7), down=draw.random((p, m)),
-                fixed=draw.random((n, m)) * draw.integers(0, 2), per_value=per_value, worth=draw.uniform(0.5, 3),
+                block=np.arange(n),
+                row=np.arange(n),
+                lower=base - draw.random((n, p)),
+                upper=base + draw.random((n, p)),
+                base=base,
+                up=draw.random((p, m)) * (draw.random((p, m)) < 0.7),
+                down=draw.random((p, m)),
+                fixed=draw.random((n, m)) * draw.integers(0, 2),
+                per_value=per_value,
+                worth=draw.uniform(0.5, 3),
             )
-        )  # fmt: skip
-    capacities = np.array([draw.uniform(0, 2), -draw.uniform(0, 1) if targets else draw.uniform(0, 2)])
+        )
+    capacities = np.array(
+        [draw.uniform(0, 2), -draw.uniform(0, 1) if targets else draw.uniform(0, 2)]
+    )
     return Blocks(modes, capacities, bool(draw.integers(2)) if optional is None else optional)
 
 
-def random_pool(draw: np.random.Generator, targets: bool = False, optional: bool | None = None) -> Pool:
+def random_pool(
+    draw: np.random.Generator, targets: bool = False, optional: bool | None = None
+) -> Pool:
     blocks = random_blocks(draw, targets, optional)
     at = np.repeat(np.arange(len(blocks.base)), draw.integers(1, 3))
     u = draw.uniform(blocks.lower[at], blocks.upper[at])
@@ -56,14 +72,22 @@ def choices(pool: Pool) -> list[np.ndarray]:
     """All feasible choices of a tiny pool."""
     own = [np.flatnonzero(pool.block == i).tolist() for i in range(pool.blocks.n)]
     own = [[None, *options] if pool.blocks.optional else options for options in own]
-    every = (np.array([o for o in pick if o is not None], dtype=int) for pick in itertools.product(*own))
-    return [pick for pick in every if (pool.use[pick].sum(axis=0) <= pool.blocks.capacities + 1e-9).all()]
+    every = (
+        np.array([o for o in pick if o is not None], dtype=int) for pick in itertools.product(*own)
+    )
+    return [
+        pick
+        for pick in every
+        if (pool.use[pick].sum(axis=0) <= pool.blocks.capacities + 1e-9).all()
+    ]
 
 
 @few
 @given(seeds, st.integers(1, 5), st.sampled_from(["class", "output", "capped"]))
 def test_a_linear_step_is_optimal_for_the_linearisation(seed: int, p: int, kind: str) -> None:
-    r"""In variables $v = w + a - b$: least cost with $f \ge$ margin, or the largest $g\,t - $ cost, $t \le f, h$."""
+    r"""In variables $v = w + a - b$: least cost with $f \ge$ margin, or the largest $g\,t - $ cost,
+    $t \le f, h$.
+    """
     draw = np.random.default_rng(seed)
     base, u = draw.normal(size=p), draw.normal(size=p)
     lower, upper = np.minimum(base, u) - draw.random(p), np.maximum(base, u) + draw.random(p)
@@ -90,7 +114,9 @@ def test_a_linear_step_is_optimal_for_the_linearisation(seed: int, p: int, kind:
     reached = output + slope @ (v - u)
     cost = up @ np.maximum(v - base, 0) + down @ np.maximum(base - v, 0)
 
-    def solve(objective: np.ndarray, least: float | None = None, t_most: float | None = None) -> float | None:
+    def solve(
+        objective: np.ndarray, least: float | None = None, t_most: float | None = None
+    ) -> float | None:
         """min objective'(a, b, t): t <= f, f >= least, v inside."""
         f = np.concatenate([slope, -slope])
         eye = np.hstack([np.eye(p), -np.eye(p)])
@@ -134,12 +160,18 @@ def test_pulling_back_keeps_the_class_and_never_costs_more(seed: int) -> None:
         after = pull_back(net, task, u)
         assert (net(after)[before, 0] > 0).all()
         assert (task.cost(after) <= task.cost(u) + 1e-12).all()
-        assert (((after - base) * (u - base) >= -1e-15) & ((after - base).abs() <= (u - base).abs() + 1e-12)).all()
+        assert (
+            ((after - base) * (u - base) >= -1e-15)
+            & ((after - base).abs() <= (u - base).abs() + 1e-12)
+        ).all()
 
 
 def test_pulling_back_ends_at_the_boundary_and_leaves_dear_coordinates_alone() -> None:
     net = linear(1.0, 1.0, bias=-1.0)
-    base, price = torch.zeros(1, 2, dtype=torch.float64), torch.tensor([[5.0, 1.0]], dtype=torch.float64)
+    base, price = (
+        torch.zeros(1, 2, dtype=torch.float64),
+        torch.tensor([[5.0, 1.0]], dtype=torch.float64),
+    )
     task = Task(base - 3, base + 3, base, price, price, *[torch.full((1,), torch.inf)] * 2)
     u = pull_back(net, task, torch.tensor([[1.5, 2.0]], dtype=torch.float64))
     assert u[0, 0] == 0
@@ -168,7 +200,11 @@ def test_use_priced_is_mode_plus_distance_plus_value(seed: int, targets: bool) -
     draw = np.random.default_rng(seed)
     blocks = random_blocks(draw, targets)
     at = draw.integers(0, len(blocks.base), 7)
-    u, value, prices = draw.uniform(blocks.lower[at], blocks.upper[at]), draw.normal(size=7), draw.random(2)
+    u, value, prices = (
+        draw.uniform(blocks.lower[at], blocks.upper[at]),
+        draw.normal(size=7),
+        draw.random(2),
+    )
     up, down = blocks.rates(prices)
     move = u - blocks.base[at]
     per_value = np.array([blocks.modes[t].per_value @ prices for t in blocks.mode[at]])
@@ -185,7 +221,10 @@ def test_prices_solve_the_linear_program_and_its_dual(seed: int, targets: bool) 
     blocks, k, m = pool.blocks, len(pool), len(pool.blocks.capacities)
     own = (pool.block == np.arange(blocks.n)[:, None]).astype(float)
     rows: dict[str, np.ndarray] = (
-        {"A_ub": np.vstack([pool.use.T, own]), "b_ub": np.concatenate([blocks.capacities, np.ones(blocks.n)])}
+        {
+            "A_ub": np.vstack([pool.use.T, own]),
+            "b_ub": np.concatenate([blocks.capacities, np.ones(blocks.n)]),
+        }
         if blocks.optional
         else {"A_ub": pool.use.T, "b_ub": blocks.capacities, "A_eq": own, "b_eq": np.ones(blocks.n)}
     )
@@ -256,9 +295,10 @@ def test_a_pool_keeps_earlier_options_in_their_place_and_no_twins(seed: int) -> 
     fresh = draw.integers(0, len(pool.blocks.base), 3)
     point = draw.uniform(pool.blocks.lower[fresh], pool.blocks.upper[fresh])
     pool.add(
-        np.concatenate([at[again], fresh, fresh]), np.concatenate([u[again], point, point]),
+        np.concatenate([at[again], fresh, fresh]),
+        np.concatenate([u[again], point, point]),
         np.concatenate([value[again], np.ones(6)]),
-    )  # fmt: skip
+    )
     assert len(at) < len(pool) <= len(at) + 3
     for name, before in (("at", at), ("u", u), ("value", value), ("use", use)):
         np.testing.assert_array_equal(getattr(pool, name)[: len(at)], before)
@@ -267,7 +307,17 @@ def test_a_pool_keeps_earlier_options_in_their_place_and_no_twins(seed: int) -> 
 
 def test_a_pool_tells_points_apart_in_a_tiny_box_and_holds_nothing_at_first() -> None:
     one = np.ones((1, 1))
-    mode = Mode(np.zeros(1, int), np.zeros(1, int), 0 * one, 1e-8 * one, 0 * one, one, one, 0 * one, np.zeros(1))
+    mode = Mode(
+        np.zeros(1, int),
+        np.zeros(1, int),
+        0 * one,
+        1e-8 * one,
+        0 * one,
+        one,
+        one,
+        0 * one,
+        np.zeros(1),
+    )
     pool = Pool(Blocks([mode], [1e-8]))
     empty = pool.prices()
     assert (empty.value, empty.lacking, len(pool)) == (0.0, 0.0, 0)
@@ -285,6 +335,8 @@ def test_values_and_slopes_of_a_network_that_writes_on_its_input() -> None:
     base = torch.zeros(1, 2, dtype=torch.float64)
     one = torch.ones(1, 2, dtype=torch.float64)
     inf = torch.full((1,), torch.inf)
-    best, profit = follow(Doubles().eval(), Task(-one, one, base, 0.5 * one, one, torch.ones(1), inf), base, steps=30)
+    best, profit = follow(
+        Doubles().eval(), Task(-one, one, base, 0.5 * one, one, torch.ones(1), inf), base, steps=30
+    )
     torch.testing.assert_close(best, one)
     assert profit.item() == pytest.approx(4.0 - 1.0)

@@ -23,7 +23,9 @@ def found(problem: NeuralMIP) -> Blocks | Structure:
 
 
 def ordered(blocks: Blocks) -> np.ndarray:
-    return np.lexsort(np.column_stack([blocks.block, blocks.predictor, blocks.base, blocks.lower]).round(9).T)
+    return np.lexsort(
+        np.column_stack([blocks.block, blocks.predictor, blocks.base, blocks.lower]).round(9).T
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,18 +41,29 @@ def ordered(blocks: Blocks) -> np.ndarray:
 def test_what_is_found_is_what_was_described(problem):
     described, read = problem.blocks, found(problem)
     assert isinstance(read, Blocks)
-    assert (read.n, read.optional, len(read.modes)) == (described.n, described.optional, len(described.modes))
+    assert (read.n, read.optional, len(read.modes)) == (
+        described.n,
+        described.optional,
+        len(described.modes),
+    )
     np.testing.assert_allclose(np.sort(read.capacities), np.sort(described.capacities))
     a, b = ordered(read), ordered(described)
     for name in ("block", "row", "predictor", "cap", "worth", "lower", "upper", "base"):
-        np.testing.assert_allclose(getattr(read, name)[a], getattr(described, name)[b], atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(read, name)[a], getattr(described, name)[b], atol=1e-12, err_msg=name
+        )
     u = np.random.default_rng(0).uniform(read.lower, read.upper)[a]
-    uses = [np.sort(blocks.use(at, u, np.ones(len(at))), axis=1) for blocks, at in ((read, a), (described, b))]
+    uses = [
+        np.sort(blocks.use(at, u, np.ones(len(at))), axis=1)
+        for blocks, at in ((read, a), (described, b))
+    ]
     np.testing.assert_allclose(*uses, atol=1e-9)
 
 
 def moved(n: int = 3, absolute: bool = True, **keywords) -> NeuralMIP:
-    """Rows x with |x - w| from a budget, by one variable for both directions; or x itself from a budget."""
+    """Rows x with |x - w| from a budget, by one variable for both directions; or x itself from a
+    budget.
+    """
     model, w = Model(), np.linspace(-0.5, 0.5, n)
     x = model.addMatrixVar((n, 1), lb=-1.0, ub=1.0, name="x")
     d = model.addMatrixVar((n,), name="d", **keywords)

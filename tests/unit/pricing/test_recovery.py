@@ -1,4 +1,6 @@
-"""Column recovery: the best choice among visited points, each block from an iteration of its own."""
+"""Column recovery: the best choice among visited points, each block from an iteration of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import pytest
 import torch
 from pyscipopt import Model
 
-from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, SingleStepGradient
+from ddmip_lib import (
+    BigM,
+    DualDecomposition,
+    Enumeration,
+    NeuralMIP,
+    PriceCoordination,
+    SingleStepGradient,
+)
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import lstm, mlp
@@ -70,7 +79,8 @@ def test_no_time_gives_a_status(limit):
 
 
 @pytest.mark.parametrize(
-    "points", [[[np.ones((3, 1))]], [[np.ones((1, 1))]], [[np.ones((2, 2))]], [[]], [[np.ones((2, 1))] * 2]]
+    "points",
+    [[[np.ones((3, 1))]], [[np.ones((1, 1))]], [[np.ones((2, 2))]], [[]], [[np.ones((2, 1))] * 2]],
 )
 def test_points_of_another_shape_are_refused(points):
     with pytest.raises(ValueError, match=r"shape|\(2, 1\)"):
@@ -88,7 +98,9 @@ def test_the_same_points_and_seed_give_the_same_answer():
 def test_on_water_recovery_is_never_worse_than_algorithm_1_alone(seed):
     problem = water_potability(n=10, net=mlp(2, 16, 9, seed=seed), seed=seed)
     alone = DualDecomposition(max_iterations=12)
-    plain, recovered = (solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone)))
+    plain, recovered = (
+        solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone))
+    )
     assert recovered.objective >= plain.objective
     assert problem.verify(recovered)
     assert len(recovered.history) == len(plain.history) == 12
@@ -115,7 +127,9 @@ def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
 
 def test_on_trees_algorithm_1_gains_by_recovery():
     problem, alone = trees(grid=2, seed=1), DualDecomposition(max_iterations=4)
-    plain, recovered = (solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone)))
+    plain, recovered = (
+        solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone))
+    )
     assert recovered.objective >= (-np.inf if plain.objective is None else plain.objective)
     assert recovered.objective == pytest.approx(Enumeration().solve(problem).objective, abs=1e-6)
 
@@ -134,13 +148,19 @@ def test_without_blocks_recovery_is_refused_before_any_work(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "solver", [SingleStepGradient(steps=5), BigM(), PriceCoordination(max_rounds=2, choices=1)], ids=lambda s: s.method
+    "solver",
+    [SingleStepGradient(steps=5), BigM(), PriceCoordination(max_rounds=2, choices=1)],
+    ids=lambda s: s.method,
 )
 def test_recovery_wraps_any_solver_and_tells_what_was_visited(solver):
-    """Every point that the solver looked at is heard by the caller too, and the answer is never worse."""
+    """Every point that the solver looked at is heard by the caller too, and the answer is never
+    worse.
+    """
     problem, heard = planted(), list[np.ndarray]()
     plain = solver.solve(problem, time_limit=LONG)
-    wrapped = Recovering(solver).solve(problem, time_limit=LONG, visit=lambda inputs: heard.append(inputs[0].copy()))
+    wrapped = Recovering(solver).solve(
+        problem, time_limit=LONG, visit=lambda inputs: heard.append(inputs[0].copy())
+    )
     assert wrapped.objective >= plain.objective
     assert problem.verify(wrapped)
     assert heard

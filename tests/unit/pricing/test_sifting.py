@@ -1,4 +1,6 @@
-"""The small linear program against the whole one, rounding against one option after the other, and keys."""
+"""The small linear program against the whole one, rounding against one option after the other, and
+keys.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 class Options:
-    """Options of up to sixty blocks that have a feasible mixture: the first option of every block fits."""
+    """Options of up to sixty blocks that have a feasible mixture: the first option of every block
+    fits.
+    """
 
     def __init__(self, seed: int) -> None:
         draw = np.random.default_rng(seed)
@@ -30,7 +34,17 @@ class Options:
             capacities = np.maximum(capacities, self.use[first].sum(axis=0))
         one = np.ones((n, 1))
         rate = np.ones((1, m))
-        mode = Mode(np.arange(n), np.arange(n), -one, one, 0 * one, rate, rate, np.zeros((n, m)), np.zeros(m))
+        mode = Mode(
+            np.arange(n),
+            np.arange(n),
+            -one,
+            one,
+            0 * one,
+            rate,
+            rate,
+            np.zeros((n, m)),
+            np.zeros(m),
+        )
         self.blocks, self.draw = Blocks([mode], capacities, optional), draw
         self.parts = self.block, self.value, self.use
 
@@ -48,7 +62,9 @@ def test_sifting_solves_the_whole_linear_program(seed: int, few: int, near: bool
     found = sift(blocks, *options.parts, start, few)
     best = whole.shares @ options.value
     assert found.shares @ options.value == pytest.approx(best, abs=1e-6 * blocks.n)
-    assert found.prices @ blocks.capacities + found.earned.sum() == pytest.approx(best, abs=1e-6 * blocks.n)
+    assert found.prices @ blocks.capacities + found.earned.sum() == pytest.approx(
+        best, abs=1e-6 * blocks.n
+    )
     assert (options.use.T @ found.shares <= blocks.capacities + 1e-6).all()
     taken = np.bincount(options.block, found.shares, blocks.n)
     assert (taken <= 1 + 1e-7).all() if blocks.optional else np.allclose(taken, 1)
@@ -69,7 +85,9 @@ def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
         mine = np.flatnonzero(options.block == i)
         worth = sorted([*profit[mine], *([0.0] if options.blocks.optional else [])], reverse=True)
         assert top[i] == worth[0]
-        assert best[i] == (-1 if options.blocks.optional and worth[0] <= 0 else mine[profit[mine].argmax()])
+        assert best[i] == (
+            -1 if options.blocks.optional and worth[0] <= 0 else mine[profit[mine].argmax()]
+        )
         assert lead[i] == pytest.approx(worth[0] - worth[1] if len(worth) > 1 else np.inf)
 
 
@@ -97,7 +115,17 @@ def test_rounding_in_strides_is_rounding_one_by_one(seed: int) -> None:
 
 def test_keys_tell_a_million_points_apart_and_twins_not() -> None:
     one = np.ones((1, 2))
-    mode = Mode(np.zeros(1, int), np.zeros(1, int), -one, one, 0 * one, one.T, one.T, np.zeros((1, 1)), np.zeros(1))
+    mode = Mode(
+        np.zeros(1, int),
+        np.zeros(1, int),
+        -one,
+        one,
+        0 * one,
+        one.T,
+        one.T,
+        np.zeros((1, 1)),
+        np.zeros(1),
+    )
     pool = Pool(Blocks([mode], [1.0]))
     grid = np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, 1000)]), axis=-1).reshape(-1, 2)
     key = pool._key(np.zeros(len(grid), int), grid)

@@ -62,7 +62,10 @@ def test_strong_penalty_freezes_at_the_start(rho: float) -> None:
 def test_weak_penalty_cycles_through_the_optimum() -> None:
     solution = DualDecomposition(penalty=1.0).solve(hand_sized(), time_limit=LONG)
     assert (solution.status, solution.objective) == ("cycle", 0.5)
-    assert set(solution.history["objective"][-4:]) == {0.5, 2.0}  # it comes by again and again, and leaves
+    assert set(solution.history["objective"][-4:]) == {
+        0.5,
+        2.0,
+    }  # it comes by again and again, and leaves
     assert hand_sized().verify(solution)
 
 

@@ -56,22 +56,38 @@ def untreated(problem):
 
 
 def lights_within(site, edges, budget, steps):
-    """Budgets 0, ..., `budget`, the lights on either side that each can just reach, and their categories."""
+    """Budgets 0, ..., `budget`, the lights on either side that each can just reach, and their
+    categories.
+    """
     reach = np.linspace(0, budget, steps + 1)
     lit = np.stack([site[0] - reach, site[0] + reach])
-    return lit, np.clip(np.searchsorted(edges, lit) - 1, 0, 2), (lit >= edges[0]) & (lit <= edges[3])
+    return (
+        lit,
+        np.clip(np.searchsorted(edges, lit) - 1, 0, 2),
+        (lit >= edges[0]) & (lit <= edges[3]),
+    )
 
 
 def table(net, site, edges, budget, steps):
-    """Best survival of one site for every budget of light, number of changed soils and of sterilised soils."""
+    """Best survival of one site for every budget of light, number of changed soils and of
+    sterilised soils.
+    """
     best = np.full((steps + 1, 2, 2), -np.inf)
     lit, category, possible = lights_within(site, edges, budget, steps)
     for m, z in ((0, 0), (1, 0), (0, 1)):
         x = np.zeros((*lit.shape, 7))
-        x[..., 0], x[..., 1:4], x[..., 4], x[..., 5], x[..., 6] = lit, np.eye(3)[category], site[4], m, z
+        x[..., 0], x[..., 1:4], x[..., 4], x[..., 5], x[..., 6] = (
+            lit,
+            np.eye(3)[category],
+            site[4],
+            m,
+            z,
+        )
         with torch.no_grad():
             value = net(torch.tensor(x)).numpy()[..., 0]
-        at_most = np.maximum.accumulate(np.where(possible, np.clip(value, 0, 1), -np.inf).max(axis=0))
+        at_most = np.maximum.accumulate(
+            np.where(possible, np.clip(value, 0, 1), -np.inf).max(axis=0)
+        )
         changed = int(not z and m != site[5])
         best[:, changed:, z:] = np.maximum(best[:, changed:, z:], at_most[:, None, None])
     return best
@@ -87,7 +103,9 @@ def joined(one, other):
 
 
 def brute_force(seed, nets, steps=100):
-    """The best of all assignments of the four species to four sites, at `steps` levels of the light budget."""
+    """The best of all assignments of the four species to four sites, at `steps` levels of the light
+    budget.
+    """
     draw, data, n = np.random.RandomState(seed), load_trees(), 4
     edges = light_edges(data)
     draw.randint(8, 13)
@@ -101,14 +119,23 @@ def brute_force(seed, nets, steps=100):
     assert (gamma > 0).all()
     assert cost.sum() <= 1.2 * n * np.median(cost)
     budget = n / 40 * (edges[3] - edges[0])
-    tables = [[table(net, site, edges, budget, steps) for net in nets] for site in np.array(sites, dtype=float)]
+    tables = [
+        [table(net, site, edges, budget, steps) for net in nets]
+        for site in np.array(sites, dtype=float)
+    ]
     pairs = [
-        {(k, h): joined(tables[i][k], tables[i + 1][h]) for k, h in itertools.permutations(range(4), 2)} for i in (0, 2)
+        {
+            (k, h): joined(tables[i][k], tables[i + 1][h])
+            for k, h in itertools.permutations(range(4), 2)
+        }
+        for i in (0, 2)
     ]
     best = -np.inf
     for first, rest in itertools.product(*pairs):
         if not {*first} & {*rest}:
-            both = pairs[0][first][::-1, ::-1, ::-1] + pairs[1][rest]  # what one pair leaves, the other may use
+            both = (
+                pairs[0][first][::-1, ::-1, ::-1] + pairs[1][rest]
+            )  # what one pair leaves, the other may use
             best = max(best, both.max())
     return best
 
@@ -119,7 +146,9 @@ def test_two_by_two_equals_brute_force_over_light_soil_and_species(seed):
     best = brute_force(seed, small(), steps=200)
     assert solution.status == "optimal"
     assert problem.verify(solution).feasible
-    assert best - 1e-6 <= solution.objective <= best + 2e-4  # the optimum may lie between two steps of the budget
+    assert (
+        best - 1e-6 <= solution.objective <= best + 2e-4
+    )  # the optimum may lie between two steps of the budget
     assert solution.objective > untreated(problem) + 0.05
 
 
@@ -128,13 +157,18 @@ def test_two_by_two_equals_brute_force_over_light_soil_and_species(seed):
 def test_the_reference_networks_on_two_by_two_equal_brute_force(seed):
     problem = site_care(nets=reference(), seed=seed, **TINY)
     solution = BigM().solve(problem, time_limit=LONG)
-    assert solution.status in ("optimal", "claimed_optimal")  # SCIP's word, which the next line checks
+    assert solution.status in (
+        "optimal",
+        "claimed_optimal",
+    )  # SCIP's word, which the next line checks
     assert solution.objective == pytest.approx(brute_force(seed, reference()), abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.long), 42])
 def test_grid_search_is_a_lower_bound_close_to_the_optimum(seed):
-    """Of what treating the plot can gain, a grid of nine lights for each category misses a few per cent."""
+    """Of what treating the plot can gain, a grid of nine lights for each category misses a few per
+    cent.
+    """
     problem, nets = site_care(nets=reference(), seed=seed, **TINY), reference()
     best, coarse, fine = brute_force(seed, nets), *(grid_search(problem, levels=k) for k in (2, 9))
     assert problem.verify(fine).feasible
@@ -147,7 +181,9 @@ def test_grid_search_is_a_lower_bound_close_to_the_optimum(seed):
 def test_doses_can_only_help_and_lie_between_none_and_all():
     problem, solution = exact(42, doses=True)
     assert solution.objective >= exact(42)[1].objective - 1e-6
-    assert not {v.name for v in problem.model.getVars() if v.name[:2] in ("m_", "z_") and is_integral(v)}
+    assert not {
+        v.name for v in problem.model.getVars() if v.name[:2] in ("m_", "z_") and is_integral(v)
+    }
     found = grid_search(problem, levels=3)
     assert problem.verify(found).feasible
     assert found.objective <= solution.bound + 1e-6
@@ -159,9 +195,17 @@ def test_what_a_point_uses_is_what_the_budget_rows_count():
     x, rows = solution.inputs[0], {c.name: c for c in problem.model.getConss()}
     used = sum(problem.usage(i, x[[i]])[0] for i in range(4))
     assert (used <= problem.budgets + 1e-6).all()
-    assert used[0] == pytest.approx(sum(abs(s[f"clear_{i}"] - s[f"shade_{i}"]) for i in range(4)), abs=1e-6)
-    for name, use, budget in zip(("soil budget", "sterilising budget"), used[1:], problem.budgets[1:], strict=True):
-        terms = zip(problem.model.getConsVars(rows[name]), problem.model.getConsVals(rows[name]), strict=True)
+    assert used[0] == pytest.approx(
+        sum(abs(s[f"clear_{i}"] - s[f"shade_{i}"]) for i in range(4)), abs=1e-6
+    )
+    for name, use, budget in zip(
+        ("soil budget", "sterilising budget"), used[1:], problem.budgets[1:], strict=True
+    ):
+        terms = zip(
+            problem.model.getConsVars(rows[name]),
+            problem.model.getConsVals(rows[name]),
+            strict=True,
+        )
         slack = problem.model.getRhs(rows[name]) - sum(a * s[v.name] for v, a in terms)
         assert budget - use == pytest.approx(slack, abs=1e-6)
 
@@ -245,8 +289,12 @@ def test_grid_search_is_for_site_care_and_needs_two_levels():
         grid_search(site_care(grid=2, nets=nets), levels=1)
 
 
-@pytest.mark.filterwarnings("ignore:Conversion of an array")  # PySCIPOpt 5 converts constraints of one row so
+@pytest.mark.filterwarnings(
+    "ignore:Conversion of an array"
+)  # PySCIPOpt 5 converts constraints of one row so
 def test_grid_search_says_when_it_finds_nothing():
-    solution = grid_search(site_care(grid=1, nets=small()))  # one site cannot hold a tree of each species
+    solution = grid_search(
+        site_care(grid=1, nets=small())
+    )  # one site cannot hold a tree of each species
     assert solution.status == "no_solution_found"
     assert solution.objective is None

@@ -39,7 +39,9 @@ def light_bounds():
 
 
 def steep():
-    """Survivals that fall with light from above one to below zero for every species, and rise if sterilised."""
+    """Survivals that fall with light from above one to below zero for every species, and rise if
+    sterilised.
+    """
     low, high = light_bounds()
     nets = []
     for k in range(4):
@@ -69,7 +71,9 @@ class Instance:
             for _ in range(self.grid):
                 category, myco, soil = draw.randint(3), draw.randint(2), draw.randint(2)
                 light = high - (row / self.grid) * (high - low)
-                sites.append([light, category == 0, category == 1, category == 2, myco == 0, soil == 0, 0])
+                sites.append(
+                    [light, category == 0, category == 1, category == 2, myco == 0, soil == 0, 0]
+                )
         self.sites = np.array(sites, dtype=float)
 
     def raw(self, z):
@@ -79,7 +83,9 @@ class Instance:
             return np.hstack([net.double()(torch.tensor(x)).numpy() for net in self.nets])
 
     def brute_force(self, beta):
-        """Best total over every set of at most `beta` sterilised sites and every assignment of species to sites."""
+        """Best total over every set of at most `beta` sterilised sites and every assignment of
+        species to sites.
+        """
         n = self.grid**2
 
         def totals(per_site):
@@ -105,7 +111,9 @@ class Instance:
         return best
 
 
-@pytest.mark.parametrize(("nets", "seed", "beta"), [("reference", 42, 3), ("reference", 7, 2), ("steep", 1, 2)])
+@pytest.mark.parametrize(
+    ("nets", "seed", "beta"), [("reference", 42, 3), ("reference", 7, 2), ("steep", 1, 2)]
+)
 def test_three_by_three_equals_brute_force_over_z_and_p(nets, seed, beta):
     nets = list(tree_networks().values()) if nets == "reference" else steep()
     best = Instance(3, nets, seed).brute_force(beta)
@@ -120,7 +128,9 @@ def test_three_by_three_equals_brute_force_over_z_and_p(nets, seed, beta):
 
 
 def test_a_survival_below_zero_counts_as_none_and_above_one_as_one():
-    """In the brightest row every species has f < 0: trees are planted there all the same, and count nothing."""
+    """In the brightest row every species has f < 0: trees are planted there all the same, and count
+    nothing.
+    """
     raw = Instance(3, steep(), 1).raw(np.zeros(9))
     assert raw[:3].max() < 0
     assert raw.max() > 1
@@ -145,8 +155,12 @@ def test_the_draws_are_those_of_the_definition(seed):
     sides = [model.getLhs(rows[f"target_{k}"]) for k in range(4)]
     np.testing.assert_allclose(sides, instance.gamma)
     budget = rows["planting budget"]
-    prices = dict(zip([v.name for v in model.getConsVars(budget)], model.getConsVals(budget), strict=True))
-    assert prices == pytest.approx({f"p_{i}_{k}": instance.cost[k] for i in range(36) for k in range(4)})
+    prices = dict(
+        zip([v.name for v in model.getConsVars(budget)], model.getConsVals(budget), strict=True)
+    )
+    assert prices == pytest.approx(
+        {f"p_{i}_{k}": instance.cost[k] for i in range(36) for k in range(4)}
+    )
     for start in problem.start:
         np.testing.assert_allclose(start, instance.sites)
     shared = {v.ptr() for p in problem.predictors for v in p.inputs[:, 6]}
@@ -157,14 +171,18 @@ def optima_hold(size, seed):
     nets = tree_networks(size)
     with_z = Enumeration().solve(tree_planting(nets=nets, seed=seed))
     without = Enumeration().solve(tree_planting(nets=nets, seed=seed, beta=0))
-    assert {with_z.status, without.status} <= {"optimal", "claimed_optimal"}  # a proof may take longer than it gets
+    assert {with_z.status, without.status} <= {
+        "optimal",
+        "claimed_optimal",
+    }  # a proof may take longer than it gets
     assert without.objective < with_z.objective <= 36
     if source("trees") == "real":
         assert (with_z.objective, without.objective) == pytest.approx(OPTIMA[size, seed], abs=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("size", "seed"), [pytest.param(*key, marks=[] if key[1] == 42 else pytest.mark.long) for key in OPTIMA]
+    ("size", "seed"),
+    [pytest.param(*key, marks=[] if key[1] == 42 else pytest.mark.long) for key in OPTIMA],
 )
 def test_optima_of_the_reference_instances(size, seed):
     optima_hold(size, seed)

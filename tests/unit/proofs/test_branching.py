@@ -33,7 +33,9 @@ def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0)
 def test_it_is_given_up_where_several_times_the_last_gain_is_not_enough(
     share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From 4 to 16 seconds the time doubles twice; a bound of 4 + gain is to rise by 6 - gain until then."""
+    """From 4 to 16 seconds the time doubles twice; a bound of 4 + gain is to rise by 6 - gain until
+    then.
+    """
     gain = share * 6.0 / (1.0 + 2.0 * QUICKENS)
     assert tree_at(4.0, monkeypatch).hopeless(4.0 + gain) is (share < 1)
 
@@ -60,7 +62,9 @@ def test_what_was_proved_until_then_holds() -> None:
     begun = begin(build(net, 16, low=-1.0, high=1.0).problem, 10, 0)
     incumbent = begun.incumbent()
     for draw in np.random.default_rng(0).uniform(-1, 1, (1_000, 16)):
-        incumbent.consider(incumbent.instance.with_outputs(incumbent.instance.assignment([draw[None]], rest=0.0)))
+        incumbent.consider(
+            incumbent.instance.with_outputs(incumbent.instance.assignment([draw[None]], rest=0.0))
+        )
     program = embedded(incumbent.instance, incumbent.units, [network_graph(net, 16)])
     with using(clock := Ticking()):
         found = prove(program, best_cost(incumbent), LOOKS, patient=False)

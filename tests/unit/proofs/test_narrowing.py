@@ -1,4 +1,6 @@
-"""Ranges by linear programs lose no point that matters, and what is proved with them is the optimum."""
+"""Ranges by linear programs lose no point that matters, and what is proved with them is the
+optimum.
+"""
 
 import itertools
 from typing import Any
@@ -25,12 +27,27 @@ from tests.unit.proofs.test_program import draw_program
 def relu_program(seed: int, inputs: int = 3, width: int = 5) -> tuple[Program, torch.nn.Sequential]:
     """The least output of a random network of two hidden layers in a box, and the network."""
     torch.manual_seed(seed)
-    net = torch.nn.Sequential(
-        torch.nn.Linear(inputs, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU(),
-        torch.nn.Linear(width, 1),
-    ).double().requires_grad_(False)  # fmt: skip
+    net = (
+        torch.nn.Sequential(
+            torch.nn.Linear(inputs, width),
+            torch.nn.ReLU(),
+            torch.nn.Linear(width, width),
+            torch.nn.ReLU(),
+            torch.nn.Linear(width, 1),
+        )
+        .double()
+        .requires_grad_(False)
+    )
     end = np.ones(inputs)
-    start = Program(np.zeros(inputs), Rows.of(sp.csr_matrix((0, inputs))), np.zeros(0), np.zeros(0), -end, end, end > 1)
+    start = Program(
+        np.zeros(inputs),
+        Rows.of(sp.csr_matrix((0, inputs))),
+        np.zeros(0),
+        np.zeros(0),
+        -end,
+        end,
+        end > 1,
+    )
     building = Embedding(start)
     graph = network_graph(net, inputs)
     bounds = crown(graph, Box(*(torch.tensor(side)[None] for side in (-end, end))))
@@ -44,7 +61,9 @@ def complete(program: Program, net: torch.nn.Sequential, x: np.ndarray) -> np.nd
     """All variables of `relu_program` where its inputs are x, whose output is the network's."""
     lower, upper = program.lower.copy(), program.upper.copy()
     lower[: x.size] = upper[: x.size] = x
-    found = linprog(0 * program.cost, bounds=np.c_[lower, upper], integrality=program.integer, **sides(program))
+    found = linprog(
+        0 * program.cost, bounds=np.c_[lower, upper], integrality=program.integer, **sides(program)
+    )
     assert found.status == 0
     assert found.x @ program.cost == pytest.approx(float(net(torch.tensor(x))), abs=1e-5)
     return np.where(program.integer, np.round(found.x), found.x)
@@ -121,7 +140,9 @@ def test_ranges_save_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("pays", [False, True])
-def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(monkeypatch: pytest.MonkeyPatch, pays: bool) -> None:
+def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(
+    monkeypatch: pytest.MonkeyPatch, pays: bool
+) -> None:
     program, _ = relu_program(2, inputs=4, width=16)
     calls = []
 
@@ -130,7 +151,13 @@ def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(monkeypatch: pytest.
             calls.append(given)
             return super().ask(*given)
 
-    for name, value in {"Proposer": Counting, "CHEAP": 0, "SAMPLE": 5, "PAYS": float(pays), "ROUNDS": 1}.items():
+    for name, value in {
+        "Proposer": Counting,
+        "CHEAP": 0,
+        "SAMPLE": 5,
+        "PAYS": float(pays),
+        "ROUNDS": 1,
+    }.items():
         monkeypatch.setattr(narrowing, name, value)
     small = narrowed(program, np.inf, np.inf)
     assert small is not None
@@ -140,7 +167,9 @@ def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(monkeypatch: pytest.
 
 
 def test_what_is_cut_off_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search for points cheaper than the optimum finds none: then its bound is what was asked for, not infinity."""
+    """A search for points cheaper than the optimum finds none: then its bound is what was asked
+    for, not infinity.
+    """
     monkeypatch.setattr(branching, "FIRST", 0)
     for seed in range(4):
         program, _ = relu_program(seed, inputs=4, width=8)
@@ -152,8 +181,15 @@ def test_what_is_cut_off_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch)
 def test_a_row_fits_the_binary_that_stands_in_it() -> None:
     """z <= a + 5 (1 - on) with a >= -2 where on is 0 becomes z <= a + 2 (1 - on)."""
     matrix = np.array([[1.0, -1.0, 5.0], [1.0, 0.0, -3.0]])  # of z, a, on
-    program = Program(np.zeros(3), Rows.of(sp.csr_matrix(matrix)), np.full(2, -np.inf), np.array([5.0, 0.0]),
-                      np.array([0.0, -2.0, 0.0]), np.array([3.0, 3.0, 1.0]), np.arange(3) == 2)  # fmt: skip
+    program = Program(
+        np.zeros(3),
+        Rows.of(sp.csr_matrix(matrix)),
+        np.full(2, -np.inf),
+        np.array([5.0, 0.0]),
+        np.array([0.0, -2.0, 0.0]),
+        np.array([3.0, 3.0, 1.0]),
+        np.arange(3) == 2,
+    )
     found = lifted(program, np.inf)
     assert found.rows.matrix(3).toarray()[0] == pytest.approx([1.0, -1.0, 2.0], abs=1e-6)
     assert found.row_upper[0] == pytest.approx(2.0, abs=1e-6)

@@ -1,4 +1,6 @@
-"""Bounds from multipliers are never above the truth, and no step before the search loses a point."""
+"""Bounds from multipliers are never above the truth, and no step before the search loses a
+point.
+"""
 
 import itertools
 from fractions import Fraction
@@ -16,13 +18,20 @@ from ddmip_lib.proofs.proposals import Proposer
 
 
 def draw_program(seed: int, spread: float = 0.0, continuous: int = 0) -> Program:
-    """A few rows on whole numbers and continuous variables, in units between 1e-spread and 1e+spread."""
+    """A few rows on whole numbers and continuous variables, in units between 1e-spread and
+    1e+spread.
+    """
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 6)) + continuous, int(rng.integers(1, 5))
     integer = np.arange(n) >= continuous
-    matrix = rng.integers(-4, 5, (m, n)) * (rng.random((m, n)) < 0.7) + 0.1 * rng.integers(-3, 4, (m, n))
+    matrix = rng.integers(-4, 5, (m, n)) * (rng.random((m, n)) < 0.7) + 0.1 * rng.integers(
+        -3, 4, (m, n)
+    )
     unit = np.where(integer, 1.0, 10.0 ** rng.uniform(-spread, spread, n))
-    matrix, scale = matrix / unit * 10.0 ** rng.uniform(-spread, spread, (m, 1)), 10.0 ** rng.uniform(-spread, spread)
+    matrix, scale = (
+        matrix / unit * 10.0 ** rng.uniform(-spread, spread, (m, 1)),
+        10.0 ** rng.uniform(-spread, spread),
+    )
     upper = np.where(integer, rng.choice([1.0, 1.0, 2.0], n), rng.uniform(0.5, 2.0, n) * unit)
     inside = np.where(integer, np.floor(rng.random(n) * (upper + 1)), rng.random(n) * upper)
     middle, width = matrix @ inside, np.abs(matrix) @ upper
@@ -31,33 +40,55 @@ def draw_program(seed: int, spread: float = 0.0, continuous: int = 0) -> Program
     high = np.where(kind == 1, np.inf, middle + 0.1 * width * rng.random(m))
     cost = np.round(rng.standard_normal(n), 1) / unit * scale
     return Program(
-        cost, Rows.of(sp.csr_matrix(matrix)), low, high, np.zeros(n), upper, integer, float(rng.choice([0, 3]))
+        cost,
+        Rows.of(sp.csr_matrix(matrix)),
+        low,
+        high,
+        np.zeros(n),
+        upper,
+        integer,
+        float(rng.choice([0, 3])),
     )
 
 
 def whole_points(program: Program) -> np.ndarray:
     """All points of a program without continuous variables that keep its rows exactly."""
-    grids = [np.arange(low, high + 1) for low, high in zip(program.lower, program.upper, strict=True)]
+    grids = [
+        np.arange(low, high + 1) for low, high in zip(program.lower, program.upper, strict=True)
+    ]
     points = np.array(list(itertools.product(*grids)))
     matrix = program.rows.matrix(len(program.cost)).toarray()
-    exact = [[sum(Fraction(a) * int(v) for a, v in zip(row, point, strict=True)) for row in matrix] for point in points]
+    exact = [
+        [sum(Fraction(a) * int(v) for a, v in zip(row, point, strict=True)) for row in matrix]
+        for point in points
+    ]
     sides = list(zip(program.row_lower, program.row_upper, strict=True))
-    kept = [all(low <= value <= high for value, (low, high) in zip(row, sides, strict=True)) for row in exact]
+    kept = [
+        all(low <= value <= high for value, (low, high) in zip(row, sides, strict=True))
+        for row in exact
+    ]
     return points[np.array(kept, dtype=bool)]
 
 
 def exact_dual(program: Program, multipliers: np.ndarray) -> Fraction:
     """The same bound in rational arithmetic."""
-    mu, matrix = [Fraction(m) for m in multipliers], program.rows.matrix(len(program.cost)).toarray()
+    mu, matrix = (
+        [Fraction(m) for m in multipliers],
+        program.rows.matrix(len(program.cost)).toarray(),
+    )
     total = Fraction(0)
     for m, low, high in zip(mu, program.row_lower, program.row_upper, strict=True):
         side = low if m > 0 else high
         if m and np.isfinite(side):
             total += m * Fraction(side)
-    used = [m if np.isfinite(low if m > 0 else high) else Fraction(0)
-            for m, low, high in zip(mu, program.row_lower, program.row_upper, strict=True)]  # fmt: skip
+    used = [
+        m if np.isfinite(low if m > 0 else high) else Fraction(0)
+        for m, low, high in zip(mu, program.row_lower, program.row_upper, strict=True)
+    ]
     for j, cost in enumerate(program.cost):
-        reduced = Fraction(cost) - sum(m * Fraction(a) for m, a in zip(used, matrix[:, j], strict=True))
+        reduced = Fraction(cost) - sum(
+            m * Fraction(a) for m, a in zip(used, matrix[:, j], strict=True)
+        )
         total += min(reduced * Fraction(program.lower[j]), reduced * Fraction(program.upper[j]))
     return total + Fraction(program.constant)
 
@@ -67,14 +98,23 @@ def exact_dual(program: Program, multipliers: np.ndarray) -> Fraction:
 def test_a_value_is_below_the_exact_one_and_near_it(seed: int, spread: float) -> None:
     program = draw_program(seed, spread, continuous=2)
     scale = np.abs(program.cost).max() / np.maximum(1e-300, np.abs(program.rows.weight).max())
-    for multipliers in (scale * np.random.default_rng(seed).standard_normal(len(program.row_lower)),
-                        Proposer().ask(program).multipliers):  # fmt: skip
-        value, exact = program.value(multipliers, program.lower, program.upper), exact_dual(program, multipliers)
-        size = float(np.abs(program.cost) @ program.upper + abs(program.constant) + abs(float(exact)))
+    for multipliers in (
+        scale * np.random.default_rng(seed).standard_normal(len(program.row_lower)),
+        Proposer().ask(program).multipliers,
+    ):
+        value, exact = (
+            program.value(multipliers, program.lower, program.upper),
+            exact_dual(program, multipliers),
+        )
+        size = float(
+            np.abs(program.cost) @ program.upper + abs(program.constant) + abs(float(exact))
+        )
         size += float(
             np.abs(multipliers)
             @ np.bincount(
-                program.rows.row, np.abs(program.rows.weight) * program.upper[program.rows.column], len(multipliers)
+                program.rows.row,
+                np.abs(program.rows.weight) * program.upper[program.rows.column],
+                len(multipliers),
             )
         )
         assert value <= exact or program.whole
@@ -91,8 +131,12 @@ def test_no_whole_point_is_lost(seed: int) -> None:
         assert not len(points)
         return
     assert ((points >= box[0]) & (points <= box[1])).all()
-    for changed in (tighter_rows(program, *box), lifted(program, np.inf), covered(program),
-                    strengthened(program, np.inf)):  # fmt: skip
+    for changed in (
+        tighter_rows(program, *box),
+        lifted(program, np.inf),
+        covered(program),
+        strengthened(program, np.inf),
+    ):
         left = points @ changed.rows.matrix(len(program.cost)).T.toarray()
         slack = 1e-12 * (1 + np.abs(left))
         assert (left <= changed.row_upper + slack).all()
@@ -132,8 +176,15 @@ def test_what_is_proved_is_the_optimum(seed: int, spread: float) -> None:
 
 def test_rows_that_leave_no_point_are_proved_empty() -> None:
     one = np.ones(2)
-    program = Program(0 * one, Rows.of(sp.csr_matrix([[1.0, 1.0], [1.0, -1.0]])), np.array([1.5, 0.0]),
-                      np.array([np.inf, 0.0]), 0 * one, 0.7 * one, one > 1)  # fmt: skip
+    program = Program(
+        0 * one,
+        Rows.of(sp.csr_matrix([[1.0, 1.0], [1.0, -1.0]])),
+        np.array([1.5, 0.0]),
+        np.array([np.inf, 0.0]),
+        0 * one,
+        0.7 * one,
+        one > 1,
+    )
     proposal = Proposer().ask(program)
     assert proposal.empty
     assert program.proves_empty(proposal.multipliers, program.lower, program.upper)
@@ -142,9 +193,12 @@ def test_rows_that_leave_no_point_are_proved_empty() -> None:
 
 def test_wrong_multipliers_prove_less_never_more() -> None:
     one = np.ones(2)
-    program = Program(one, Rows.of(sp.csr_matrix([[1.0, 2.0]])), one[:1], np.inf * one[:1], 0 * one, one, one > 1)
+    program = Program(
+        one, Rows.of(sp.csr_matrix([[1.0, 2.0]])), one[:1], np.inf * one[:1], 0 * one, one, one > 1
+    )
     values = [
-        program.value(np.array([mu]), program.lower, program.upper) for mu in (-1e9, 0.0, 0.5, 0.7, np.nan, np.inf)
+        program.value(np.array([mu]), program.lower, program.upper)
+        for mu in (-1e9, 0.0, 0.5, 0.7, np.nan, np.inf)
     ]
     assert max(values) == pytest.approx(0.5)
     assert values[2] == max(values)
@@ -153,22 +207,38 @@ def test_wrong_multipliers_prove_less_never_more() -> None:
 def test_a_free_variable_has_no_bound_from_rounded_multipliers() -> None:
     """Unless rows keep it finite."""
     rows = Rows.of(sp.csr_matrix([[1.0, -1.0]]))
-    free = Program(np.array([1.0, 0.0]), rows, np.zeros(1), np.zeros(1), np.array([-np.inf, 0.0]),
-                   np.array([np.inf, 1.0]), np.zeros(2, dtype=bool))  # fmt: skip
+    free = Program(
+        np.array([1.0, 0.0]),
+        rows,
+        np.zeros(1),
+        np.zeros(1),
+        np.array([-np.inf, 0.0]),
+        np.array([np.inf, 1.0]),
+        np.zeros(2, dtype=bool),
+    )
     assert prove(free).bound == pytest.approx(0.0, abs=1e-6)
     unbounded = free.within(np.array([-np.inf, -np.inf]), np.array([np.inf, 1.0]))
     assert prove(unbounded).bound == -np.inf
 
 
 def test_rounded_rows_on_switches() -> None:
-    """Two of three switches must be on where each gives at most 0.4 of 0.7; no choice of two is lost."""
+    """Two of three switches must be on where each gives at most 0.4 of 0.7; no choice of two is
+    lost.
+    """
     rows = np.zeros((4, 6))
     rows[0, :3] = 1.0  # sum of v >= 0.7
     for k, most in enumerate((0.4, 0.4, 0.35)):
         rows[1 + k, k], rows[1 + k, 3 + k] = 1.0, -most  # v <= most * switch
     integer = np.arange(6) >= 3
-    program = Program(np.where(integer, 1.0, 0.0), Rows.of(sp.csr_matrix(rows)), np.array([0.7, *[-np.inf] * 3]),
-                      np.array([np.inf, 0.0, 0.0, 0.0]), np.zeros(6), np.ones(6), integer)  # fmt: skip
+    program = Program(
+        np.where(integer, 1.0, 0.0),
+        Rows.of(sp.csr_matrix(rows)),
+        np.array([0.7, *[-np.inf] * 3]),
+        np.array([np.inf, 0.0, 0.0, 0.0]),
+        np.zeros(6),
+        np.ones(6),
+        integer,
+    )
     changed = covered(program)
     assert len(changed.row_lower) > len(program.row_lower)
     matrix = changed.rows.matrix(6).toarray()

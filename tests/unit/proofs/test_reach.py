@@ -1,4 +1,6 @@
-"""Rows that no output reaches: proved at once by every solver, and never claimed of a problem that has a point."""
+"""Rows that no output reaches: proved at once by every solver, and never claimed of a problem that
+has a point.
+"""
 
 import numpy as np
 import pyscipopt
@@ -23,22 +25,34 @@ def asking(net, low, rows=2, kind="I", output="regression", coefficients=(1.0, 1
     x = model.addMatrixVar((rows, 2), vtype=kind, lb=-2, ub=2, name="x")
     problem = NeuralMIP(model)
     y = problem.add_predictor(net, x, output=output).outputs
-    model.addCons(sum(c * v for c, v in zip(coefficients, y.flat, strict=True)) >= low, name="asked")
+    model.addCons(
+        sum(c * v for c, v in zip(coefficients, y.flat, strict=True)) >= low, name="asked"
+    )
     model.setObjective(x.sum())
     return problem
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.integers(0, 10**6), st.floats(0.001, 1000.0), st.floats(-1.5, 1.5), st.booleans(),
+    st.integers(0, 10**6),
+    st.floats(0.001, 1000.0),
+    st.floats(-1.5, 1.5),
+    st.booleans(),
     st.sampled_from([(1.0, 1.0), (1.0, -1.0), (-3.0, 0.5)]),
-)  # fmt: skip
+)
 def test_no_problem_with_a_point_is_called_infeasible(seed, scale, share, classes, coefficients):
     net, points = relu_net(2, seed=seed, scale=scale), lattice(-2, 2, 2)
-    said = asking(net, 0.0, output="classification" if classes else "regression").predictors[0].predict(points).ravel()
+    said = (
+        asking(net, 0.0, output="classification" if classes else "regression")
+        .predictors[0]
+        .predict(points)
+        .ravel()
+    )
     reached = (coefficients[0] * said[:, None] + coefficients[1] * said[None]).ravel()
     low = reached.max() + share * max(np.ptp(reached), 1e-3)  # some are just met, some just missed
-    problem = asking(net, low, output="classification" if classes else "regression", coefficients=coefficients)
+    problem = asking(
+        net, low, output="classification" if classes else "regression", coefficients=coefficients
+    )
     proved = out_of_reach(problem.instance())
     assert not (proved and low <= reached.max())
 
@@ -46,7 +60,9 @@ def test_no_problem_with_a_point_is_called_infeasible(seed, scale, share, classe
 @given(st.integers(0, 10**6), st.floats(-1e-7, 1e-7))
 @settings(max_examples=25, deadline=None)
 def test_what_verify_forgives_is_not_out_of_reach(seed, beyond):
-    """With a network that says one number only, the range is a point: rows beyond it by less than 1e-6 are met."""
+    """With a network that says one number only, the range is a point: rows beyond it by less than
+    1e-6 are met.
+    """
     net = nn.Sequential(nn.Linear(2, 1)).double().eval()
     with torch.no_grad():
         net[0].weight.zero_()
@@ -112,4 +128,7 @@ def test_what_cannot_be_read_is_left_to_the_solver():
 
 
 def test_without_time_there_is_no_proof():
-    assert DualDecomposition(restarts=0).solve(asking(mlp(2, 6, 2), 1e3), time_limit=0).status == "time_limit"
+    assert (
+        DualDecomposition(restarts=0).solve(asking(mlp(2, 6, 2), 1e3), time_limit=0).status
+        == "time_limit"
+    )

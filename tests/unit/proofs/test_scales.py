@@ -17,12 +17,22 @@ MET = 2e-5  # twice what counts as met: the point may be off by as much as the b
 
 
 def size_of(scaled: Scaled) -> float:
-    """Of the objective: its largest value among the points, or what an output or input contributes."""
+    """Of the objective: its largest value among the points, or what an output or input
+    contributes.
+    """
     s = scaled.problem.instance().milp
-    return float(max(np.abs(scaled.points @ s.cost).max(), (np.abs(s.cost) * np.abs(scaled.points)).max(), 1e-300))
+    return float(
+        max(
+            np.abs(scaled.points @ s.cost).max(),
+            (np.abs(s.cost) * np.abs(scaled.points)).max(),
+            1e-300,
+        )
+    )
 
 
-def judge(scaled: Scaled, said: str, objective: float | None, bound: float | None, checked: bool) -> str:
+def judge(
+    scaled: Scaled, said: str, objective: float | None, bound: float | None, checked: bool
+) -> str:
     """Compare what is said with all points: the status, or an error."""
     best, loosely, size = scaled.best(strictly=True), scaled.best(strictly=False), size_of(scaled)
     if checked and bound is not None and loosely is not None:
@@ -30,7 +40,9 @@ def judge(scaled: Scaled, said: str, objective: float | None, bound: float | Non
         assert beyond <= 1e-9 * size, f"bound {bound} beyond {scaled.sign * loosely}"
     if said == "optimal" and best is not None:
         assert objective is not None
-        assert scaled.sign * objective <= best + MET * size, f"optimal {objective}, but {scaled.sign * best} is there"
+        assert scaled.sign * objective <= best + MET * size, (
+            f"optimal {objective}, but {scaled.sign * best} is there"
+        )
     if said == "infeasible":
         assert best is None, f"infeasible, but {scaled.sign * best} is there"
     return said
@@ -50,7 +62,9 @@ def attack(scaled: Scaled) -> dict[str, str]:
         except (ProblemError, UnsupportedNetworkError):
             said[name] = "refused"
             continue
-        said[name] = judge(scaled, s.status, s.objective, s.bound, s.proof is not None and s.proof.checked)
+        said[name] = judge(
+            scaled, s.status, s.objective, s.bound, s.proof is not None and s.proof.checked
+        )
         if name == "big-m":
             c = certify(problem, s, time_limit=LONG)
             said["big-m, then certify"] = judge(scaled, c.status, c.objective, c.bound, True)

@@ -13,7 +13,9 @@ from ddmip_lib.model.solution import Solution
 from tests.builders.networks import linear, relu_layers
 
 
-def problem_of(net: nn.Module, ub: float, *, vtype: str = "C", classes: bool = False, lb: float = 0.0) -> NeuralMIP:
+def problem_of(
+    net: nn.Module, ub: float, *, vtype: str = "C", classes: bool = False, lb: float = 0.0
+) -> NeuralMIP:
     """Maximise the output, or the class, of a network of one input."""
     model = Model()
     model.hideOutput()
@@ -27,7 +29,9 @@ def problem_of(net: nn.Module, ub: float, *, vtype: str = "C", classes: bool = F
 
 class TestABoundBelongsToItsProblem:
     def test_a_margin_proves_nothing_without_it(self) -> None:
-        problem = problem_of(linear(1.0, bias=-1.0), 1.0005, classes=True)  # 1 from x > 1 on: inside the margin
+        problem = problem_of(
+            linear(1.0, bias=-1.0), 1.0005, classes=True
+        )  # 1 from x > 1 on: inside the margin
         found = BigM().solve(problem)
         assert (found.status, found.objective) != ("optimal", 0.0)
         certified = certify(problem, found)
@@ -48,19 +52,33 @@ class TestABoundBelongsToItsProblem:
         assert proved.status == "optimal"
         assert certify(high, BigM().solve(low)).bound == pytest.approx(3.0, rel=1e-5)
         point = high.verify(np.array([0.5, 1.5]))
-        foreign = Solution("optimal", "x", objective=1.5, bound=1.5, proof=proved.proof, values=np.array([0.5, 1.5]),
-                           verification=point)  # fmt: skip
+        foreign = Solution(
+            "optimal",
+            "x",
+            objective=1.5,
+            bound=1.5,
+            proof=proved.proof,
+            values=np.array([0.5, 1.5]),
+            verification=point,
+        )
         certified = certify(high, foreign)
         assert certified.bound == pytest.approx(3.0, rel=1e-5)
-        assert certified.objective == pytest.approx(3.0, rel=1e-5)  # and the point that was met on the way
+        assert certified.objective == pytest.approx(
+            3.0, rel=1e-5
+        )  # and the point that was met on the way
         at_once = certify(high, foreign, time_limit=0.0)  # no time to find out: nothing is said
         assert at_once.status != "optimal"
         assert at_once.bound is None or at_once.bound >= 3.0 - 1e-5
 
     def test_the_objective_is_recomputed(self) -> None:
         problem = problem_of(linear(1.0), 1.0)
-        forged = Solution("stopped", "x", objective=7.0, values=np.array([0.5, 0.5]),
-                          verification=problem.verify(np.array([0.5, 0.5])))  # fmt: skip
+        forged = Solution(
+            "stopped",
+            "x",
+            objective=7.0,
+            values=np.array([0.5, 0.5]),
+            verification=problem.verify(np.array([0.5, 0.5])),
+        )
         for found in (certify(problem, forged), lagrangian_bound(problem, forged)):
             assert found.objective == pytest.approx(1.0, rel=1e-5)
             assert found.bound == pytest.approx(1.0, rel=1e-5)
@@ -68,7 +86,11 @@ class TestABoundBelongsToItsProblem:
     def test_equal_problems_have_equal_digests(self) -> None:
         one, same = (problem_of(linear(1.0), 1.0).instance().digest for _ in range(2))
         assert one == same
-        others = [problem_of(linear(1.0), 2.0), problem_of(linear(1.1), 1.0), problem_of(linear(1.0), 1.0, vtype="I")]
+        others = [
+            problem_of(linear(1.0), 2.0),
+            problem_of(linear(1.1), 1.0),
+            problem_of(linear(1.0), 1.0, vtype="I"),
+        ]
         assert one not in {problem.instance().digest for problem in others}
 
 
@@ -116,7 +138,9 @@ def test_big_m_in_all_units(scale: float) -> None:
 
 
 class TestTinyCoefficients:
-    """relu(9e-10 x - 0.2) on 0 <= x <= 1e9: SCIP drops a coefficient of 9e-10 when a row is made."""
+    """relu(9e-10 x - 0.2) on 0 <= x <= 1e9: SCIP drops a coefficient of 9e-10 when a row is
+    made.
+    """
 
     net = relu_layers(([[9e-10]], [-0.2]), ([[1.0]], [0.0]))
 

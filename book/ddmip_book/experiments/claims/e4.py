@@ -13,21 +13,29 @@ RUNS = {"experiment": "e4", "method": "dd-paper", "network": BACKBONES}
 def e4_unchanged(runs: Runs) -> tuple[str, str]:
     """Every run on the four backbones improves on no treatment; nine in ten is a change."""
     worked = [row.objective is not None and row.objective > (row.untreated or 0) for row in runs]
-    text = f"{sum(worked)} of {len(worked)} runs on {len(runs.distinct('network'))} backbones improve on no treatment"
+    text = (
+        f"{sum(worked)} of {len(worked)} runs on {len(runs.distinct('network'))} backbones improve"
+        " on no treatment"
+    )
     return graded(all(worked), sum(worked) >= 0.9 * len(worked)), text
 
 
 @check(runs=RUNS)
 def e4_accuracy(runs: Runs) -> tuple[str, str]:
-    """Ours within 0.05 of the printed ones, and no weight changed; three of the four within 0.05 is a change.
+    """Ours within 0.05 of the printed ones, and no weight changed; three of the four within 0.05 is
+    a change.
 
-    That no run changes a weight is no evidence by itself: every method that does not train keeps the accuracy.
+    That no run changes a weight is no evidence by itself: every method that does not train keeps
+    the accuracy.
     """
     ours, printed = runs.means("test_score", "network", BACKBONES), list(ACCURACY.values())
     digests = {(row.network, row.seed, row.weights.get("sha256")) for row in runs}
     kept = len(digests) == len({(network, seed) for network, seed, _ in digests})
     near = sum(abs(a - b) < 0.05 for a, b in zip(ours, printed, strict=True))
-    text = f"ours {comma_list(ours)} against {comma_list(printed)}, {near} of {len(printed)} within 0.05; "
+    text = (
+        f"ours {comma_list(ours)} against {comma_list(printed)}, {near} of {len(printed)} within"
+        " 0.05; "
+    )
     text += "no run changed a weight" if kept else "some run changed weights"
     return graded(kept and near == len(printed), kept and near >= 3), text
 
@@ -44,7 +52,10 @@ def e4_convergence(runs: Runs) -> tuple[str, str]:
 def e4_seconds(runs: Runs) -> tuple[str, str]:
     """Seconds at n = 200, each backbone against its printed time."""
     ours, printed = runs.means("seconds", "network", BACKBONES), list(E4_SECONDS.values())
-    return time_verdict(ours, printed), f"n = 200: {comma_list(ours)} s on one core against {comma_list(printed)} s"
+    return (
+        time_verdict(ours, printed),
+        f"n = 200: {comma_list(ours)} s on one core against {comma_list(printed)} s",
+    )
 
 
 @check(runs={**RUNS, "network": "lstm", "size": 200})
@@ -58,7 +69,10 @@ def e4_lstm_seconds(runs: Runs) -> tuple[str, str]:
 def e4_same_objective(runs: Runs) -> tuple[str, str]:
     """Mean verified counts at n = 100 within two samples of each other."""
     ours = runs.means("objective", "network", BACKBONES)
-    return graded(max(ours) - min(ours) <= 2, False), f"potable samples of 100, by backbone: {comma_list(ours)}"
+    return (
+        graded(max(ours) - min(ours) <= 2, False),
+        f"potable samples of 100, by backbone: {comma_list(ours)}",
+    )
 
 
 @check(exact={"experiment": "e1", "method": "bigm", "size": 200, "time_limit": 300.0})

@@ -1,8 +1,8 @@
 """E5 against the stored rows: Tree Planting by two NN blocks.
 
-On constant networks nothing can be gained, and a run that has nothing to do is fast at nothing. So times and shares are
-judged on instances that leave something to gain, by E5's own recipe and with networks trained to react, kind by kind: a
-claim holds if both kinds say so.
+On constant networks nothing can be gained, and a run that has nothing to do is fast at nothing. So
+times and shares are judged on instances that leave something to gain, by E5's own recipe and with
+networks trained to react, kind by kind: a claim holds if both kinds say so.
 """
 
 from itertools import pairwise
@@ -14,20 +14,35 @@ from ..grids import E5_NETWORKS
 from ..networks import REACTING
 from ..results import Results
 from ..rows import Row
-from .finding import NOT_REPRODUCED, VERDICTS, Runs, check, comma_list, graded, time_verdict, within_factor_two
+from .finding import (
+    NOT_REPRODUCED,
+    VERDICTS,
+    Runs,
+    check,
+    comma_list,
+    graded,
+    time_verdict,
+    within_factor_two,
+)
 from .printed import E5_BARRIER, E5_EXACT, E5_PGD
 
 GRID = {"experiment": "e5", "problem": "trees"}
 ALIVE = {"experiment": "reacting", "problem": "trees"}
-EXACT, PGD, BARRIER, BEST = ({**GRID, "method": method} for method in ("bigm", "dd-paper", "dd-barrier", "enumeration"))
-ALIVE_PGD, ALIVE_BARRIER, ALIVE_BEST = ({**ALIVE, "method": part["method"]} for part in (PGD, BARRIER, BEST))
+EXACT, PGD, BARRIER, BEST = (
+    {**GRID, "method": method} for method in ("bigm", "dd-paper", "dd-barrier", "enumeration")
+)
+ALIVE_PGD, ALIVE_BARRIER, ALIVE_BEST = (
+    {**ALIVE, "method": part["method"]} for part in (PGD, BARRIER, BEST)
+)
 REACT = tuple(network + REACTING for network in E5_NETWORKS)
 KINDS = {"by E5's recipe": E5_NETWORKS, "trained to react": REACT}
 
 
 def _open(runs: Results, best: Results) -> Results:
     """The runs on instances that leave something to gain."""
-    gains = {(row.network, row.seed): (row.objective or 0.0) - (row.untreated or 0.0) for row in best}
+    gains = {
+        (row.network, row.seed): (row.objective or 0.0) - (row.untreated or 0.0) for row in best
+    }
     return Results([row for row in runs if gains.get((row.network, row.seed), 0.0) > 1e-6])
 
 
@@ -40,8 +55,9 @@ def _worst(verdicts: list[str]) -> str:
 
 
 def _seconds(runs: Results, names: tuple[str, ...]) -> dict[str, float]:
-    """Mean seconds by network, of those that have runs: the processor's where they are known, as other work on the
-    machine does not count."""
+    """Mean seconds by network, of those that have runs: the processor's where they are known, as
+    other work on the machine does not count.
+    """
     found = {}
     for name in names:
         taken = [row.cpu_seconds or row.seconds or 0.0 for row in runs.where(network=name)]
@@ -51,7 +67,9 @@ def _seconds(runs: Results, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def _growing(runs: Results, printed: tuple[float, ...]) -> tuple[str, str]:
-    """Printed times that grow with the network: times below the printed ones count only if they grow too."""
+    """Printed times that grow with the network: times below the printed ones count only if they
+    grow too.
+    """
     verdicts, said = [], []
     for kind, names in KINDS.items():
         ours = _seconds(runs, names)
@@ -61,33 +79,49 @@ def _growing(runs: Results, printed: tuple[float, ...]) -> tuple[str, str]:
             grows = len(known) == 1 or known[0] < known[-1]
             verdicts.append(time_verdict(known, theirs) if grows else NOT_REPRODUCED)
             said.append(f"{comma_list(known)} s against {comma_list(theirs)} s on networks {kind}")
-    return _worst(verdicts), f"where something can be gained, on one core: {'; '.join(said) or 'no run'}"
+    return (
+        _worst(verdicts),
+        f"where something can be gained, on one core: {'; '.join(said) or 'no run'}",
+    )
 
 
 @check(exact=EXACT, best=BEST)
 def e5_exact_seconds(exact: Runs, best: Runs) -> tuple[str, str]:
-    """Big-M on the smallest and the largest networks near 111 s and 860 s; growth from network to network is a change.
+    """Big-M on the smallest and the largest networks near 111 s and 860 s; growth from network to
+    network is a change.
 
-    A run that ran out of memory has no time; a proof counts only if enumeration finds nothing better.
+    A run that ran out of memory has no time; a proof counts only if enumeration finds nothing
+    better.
     """
     timed = [row for row in exact if row.status != "memory_limit"]
     ours = [
-        float(np.mean([row.seconds or 0.0 for row in timed if row.network == name] or [np.nan])) for name in E5_NETWORKS
+        float(np.mean([row.seconds or 0.0 for row in timed if row.network == name] or [np.nan]))
+        for name in E5_NETWORKS
     ]
     proofs = sum(row.ended and not _beaten(row, best) for row in exact)
-    text = f"Big-M {comma_list(ours)} s, {proofs} of {len(exact)} called optimal and not beaten (paper 111 s to 860 s)"
+    text = (
+        f"Big-M {comma_list(ours)} s, {proofs} of {len(exact)} called optimal and not beaten (paper"
+        " 111 s to 860 s)"
+    )
     if len(timed) < len(exact):
         text += f"; {len(exact) - len(timed)} ran out of memory"
     known = [value for value in ours if value == value]
     grows = len(known) > 1 and all(0.9 * b > a for a, b in pairwise(known))
-    return graded(len(known) == len(ours) and within_factor_two((ours[0], ours[-1]), E5_EXACT), grows), text
+    return (
+        graded(len(known) == len(ours) and within_factor_two((ours[0], ours[-1]), E5_EXACT), grows),
+        text,
+    )
 
 
 def _beaten(row: Row, best: Runs) -> bool:
     """Whether the verified optimum of the table lies beyond the bound of an exact run."""
     optimum = best.one(network=row.network, seed=row.seed)
     held = None if optimum is None else optimum.objective
-    return row.bound is not None and held is not None and row.sign * (held - row.bound) > 1e-5 * max(1.0, abs(held))
+    return (
+        row.bound is not None
+        and held is not None
+        and row.sign * (held - row.bound) > 1e-5 * max(1.0, abs(held))
+    )
 
 
 @check(barrier=BARRIER, best=BEST, alive=ALIVE_BARRIER, alive_best=ALIVE_BEST)
@@ -102,12 +136,20 @@ def e5_pgd_seconds(pgd: Runs, best: Runs, alive: Runs, alive_best: Runs) -> tupl
     return _growing(_open(_pooled(pgd, alive), _pooled(best, alive_best)), E5_PGD)
 
 
-@check(pgd=PGD, barrier=BARRIER, best=BEST, alive_pgd=ALIVE_PGD, alive_barrier=ALIVE_BARRIER, alive_best=ALIVE_BEST)
+@check(
+    pgd=PGD,
+    barrier=BARRIER,
+    best=BEST,
+    alive_pgd=ALIVE_PGD,
+    alive_barrier=ALIVE_BARRIER,
+    alive_best=ALIVE_BEST,
+)
 def e5_same_objective(
     pgd: Runs, barrier: Runs, best: Runs, alive_pgd: Runs, alive_barrier: Runs, alive_best: Runs
 ) -> tuple[str, str]:
-    """The same objective in every run, and 5 % of the way to the optimum on the instances that leave something to
-    gain; agreement at the start is a change."""
+    """The same objective in every run, and 5 % of the way to the optimum on the instances that
+    leave something to gain; agreement at the start is a change.
+    """
     others, optima = _pooled(barrier, alive_barrier), _pooled(best, alive_best)
     apart, closed = [0.0], []
     for row in _pooled(pgd, alive_pgd):
@@ -121,9 +163,10 @@ def e5_same_objective(
     same = max(apart) <= 1e-6
     way = np.mean(closed, axis=0) if closed else np.zeros(2)
     text = (
-        f"objectives differ in {sum(gap > 1e-6 for gap in apart)} of {len(apart) - 1} pairs of runs, by up to "
-        f"{max(apart):.1%}; where something can be gained ({len(closed)} instances), PGD goes {way[0]:.0%} of the way "
-        f"from the start to the optimum, the barrier {way[1]:.0%}"
+        f"objectives differ in {sum(gap > 1e-6 for gap in apart)} of {len(apart) - 1} pairs of"
+        f" runs, by up to {max(apart):.1%}; where something can be gained ({len(closed)}"
+        f" instances), PGD goes {way[0]:.0%} of the way from the start to the optimum, the barrier"
+        f" {way[1]:.0%}"
     )
     return graded(same and bool(way.min() > 0.05), same), text
 
@@ -132,15 +175,21 @@ def e5_same_objective(
 def e5_swap() -> tuple[str, str]:
     """The two presets differ in the NN block alone."""
     pgd, barrier = (vars(DualDecomposition.paper(block)) for block in ("pgd", "barrier"))
-    differ = sorted(name for name in pgd if name != "nn_block" and repr(pgd[name]) != repr(barrier[name]))
+    differ = sorted(
+        name for name in pgd if name != "nn_block" and repr(pgd[name]) != repr(barrier[name])
+    )
     blocks = " for ".join(type(part["nn_block"]).__name__ for part in (barrier, pgd))
-    return graded(not differ, len(differ) <= 1), f"{blocks}: {len(differ)} other settings of the solver change"
+    return (
+        graded(not differ, len(differ) <= 1),
+        f"{blocks}: {len(differ)} other settings of the solver change",
+    )
 
 
 @check(exact=EXACT, pgd=PGD, barrier=BARRIER, best=BEST)
 def e5_order_of_magnitude(exact: Runs, pgd: Runs, barrier: Runs, best: Runs) -> tuple[str, str]:
-    """On instances that leave something to gain: ten times fewer seconds than Big-M with either block, and as much in
-    the end in three runs of four; the seconds alone are a change."""
+    """On instances that leave something to gain: ten times fewer seconds than Big-M with either
+    block, and as much in the end in three runs of four; the seconds alone are a change.
+    """
     ratios, kept = [], []
     for block in (pgd, barrier):
         pairs = [
@@ -155,19 +204,35 @@ def e5_order_of_magnitude(exact: Runs, pgd: Runs, barrier: Runs, best: Runs) -> 
         ratios.append(slow_seconds / fast_seconds if fast_seconds else 0.0)
         reached = sum((b.objective or 0) >= (a.objective or 0) - 1e-5 for a, b in pairs)
         kept.append(reached / max(1, len(pairs)))
-    text = f"Big-M's seconds over Algorithm 1's where something can be gained: PGD {ratios[0]:.0f}, barrier "
-    text += f"{ratios[1]:.0f}; it holds as much as Big-M in {kept[0]:.0%} and {kept[1]:.0%} of these runs"
+    text = (
+        f"Big-M's seconds over Algorithm 1's where something can be gained: PGD {ratios[0]:.0f},"
+        " barrier "
+    )
+    text += (
+        f"{ratios[1]:.0f}; it holds as much as Big-M in {kept[0]:.0%} and {kept[1]:.0%} of these"
+        " runs"
+    )
     return graded(min(ratios) >= 10 and min(kept) >= 0.75, min(ratios) >= 10), text
 
 
-@check(pgd=PGD, barrier=BARRIER, best=BEST, alive_pgd=ALIVE_PGD, alive_barrier=ALIVE_BARRIER, alive_best=ALIVE_BEST)
+@check(
+    pgd=PGD,
+    barrier=BARRIER,
+    best=BEST,
+    alive_pgd=ALIVE_PGD,
+    alive_barrier=ALIVE_BARRIER,
+    alive_best=ALIVE_BEST,
+)
 def e5_block_ratio(
     pgd: Runs, barrier: Runs, best: Runs, alive_pgd: Runs, alive_barrier: Runs, alive_best: Runs
 ) -> tuple[str, str]:
-    """Seconds of the barrier over those of PGD near the paper's 9 to 21 on every network; twice as long is the
-    direction."""
+    """Seconds of the barrier over those of PGD near the paper's 9 to 21 on every network; twice as
+    long is the direction.
+    """
     optima = _pooled(best, alive_best)
-    fast, slow = (_open(_pooled(*two), optima) for two in ((pgd, alive_pgd), (barrier, alive_barrier)))
+    fast, slow = (
+        _open(_pooled(*two), optima) for two in ((pgd, alive_pgd), (barrier, alive_barrier))
+    )
     verdicts, said = [], []
     for kind, names in KINDS.items():
         below, above = _seconds(fast, names), _seconds(slow, names)
@@ -177,16 +242,27 @@ def e5_block_ratio(
             near = within_factor_two(list(ratios.values()), printed)
             verdicts.append(graded(near, min(ratios.values()) >= 2))
             said.append(f"{comma_list(list(ratios.values()), 2)} on networks {kind}")
-    text = f"where something can be gained, seconds of the barrier over PGD's by network: {'; '.join(said) or 'no run'}"
+    text = (
+        "where something can be gained, seconds of the barrier over PGD's by network:"
+        f" {'; '.join(said) or 'no run'}"
+    )
     return _worst(verdicts), text
 
 
-@check(pgd=PGD, barrier=BARRIER, best=BEST, alive_pgd=ALIVE_PGD, alive_barrier=ALIVE_BARRIER, alive_best=ALIVE_BEST)
+@check(
+    pgd=PGD,
+    barrier=BARRIER,
+    best=BEST,
+    alive_pgd=ALIVE_PGD,
+    alive_barrier=ALIVE_BARRIER,
+    alive_best=ALIVE_BEST,
+)
 def e5_gap_source(
     pgd: Runs, barrier: Runs, best: Runs, alive_pgd: Runs, alive_barrier: Runs, alive_best: Runs
 ) -> tuple[str, str]:
-    """Where something can be gained: nine tenths of the time in the NN block and the same iterations with both, so that
-    the NN block explains the times; half of the time is a change."""
+    """Where something can be gained: nine tenths of the time in the NN block and the same
+    iterations with both, so that the NN block explains the times; half of the time is a change.
+    """
     rows = _open(_pooled(pgd, barrier, alive_pgd, alive_barrier), _pooled(best, alive_best))
     verdicts, said = [], []
     for kind, names in KINDS.items():
@@ -200,5 +276,8 @@ def e5_gap_source(
         if pairs:
             verdicts.append(graded(share >= 0.9 - 1e-9 and same == len(pairs), share >= 0.5))
             said.append(f"{share:.0%} and {same} of {len(pairs)} on networks {kind}")
-    text = "where something can be gained, the NN block's share of the time, and instances on which both blocks take "
+    text = (
+        "where something can be gained, the NN block's share of the time, and instances on which"
+        " both blocks take "
+    )
     return _worst(verdicts), f"{text}the same iterations: {'; '.join(said) or 'no run'}"

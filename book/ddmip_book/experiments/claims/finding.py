@@ -1,4 +1,6 @@
-"""What a check of one claim comes to: a sentence with its numbers, and a verdict if the numbers decide it."""
+"""What a check of one claim comes to: a sentence with its numbers, and a verdict if the numbers
+decide it.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +17,9 @@ from ..rows import Row
 HOLDS, CHANGED, NOT_REPRODUCED, FAILS = "holds", "holds with changes", "not reproduced", "fails"
 NOT_SHOWN, UNTESTABLE = "not shown", "untestable here"
 VERDICTS = (HOLDS, CHANGED, NOT_REPRODUCED, NOT_SHOWN, FAILS, UNTESTABLE)
-"""The words of boxes and ledger. No experiment of ours can make a claim fail: that takes a proof, a counterexample or
-the paper's own figures."""
+"""The words of boxes and ledger. No experiment of ours can make a claim fail: that takes a proof, a
+counterexample or the paper's own figures.
+"""
 
 
 @cache
@@ -51,8 +54,9 @@ EXACT_METHODS = ("bigm", "sos1")
 def charged(row: Row) -> Row:
     """The row with the seconds that a comparison of times charges it.
 
-    An exact run that ends without a proof has not done its task, whether the limit, the memory or an error ended it: it
-    is charged its whole limit, and so is a run without a time. One that breaks down early is not fast.
+    An exact run that ends without a proof has not done its task, whether the limit, the memory or
+    an error ended it: it is charged its whole limit, and so is a run without a time. One that
+    breaks down early is not fast.
     """
     unfinished = row.seconds is None or (row.method in EXACT_METHODS and not row.ended)
     return replace(row, seconds=max(row.seconds or 0.0, row.time_limit)) if unfinished else row
@@ -69,12 +73,16 @@ class Runs(Results):
 
     def __init__(self, stored: Results, experiment: str, **fields: Any) -> None:
         allowed = {name: v if isinstance(v, (list, tuple)) else (v,) for name, v in fields.items()}
-        wanted = {c.key for c in _cases(experiment) if all(getattr(c, n) in v for n, v in allowed.items())}
+        wanted = {
+            c.key for c in _cases(experiment) if all(getattr(c, n) in v for n, v in allowed.items())
+        }
         super().__init__([charged(row) for row in stored if row.key in wanted])
         self.need = len(wanted)
 
     def mean(self, column: str, **fields: Any) -> float:
-        """Mean over the rows with these fields, NaN if there are none; a row without a value counts as 0."""
+        """Mean over the rows with these fields, NaN if there are none; a row without a value counts
+        as 0.
+        """
         found = self.where(**fields).values(column)
         return float(np.nan_to_num(found).mean()) if len(found) else float("nan")
 
@@ -84,7 +92,9 @@ class Runs(Results):
 
 
 def paired(column: str, above: Runs, below: Runs, field: str, values: Sequence[Any]) -> list[float]:
-    """Ratios of two methods' means for each value of a field, over the seeds that both have; NaN where none is."""
+    """Ratios of two methods' means for each value of a field, over the seeds that both have; NaN
+    where none is.
+    """
     ratios = []
     for value in values:
         parts = [part.where(**{field: value}) for part in (above, below)]
@@ -96,7 +106,9 @@ def paired(column: str, above: Runs, below: Runs, field: str, values: Sequence[A
 
 @dataclass(frozen=True)
 class Check:
-    """Selections of runs by name, and a function from them to a verdict and a sentence (see `check`)."""
+    """Selections of runs by name, and a function from them to a verdict and a sentence (see
+    `check`).
+    """
 
     function: Callable[..., tuple[str, str]]
     wanted: Mapping[str, Mapping[str, Any]]
@@ -119,10 +131,14 @@ CHECKS: dict[str, Check] = {}
 """All checks by name."""
 
 
-def check(**wanted: Mapping[str, Any]) -> Callable[[Callable[..., tuple[str, str]]], Callable[..., tuple[str, str]]]:
-    """Register a check under its function's name; each keyword selects the runs that the function gets by that name.
+def check(
+    **wanted: Mapping[str, Any],
+) -> Callable[[Callable[..., tuple[str, str]]], Callable[..., tuple[str, str]]]:
+    """Register a check under its function's name; each keyword selects the runs that the function
+    gets by that name.
 
-    A selection names an experiment and fields of its cases; a check without selections needs arithmetic alone.
+    A selection names an experiment and fields of its cases; a check without selections needs
+    arithmetic alone.
     """
 
     def register(function: Callable[..., tuple[str, str]]) -> Callable[..., tuple[str, str]]:
@@ -133,7 +149,9 @@ def check(**wanted: Mapping[str, Any]) -> Callable[[Callable[..., tuple[str, str
 
 
 def arithmetic(function: Callable[[], tuple[str, str]]) -> Callable[[], tuple[str, str]]:
-    """Register a check that is arithmetic on the paper's figures: it speaks of the paper alone, and of no run."""
+    """Register a check that is arithmetic on the paper's figures: it speaks of the paper alone, and
+    of no run.
+    """
     CHECKS[function.__name__] = Check(function, {}, on_paper=True)
     return function
 
@@ -148,9 +166,14 @@ def graded(holds: bool, weaker: bool) -> str:
 
 
 def time_verdict(measured: Sequence[float], printed: Sequence[float]) -> str:
-    """Machines differ: a printed time is confirmed up to twice its value, with changes up to ten times.
+    """Machines differ: a printed time is confirmed up to twice its value, with changes up to ten
+    times.
 
-    >>> time_verdict([12.0], [10.0]), time_verdict([3.0, 200.0], [6.0, 50.0]), time_verdict([101.0], [10.0])
+    >>> (
+    ...     time_verdict([12.0], [10.0]),
+    ...     time_verdict([3.0, 200.0], [6.0, 50.0]),
+    ...     time_verdict([101.0], [10.0]),
+    ... )
     ('holds', 'holds with changes', 'not reproduced')
     """
     worst = max(ours / theirs for ours, theirs in zip(measured, printed, strict=True))
@@ -174,6 +197,12 @@ def comma_list(values: Sequence[float], digits: int = 3) -> str:
     """
 
     def shown(value: float) -> str:
-        return "–" if value != value else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.{digits}g}"
+        return (
+            "–"
+            if value != value
+            else f"{value:,.0f}"
+            if abs(value) >= 100
+            else f"{value:.{digits}g}"
+        )
 
     return ", ".join(map(shown, values))

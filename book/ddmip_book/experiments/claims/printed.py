@@ -1,4 +1,6 @@
-"""The paper's own figures held against each other: no run is needed, only arithmetic and the library."""
+"""The paper's own figures held against each other: no run is needed, only arithmetic and the
+library.
+"""
 
 import math
 from importlib.metadata import version
@@ -18,7 +20,11 @@ from .finding import CHANGED, FAILS, HOLDS, NOT_SHOWN, arithmetic, check, comma_
 HEADLINE_DD, HEADLINE_EXACT = 8.7, 900.0
 """Seconds on the X-Large case, 500 samples (introduction)."""
 E1_SIZES_PRINTED = (25, 50, 100, 200, 400)
-E3_SIZES_PRINTED, E3_SIZES_ANNOUNCED, E4_SIZES_PRINTED = (20, 40, 60, 80), (32, 64, 128), (60, 100, 200)
+E3_SIZES_PRINTED, E3_SIZES_ANNOUNCED, E4_SIZES_PRINTED = (
+    (20, 40, 60, 80),
+    (32, 64, 128),
+    (60, 100, 200),
+)
 E2_CONVERGED = 0.40
 """Share of the 2 x 16 runs (E2)."""
 SSG_QUALITY, DD_QUALITY = (0.45, 0.94, 0.53, 0.50), (1.0, 1.0, 1.0, 0.998)
@@ -45,9 +51,14 @@ def _agree(holds: bool, text: str, otherwise: str = FAILS) -> tuple[str, str]:
 def one_speedup() -> tuple[str, str]:
     """X1: "up to 100x", 120x, 111.7x and 280x cannot all be the largest speed-up."""
     ceiling, stated = 100, (max(DD_SPEEDUPS.values()), 120, 280)
-    text = f"'up to {ceiling}' in one place, " + ", ".join(f"{ratio:g}" for ratio in stated) + " in others"
+    text = (
+        f"'up to {ceiling}' in one place, "
+        + ", ".join(f"{ratio:g}" for ratio in stated)
+        + " in others"
+    )
     return _agree(
-        max(stated) <= 1.05 * ceiling, text + f"; the headline's times give {HEADLINE_EXACT / HEADLINE_DD:.1f}"
+        max(stated) <= 1.05 * ceiling,
+        text + f"; the headline's times give {HEADLINE_EXACT / HEADLINE_DD:.1f}",
     )
 
 
@@ -77,7 +88,9 @@ def sizes_listed() -> tuple[str, str]:
 def reported_variables() -> tuple[str, str]:
     """X4: fewer variables than hidden units."""
     units = 64 * 512 * 500
-    return _agree(units <= 5_900_000, f"64 x 512 x 500 = {units:,} hidden units > 5,900,000 variables")
+    return _agree(
+        units <= 5_900_000, f"64 x 512 x 500 = {units:,} hidden units > 5,900,000 variables"
+    )
 
 
 @arithmetic
@@ -91,7 +104,10 @@ def swap_factor() -> tuple[str, str]:
 def fails_beyond() -> tuple[str, str]:
     """X6: the exact tool fails beyond 6 x 128, and solves 24 x 128 in E5."""
     units, largest = 6 * 128, 24 * 128
-    text = f"E5 reports 24 x 128 ({largest} units > {units}) solved in {E5_EXACT[-1]:.0f} s, beyond E2's limit of 300 s"
+    text = (
+        f"E5 reports 24 x 128 ({largest} units > {units}) solved in {E5_EXACT[-1]:.0f} s, beyond"
+        " E2's limit of 300 s"
+    )
     return CHANGED if largest > units and E5_EXACT[-1] > 300 else FAILS, text
 
 
@@ -104,10 +120,18 @@ def lstm_seconds() -> tuple[str, str]:
 
 @arithmetic
 def reported_optima() -> tuple[str, str]:
-    """X8: identical optima; objective values decide it, and without any it is not shown (accuracies say nothing)."""
-    text = f"objective values printed in E4 and E5: {len(OBJECTIVES)}; accuracies of networks: {len(ACCURACY)}"
-    return _agree(len(OBJECTIVES) > 1 and len(set(OBJECTIVES.values())) == 1, text,
-                  FAILS if len(OBJECTIVES) > 1 else NOT_SHOWN)  # fmt: skip
+    """X8: identical optima; objective values decide it, and without any it is not shown (accuracies
+    say nothing).
+    """
+    text = (
+        f"objective values printed in E4 and E5: {len(OBJECTIVES)}; accuracies of networks:"
+        f" {len(ACCURACY)}"
+    )
+    return _agree(
+        len(OBJECTIVES) > 1 and len(set(OBJECTIVES.values())) == 1,
+        text,
+        FAILS if len(OBJECTIVES) > 1 else NOT_SHOWN,
+    )
 
 
 @arithmetic
@@ -126,7 +150,10 @@ def seeds_and_rates() -> tuple[str, str]:
 @arithmetic
 def ssg_steps() -> tuple[str, str]:
     """X10: one step and stop, or a hundred."""
-    return _agree(SSG_ITERATIONS == 1, f"one step against T = 100 and about {SSG_ITERATIONS:.0f} iterations on average")
+    return _agree(
+        SSG_ITERATIONS == 1,
+        f"one step against T = 100 and about {SSG_ITERATIONS:.0f} iterations on average",
+    )
 
 
 @arithmetic
@@ -134,7 +161,8 @@ def ablation_sizes() -> tuple[str, str]:
     """X11: the sizes announced and the sizes reported."""
     common = set(E3_SIZES_ANNOUNCED) & set(E3_SIZES_PRINTED)
     text = (
-        f"announced {comma_list(E3_SIZES_ANNOUNCED)}, reported {comma_list(E3_SIZES_PRINTED)}: {len(common)} in common"
+        f"announced {comma_list(E3_SIZES_ANNOUNCED)}, reported {comma_list(E3_SIZES_PRINTED)}:"
+        f" {len(common)} in common"
     )
     return _agree(bool(common), text)
 
@@ -157,7 +185,11 @@ def unity() -> tuple[str, str]:
 def on_par() -> tuple[str, str]:
     """X14: on par with SSG at n = 40."""
     ratio = SSG_SPEEDUPS[40] / DD_SPEEDUPS[40]
-    return _agree(ratio <= 1.05, f"2.7 / 2.2: SSG is {ratio:.2f} times as fast", CHANGED if ratio < 1.5 else FAILS)
+    return _agree(
+        ratio <= 1.05,
+        f"2.7 / 2.2: SSG is {ratio:.2f} times as fast",
+        CHANGED if ratio < 1.5 else FAILS,
+    )
 
 
 @check()
@@ -165,14 +197,19 @@ def fc_representable() -> tuple[str, str]:
     """X18: a dense ReLU network is what linearisation tools are made for."""
     layers = flat_layers(mlp(2, 16, 9), 9)
     dense = all(isinstance(layer, (nn.Linear, nn.ReLU)) for layer in layers)
-    return _agree(not dense, f"FC is {len(layers)} layers, all of them Linear or ReLU, and in the list")
+    return _agree(
+        not dense, f"FC is {len(layers)} layers, all of them Linear or ReLU, and in the list"
+    )
 
 
 @arithmetic
 def budget_share() -> tuple[str, str]:
     """X19: 2.0 for each sample, or for all together."""
     shares = [2.0 / n for n in E1_SIZES_PRINTED]
-    text = f"the appendix sums over samples: 2.0 / n = {comma_list(shares, 2)} for each sample on average"
+    text = (
+        f"the appendix sums over samples: 2.0 / n = {comma_list(shares, 2)} for each sample on"
+        " average"
+    )
     return CHANGED if shares[0] < 2.0 else HOLDS, text
 
 
@@ -180,13 +217,18 @@ def budget_share() -> tuple[str, str]:
 def two_barriers() -> tuple[str, str]:
     """X21: the set-up and E5 name different methods for the same block."""
     setup, e5 = BARRIERS
-    return _agree(bool(setup & e5), f"set-up: {', '.join(sorted(setup))}; E5: {', '.join(sorted(e5))}")
+    return _agree(
+        bool(setup & e5), f"set-up: {', '.join(sorted(setup))}; E5: {', '.join(sorted(e5))}"
+    )
 
 
 @arithmetic
 def solver_version() -> tuple[str, str]:
     """X22: 8.0.4 is a version of SCIP; the Python package is numbered apart."""
-    text = f"set-up: {SOLVERS[0]}; appendix: {SOLVERS[1]}; the PySCIPOpt installed here is {version('pyscipopt')}"
+    text = (
+        f"set-up: {SOLVERS[0]}; appendix: {SOLVERS[1]}; the PySCIPOpt installed here is"
+        f" {version('pyscipopt')}"
+    )
     return _agree(SOLVERS[0] == SOLVERS[1], text, CHANGED)
 
 
@@ -195,7 +237,10 @@ def two_means() -> tuple[str, str]:
     """X23: a geometric mean in the caption, an average in the text."""
     times = np.array(list(E4_SECONDS.values()))
     mean, geometric = times.mean(), math.exp(np.log(times).mean())
-    text = f"the two differ: of 6, 8, 15 and 50 s the mean is {mean:.1f}, the geometric mean {geometric:.1f}"
+    text = (
+        f"the two differ: of 6, 8, 15 and 50 s the mean is {mean:.1f}, the geometric mean"
+        f" {geometric:.1f}"
+    )
     return _agree(abs(mean / geometric - 1) < 0.05, text, CHANGED)
 
 
@@ -210,7 +255,8 @@ def e5_ratios() -> tuple[str, str]:
         for r, (low, high) in ((barrier, (13, 16)), (pgd, (130, 280)), (between, (9, 21)))
     )
     text = (
-        f"SCIP over barrier {comma_list(barrier)}; over PGD {comma_list(pgd)}; barrier over PGD {comma_list(between)}"
+        f"SCIP over barrier {comma_list(barrier)}; over PGD {comma_list(pgd)}; barrier over PGD"
+        f" {comma_list(between)}"
     )
     return _agree(holds, text)
 
@@ -224,13 +270,20 @@ def worst_loss() -> tuple[str, str]:
 
 @check()
 def class_gradient() -> tuple[str, str]:
-    """A classifier with values 0 and 1 has no useful gradient: a small shift moves the logit, and not the class."""
+    """A classifier with values 0 and 1 has no useful gradient: a small shift moves the logit, and
+    not the class.
+    """
     x = torch.randn(1000, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     net = mlp(2, 16, 9).double()
     with torch.no_grad():
         here, there = net(x), net(x + 1e-6)
-    logit, label = ((a != b).double().mean().item() for a, b in ((here, there), (here > 0, there > 0)))
-    text = f"a shift by 1e-6 changes the logit at {logit:.0%} of 1,000 points and the class at {label:.0%}"
+    logit, label = (
+        (a != b).double().mean().item() for a, b in ((here, there), (here > 0, there > 0))
+    )
+    text = (
+        f"a shift by 1e-6 changes the logit at {logit:.0%} of 1,000 points and the class at"
+        f" {label:.0%}"
+    )
     return _agree(label > 0.5 * logit, text)
 
 
@@ -256,17 +309,24 @@ def conv_is_linear() -> tuple[str, str]:
     net = conv1d(1, 4, 9).double()
     layer = next(net.children())[0]  # type: ignore[index]
     zero = layer(torch.zeros(1, 1, 9, dtype=torch.float64)).flatten()
-    matrix = torch.stack([layer(row[None, None]).flatten() - zero for row in torch.eye(9, dtype=torch.float64)])
+    matrix = torch.stack(
+        [layer(row[None, None]).flatten() - zero for row in torch.eye(9, dtype=torch.float64)]
+    )
     x = torch.randn(50, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     dense = net.head((x @ matrix + zero).relu())  # type: ignore[operator]
     error = (dense - net(x)).abs().max().item()
-    text = f"CONV1D rewritten with dense layers: largest difference of outputs {error:.1g}; an LSTM has no such form"
+    text = (
+        f"CONV1D rewritten with dense layers: largest difference of outputs {error:.1g}; an LSTM"
+        " has no such form"
+    )
     return CHANGED if error < 1e-9 else HOLDS, text
 
 
 @check()
 def ssg_rounding() -> tuple[str, str]:
-    """Claim 30: min x over binary x >= 0.4, from 0.45: the printed heuristic rounds a point that it never checked."""
+    """Claim 30: min x over binary x >= 0.4, from 0.45: the printed heuristic rounds a point that it
+    never checked.
+    """
     model = Model()
     x, y = model.addMatrixVar((1, 1), vtype="B"), model.addMatrixVar((1, 1), lb=None)
     model.addCons(x[0, 0] >= 0.4)
@@ -276,7 +336,9 @@ def ssg_rounding() -> tuple[str, str]:
     problem.set_start([[0.45]])
     told = SingleStepGradient(repaired=False).solve(problem, time_limit=600).details
     text = f"min x, x >= 0.4, x binary: it returns x = {told['claimed_values'][0]:.0f} with value "
-    return _agree(told["claimed_feasible"], text + f"{told['claimed_objective']:.3f}; the optimum is 1")
+    return _agree(
+        told["claimed_feasible"], text + f"{told['claimed_objective']:.3f}; the optimum is 1"
+    )
 
 
 @check()
@@ -284,5 +346,7 @@ def networks_in_trees() -> tuple[str, str]:
     """The conclusion speaks of a single network; Tree Planting has one for each species."""
     problem = tree_planting(grid=2, nets=[mlp(1, 2, 7, seed=s) for s in range(4)])
     count = len({id(part.net) for part in problem.predictors})
-    text = f"Tree Planting couples {count} networks through the same inputs; Water Potability has one"
+    text = (
+        f"Tree Planting couples {count} networks through the same inputs; Water Potability has one"
+    )
     return _agree(count == 1, text, CHANGED)

@@ -15,10 +15,12 @@ SIZE_LIMIT = 10010
 
 
 class GurobiML(Peer):
-    r"""The exact model by gurobi-machinelearning: $s = \max(0, h)$ as one of Gurobi's own general constraints.
+    r"""The exact model by gurobi-machinelearning: $s = \max(0, h)$ as one of Gurobi's own general
+    constraints.
 
-    Gurobi's pip package comes with a licence for models of at most 2000 variables and 2000 rows. A larger model is
-    refused when it is solved: the answer has no point, `details["message"]` says so with the size of the model.
+    Gurobi's pip package comes with a licence for models of at most 2000 variables and 2000 rows. A
+    larger model is refused when it is solved: the answer has no point, `details["message"]` says so
+    with the size of the model.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> GurobiML().solve(hand_sized()).objective if GurobiML.available() else 0.5
@@ -30,7 +32,12 @@ class GurobiML(Peer):
 
     def _run(self, job: Job) -> Outcome:
         gp = import_module("gurobipy")
-        quiet = {"OutputFlag": 0, "Seed": job.seed % 2_000_000_000, "Threads": self.threads, "MIPGap": 0}
+        quiet = {
+            "OutputFlag": 0,
+            "Seed": job.seed % 2_000_000_000,
+            "Threads": self.threads,
+            "MIPGap": 0,
+        }
         with gp.Env(params=quiet) as env, gp.Model(env=env) as model:
             v = self._rows(gp, model, job)
             if not self._embed(gp, model, v, job):
@@ -44,7 +51,10 @@ class GurobiML(Peer):
                 if where != gp.GRB.Callback.MIPSOL:
                     return
                 try:
-                    job.report(np.array(running.cbGetSolution(own)), running.cbGet(gp.GRB.Callback.MIPSOL_OBJBND))
+                    job.report(
+                        np.array(running.cbGetSolution(own)),
+                        running.cbGet(gp.GRB.Callback.MIPSOL_OBJBND),
+                    )
                 except BaseException as failure:  # Gurobi would print it and go on
                     failures.append(failure)
                     running.terminate()
@@ -56,22 +66,37 @@ class GurobiML(Peer):
             except gp.GurobiError as error:
                 if error.errno != SIZE_LIMIT:
                     raise
-                text = f"{model.NumVars} variables, {model.NumConstrs} rows, {model.NumGenConstrs} ReLU constraints"
-                return Outcome("refused", None, None, effort | {"message": f"the licence refuses a model of {text}"})
+                text = (
+                    f"{model.NumVars} variables, {model.NumConstrs} rows, {model.NumGenConstrs}"
+                    " ReLU constraints"
+                )
+                return Outcome(
+                    "refused",
+                    None,
+                    None,
+                    effort | {"message": f"the licence refuses a model of {text}"},
+                )
             known = {
                 gp.GRB.OPTIMAL: "optimal",
                 gp.GRB.INFEASIBLE: "infeasible",
                 gp.GRB.UNBOUNDED: "unbounded",
                 gp.GRB.TIME_LIMIT: "timelimit",
             }
-            effort |= {"solve_seconds": job.seconds - effort["build_seconds"], "nodes": int(model.NodeCount)}
+            effort |= {
+                "solve_seconds": job.seconds - effort["build_seconds"],
+                "nodes": int(model.NodeCount),
+            }
             values = np.array(v.X) if model.SolCount else None
             if values is not None:
                 effort["claimed"] = model.ObjVal
-            bound = model.ObjBound if model.IsMIP else (model.ObjVal if values is not None else None)
+            bound = (
+                model.ObjBound if model.IsMIP else (model.ObjVal if values is not None else None)
+            )
             return Outcome(known.get(model.Status, "stopped"), bound, values, effort)
 
-    def _optimise(self, gp: Any, model: Any, job: Job, on_event: Callable[[Any, int], None]) -> None:
+    def _optimise(
+        self, gp: Any, model: Any, job: Job, on_event: Callable[[Any, int], None]
+    ) -> None:
         model.Params.TimeLimit = job.seconds_left
         model.optimize(on_event)
         if model.Status == gp.GRB.INF_OR_UNBD:  # presolve does not tell the two apart by default
@@ -124,4 +149,8 @@ class GurobiML(Peer):
 
 def _rows_per_chunk(layers: list[nn.Module]) -> int:
     """Rows of a batch that are embedded between two looks at the clock."""
-    return max(1, UNITS_PER_CHUNK // sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear)))
+    return max(
+        1,
+        UNITS_PER_CHUNK
+        // sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear)),
+    )

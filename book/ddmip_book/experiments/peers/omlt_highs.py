@@ -16,8 +16,9 @@ from .peer import Job, Outcome, Peer, Tie
 class OmltHighs(Peer):
     r"""The exact model by OMLT (a Pyomo block for each sample, ReLU by Big-M), solved by HiGHS.
 
-    OMLT takes the $l$ and $u$ of each unit from interval arithmetic, and keeps a binary also where the sign of a
-    unit is certain. Pyomo hands the model over as arrays, so that HiGHS can report every incumbent while it runs.
+    OMLT takes the $l$ and $u$ of each unit from interval arithmetic, and keeps a binary also where
+    the sign of a unit is certain. Pyomo hands the model over as arrays, so that HiGHS can report
+    every incumbent while it runs.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> OmltHighs().solve(hand_sized()).objective if OmltHighs.available() else 0.5
@@ -31,27 +32,41 @@ class OmltHighs(Peer):
         highspy = import_module("highspy")
         compiler = import_module("pyomo.repn.plugins.standard_form").LinearStandardFormCompiler()
         s, model = job.instance.milp, self._rows(job)
-        with _errors_only("pyomo.core"):  # it warns of every input whose box excludes 0, OMLT's initial value
+        with _errors_only(
+            "pyomo.core"
+        ):  # it warns of every input whose box excludes 0, OMLT's initial value
             start = self._embed(model, job)
         if start is None:
             return Outcome("timelimit", None, None, {"build_seconds": job.seconds})
         form = compiler.write(model, mixed_form=True, set_sense=None)
         column = {id(variable): i for i, variable in enumerate(form.columns)}
         place = np.array([column.get(id(model.v[at]), -1) for at in range(s.n_variables)])
-        idle = np.clip(0.0, s.lower, s.upper)  # a variable in no row and not in the objective has no column
+        idle = np.clip(
+            0.0, s.lower, s.upper
+        )  # a variable in no row and not in the objective has no column
 
         def own(values: Any) -> np.ndarray:
             return np.where(place >= 0, np.asarray(values)[place], idle)
 
         highs = self._load(highspy, form, job)
-        known_start = [(column[id(variable)], value) for variable, value in start if id(variable) in column]
+        known_start = [
+            (column[id(variable)], value) for variable, value in start if id(variable) in column
+        ]
         if known_start:
             index, at = zip(*known_start, strict=True)
-            highs.setSolution(len(index), np.array(index, dtype=np.int32), np.array(at, dtype=float))
+            highs.setSolution(
+                len(index), np.array(index, dtype=np.int32), np.array(at, dtype=float)
+            )
         highs.cbMipImprovingSolution.subscribe(
-            lambda event: job.report(own(event.data_out.mip_solution), event.data_out.mip_dual_bound)
+            lambda event: job.report(
+                own(event.data_out.mip_solution), event.data_out.mip_dual_bound
+            )
         )
-        effort = {"build_seconds": job.seconds, "model_variables": len(form.columns), "model_rows": len(form.rows)}
+        effort = {
+            "build_seconds": job.seconds,
+            "model_variables": len(form.columns),
+            "model_rows": len(form.rows),
+        }
         highs.setOptionValue("time_limit", job.seconds_left)
         highs.solve()
         if highs.getModelStatus() == highspy.HighsModelStatus.kUnboundedOrInfeasible:
@@ -63,7 +78,10 @@ class OmltHighs(Peer):
             highspy.HighsModelStatus.kTimeLimit: "timelimit",
         }
         info, status = highs.getInfo(), known.get(highs.getModelStatus(), "stopped")
-        effort |= {"solve_seconds": job.seconds - effort["build_seconds"], "nodes": max(int(info.mip_node_count), 0)}
+        effort |= {
+            "solve_seconds": job.seconds - effort["build_seconds"],
+            "nodes": max(int(info.mip_node_count), 0),
+        }
         bound, values = info.mip_dual_bound, None
         if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
             values = own(highs.getSolution().col_value)
@@ -73,20 +91,28 @@ class OmltHighs(Peer):
         return Outcome(status, bound, values, effort)
 
     def _which(self, highspy: Any, highs: Any, job: Job) -> str:
-        """Whether a model is unbounded or infeasible: without an objective only the latter is left."""
+        """Whether a model is unbounded or infeasible: without an objective only the latter
+        is left.
+        """
         highs.cbMipImprovingSolution.clear()
         n = highs.getNumCol()
         highs.changeColsCost(n, np.arange(n, dtype=np.int32), np.zeros(n))
         highs.setOptionValue("time_limit", job.seconds_left)
         highs.solve()
         states = highspy.HighsModelStatus
-        return {states.kOptimal: "unbounded", states.kInfeasible: "infeasible"}.get(highs.getModelStatus(), "timelimit")
+        return {states.kOptimal: "unbounded", states.kInfeasible: "infeasible"}.get(
+            highs.getModelStatus(), "timelimit"
+        )
 
     def _load(self, highspy: Any, form: Any, job: Job) -> Any:
         """A HiGHS instance that holds the compiled model."""
         highs = highspy.Highs()
         highs.silent()
-        for option, value in (("threads", self.threads), ("random_seed", job.seed % 2**31), ("mip_rel_gap", 0.0)):
+        for option, value in (
+            ("threads", self.threads),
+            ("random_seed", job.seed % 2**31),
+            ("mip_rel_gap", 0.0),
+        ):
             highs.setOptionValue(option, value)
         n, s = len(form.columns), job.instance.milp
         lower = np.array([-np.inf if v.lb is None else v.lb for v in form.columns], dtype=float)
@@ -97,7 +123,9 @@ class OmltHighs(Peer):
         highs.changeColsIntegrality(n, columns, integer)
         highs.changeColsCost(n, columns, form.c.toarray()[0])
         highs.changeObjectiveOffset(s.offset)
-        highs.changeObjectiveSense(highspy.ObjSense.kMinimize if s.sign > 0 else highspy.ObjSense.kMaximize)
+        highs.changeObjectiveSense(
+            highspy.ObjSense.kMinimize if s.sign > 0 else highspy.ObjSense.kMaximize
+        )
         kind, a = np.array([row.bound_type for row in form.rows]), form.A.tocsr()
         lower, upper = np.where(kind <= 0, form.rhs, -np.inf), np.where(kind >= 0, form.rhs, np.inf)
         starts, indices = a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32)
@@ -119,25 +147,42 @@ class OmltHighs(Peer):
             body = sum(float(coefficient) * model.v[int(at)] for at, coefficient in terms)
             model.rows.add((_side(low), body, _side(high)))
         cost = sum(float(s.cost[at]) * model.v[int(at)] for at in np.flatnonzero(s.cost))
-        model.objective = pyo.Objective(expr=cost, sense=pyo.minimize if s.sign > 0 else pyo.maximize)
+        model.objective = pyo.Objective(
+            expr=cost, sense=pyo.minimize if s.sign > 0 else pyo.maximize
+        )
         return model
 
     def _embed(self, model: Any, job: Job) -> list[tuple[Any, float]] | None:
-        """Write every network, and return the start: each integer variable with its value, the rest being an LP.
+        """Write every network, and return the start: each integer variable with its value, the rest
+        being an LP.
 
         None where the time ran out.
         """
-        omlt, neuralnet, layer = (import_module(f"omlt{part}") for part in ("", ".neuralnet", ".neuralnet.layer"))
+        omlt, neuralnet, layer = (
+            import_module(f"omlt{part}") for part in ("", ".neuralnet", ".neuralnet.layer")
+        )
         maps, start = job.instance.maps, []
         if job.start is not None:
             values = job.model_start()
-            start = [(model.v[int(at)], float(values[at])) for at in np.flatnonzero(job.instance.milp.integer)]
-        model.net = omlt.OmltBlock([(k, i) for k, where in enumerate(maps) for i in range(len(where.index))])
+            start = [
+                (model.v[int(at)], float(values[at]))
+                for at in np.flatnonzero(job.instance.milp.integer)
+            ]
+        model.net = omlt.OmltBlock(
+            [(k, i) for k, where in enumerate(maps) for i in range(len(where.index))]
+        )
         for k, where in enumerate(maps):
-            layers = [layer.InputLayer([where.index.shape[1]]), *_dense(layer.DenseLayer, job.flat[k])]
+            layers = [
+                layer.InputLayer([where.index.shape[1]]),
+                *_dense(layer.DenseLayer, job.flat[k]),
+            ]
             low, high = job.box(k)
             ties = {tie.cell: tie for tie in job.ties(k)}
-            before = [v for v, f in zip(job.activations(k), job.flat[k], strict=False) if isinstance(f, nn.Linear)]
+            before = [
+                v
+                for v, f in zip(job.activations(k), job.flat[k], strict=False)
+                if isinstance(f, nn.Linear)
+            ]
             for i, sample in enumerate(where.index):
                 if not job.seconds_left:
                     return None
@@ -151,12 +196,18 @@ class OmltHighs(Peer):
                 block = model.net[k, i]
                 block.build_formulation(neuralnet.ReluBigMFormulation(net))
                 for j, at in enumerate(sample):
-                    model.rows.add(block.inputs[j] == (model.v[int(at)] if at >= 0 else float(where.constant[i, j])))
+                    model.rows.add(
+                        block.inputs[j]
+                        == (model.v[int(at)] if at >= 0 else float(where.constant[i, j]))
+                    )
                 for j, at in enumerate(where.output[i]):
                     self._tie(model, block.outputs[j], model.v[int(at)], ties.get((i, j)))
                 for dense, h in zip(layers[1:], before, strict=False):
                     if dense.activation == "relu":
-                        start += [(q, float(h[i, unit] > 0)) for unit, q in block.layer[id(dense)].q_relu.items()]
+                        start += [
+                            (q, float(h[i, unit] > 0))
+                            for unit, q in block.layer[id(dense)].q_relu.items()
+                        ]
         return start
 
     def _tie(self, model: Any, output: Any, y: Any, tie: Tie | None) -> None:
@@ -175,7 +226,9 @@ def _dense(make: Callable[..., Any], layers: list[nn.Module]) -> list[Any]:
     for layer in layers:
         if isinstance(layer, nn.Linear):
             sizes = [layer.in_features], [layer.out_features]
-            dense.append(make(*sizes, layer.weight.numpy().T, layer.bias.numpy(), activation="linear"))
+            dense.append(
+                make(*sizes, layer.weight.numpy().T, layer.bias.numpy(), activation="linear")
+            )
         else:
             dense[-1].activation = "relu"
     return dense

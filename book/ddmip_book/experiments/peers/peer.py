@@ -25,7 +25,9 @@ from ddmip_lib.model.solver import begin
 
 
 class Tie(NamedTuple):
-    r"""A class $y$ and its logit $o \in [l, u]$: $o \ge l + (m - l)\,y$ and, unless `helps`, $o \le u\,y$."""
+    r"""A class $y$ and its logit $o \in [l, u]$: $o \ge l + (m - l)\,y$ and, unless `helps`, $o \le
+    u\,y$.
+    """
 
     cell: tuple[int, ...]
     at: int
@@ -35,7 +37,9 @@ class Tie(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a peer says at its end: status in SCIP's words (or "refused"), bound, best point, size and effort."""
+    """What a peer says at its end: status in SCIP's words (or "refused"), bound, best point, size
+    and effort.
+    """
 
     status: str
     bound: float | None
@@ -120,22 +124,33 @@ class Peer:
         """Whether the packages of this peer are installed."""
         return all(find_spec(module) is not None for module in cls.packages)
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Build the peer's exact model and let its solver work on it until the time limit."""
         begun = begin(problem, time_limit, seed, visit)
         self._require()
         instance = begun.instance
         if instance.milp.others:
             kind = instance.milp.others[0].kind
-            raise ProblemError(f"{self.method} takes linear rows only, not {kind}: use BigM, which keeps SCIP's own.")
+            raise ProblemError(
+                f"{self.method} takes linear rows only, not {kind}: use BigM, which keeps SCIP's"
+                " own."
+            )
         flat = [_relu_layers(p.net, p.inputs.shape[1], self.method) for p in instance.predictors]
         incumbent = begun.incumbent()
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
         classes = any(p.gives_class for p in instance.predictors)
         details: dict[str, Any] = {"margin": self.margin} if classes else {}
-        details["packages"] = ", ".join(f"{name} {version(name)}" for name in self.packages.values())
+        details["packages"] = ", ".join(
+            f"{name} {version(name)}" for name in self.packages.values()
+        )
         details["threads"] = self.threads
         with ProgressLine(problem, self.method, begun.began, progress) as line:
             line.see(incumbent)
@@ -144,7 +159,16 @@ class Peer:
                 incumbent.consider(values)
                 told(bound=bound)
 
-            job = Job(instance, flat, incumbent.values, self.margin, begun.began, begun.deadline, seed, report)
+            job = Job(
+                instance,
+                flat,
+                incumbent.values,
+                self.margin,
+                begun.began,
+                begun.deadline,
+                seed,
+                report,
+            )
             outcome = self._run(job)
             if outcome.values is not None:
                 report(outcome.values, np.nan if outcome.bound is None else outcome.bound)
@@ -152,7 +176,9 @@ class Peer:
         if outcome.status == "refused":
             return Solution("no_solution_found", self.method, seconds=job.seconds, details=details)
         margin = self.margin if classes else 0.0
-        return exact_solution(self.method, incumbent, outcome.status, outcome.bound, details, margin)
+        return exact_solution(
+            self.method, incumbent, outcome.status, outcome.bound, details, margin
+        )
 
     def _require(self) -> None:
         failed: dict[str, ImportError] = {}
@@ -163,7 +189,9 @@ class Peer:
                 failed[name] = error
         if failed:
             what = f"{self.method}: not installed: {', '.join(failed)}"
-            raise ImportError(f"{what}. Run: pip install './book[peers]'") from next(iter(failed.values()))
+            raise ImportError(f"{what}. Run: pip install './book[peers]'") from next(
+                iter(failed.values())
+            )
 
     def _run(self, job: Job) -> Outcome:
         raise NotImplementedError
@@ -172,8 +200,12 @@ class Peer:
 def _relu_layers(net: nn.Module, n_in: int, method: str) -> list[nn.Module]:
     """The flat network, where both peers can read it: Linear first, no activation but ReLU."""
     layers = flat_layers(net, n_in)
-    other = [type(layer).__name__ for layer in layers if not isinstance(layer, (nn.Linear, nn.ReLU))]
+    other = [
+        type(layer).__name__ for layer in layers if not isinstance(layer, (nn.Linear, nn.ReLU))
+    ]
     if other or not isinstance(layers[0], nn.Linear):
         what = other[0] if other else "a ReLU before the first Linear"
-        raise UnsupportedNetworkError(f"{method} does not take {what}: BigM and DualDecomposition do.")
+        raise UnsupportedNetworkError(
+            f"{method} does not take {what}: BigM and DualDecomposition do."
+        )
     return layers

@@ -1,1 +1,3 @@
-"""The suite: models of different shape on which every method is tried, rivals, and what came of it."""
+"""The suite: models of different shape on which every method is tried, rivals, and what
+came of it.
+"""

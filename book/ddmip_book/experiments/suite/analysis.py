@@ -1,7 +1,8 @@
-"""What the rows of the suite say: best known values, distances to them, profiles, and which method suits which model.
+"""What the rows of the suite say: best known values, distances to them, profiles, and which method
+suits which model.
 
-All functions take the rows of ``load("e7")``. A run that found no point is infinitely far from the best known value, as
-is one that its method refused; tables count the two apart.
+All functions take the rows of ``load("e7")``. A run that found no point is infinitely far from the
+best known value, as is one that its method refused; tables count the two apart.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +30,14 @@ FOUND_BEFORE = {
     "jobs": 8.58269,
     "order": 7.76864,
 }
-"""The best values that earlier and longer runs of several methods found on nine of the models, to five decimals."""
+"""The best values that earlier and longer runs of several methods found on nine of the models, to
+five decimals.
+"""
 NEAR = 0.01
 """The relative distance up to which a method counts as good in the chart."""
 MET = 1e-4
-"""The relative gap at which Gurobi and HiGHS end unless they are told otherwise, as they are here."""
+"""The relative gap at which Gurobi and HiGHS end unless they are told otherwise, as they are here.
+"""
 
 
 class Best(NamedTuple):
@@ -82,7 +86,9 @@ def methods_of(rows: Iterable[Row]) -> list[str]:
 
 
 def best_known(rows: Iterable[Row]) -> dict[str, Best]:
-    """By model, the best of all verified objectives and of `FOUND_BEFORE`; proved where a checked proof meets it."""
+    """By model, the best of all verified objectives and of `FOUND_BEFORE`; proved where a checked
+    proof meets it.
+    """
     found: dict[str, Best] = {}
     signs: dict[str, int] = {}
     for row in rows:
@@ -94,8 +100,11 @@ def best_known(rows: Iterable[Row]) -> dict[str, Best]:
         if row.sign * (row.objective - known.value) > 0:
             found[name] = Best(row.objective, False)
     for name, value in FOUND_BEFORE.items():
-        # five decimals cannot tell equal values apart: a stored one counts where it is better by more than that
-        if name in found and signs[name] * (value - found[name].value) > 1e-5 * max(1.0, abs(value)):
+        # five decimals cannot tell equal values apart: a stored one counts where it is better by
+        # more than that
+        if name in found and signs[name] * (value - found[name].value) > 1e-5 * max(
+            1.0, abs(value)
+        ):
             found[name] = Best(value, False)
     for row in rows:
         best = found.get(row.network)
@@ -106,13 +115,17 @@ def best_known(rows: Iterable[Row]) -> dict[str, Best]:
 
 
 def distance(row: Row, best: Best) -> float:
-    """How much worse a run's objective is than the best known one, relative to its size (at least 1).
+    """How much worse a run's objective is than the best known one, relative to its size (at least
+    1).
 
     >>> from dataclasses import replace
     >>> from ..case import Case
     >>> case = Case("e7", "suite", "blend", 8, 42, "solve", 20.0, sense="minimise")
     >>> row = Row(key=case.key, **case.setting(), status="time_limit", objective=2.2)
-    >>> round(distance(row, Best(2.0, False)), 6), distance(replace(row, objective=None), Best(2.0, False))
+    >>> (
+    ...     round(distance(row, Best(2.0, False)), 6),
+    ...     distance(replace(row, objective=None), Best(2.0, False)),
+    ... )
     (0.1, inf)
     """
     if row.objective is None:
@@ -121,7 +134,9 @@ def distance(row: Row, best: Best) -> float:
 
 
 def distances(rows: Sequence[Row]) -> dict[str, dict[str, list[float]]]:
-    """By method and model, the distance of each seed's run; infinite without a point. Refusals are left out."""
+    """By method and model, the distance of each seed's run; infinite without a point. Refusals are
+    left out.
+    """
     best = best_known(rows)
     found: dict[str, dict[str, list[float]]] = {method: {} for method in methods_of(rows)}
     for row in rows:
@@ -138,7 +153,9 @@ def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[s
     models, limits = models_of(rows), np.asarray(within, dtype=float)
     found = {}
     for method, runs in distances(rows).items():
-        shares = [np.mean([limits >= d for d in runs[name]], axis=0) for name in models if name in runs]
+        shares = [
+            np.mean([limits >= d for d in runs[name]], axis=0) for name in models if name in runs
+        ]
         found[method] = np.sum(shares, axis=0) / len(models) if shares else np.zeros(len(limits))
     return found
 
@@ -152,7 +169,9 @@ def summaries(rows: Sequence[Row]) -> list[Summary]:
         refused = sum(name not in runs for name in models)
         near = sum(d <= NEAR for d in middle)
         ends = (float(np.median(middle)), max(every)) if middle else (float("nan"), float("nan"))
-        found.append(Summary(method, len(runs), refused, len(every), int(np.isinf(every).sum()), *ends, near))
+        found.append(
+            Summary(method, len(runs), refused, len(every), int(np.isinf(every).sum()), *ends, near)
+        )
     return found
 
 
@@ -179,7 +198,11 @@ def exact_peer(rows: Sequence[Row], method: str) -> Exact:
     beside = [row for row in ours if row.seed == taken[row.network].seed]
     proved = sum(row.status == "optimal" for row in beside)
     ends = [(row.bound, row.objective) for row in beside]
-    met = sum(abs(low - high) <= MET * abs(high) for low, high in ends if low is not None and high is not None)
+    met = sum(
+        abs(low - high) <= MET * abs(high)
+        for low, high in ends
+        if low is not None and high is not None
+    )
     near = sum(distance(row, best[name]) <= NEAR for name, row in taken.items())
     claimed = sum(row.ended for row in taken.values())
     return Exact(len(taken), near, claimed, len({row.network for row in ours} - far), proved, met)
@@ -194,17 +217,25 @@ def features_of(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
 
 
 def chart(rows: Sequence[Row]) -> list[Choice]:
-    """Of each model its features, and which methods come within `NEAR` of the best known value and how soon."""
+    """Of each model its features, and which methods come within `NEAR` of the best known value and
+    how soon.
+    """
     best, features, gaps = best_known(rows), features_of(rows), distances(rows)
     found = []
     for name in models_of(rows):
         if name not in best:
             continue
         goal = _goal(best[name], next(row.sign for row in rows if row.network == name))
-        middle = {method: float(np.median(runs[name])) for method, runs in gaps.items() if name in runs}
+        middle = {
+            method: float(np.median(runs[name])) for method, runs in gaps.items() if name in runs
+        }
         seconds = {}
         for method in middle:
-            own = [row for row in rows if row.network == name and row.method == method and row.status != REFUSED]
+            own = [
+                row
+                for row in rows
+                if row.network == name and row.method == method and row.status != REFUSED
+            ]
             reached = [time_to(row, goal) for row in own]
             if max(gaps[method][name]) <= NEAR:
                 seconds[method] = median(reached)
@@ -231,8 +262,9 @@ KINDS: dict[str, Any] = {
 
 
 def by_kind(choices: Iterable[Choice]) -> dict[str, dict[str, tuple[float, float, float]]]:
-    """By kind of problem and method: the share of these models that are solved to within `NEAR`, the median distance,
-    and the median seconds where it is."""
+    """By kind of problem and method: the share of these models that are solved to within `NEAR`,
+    the median distance, and the median seconds where it is.
+    """
     found: dict[str, dict[str, tuple[float, float, float]]] = {}
     chosen = list(choices)
     for kind, fits in KINDS.items():
@@ -249,7 +281,9 @@ def _over(choices: Sequence[Choice], method: str) -> tuple[float, float, float]:
 
 
 def beaten(rows: Iterable[Row]) -> Mapping[str, str]:
-    """By model, what is wrong where a stored bound lies on the worse side of the best known value."""
+    """By model, what is wrong where a stored bound lies on the worse side of the best known
+    value.
+    """
     rows = list(rows)
     best, found = best_known(rows), {}
     for row in rows:

@@ -1,6 +1,8 @@
-"""Random families: any seed draws an instance, networks included, so that nothing can be tuned to one of them.
+"""Random families: any seed draws an instance, networks included, so that nothing can be tuned to
+one of them.
 
-Sides of rows are taken from what a random point of the box uses or gives, so that every instance has a solution.
+Sides of rows are taken from what a random point of the box uses or gives, so that every instance
+has a solution.
 """
 
 import numpy as np
@@ -27,7 +29,9 @@ def knapsack(seed: int = 0) -> NeuralMIP:
 
 
 def units(seed: int = 0) -> NeuralMIP:
-    """The same kind of problem in units from a thousandth to a thousand, its objective in ten thousands."""
+    """The same kind of problem in units from a thousandth to a thousand, its objective in ten
+    thousands.
+    """
     rng, n = np.random.default_rng([2, seed]), 10
     unit = 10.0 ** rng.integers(-3, 4, n)
     net = drawn(mlp([n, 20, 20, 1]), rng, 2.0)
@@ -47,7 +51,11 @@ def units(seed: int = 0) -> NeuralMIP:
 def whole(seed: int = 0) -> NeuralMIP:
     """Eight whole numbers from 0 to 6 under two rows, in a smooth network."""
     rng, n = np.random.default_rng([3, seed]), 8
-    net = drawn(nn.Sequential(nn.Linear(n, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)), rng, 1.0)
+    net = drawn(
+        nn.Sequential(nn.Linear(n, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)),
+        rng,
+        1.0,
+    )
     net[-1].weight.mul_(4.0)  # type: ignore[index]
     m = new_model("whole")
     x = m.addMatrixVar((1, n), vtype="I", lb=0, ub=6, name="x")
@@ -62,7 +70,9 @@ def whole(seed: int = 0) -> NeuralMIP:
 
 
 def switches(seed: int = 0) -> NeuralMIP:
-    """Thirty binaries, four to ten of them on, ten conflicts; a sigmoid network says the gain and a limited risk."""
+    """Thirty binaries, four to ten of them on, ten conflicts; a sigmoid network says the gain and a
+    limited risk.
+    """
     rng, n = np.random.default_rng([4, seed]), 30
     net = drawn(mlp([n, 20, 2], nn.Sigmoid), rng, 4.0)
     m = new_model("switches")
@@ -84,7 +94,9 @@ def switches(seed: int = 0) -> NeuralMIP:
 
 
 def balance(seed: int = 0) -> NeuralMIP:
-    """Six continuous inputs as cheap as possible, two equations on three outputs of a smooth network."""
+    """Six continuous inputs as cheap as possible, two equations on three outputs of a smooth
+    network.
+    """
     rng, n = np.random.default_rng([5, seed]), 6
     net = drawn(mlp([n, 16, 16, 3], nn.Tanh), rng, 2.0)
     target = said(net, rng.uniform(-1, 1, (1, n)))[0]
@@ -123,7 +135,9 @@ def chain(seed: int = 0) -> NeuralMIP:
 
 
 def shared(seed: int = 0) -> NeuralMIP:
-    """Four whole and four continuous inputs in two networks, of ReLUs and smooth: one limited, the other to lower."""
+    """Four whole and four continuous inputs in two networks, of ReLUs and smooth: one limited, the
+    other to lower.
+    """
     rng, n = np.random.default_rng([7, seed]), 8
     nets = drawn(mlp([n, 16, 16, 1]), rng, 1.5), drawn(mlp([n, 16, 1], nn.Tanh), rng, 1.5)
     nets[1][-1].weight.mul_(3.0)  # type: ignore[index]
@@ -160,7 +174,9 @@ def sequence(seed: int = 0) -> NeuralMIP:
 
 
 def strip(seed: int = 0) -> NeuralMIP:
-    """Sixteen levels in steps of a quarter along a strip, read by a convolutional network, two rows on them."""
+    """Sixteen levels in steps of a quarter along a strip, read by a convolutional network, two rows
+    on them.
+    """
     rng, n = np.random.default_rng([9, seed]), 16
     net = drawn(conv1d(2, 4, n), rng, 2.5)
     m = new_model("strip")
@@ -175,7 +191,9 @@ def strip(seed: int = 0) -> NeuralMIP:
 
 
 def departments(seed: int = 0) -> NeuralMIP:
-    """Ten departments with two levels and a whole number each, a row of their own, and two budgets between them."""
+    """Ten departments with two levels and a whole number each, a row of their own, and two budgets
+    between them.
+    """
     rng, n = np.random.default_rng([10, seed]), 10
     net = drawn(mlp([4, 12, 12, 1]), rng, 2.0)
     m = new_model("departments")
@@ -195,7 +213,9 @@ def departments(seed: int = 0) -> NeuralMIP:
 
 
 def box(seed: int = 0, n: int = 10, widths: tuple[int, ...] = (30, 30)) -> NeuralMIP:
-    """The highest value of a ReLU network in a box, with no row at all: what walks through linear regions are for."""
+    """The highest value of a ReLU network in a box, with no row at all: what walks through linear
+    regions are for.
+    """
     rng = np.random.default_rng([11, n, seed])
     net = drawn(mlp([n, *widths, 1]), rng, 2.0)
     m = new_model("box")

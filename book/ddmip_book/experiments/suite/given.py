@@ -1,7 +1,8 @@
-"""Nine models with networks trained on generated data, as users of surrogate models write them; weights are stored.
+"""Nine models with networks trained on generated data, as users of surrogate models write them;
+weights are stored.
 
-The data of each model lie beside its weights, so that best known values stay comparable. Variables are added in the
-order in which points list them.
+The data of each model lie beside its weights, so that best known values stay comparable. Variables
+are added in the order in which points list them.
 """
 
 import numpy as np
@@ -13,7 +14,9 @@ UNITS, PERIODS = 3, 6
 
 
 def blend() -> NeuralMIP:
-    """Mix at most four of eight fuels, cheaply, to a quality and a viscosity that a network predicts."""
+    """Mix at most four of eight fuels, cheaply, to a quality and a viscosity that a network
+    predicts.
+    """
     data = stored("blend")
     m = new_model("blend")
     share = m.addMatrixVar(8, lb=0, ub=1, name="share")
@@ -34,7 +37,9 @@ def blend() -> NeuralMIP:
 
 
 def ladder() -> NeuralMIP:
-    """Choose one of six prices for each of four goods whose demands a network predicts, under a capacity."""
+    """Choose one of six prices for each of four goods whose demands a network predicts, under a
+    capacity.
+    """
     data, prices, n = stored("ladder"), np.linspace(5, 15, 6), 4
     m = new_model("ladder")
     chosen = m.addMatrixVar((n, 6), vtype="B", name="chosen")
@@ -54,7 +59,9 @@ def ladder() -> NeuralMIP:
 
 
 def commit() -> NeuralMIP:
-    """Three units over six periods: fuel and temperature by a network of a unit's state, ramps, starts, a demand."""
+    """Three units over six periods: fuel and temperature by a network of a unit's state, ramps,
+    starts, a demand.
+    """
     demand = 1.2 + 0.7 * np.sin(np.linspace(0, 5, PERIODS))
     m = new_model("commit")
     on = m.addMatrixVar((UNITS, PERIODS), vtype="B", name="on")
@@ -75,7 +82,9 @@ def commit() -> NeuralMIP:
     for i in range(UNITS * PERIODS):
         m.addCons(said[i, 1] <= 0.85)
     m.setObjective(said[:, 0].sum() + 0.3 * start.sum(), "minimize")
-    states = [[on[k, t], power[k, t], *np.eye(UNITS)[k]] for k in range(UNITS) for t in range(PERIODS)]
+    states = [
+        [on[k, t], power[k, t], *np.eye(UNITS)[k]] for k in range(UNITS) for t in range(PERIODS)
+    ]
     problem = NeuralMIP(m, "commit")
     net = with_weights(mlp([5, 20, 20, 2]), stored("commit"))
     problem.add_predictor(net, np.array(states, dtype=object), said)
@@ -83,7 +92,9 @@ def commit() -> NeuralMIP:
 
 
 def diet() -> NeuralMIP:
-    """Up to four portions of each of fifteen foods: enough of every nutrient, and a taste that a network predicts."""
+    """Up to four portions of each of fifteen foods: enough of every nutrient, and a taste that a
+    network predicts.
+    """
     data, n = stored("diet"), 15
     m = new_model("diet")
     portions = m.addMatrixVar((1, n), vtype="I", lb=0, ub=4, name="portions")
@@ -99,7 +110,9 @@ def diet() -> NeuralMIP:
 
 
 def adversarial() -> NeuralMIP:
-    """The smallest change (in the 1-norm) of a picture of 64 pixels that a network takes for another class."""
+    """The smallest change (in the 1-norm) of a picture of 64 pixels that a network takes for
+    another class.
+    """
     data = stored("adversarial")
     given = data["picture"]
     m = new_model("adversarial")
@@ -120,7 +133,9 @@ def adversarial() -> NeuralMIP:
 
 
 def sites() -> NeuralMIP:
-    """Open at most six of twelve sites: size and advertising of each, sales by a network, one budget."""
+    """Open at most six of twelve sites: size and advertising of each, sales by a network, one
+    budget.
+    """
     data, n = stored("sites"), 12
     people, income, rent, margin = (data[name] for name in ("people", "income", "rent", "margin"))
     m = new_model("sites")
@@ -141,12 +156,16 @@ def sites() -> NeuralMIP:
     m.setObjective(weighted(margin, served) - spent, "maximize")
     inputs = [[size[i], ads[i], people[i], income[i]] for i in range(n)]
     problem = NeuralMIP(m, "sites")
-    problem.add_predictor(with_weights(mlp([4, 16, 16, 1]), data), np.array(inputs, dtype=object), demand)
+    problem.add_predictor(
+        with_weights(mlp([4, 16, 16, 1]), data), np.array(inputs, dtype=object), demand
+    )
     return problem
 
 
 def integers() -> NeuralMIP:
-    """Six whole numbers from -5 to 5 that add up to 2, neighbours at most 6 apart, under a wavy network."""
+    """Six whole numbers from -5 to 5 that add up to 2, neighbours at most 6 apart, under a wavy
+    network.
+    """
     data, n = stored("integers"), 6
     m = new_model("integers")
     x = m.addMatrixVar((1, n), vtype="I", lb=-5, ub=5, name="x")
@@ -162,7 +181,9 @@ def integers() -> NeuralMIP:
 
 
 def jobs() -> NeuralMIP:
-    """Six jobs on two lines: crews decide durations through a network, orders and lines decide the makespan."""
+    """Six jobs on two lines: crews decide durations through a network, orders and lines decide the
+    makespan.
+    """
     data, n = stored("jobs"), 6
     m = new_model("jobs")
     crew = m.addMatrixVar(n, vtype="I", lb=1, ub=4, name="crew")
@@ -184,7 +205,9 @@ def jobs() -> NeuralMIP:
     m.setObjective(end + 0.05 * crew.sum(), "minimize")
     inputs = [[data["work"][i], crew[i], data["skill"][i]] for i in range(n)]
     problem = NeuralMIP(m, "jobs")
-    problem.add_predictor(with_weights(mlp([3, 20, 20, 1]), data), np.array(inputs, dtype=object), lasts)
+    problem.add_predictor(
+        with_weights(mlp([3, 20, 20, 1]), data), np.array(inputs, dtype=object), lasts
+    )
     return problem
 
 

@@ -1,4 +1,6 @@
-"""What a model of the suite looks like, where it comes from, and a check of points beside the library's own."""
+"""What a model of the suite looks like, where it comes from, and a check of points beside the
+library's own.
+"""
 
 import copy
 import hashlib
@@ -19,10 +21,19 @@ from .tiny import MOST
 
 TOLERANCE = 2e-6
 ROWS = 2.5
-"""Times looser is SCIP, which measures a row by its side: `verify` forgives 1e-6 of its terms, which may be larger."""
-CURVED = {"ReLU": "ReLU", "Tanh": "Tanh", "Sigmoid": "Sigmoid", "LSTM": "LSTM", "MultiheadAttention": "attention",
-          "Conv1dNet": "ReLU"}  # fmt: skip
-"""What makes a network curved, by the names of its modules; some call functions instead of layers."""
+"""Times looser is SCIP, which measures a row by its side: `verify` forgives 1e-6 of its terms,
+which may be larger.
+"""
+CURVED = {
+    "ReLU": "ReLU",
+    "Tanh": "Tanh",
+    "Sigmoid": "Sigmoid",
+    "LSTM": "LSTM",
+    "MultiheadAttention": "attention",
+    "Conv1dNet": "ReLU",
+}
+"""What makes a network curved, by the names of its modules; some call functions instead of layers.
+"""
 
 
 class Generated(NamedTuple):
@@ -32,10 +43,16 @@ class Generated(NamedTuple):
 
     @property
     def provenance(self) -> dict[str, str]:
-        """As rows carry it: a digest of the stored file, or of the name where all is drawn when it is built."""
+        """As rows carry it: a digest of the stored file, or of the name where all is drawn when it
+        is built.
+        """
         path = STORED / f"suite_{self.name}.npz"
         content = path.read_bytes() if path.is_file() else self.name.encode()
-        return {"name": f"suite {self.name}", "source": "generated", "sha256": hashlib.sha256(content).hexdigest()}
+        return {
+            "name": f"suite {self.name}",
+            "source": "generated",
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
 
 
 def features(problem: NeuralMIP) -> dict[str, Any]:
@@ -75,8 +92,9 @@ def features(problem: NeuralMIP) -> dict[str, Any]:
 def own_check(problem: NeuralMIP, values: np.ndarray, tolerance: float = TOLERANCE) -> float | str:
     """The objective of a point, or what is wrong with it, without the library's verification.
 
-    SCIP itself checks rows, bounds and whole numbers on a copy of the model; flat networks are computed in numpy, other
-    ones by their own module in double precision; costs are added up variable by variable.
+    SCIP itself checks rows, bounds and whole numbers on a copy of the model; flat networks are
+    computed in numpy, other ones by their own module in double precision; costs are added up
+    variable by variable.
     """
     model = Model(sourceModel=problem.model, origcopy=True)
     model.hideOutput()
@@ -88,14 +106,21 @@ def own_check(problem: NeuralMIP, values: np.ndarray, tolerance: float = TOLERAN
         return "SCIP finds a row, bound or whole number violated"
     place = {variable.ptr(): at for at, variable in enumerate(problem.model.getVars())}
     for predictor in problem.predictors:
-        x = np.array([[values[place[e.ptr()]] if hasattr(e, "ptr") else float(e) for e in row]
-                      for row in predictor.inputs])  # fmt: skip
+        x = np.array(
+            [
+                [values[place[e.ptr()]] if hasattr(e, "ptr") else float(e) for e in row]
+                for row in predictor.inputs
+            ]
+        )
         y = np.array([[values[place[e.ptr()]] for e in row] for row in predictor.outputs])
         right = forward(predictor.net, x)
         right = (right > 0).astype(float) if predictor.gives_class else right
         if (np.abs(y - right) > tolerance * np.maximum(1.0, np.abs(right))).any():
             return f"an output is off by {np.abs(y - right).max():.1e}"
-    costs = [variable.getObj() * float(value) for variable, value in zip(model.getVars(), values, strict=True)]
+    costs = [
+        variable.getObj() * float(value)
+        for variable, value in zip(model.getVars(), values, strict=True)
+    ]
     return float(sum(costs) + model.getObjoffset())
 
 

@@ -9,7 +9,9 @@ from .tiny import tiny_problem
 
 
 class Member(NamedTuple):
-    """One model: how it is built, its free network inputs, and whether the larger objective is the better one."""
+    """One model: how it is built, its free network inputs, and whether the larger objective is the
+    better one.
+    """
 
     build: Callable[[], NeuralMIP]
     size: int

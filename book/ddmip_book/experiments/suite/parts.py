@@ -1,4 +1,6 @@
-"""What the models of the suite are made of: networks that are stored or drawn, and a few words of modelling."""
+"""What the models of the suite are made of: networks that are stored or drawn, and a few words of
+modelling.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -38,15 +40,21 @@ def mlp(widths: Sequence[int], activation: type[nn.Module] = nn.ReLU) -> nn.Sequ
 
 def with_weights(net: nn.Module, arrays: dict[str, np.ndarray], prefix: str = "w:") -> nn.Module:
     """`net` with stored weights, in double precision, frozen."""
-    own = {key.removeprefix(prefix): torch.from_numpy(a) for key, a in arrays.items() if key.startswith(prefix)}
+    own = {
+        key.removeprefix(prefix): torch.from_numpy(a)
+        for key, a in arrays.items()
+        if key.startswith(prefix)
+    }
     net.load_state_dict(own)
     return net.double().requires_grad_(False).eval()
 
 
 def drawn(net: nn.Module, rng: np.random.Generator, gain: float = 1.5) -> nn.Module:
-    """`net` with weights of the size `gain` over the root of what enters a unit, so that outputs react to inputs.
+    """`net` with weights of the size `gain` over the root of what enters a unit, so that outputs
+    react to inputs.
 
-    numpy draws them, in the order of the parameters: its generator gives the same numbers on every machine.
+    numpy draws them, in the order of the parameters: its generator gives the same numbers on every
+    machine.
     """
     with torch.no_grad():
         for weight in net.parameters():
@@ -82,7 +90,9 @@ class Former(nn.Module):
         super().__init__()
         self.n = n
         self.e, self.pos = nn.Linear(n, width), nn.Parameter(torch.zeros(1, n, width))
-        layer = nn.TransformerEncoderLayer(width, 2, 32, dropout=0.0, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, 2, 32, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.t = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.o = nn.Linear(width, 1)
 

@@ -14,7 +14,9 @@ Pattern = tuple[bytes, ...]
 
 @dataclass(frozen=True)
 class Regions:
-    r"""The function $g(x) = c^\top x + d^\top f(x)$ to be lowered over a box, f a flat ReLU network."""
+    r"""The function $g(x) = c^\top x + d^\top f(x)$ to be lowered over a box, f a flat ReLU
+    network.
+    """
 
     weights: list[np.ndarray]
     biases: list[np.ndarray]
@@ -31,12 +33,26 @@ class Regions:
         s, where = instance.milp, instance.maps[0]
         index = where.index[0]
         alone = (
-            len(instance.maps) == 1 and len(where.index) == 1 and (index >= 0).all() and len(set(index)) == len(index)
+            len(instance.maps) == 1
+            and len(where.index) == 1
+            and (index >= 0).all()
+            and len(set(index)) == len(index)
         )
         whole = len(index) + len(instance.outputs) == s.n_variables and not s.integer.any()
-        bounded = np.isfinite(s.lower[instance.outputs]).any() or np.isfinite(s.upper[instance.outputs]).any()
-        if not (alone and whole) or bounded or s.n_rows or s.others or instance.predictors[0].gives_class:
-            raise ProblemError(f"{method} needs one network in a box: continuous inputs, no rows, no classes.")
+        bounded = (
+            np.isfinite(s.lower[instance.outputs]).any()
+            or np.isfinite(s.upper[instance.outputs]).any()
+        )
+        if (
+            not (alone and whole)
+            or bounded
+            or s.n_rows
+            or s.others
+            or instance.predictors[0].gives_class
+        ):
+            raise ProblemError(
+                f"{method} needs one network in a box: continuous inputs, no rows, no classes."
+            )
         layers = flat_layers(instance.predictors[0].net, len(index))
         if any(not isinstance(layer, (nn.Linear, nn.ReLU)) for layer in layers):
             raise UnsupportedNetworkError(f"{method} needs a flat network of ReLUs.")
@@ -66,8 +82,9 @@ class Regions:
         return [h >= 0 for h in self.hidden(x)[:-1]]
 
     def affine(self, pattern: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the region with this pattern: rows A and offsets b with A x + b what enters the hidden units, and the
-        gradient of the function."""
+        """Of the region with this pattern: rows A and offsets b with A x + b what enters the hidden
+        units, and the gradient of the function.
+        """
         rows, offsets = [self.weights[0]], [self.biases[0]]
         for weight, bias, on in zip(self.weights[1:], self.biases[1:], pattern, strict=True):
             rows.append((weight * on) @ rows[-1])
@@ -82,7 +99,9 @@ class Regions:
         return self.cost + slope @ self.weights[0]
 
     def to_border(self, x: np.ndarray, direction: np.ndarray) -> float:
-        """How far x may go along a direction until a hidden unit changes its side; infinite where none does."""
+        """How far x may go along a direction until a hidden unit changes its side; infinite where
+        none does.
+        """
         pattern = self.pattern(x)
         rows, offsets, _ = self.affine(pattern)
         height, slope = rows @ x + offsets, rows @ direction

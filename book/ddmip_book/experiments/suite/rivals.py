@@ -22,15 +22,18 @@ BEYOND = 1e-5
 def _solution(method: str, begun: Begun, incumbent: Incumbent, points: int) -> Solution:
     status = "time_limit" if begun.seconds_left <= 0 else "iteration_limit"
     details = {"incumbents": incumbent.found, "points": points}
-    return Solution(status, method, **incumbent.point(), seconds=now() - begun.began, details=details)
+    return Solution(
+        status, method, **incumbent.point(), seconds=now() - begun.began, details=details
+    )
 
 
 @dataclass(frozen=True)
 class RandomPoints:
-    """Points of the rows nearest to random points of the box of inputs, completed and judged by the true networks.
+    """Points of the rows nearest to random points of the box of inputs, completed and judged by the
+    true networks.
 
-    Nearest in the 1-norm, each input in units of its range; rows that hold outputs take part with outputs free. Until
-    the time is up, or `most` points.
+    Nearest in the 1-norm, each input in units of its range; rows that hold outputs take part with
+    outputs free. Until the time is up, or `most` points.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> RandomPoints(most=20).solve(hand_sized()).objective
@@ -40,8 +43,14 @@ class RandomPoints:
     most: int | None = None
     method: ClassVar[str] = "random feasible points"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Draw targets by `seed`; the best verified point is returned."""
         begun = begin(problem, time_limit, seed, visit)
         incumbent, rng, s = begun.incumbent(), np.random.default_rng(seed), begun.instance.milp
@@ -51,10 +60,17 @@ class RandomPoints:
         unit, n, k = (s.upper - s.lower)[at], s.n_variables, len(at)
         pick = sp.csr_matrix((1.0 / unit, (np.arange(k), at)), shape=(k, n))
         off = sp.identity(k)
-        rows = sp.vstack([sp.hstack([s.rows, sp.csr_matrix((s.n_rows, k))]), sp.hstack([pick, -off]),
-                          sp.hstack([pick, off])]).tocsr()  # fmt: skip
+        rows = sp.vstack(
+            [
+                sp.hstack([s.rows, sp.csr_matrix((s.n_rows, k))]),
+                sp.hstack([pick, -off]),
+                sp.hstack([pick, off]),
+            ]
+        ).tocsr()
         cost = np.concatenate([np.zeros(n), np.ones(k)])
-        bounds = Bounds(np.concatenate([s.lower, np.zeros(k)]), np.concatenate([s.upper, np.full(k, np.inf)]))
+        bounds = Bounds(
+            np.concatenate([s.lower, np.zeros(k)]), np.concatenate([s.upper, np.full(k, np.inf)])
+        )
         whole, points = np.concatenate([s.integer, np.zeros(k)]), 0
         while begun.seconds_left > 0 and (self.most is None or points < self.most):
             points += 1
@@ -62,8 +78,13 @@ class RandomPoints:
             low = np.concatenate([s.row_lower, np.full(k, -np.inf), target])
             high = np.concatenate([s.row_upper, target, np.full(k, np.inf)])
             options = {"time_limit": max(0.1, begun.seconds_left), "mip_rel_gap": 0.1}
-            found = milp(cost, integrality=whole, bounds=bounds, constraints=LinearConstraint(rows, low, high),
-                         options=options)  # fmt: skip
+            found = milp(
+                cost,
+                integrality=whole,
+                bounds=bounds,
+                constraints=LinearConstraint(rows, low, high),
+                options=options,
+            )
             if found.x is not None:
                 incumbent.consider_inputs(found.x[:n], min(10.0, max(begun.seconds_left, 0.1)))
         return _solution(self.method, begun, incumbent, points)
@@ -101,17 +122,18 @@ class _Walk:
 
 @dataclass(frozen=True)
 class RelaxAndWalk:
-    r"""Relax-and-walk of Tong, Cai and Serra (2024, arXiv 2401.03451), for one ReLU network in a box.
+    r"""Relax-and-walk of Tong, Cai and Serra (2024, arXiv 2401.03451), for one ReLU network in a
+    box.
 
-    *Walk*: in the linear region of a point an LP finds the best point; the walk goes on in the region slightly behind
-    it, in the direction of the last step, as long as the objective falls and the region is new. *Relax*: starts come
-    from the linear relaxation of the Big-M model, whose units are fixed one after the other, layer by layer, each on
-    or off at random.
+    *Walk*: in the linear region of a point an LP finds the best point; the walk goes on in the
+    region slightly behind it, in the direction of the last step, as long as the objective falls and
+    the region is new. *Relax*: starts come from the linear relaxation of the Big-M model, whose
+    units are fixed one after the other, layer by layer, each on or off at random.
 
-    Filled in here, from the paper's description rather than its code: a unit of the relaxation is on with the
-    probability of its relaxed binary (kept within 0.05 and 0.95), is turned round where that leaves no point, and the
-    whole sequence begins anew with another order when all units are fixed; ranges are by intervals; the step over the
-    border is 1e-5 of the box.
+    Filled in here, from the paper's description rather than its code: a unit of the relaxation is
+    on with the probability of its relaxed binary (kept within 0.05 and 0.95), is turned round where
+    that leaves no point, and the whole sequence begins anew with another order when all units are
+    fixed; ranges are by intervals; the step over the border is 1e-5 of the box.
 
     >>> from .families import box
     >>> RelaxAndWalk().solve(box(n=2, widths=(6,)), time_limit=0.5).found
@@ -120,8 +142,14 @@ class RelaxAndWalk:
 
     method: ClassVar[str] = "relax-and-walk"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Walk from the points of ever more restricted relaxations until the time is up."""
         begun = begin(problem, time_limit, seed, visit)
         walk, visited = _Walk(begun, self.method), set[Pattern]()
@@ -144,7 +172,9 @@ class RelaxAndWalk:
             rows, offsets, slope = regions.affine(pattern)
             side = np.where(np.concatenate(pattern), -1.0, 1.0)
             box = np.column_stack([regions.lower, regions.upper])
-            found = linprog(slope, A_ub=side[:, None] * rows, b_ub=-side * offsets + 1e-9, bounds=box)
+            found = linprog(
+                slope, A_ub=side[:, None] * rows, b_ub=-side * offsets + 1e-9, bounds=box
+            )
             if found.x is None:
                 return
             corner = walk.clip(found.x)
@@ -160,7 +190,9 @@ class RelaxAndWalk:
         sizes = [len(bias) for bias in regions.biases[:-1]]
         model = _relaxation(regions, ranges)
         fixed: dict[int, float] = {}
-        order = np.concatenate([walk.rng.permutation(size) + sum(sizes[:l]) for l, size in enumerate(sizes)])  # noqa: E741
+        order = np.concatenate(
+            [walk.rng.permutation(size) + sum(sizes[:l]) for l, size in enumerate(sizes)]
+        )  # noqa: E741
         found = model(fixed)
         for unit in order:
             if found is None:
@@ -176,7 +208,9 @@ class RelaxAndWalk:
 
 
 def _relaxation(regions: Regions, ranges: list[tuple[np.ndarray, np.ndarray]]):  # type: ignore[no-untyped-def]
-    """The LP of the Big-M model as a function of units that are fixed: inputs and relaxed binaries, or None."""
+    """The LP of the Big-M model as a function of units that are fixed: inputs and relaxed binaries,
+    or None.
+    """
     n, low, high = len(regions.lower), *(np.concatenate(end) for end in zip(*ranges, strict=True))
     m = len(low)  # variables: inputs, what leaves the hidden units, their binaries
     rows, sides, first, before = [], [], 0, slice(0, n)
@@ -185,7 +219,11 @@ def _relaxation(regions: Regions, ranges: list[tuple[np.ndarray, np.ndarray]]): 
             unit = first + i
             at, up, down = (np.zeros(n + 2 * m) for _ in range(3))
             at[before], at[n + unit] = w, -1.0  # h - s <= 0
-            up[before], up[n + unit], up[n + m + unit] = -w, 1.0, -min(low[unit], 0.0)  # s <= h - l (1 - z)
+            up[before], up[n + unit], up[n + m + unit] = (
+                -w,
+                1.0,
+                -min(low[unit], 0.0),
+            )  # s <= h - l (1 - z)
             down[n + unit], down[n + m + unit] = 1.0, -max(high[unit], 0.0)  # s <= u z
             rows += [at, up, down]
             sides += [-b, b - min(low[unit], 0.0), 0.0]
@@ -202,23 +240,30 @@ def _relaxation(regions: Regions, ranges: list[tuple[np.ndarray, np.ndarray]]): 
         for unit, on in fixed.items():
             ends[n + m + unit] = on
         found = linprog(cost, A_ub=a, b_ub=b, bounds=ends)
-        return None if found.x is None else (np.clip(found.x[:n], regions.lower, regions.upper), found.x[n + m :])
+        return (
+            None
+            if found.x is None
+            else (np.clip(found.x[:n], regions.lower, regions.upper), found.x[n + m :])
+        )
 
     return solve
 
 
 @dataclass(frozen=True)
 class GradientWalk:
-    r"""The gradient walk of Tong, Zhu, Serra and Burer (2025, arXiv 2512.24295), for one ReLU network in a box.
+    r"""The gradient walk of Tong, Zhu, Serra and Burer (2025, arXiv 2512.24295), for one ReLU
+    network in a box.
 
-    Projected gradient steps, $x \leftarrow P(x - \gamma\nabla g(x))$, and perturbations where they lead nowhere. Their
-    second variant also looks at linear regions; here this means that a step goes at least slightly behind the border
-    of the region in which its gradient holds, since nothing new is learnt before.
+    Projected gradient steps, $x \leftarrow P(x - \gamma\nabla g(x))$, and perturbations where they
+    lead nowhere. Their second variant also looks at linear regions; here this means that a step
+    goes at least slightly behind the border of the region in which its gradient holds, since
+    nothing new is learnt before.
 
-    Filled in here, since we know the paper by its abstract and by summaries and not its settings: gradients are scaled
-    to the box, the first step is a quarter of it; after five steps without a gain the walk goes back to its best point
-    and the step is halved; below 1e-4 of the box the point is perturbed by a normal deviate of a tenth of it; after ten
-    perturbations without a gain the walk starts again at a random point.
+    Filled in here, since we know the paper by its abstract and by summaries and not its settings:
+    gradients are scaled to the box, the first step is a quarter of it; after five steps without a
+    gain the walk goes back to its best point and the step is halved; below 1e-4 of the box the
+    point is perturbed by a normal deviate of a tenth of it; after ten perturbations without a gain
+    the walk starts again at a random point.
 
     >>> from .families import box
     >>> GradientWalk().solve(box(n=2, widths=(6,)), time_limit=0.3).found
@@ -227,8 +272,14 @@ class GradientWalk:
 
     method: ClassVar[str] = "gradient walk"
 
-    def solve(self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False,
-              visit: Visit | None = None) -> Solution:  # fmt: skip
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
         """Walk from random points until the time is up."""
         begun = begin(problem, time_limit, seed, visit)
         walk = _Walk(begun, self.method)
@@ -237,7 +288,9 @@ class GradientWalk:
             best = regions.lower + regions.width * rng.random(len(regions.lower))
             value, idle = walk.look(best), 0
             while idle < 10 and begun.seconds_left > 0:
-                shaken = walk.clip(best + 0.1 * regions.width * rng.normal(size=len(best)) * (idle > 0))
+                shaken = walk.clip(
+                    best + 0.1 * regions.width * rng.normal(size=len(best)) * (idle > 0)
+                )
                 point, found = self._descend(walk, shaken)
                 walk.hand_in()
                 idle += 1

@@ -15,7 +15,9 @@ BOXES = ((0, 1), (0, 2), (-1, 1), (0, 3), (-2, 2), (-1, 4))
 
 
 class Tiny(NamedTuple):
-    """A random problem, with all that is needed to look at each of its points without the library."""
+    """A random problem, with all that is needed to look at each of its points without the
+    library.
+    """
 
     problem: NeuralMIP
     points: np.ndarray
@@ -36,7 +38,8 @@ class Tiny(NamedTuple):
 
 
 def tiny(seed: int = 0) -> Tiny:
-    """A random problem: binaries or whole numbers, one or two networks, classes or values, rows on both.
+    """A random problem: binaries or whole numbers, one or two networks, classes or values, rows on
+    both.
 
     >>> found = tiny(0)
     >>> len(found.points) <= MOST, found.feasible.any()
@@ -51,27 +54,42 @@ def tiny(seed: int = 0) -> Tiny:
     points = np.array(list(itertools.product(range(low, high + 1), repeat=n)), dtype=float)
     raw = [said(net, points) for net in nets]
     outputs = np.hstack([(r > 0).astype(float) if classes else r for r in raw])
-    a, b = rng.integers(-3, 5, (2, n)).astype(float), rng.normal(size=(0 if classes else 1, outputs.shape[1]))
+    a, b = (
+        rng.integers(-3, 5, (2, n)).astype(float),
+        rng.normal(size=(0 if classes else 1, outputs.shape[1])),
+    )
     centre = int(rng.integers(len(points)))
     side = a @ points[centre] + rng.integers(0, 3, 2)
     limit = (b @ outputs.T).T[centre] + 0.2
-    cost, worth, maximise = rng.normal(0, 0.5, n), rng.normal(0, 1, outputs.shape[1]), bool(rng.integers(2))
+    cost, worth, maximise = (
+        rng.normal(0, 0.5, n),
+        rng.normal(0, 1, outputs.shape[1]),
+        bool(rng.integers(2)),
+    )
 
     m = new_model("tiny")
     x = m.addMatrixVar((1, n), vtype="I", lb=low, ub=high, name="x")
-    y = [m.addMatrixVar((1, 2), vtype="B" if classes else "C", lb=0 if classes else None, name=f"y{k}")
-         for k in range(count)]  # fmt: skip
+    y = [
+        m.addMatrixVar(
+            (1, 2), vtype="B" if classes else "C", lb=0 if classes else None, name=f"y{k}"
+        )
+        for k in range(count)
+    ]
     every = np.concatenate([np.ravel(np.asarray(each, dtype=object)) for each in y])
     for row, most in zip(a, side, strict=True):
         m.addCons(weighted(row, x) <= float(most))
     for row, most in zip(b, limit, strict=True):
         m.addCons(weighted(row, every) <= float(most))
-    m.setObjective(weighted(cost, x) + weighted(worth, every), "maximize" if maximise else "minimize")
+    m.setObjective(
+        weighted(cost, x) + weighted(worth, every), "maximize" if maximise else "minimize"
+    )
     problem = NeuralMIP(m, "tiny")
     for net, output in zip(nets, y, strict=True):
         problem.add_predictor(net, x, output, output="classification" if classes else "regression")
     slack = 1e-9
-    feasible = (points @ a.T <= side + slack).all(axis=1) & (outputs @ b.T <= limit + slack).all(axis=1)
+    feasible = (points @ a.T <= side + slack).all(axis=1) & (outputs @ b.T <= limit + slack).all(
+        axis=1
+    )
     return Tiny(problem, points, outputs, feasible, points @ cost + outputs @ worth, maximise)
 
 

@@ -1,8 +1,10 @@
-"""Seven models after problem classes of SurrogateLIB, on generated data: `training` fits and stores their networks.
+"""Seven models after problem classes of SurrogateLIB, on generated data: `training` fits and stores
+their networks.
 
-SurrogateLIB is the library of MIPs with embedded predictors that came with PySCIPOpt-ML (Turner, Chmiela, Koch and
-Winkler, arXiv 2312.08074). The settings are theirs (wine, city planning, cars, workloads, functions, adversarial
-pictures); models and data are made here. `seed` draws what surrounds the networks.
+SurrogateLIB is the library of MIPs with embedded predictors that came with PySCIPOpt-ML (Turner,
+Chmiela, Koch and Winkler, arXiv 2312.08074). The settings are theirs (wine, city planning, cars,
+workloads, functions, adversarial pictures); models and data are made here. `seed` draws what
+surrounds the networks.
 """
 
 import numpy as np
@@ -19,7 +21,9 @@ CAR_LOW, CAR_HIGH = (3.4, 0.8, 40.0, 2.0, 2.0, 0.0), (5.2, 2.4, 300.0, 5.0, 9.0,
 
 
 def wine(seed: int = 0) -> NeuralMIP:
-    """Mix three wines from twelve vineyards; traits mix linearly, and a network says the quality."""
+    """Mix three wines from twelve vineyards; traits mix linearly, and a network says the
+    quality.
+    """
     rng = np.random.default_rng(100 + seed)
     traits, price = rng.uniform(0, 1, (VINEYARDS, TRAITS)), rng.uniform(1, 4, VINEYARDS)
     m = new_model("wine")
@@ -45,7 +49,9 @@ def wine(seed: int = 0) -> NeuralMIP:
 
 
 def city(seed: int = 0) -> NeuralMIP:
-    """Houses, parks and works on nine plots; what a plot is worth depends on its neighbours through a network."""
+    """Houses, parks and works on nine plots; what a plot is worth depends on its neighbours through
+    a network.
+    """
     rng = np.random.default_rng(200 + seed)
     plots, access = SIDE**2, rng.uniform(0, 1, SIDE**2)
     m = new_model("city")
@@ -55,8 +61,11 @@ def city(seed: int = 0) -> NeuralMIP:
     for i in range(plots):
         m.addCons(kind[i].sum() == 1)
         r, c = divmod(i, SIDE)
-        near = [(r + a) * SIDE + c + b for a, b in ((1, 0), (-1, 0), (0, 1), (0, -1))
-                if 0 <= r + a < SIDE and 0 <= c + b < SIDE]  # fmt: skip
+        near = [
+            (r + a) * SIDE + c + b
+            for a, b in ((1, 0), (-1, 0), (0, 1), (0, -1))
+            if 0 <= r + a < SIDE and 0 <= c + b < SIDE
+        ]
         beside = [weighted(np.ones(len(near)), [kind[j, k] for j in near]) for k in (1, 2)]
         inputs.append([*kind[i], *beside, access[i]])
     m.addCons(kind[:, 0].sum() >= 3)
@@ -64,18 +73,24 @@ def city(seed: int = 0) -> NeuralMIP:
     m.addCons(kind[:, 2].sum() >= 2)
     m.setObjective(worth.sum(), "maximize")
     problem = NeuralMIP(m, "city")
-    problem.add_predictor(with_weights(mlp([6, 16, 16, 1]), stored("city")), np.array(inputs, dtype=object), worth)
+    problem.add_predictor(
+        with_weights(mlp([6, 16, 16, 1]), stored("city")), np.array(inputs, dtype=object), worth
+    )
     return problem
 
 
 def car(seed: int = 0) -> NeuralMIP:
-    """A car of six traits, whole and continuous; two networks share them and say price and sales."""
+    """A car of six traits, whole and continuous; two networks share them and say price and
+    sales.
+    """
     rng, data = np.random.default_rng(300 + seed), stored("car")
     cost = np.array([1.5, 2.0, 0.02, 0.3, 0.2, 2.5]) * rng.uniform(0.8, 1.2, 6)
     m = new_model("car")
     kinds = ("C", "C", "C", "I", "I", "B")
     parts = zip(kinds, CAR_LOW, CAR_HIGH, strict=True)
-    trait = [m.addVar(f"trait{j}", vtype=t, lb=low, ub=high) for j, (t, low, high) in enumerate(parts)]
+    trait = [
+        m.addVar(f"trait{j}", vtype=t, lb=low, ub=high) for j, (t, low, high) in enumerate(parts)
+    ]
     price = m.addMatrixVar((1, 1), lb=None, name="price")
     sales = m.addMatrixVar((1, 1), lb=None, name="sales")
     m.addCons(trait[1] >= 0.35 * trait[0] - 0.6)
@@ -90,7 +105,9 @@ def car(seed: int = 0) -> NeuralMIP:
 
 
 def workload(seed: int = 0) -> NeuralMIP:
-    """Twelve jobs on six cores: speed and temperature of a core by a smooth network of its load and its neighbours'."""
+    """Twelve jobs on six cores: speed and temperature of a core by a smooth network of its load and
+    its neighbours'.
+    """
     rng = np.random.default_rng(400 + seed)
     size, cooling = rng.uniform(0.1, 0.5, LOADS), rng.uniform(0.6, 1.4, CORES)
     m = new_model("workload")
@@ -112,7 +129,9 @@ def workload(seed: int = 0) -> NeuralMIP:
 
 
 def surface() -> NeuralMIP:
-    """The lowest point of a network that was fitted to a function of four variables with many valleys."""
+    """The lowest point of a network that was fitted to a function of four variables with many
+    valleys.
+    """
     m = new_model("surface")
     x = m.addMatrixVar((1, 4), lb=-2, ub=2, name="x")
     y = m.addMatrixVar((1, 1), lb=None, name="y")
@@ -123,7 +142,9 @@ def surface() -> NeuralMIP:
 
 
 def ocean() -> NeuralMIP:
-    """Make a convolutional network as sure as possible of a wrong class, with a limited change of 64 pixels."""
+    """Make a convolutional network as sure as possible of a wrong class, with a limited change of
+    64 pixels.
+    """
     data = stored("ocean")
     given = data["picture"]
     m = new_model("ocean")
@@ -143,7 +164,9 @@ def ocean() -> NeuralMIP:
 
 
 def approvals(seed: int = 0) -> NeuralMIP:
-    """Which of fifteen applicants to help, and with what, so that a network approves: classes, three budgets."""
+    """Which of fifteen applicants to help, and with what, so that a network approves: classes,
+    three budgets.
+    """
     rng, data = np.random.default_rng(500 + seed), stored("approvals")
     given, worth = rng.uniform(0, 0.35, (APPLICANTS, 5)), rng.uniform(1, 3, APPLICANTS).round(2)
     m = new_model("approvals")
@@ -152,7 +175,10 @@ def approvals(seed: int = 0) -> NeuralMIP:
     for j, most in enumerate((0.6, 0.4, 0.5)):
         m.addCons(help_[:, j].sum() <= most)
     m.setObjective(weighted(worth, yes), "maximize")
-    inputs = [[*(help_[i, j] + float(given[i, j]) for j in range(3)), *given[i, 3:]] for i in range(APPLICANTS)]
+    inputs = [
+        [*(help_[i, j] + float(given[i, j]) for j in range(3)), *given[i, 3:]]
+        for i in range(APPLICANTS)
+    ]
     problem = NeuralMIP(m, "approvals")
     net = with_weights(mlp([5, 16, 16, 1]), data)
     problem.add_predictor(net, np.array(inputs, dtype=object), yes, output="classification")

@@ -1,7 +1,9 @@
-"""The networks of `trades`: ``python -m ddmip_book.experiments.suite.training FOLDER`` fits and stores them again.
+"""The networks of `trades`: ``python -m ddmip_book.experiments.suite.training FOLDER`` fits and
+stores them again.
 
-Data come from functions with noise-free, curved and interacting terms; inputs are standardised for training and the
-scaling is folded into the first layer, so that a stored network takes them in their own units.
+Data come from functions with noise-free, curved and interacting terms; inputs are standardised for
+training and the scaling is folded into the first layer, so that a stored network takes them in
+their own units.
 """
 
 import sys
@@ -20,7 +22,13 @@ STEPS, BATCH, RATE = 1000, 128, 1e-2
 Fitted = dict[str, np.ndarray]
 
 
-def fit(net: nn.Module, x: np.ndarray, y: np.ndarray, loss: Callable[[Tensor, Tensor], Tensor], seed: int) -> nn.Module:
+def fit(
+    net: nn.Module,
+    x: np.ndarray,
+    y: np.ndarray,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    seed: int,
+) -> nn.Module:
     """Adam with a falling rate, in single precision."""
     inputs, targets = torch.tensor(x, dtype=torch.float32), torch.as_tensor(y)
     targets = targets if targets.dtype == torch.int64 else targets.float()
@@ -35,8 +43,14 @@ def fit(net: nn.Module, x: np.ndarray, y: np.ndarray, loss: Callable[[Tensor, Te
     return net.eval()
 
 
-def fit_mlp(widths: list[int], x: np.ndarray, y: np.ndarray, seed: int, activation: type[nn.Module] = nn.ReLU,
-            loss: Callable[[Tensor, Tensor], Tensor] = nn.functional.mse_loss) -> nn.Sequential:  # fmt: skip
+def fit_mlp(
+    widths: list[int],
+    x: np.ndarray,
+    y: np.ndarray,
+    seed: int,
+    activation: type[nn.Module] = nn.ReLU,
+    loss: Callable[[Tensor, Tensor], Tensor] = nn.functional.mse_loss,
+) -> nn.Sequential:
     """A flat network of inputs in their own units."""
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
     with seeded(seed):
@@ -52,24 +66,40 @@ def fit_mlp(widths: list[int], x: np.ndarray, y: np.ndarray, seed: int, activati
 
 def weights(net: nn.Module, prefix: str = "w:") -> Fitted:
     """As they are stored."""
-    return {prefix + name: tensor.numpy().astype(np.float32) for name, tensor in net.state_dict().items()}
+    return {
+        prefix + name: tensor.numpy().astype(np.float32)
+        for name, tensor in net.state_dict().items()
+    }
 
 
 def wine() -> Fitted:
     x = np.random.default_rng(1).uniform(0, 1, (6000, 6))
-    y = 5 + 3 * np.sin(3 * x[:, 0]) * x[:, 1] - 2 * np.abs(x[:, 2] - 0.5) + 2 * np.tanh(4 * (x[:, 3] - x[:, 4]))
+    y = (
+        5
+        + 3 * np.sin(3 * x[:, 0]) * x[:, 1]
+        - 2 * np.abs(x[:, 2] - 0.5)
+        + 2 * np.tanh(4 * (x[:, 3] - x[:, 4]))
+    )
     return weights(fit_mlp([6, 16, 16, 1], x, (y + x[:, 5] * (1 - x[:, 0]))[:, None], 1))
 
 
 def city() -> Fitted:
     rng = np.random.default_rng(2)
-    kind, parks, works = rng.integers(0, 3, 6000), rng.integers(0, 5, 6000), rng.integers(0, 5, 6000)
+    kind, parks, works = (
+        rng.integers(0, 3, 6000),
+        rng.integers(0, 5, 6000),
+        rng.integers(0, 5, 6000),
+    )
     access = rng.uniform(0, 1, 6000)
     house = 3 + 1.2 * np.sqrt(parks) - 0.9 * works + 0.8 * access
     park = 0.5 - 0.2 * parks + 0.4 * access
     work = 1.5 + 0.8 * np.minimum(works, 2) * (0.5 + access) - 0.3 * parks
     y = np.choose(kind, [house, park, work])
-    return weights(fit_mlp([6, 16, 16, 1], np.column_stack([np.eye(3)[kind], parks, works, access]), y[:, None], 2))
+    return weights(
+        fit_mlp(
+            [6, 16, 16, 1], np.column_stack([np.eye(3)[kind], parks, works, access]), y[:, None], 2
+        )
+    )
 
 
 def car() -> Fitted:
@@ -77,8 +107,18 @@ def car() -> Fitted:
     x = low + (high - low) * rng.uniform(0, 1, (8000, 6))
     x[:, 3:] = x[:, 3:].round()
     u = (x - low) / (high - low)
-    price = 6 + 8 * u[:, 2] ** 0.7 + 4 * u[:, 0] * (1 - 0.5 * u[:, 1]) + 3 * u[:, 5] + np.sin(5 * u[:, 4]) * u[:, 3]
-    sales = 4 * np.exp(-3 * (u[:, 2] - 0.4) ** 2) * (0.5 + u[:, 3]) + 2 * u[:, 5] * u[:, 4] - 2 * np.abs(u[:, 1] - 0.3)
+    price = (
+        6
+        + 8 * u[:, 2] ** 0.7
+        + 4 * u[:, 0] * (1 - 0.5 * u[:, 1])
+        + 3 * u[:, 5]
+        + np.sin(5 * u[:, 4]) * u[:, 3]
+    )
+    sales = (
+        4 * np.exp(-3 * (u[:, 2] - 0.4) ** 2) * (0.5 + u[:, 3])
+        + 2 * u[:, 5] * u[:, 4]
+        - 2 * np.abs(u[:, 1] - 0.3)
+    )
     own = weights(fit_mlp([6, 20, 20, 1], x, price[:, None], 3), "price:")
     return own | weights(fit_mlp([6, 12, 12, 1], x, sales[:, None], 4, nn.Tanh), "sales:")
 
@@ -92,7 +132,12 @@ def workload() -> Fitted:
 
 def surface() -> Fitted:
     x = np.random.default_rng(5).uniform(-2, 2, (8000, 4))
-    y = np.sin(3 * x[:, 0]) * np.cos(2 * x[:, 1]) + 0.3 * (x**2).sum(axis=1) + np.sin(2 * x[:, 2] * x[:, 3]) - 2
+    y = (
+        np.sin(3 * x[:, 0]) * np.cos(2 * x[:, 1])
+        + 0.3 * (x**2).sum(axis=1)
+        + np.sin(2 * x[:, 2] * x[:, 3])
+        - 2
+    )
     return weights(fit_mlp([4, 32, 32, 1], x, y[:, None], 6))
 
 
@@ -119,9 +164,17 @@ def ocean() -> Fitted:
 
 def approvals() -> Fitted:
     x = np.random.default_rng(8).uniform(0, 1, (8000, 5))
-    score = np.sin(3 * x[:, 0]) + x[:, 1] * (1.5 - x[:, 2]) + 1.2 * np.sqrt(x[:, 2]) - 0.8 * x[:, 3] * x[:, 4] - 1.5
+    score = (
+        np.sin(3 * x[:, 0])
+        + x[:, 1] * (1.5 - x[:, 2])
+        + 1.2 * np.sqrt(x[:, 2])
+        - 0.8 * x[:, 3] * x[:, 4]
+        - 1.5
+    )
     yes = (score > 0).astype(np.float32)[:, None]
-    return weights(fit_mlp([5, 16, 16, 1], x, yes, 8, loss=nn.functional.binary_cross_entropy_with_logits))
+    return weights(
+        fit_mlp([5, 16, 16, 1], x, yes, 8, loss=nn.functional.binary_cross_entropy_with_logits)
+    )
 
 
 TRAINED: dict[str, Callable[[], Fitted]] = {

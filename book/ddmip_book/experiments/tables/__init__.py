@@ -1,4 +1,6 @@
-"""The experiments' results as columns for `ddmip_book.text.table`, and as numbers that sentences can say."""
+"""The experiments' results as columns for `ddmip_book.text.table`, and as numbers that sentences
+can say.
+"""
 
 from collections.abc import Sequence
 
@@ -50,7 +52,8 @@ def whole(value: float | None) -> int | None:
 
 
 def rounded(value: float | None, digits: int = 1) -> float | None:
-    """A number to so many places, from a thousand on a whole one, None where there is none (a table shows a dash).
+    """A number to so many places, from a thousand on a whole one, None where there is none (a table
+    shows a dash).
 
     >>> rounded(12.345), rounded(10174.6), rounded(None)
     (12.3, 10175, None)

@@ -1,4 +1,6 @@
-"""E1 in tables: how runs ended, who holds more on the same instance, and who held the same sooner."""
+"""E1 in tables: how runs ended, who holds more on the same instance, and who held the same
+sooner.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +20,9 @@ def endings(full: Results, methods: Sequence[str] = ("dd-paper", "dd", "bigm", "
         own = sum(row.status == "converged" or row.ended for row in runs)
         memory = sum(row.status == "memory_limit" for row in runs)
         rows.append([NAMES[method], len(runs), own, len(runs) - own - memory, memory])
-    return columns(["method", "runs", "ended by themselves", "ended by cap or clock", "out of memory"], rows)
+    return columns(
+        ["method", "runs", "ended by themselves", "ended by cap or clock", "out of memory"], rows
+    )
 
 
 def stored(cases: Iterable[tuple[str, str]], full: Results) -> Columns:
@@ -27,21 +31,36 @@ def stored(cases: Iterable[tuple[str, str]], full: Results) -> Columns:
     keys: dict[str, list[str]] = {}
     for method, key in cases:
         keys.setdefault(method, []).append(key)
-    rows = [[NAMES[method], len(own), sum(key in known for key in own)] for method, own in keys.items()]
+    rows = [
+        [NAMES[method], len(own), sum(key in known for key in own)] for method, own in keys.items()
+    ]
     return columns(["method", "cases", "stored"], rows)
 
 
 def live(rows: Results) -> Columns:
     """Runs of one instance: what they began with, hold, held last, and proved."""
-    lines = [[NAMES[row.method], *map(whole, (row.untreated, row.objective, row.objective_last, row.bound)),
-              rounded(row.seconds)] for row in rows]  # fmt: skip
+    lines = [
+        [
+            NAMES[row.method],
+            *map(whole, (row.untreated, row.objective, row.objective_last, row.bound)),
+            rounded(row.seconds),
+        ]
+        for row in rows
+    ]
     return columns(["method", "untreated", "best", "last", "bound", "seconds"], lines)
 
 
 def largest(rows: Results) -> Columns:
     """The headline case, and what ended each run."""
-    lines = [[NAMES[row.method], *map(whole, (row.untreated, row.objective, row.bound)), rounded(row.seconds),
-              row.status.replace("_", " ") + ("" if row.why is None else f": {row.why}")] for row in rows]  # fmt: skip
+    lines = [
+        [
+            NAMES[row.method],
+            *map(whole, (row.untreated, row.objective, row.bound)),
+            rounded(row.seconds),
+            row.status.replace("_", " ") + ("" if row.why is None else f": {row.why}"),
+        ]
+        for row in rows
+    ]
     return columns(["method", "untreated", "potable", "bound", "seconds", "ended by"], lines)
 
 
@@ -66,7 +85,9 @@ def against_exact(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) ->
     for method in methods:
         for network in E1_NETWORKS:
             found = signs(full, method, network)
-            rows.append([f"{NAMES[method]}, {network}", len(found), *(found.count(s) for s in (1, 0, -1))])
+            rows.append(
+                [f"{NAMES[method]}, {network}", len(found), *(found.count(s) for s in (1, 0, -1))]
+            )
     return columns(["method and network", "pairs", "more than Big-M", "as many", "fewer"], rows)
 
 
@@ -74,27 +95,47 @@ def shares(full: Results) -> Columns:
     """Mean potable share by network, untreated, with the paper's settings and with our defaults."""
     rows = []
     for network in E1_NETWORKS:
-        pairs = [(row, full.beside(row, "dd")) for row in full.where(method="dd-paper", network=network)]
-        values = [(row.size, row.untreated or 0.0, held(row), held(ours)) for row, ours in pairs if ours is not None]
+        pairs = [
+            (row, full.beside(row, "dd")) for row in full.where(method="dd-paper", network=network)
+        ]
+        values = [
+            (row.size, row.untreated or 0.0, held(row), held(ours))
+            for row, ours in pairs
+            if ours is not None
+        ]
         means = [mean([each[k] / each[0] for each in values]) for k in (1, 2, 3)]
         rows.append([network, len(values), *means, sum(each[3] < each[2] for each in values)])
-    names = ["network", "runs", "untreated", "paper's settings", "our defaults", "runs in which ours hold fewer"]
+    names = [
+        "network",
+        "runs",
+        "untreated",
+        "paper's settings",
+        "our defaults",
+        "runs in which ours hold fewer",
+    ]
     return columns(names, rows)
 
 
 def of_best(full: Results, market: Results) -> dict[str, list[tuple[float, bool]]]:
-    """By network, for every run of the paper's settings: its share of the best stored count, and whether that is n."""
+    """By network, for every run of the paper's settings: its share of the best stored count, and
+    whether that is n.
+    """
     found: dict[str, list[tuple[float, bool]]] = {network: [] for network in E1_NETWORKS}
     for row in full.where(method="dd-paper", time_limit=300.0):
         instance = {"network": row.network, "size": row.size, "seed": row.seed}
-        rivals = [*full.where(**instance).values("objective"), *market.where(**instance).values("objective")]
+        rivals = [
+            *full.where(**instance).values("objective"),
+            *market.where(**instance).values("objective"),
+        ]
         best = float(np.nanmax(rivals))
         found[row.network].append((held(row) / best, best == row.size))
     return found
 
 
 def near(portions: dict[str, list[tuple[float, bool]]]) -> Columns:
-    """Mean and worst of `of_best`, by network, and on the instances where the best count is the optimum."""
+    """Mean and worst of `of_best`, by network, and on the instances where the best count is the
+    optimum.
+    """
     rows = [[network, *_span([share for share, _ in runs])] for network, runs in portions.items()]
     proved = [share for runs in portions.values() for share, known in runs if known]
     every = [share for runs in portions.values() for share, _ in runs]
@@ -107,12 +148,16 @@ def _span(values: Sequence[float]) -> list[object]:
 
 
 def ratios(full: Results, method: str) -> Columns:
-    """Times to the same objective by network and size: how many runs qualify, their median, how many reach 10, 100."""
+    """Times to the same objective by network and size: how many runs qualify, their median, how
+    many reach 10, 100.
+    """
     pairs = qualifying_pairs(full, method)
     rows = []
     for network in E1_NETWORKS:
         for size in E1_SIZES:
-            own = [ratio for exact, _, ratio in pairs if (exact.network, exact.size) == (network, size)]
+            own = [
+                ratio for exact, _, ratio in pairs if (exact.network, exact.size) == (network, size)
+            ]
             if own:
                 rows.append([f"{network}, n = {size}", *_counts(own)])
         own = [ratio for exact, _, ratio in pairs if exact.network == network]
@@ -124,13 +169,23 @@ def ratios(full: Results, method: str) -> Columns:
 
 def _counts(own: Sequence[float]) -> list[object]:
     found = np.array(own)
-    return [len(own), round(float(np.median(found))), *(int((found >= least).sum()) for least in (10, 100)),
-            int((found == 0).sum())]  # fmt: skip
+    return [
+        len(own),
+        round(float(np.median(found))),
+        *(int((found >= least).sum()) for least in (10, 100)),
+        int((found == 0).sum()),
+    ]
 
 
-def reached(full: Results, method: str, network: str, least: float = 100, sizes: Sequence[int] = E1_SIZES) -> str:
+def reached(
+    full: Results, method: str, network: str, least: float = 100, sizes: Sequence[int] = E1_SIZES
+) -> str:
     """How many qualifying runs of a network have at least that ratio, as "17 of 23"."""
-    own = [r for row, _, r in qualifying_pairs(full, method) if row.network == network and row.size in sizes]
+    own = [
+        r
+        for row, _, r in qualifying_pairs(full, method)
+        if row.network == network and row.size in sizes
+    ]
     return f"{sum(r >= least for r in own)} of {len(own)}"
 
 
@@ -139,7 +194,9 @@ def reached_by_size(full: Results, method: str, network: str, least: float = 100
     own: dict[int, list[bool]] = {size: [] for size in E1_SIZES}
     for row, _, ratio in qualifying_pairs(full.where(network=network), method):
         own[row.size].append(ratio >= least)
-    return ", ".join(f"{sum(found)} of {len(found)} at $n = {size}$" for size, found in own.items() if found)
+    return ", ".join(
+        f"{sum(found)} of {len(found)} at $n = {size}$" for size, found in own.items() if found
+    )
 
 
 def exact_models(rows: Iterable[Row]) -> Columns:
@@ -159,29 +216,77 @@ def exact_models(rows: Iterable[Row]) -> Columns:
         ]
         for row in chosen
     ]
-    names = ["network and samples", "variables", "build, s", "memory, MiB", "nodes", "potable", "bound / n", "ended by"]
+    names = [
+        "network and samples",
+        "variables",
+        "build, s",
+        "memory, MiB",
+        "nodes",
+        "potable",
+        "bound / n",
+        "ended by",
+    ]
     return columns(names, lines)
 
 
 def forms(full: Results) -> Columns:
-    """Big-M beside SOS1 on 2x16, by size: mean counts, and in how many pairs SOS1 holds more or fewer."""
+    """Big-M beside SOS1 on 2x16, by size: mean counts, and in how many pairs SOS1 holds more or
+    fewer.
+    """
     rows = []
     for size in E1_SIZES:
-        pairs = [(row, other) for row in full.where(method="sos1", size=size)
-                 if (other := full.beside(row, "bigm")) is not None]  # fmt: skip
+        pairs = [
+            (row, other)
+            for row in full.where(method="sos1", size=size)
+            if (other := full.beside(row, "bigm")) is not None
+        ]
         more = [int(np.sign(held(row) - held(other))) for row, other in pairs]
         means = [mean([held(pair[k]) for pair in pairs], 1) for k in (1, 0)]
-        rows.append([size, len(pairs), *means, more.count(1), more.count(-1), sum(row.ended for row, _ in pairs)])
-    names = ["samples n", "pairs", "Big-M, mean potable", "SOS1, mean potable", "SOS1 more", "SOS1 fewer"]
+        rows.append(
+            [
+                size,
+                len(pairs),
+                *means,
+                more.count(1),
+                more.count(-1),
+                sum(row.ended for row, _ in pairs),
+            ]
+        )
+    names = [
+        "samples n",
+        "pairs",
+        "Big-M, mean potable",
+        "SOS1, mean potable",
+        "SOS1 more",
+        "SOS1 fewer",
+    ]
     return columns([*names, "SOS1 called optimal"], rows)
 
 
 def splits(full: Results) -> Columns:
     """The graph split beside the paper's on 2x16."""
-    pairs = [(row, other) for row in full.where(method="dd-graph") if (other := full.beside(row, "dd")) is not None]
-    rows = [[row.size, whole(other.objective), rounded(other.cpu_seconds), whole(row.objective),
-             rounded(row.cpu_seconds)] for row, other in pairs]  # fmt: skip
-    names = ["samples n", "paper's split, potable", "paper's split, s", "graph split, potable", "graph split, s"]
+    pairs = [
+        (row, other)
+        for row in full.where(method="dd-graph")
+        if (other := full.beside(row, "dd")) is not None
+    ]
+    rows = [
+        [
+            row.size,
+            whole(other.objective),
+            rounded(other.cpu_seconds),
+            whole(row.objective),
+            rounded(row.cpu_seconds),
+        ]
+        for row, other in pairs
+    ]
+    names = [
+        "samples n",
+        "paper's split, potable",
+        "paper's split, s",
+        "graph split, potable",
+        "graph split, s",
+    ]
     return columns(names, rows)
 
 
@@ -191,11 +296,30 @@ def with_prices(full: Results, market: Results) -> Columns:
     for network in E1_NETWORKS:
         priced = market.where(network=network)
         triples = [(full.beside(row, "dd-paper"), full.beside(row, "dd"), row) for row in priced]
-        means = [mean([held(three[k]) / three[k].size for three in triples if three[k]]) for k in range(3)]  # type: ignore[union-attr, arg-type]
+        means = [
+            mean([held(three[k]) / three[k].size for three in triples if three[k]])
+            for k in range(3)
+        ]  # type: ignore[union-attr, arg-type]
         pairs = [(row, other) for row in priced if (other := full.beside(row, "bigm")) is not None]
         lead = [int(np.sign(held(row) - held(other, row.untreated))) for row, other in pairs]
-        rows.append([network, *means, len(lead), lead.count(1), lead.count(-1), mean(priced.values("seconds"), 0)])
-    names = ["network", "paper's settings", "our defaults", "prices", "pairs with Big-M", "prices more"]
+        rows.append(
+            [
+                network,
+                *means,
+                len(lead),
+                lead.count(1),
+                lead.count(-1),
+                mean(priced.values("seconds"), 0),
+            ]
+        )
+    names = [
+        "network",
+        "paper's settings",
+        "our defaults",
+        "prices",
+        "pairs with Big-M",
+        "prices more",
+    ]
     return columns([*names, "prices fewer", "prices, mean s"], rows)
 
 
@@ -207,10 +331,17 @@ def behind(table: Columns) -> int:
 def tools(others: Results) -> Columns:
     """The other tools' models: size, count, bound, seconds, and what ended them."""
     rows = [
-        [f"{row.network}, n = {row.size}", row.method, row.details.get("model_variables"), whole(row.objective),
-         whole(row.bound), rounded(row.seconds), _why(row)]
+        [
+            f"{row.network}, n = {row.size}",
+            row.method,
+            row.details.get("model_variables"),
+            whole(row.objective),
+            whole(row.bound),
+            rounded(row.seconds),
+            _why(row),
+        ]
         for row in others
-    ]  # fmt: skip
+    ]
     names = ["network and samples", "tool", "variables", "potable", "bound", "seconds", "ended by"]
     return columns(names, rows)
 
@@ -224,17 +355,37 @@ RIVALS = {"bigm": "as it is", "bigm-crown": "with CROWN ranges", "bigm-started":
 """What the table calls the exact models of the experiment ``rivals``."""
 
 
-def at_best(rivals: Results, full: Results, market: Results, cells: Iterable[tuple[str, int]]) -> Columns:
-    """Three exact models by cell of the grid: what they hold, the lowest of their bounds, and what others hold."""
+def at_best(
+    rivals: Results, full: Results, market: Results, cells: Iterable[tuple[str, int]]
+) -> Columns:
+    """Three exact models by cell of the grid: what they hold, the lowest of their bounds, and what
+    others hold.
+    """
     lines = []
     for network, size in dict.fromkeys(cells):
         instance = {"network": network, "size": size, "seed": FIRST}
         own = rivals.where(**instance)
-        holds = [whole(row.objective) if (row := own.one(method=method)) else "not run" for method in RIVALS]
+        holds = [
+            whole(row.objective) if (row := own.one(method=method)) else "not run"
+            for method in RIVALS
+        ]
         bounds = [row.bound for row in own if row.bound is not None]
         others = [full.one(method="dd", **instance), market.one(method="prices", **instance)]
-        lines.append([f"{network}, n = {size}", whole(others[0].untreated) if others[0] else None, *holds,
-                      whole(min(bounds)) if bounds else None,
-                      *(whole(row.objective) if row else None for row in others)])  # fmt: skip
-    names = ["network and samples", "untreated", *RIVALS.values(), "lowest bound", "our defaults", "prices"]
+        lines.append(
+            [
+                f"{network}, n = {size}",
+                whole(others[0].untreated) if others[0] else None,
+                *holds,
+                whole(min(bounds)) if bounds else None,
+                *(whole(row.objective) if row else None for row in others),
+            ]
+        )
+    names = [
+        "network and samples",
+        "untreated",
+        *RIVALS.values(),
+        "lowest bound",
+        "our defaults",
+        "prices",
+    ]
     return columns(names, lines)

@@ -1,4 +1,6 @@
-"""E3 in tables: what each method returns, its share of the best known value, and the exact model beside it."""
+"""E3 in tables: what each method returns, its share of the best known value, and the exact model
+beside it.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,9 +13,19 @@ METHODS = ("ssg-printed", "ssg", "dd-paper", "dd-no-multipliers", "dd", "bigm")
 
 
 def one_instance(rows: Results) -> Columns:
-    """Runs on one instance: what they hold, what they held last, and how far apart the copies ended."""
-    lines = [[NAMES[row.method], whole(row.objective), whole(row.objective_last), small(row.primal_residual),
-              row.iterations] for row in rows]  # fmt: skip
+    """Runs on one instance: what they hold, what they held last, and how far apart the copies
+    ended.
+    """
+    lines = [
+        [
+            NAMES[row.method],
+            whole(row.objective),
+            whole(row.objective_last),
+            small(row.primal_residual),
+            row.iterations,
+        ]
+        for row in rows
+    ]
     return columns(["method", "potable", "last", "last residual", "iterations"], lines)
 
 
@@ -23,21 +35,37 @@ def stored(full: Results) -> Columns:
     for name in METHODS:
         rows = full.where(method=name)
         steps = sorted({row.iterations for row in rows if row.iterations is not None})
-        span = None if not steps else f"{steps[0]}" if steps[0] == steps[-1] else f"{steps[0]} to {steps[-1]}"
+        span = (
+            None
+            if not steps
+            else f"{steps[0]}"
+            if steps[0] == steps[-1]
+            else f"{steps[0]} to {steps[-1]}"
+        )
         met = sum(row.converged is True for row in rows)
-        lines.append([NAMES[name], len(rows), sum(row.objective is not None for row in rows), met, span])
-    return columns(["method", "runs", "with a verified point", "meet the test", "iterations"], lines)
+        lines.append(
+            [NAMES[name], len(rows), sum(row.objective is not None for row in rows), met, span]
+        )
+    return columns(
+        ["method", "runs", "with a verified point", "meet the test", "iterations"], lines
+    )
 
 
 def beside_exact(rows: Results) -> Columns:
-    """Big-M after 300 s beside three methods on the same instance: counts, and how much sooner they held as much."""
+    """Big-M after 300 s beside three methods on the same instance: counts, and how much sooner they
+    held as much.
+    """
     lines = []
     for exact in sorted(rows.where(method="bigm"), key=lambda row: row.size):
         cell = {"size": exact.size, "experiment": exact.experiment}
         rivals = [rows.one(method=name, **cell) for name in ("ssg", "dd-paper", "dd")]
         held = [None if row is None else whole(row.objective) for row in rivals]
-        sooner = [None if row is None else rounded(same_objective_ratio(exact, row), 0) for row in rivals]
-        lines.append([exact.size, whole(exact.objective), whole(exact.bound), *held, *map(whole, sooner)])
+        sooner = [
+            None if row is None else rounded(same_objective_ratio(exact, row), 0) for row in rivals
+        ]
+        lines.append(
+            [exact.size, whole(exact.objective), whole(exact.bound), *held, *map(whole, sooner)]
+        )
     names = ["samples n", "Big-M", "its bound", "SSG repaired", "paper's settings", "our defaults"]
     return columns([*names, "SSG, sooner", "paper's, sooner", "ours, sooner"], lines)
 
@@ -53,13 +81,17 @@ def shares(found: Mapping[str, Mapping[int, Sequence[float]]], sizes: Sequence[i
     lines = []
     for name, cells in found.items():
         every = [share for cell in cells.values() for share in cell]
-        lines.append([NAMES[name], *(mean(cells.get(size, [])) for size in sizes), mean(every), len(every)])
+        lines.append(
+            [NAMES[name], *(mean(cells.get(size, [])) for size in sizes), mean(every), len(every)]
+        )
     return columns(["method", *(f"n = {size}" for size in sizes), "all", "runs"], lines)
 
 
 def twin_seconds(with_: Results, without: Results) -> Columns:
     """Median of the processor seconds without multipliers over those with them, by size."""
     ratio, sizes = without.values("cpu_seconds") / with_.values("cpu_seconds"), with_.values("size")
-    lines = [[int(size), int((sizes == size).sum()), rounded(float(np.median(ratio[sizes == size])), 2)]
-             for size in sorted(set(sizes))]  # fmt: skip
+    lines = [
+        [int(size), int((sizes == size).sum()), rounded(float(np.median(ratio[sizes == size])), 2)]
+        for size in sorted(set(sizes))
+    ]
     return columns(["samples n", "pairs", "seconds, without over with"], lines)

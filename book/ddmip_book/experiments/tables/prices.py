@@ -1,4 +1,6 @@
-"""Price coordination in tables: what is left of it without one of its parts, and how much the first round brings."""
+"""Price coordination in tables: what is left of it without one of its parts, and how much the first
+round brings.
+"""
 
 import numpy as np
 
@@ -18,9 +20,13 @@ PARTS = {
 
 
 def beside_full(rows: Results, method: str) -> list[tuple[Row, Row]]:
-    """Runs without a part, each with the run of the full method on the same instance, where both hold a point."""
+    """Runs without a part, each with the run of the full method on the same instance, where both
+    hold a point.
+    """
     pairs = [(row, rows.beside(row, FULL)) for row in rows.where(method=method)]
-    return [(row, full) for row, full in pairs if full is not None and row.objective and full.objective]
+    return [
+        (row, full) for row, full in pairs if full is not None and row.objective and full.objective
+    ]
 
 
 def relative(pairs: list[tuple[Row, Row]]) -> list[float]:
@@ -29,7 +35,9 @@ def relative(pairs: list[tuple[Row, Row]]) -> list[float]:
 
 
 def without(rows: Results) -> Columns:
-    """Of each variant: objective relative to the full method, instances with more, as many and fewer, and the work."""
+    """Of each variant: objective relative to the full method, instances with more, as many and
+    fewer, and the work.
+    """
     lines = []
     for method, name in PARTS.items():
         pairs = beside_full(rows, method)
@@ -39,7 +47,16 @@ def without(rows: Results) -> Columns:
         work = mean(mine.values("iterations"), 1), mean(mine.values("seconds"), 1)
         wins = counted if pairs and method != FULL else [None] * 3
         lines.append([name, len(pairs), mean(relative(pairs), 3), *wins, *work])
-    names = ["variant", "instances", "objective, relative", "more", "as many", "fewer", "rounds, mean", "seconds, mean"]
+    names = [
+        "variant",
+        "instances",
+        "objective, relative",
+        "more",
+        "as many",
+        "fewer",
+        "rounds, mean",
+        "seconds, mean",
+    ]
     return columns(names, lines)
 
 

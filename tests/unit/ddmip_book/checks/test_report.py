@@ -1,4 +1,6 @@
-"""Every self-check takes its solution, refuses three wrong answers each with its own hint, and never raises."""
+"""Every self-check takes its solution, refuses three wrong answers each with its own hint, and
+never raises.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_nothing_is_open_and_junk_is_no_error(one: Check) -> None:
 
 @each
 def test_texts_fit_into_their_sentences(one: Check) -> None:
-    """`asks` continues "assign ..." and "where answer is ..."; it, like a hint, never ends a line of its own."""
+    """`asks` continues "assign ..." and "where answer is ..."; it, like a hint, never ends a line
+    of its own.
+    """
     assert one.asks
     assert one.asks[0].islower() or one.asks[0] in "$`"
     assert not one.asks.endswith(".")
@@ -142,7 +146,9 @@ def test_unknown_labels_name_the_near_ones() -> None:
         open_exercises("4")
 
 
-def test_progress_follows_what_was_checked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_follows_what_was_checked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(report, "_verdicts", {})
     assert check("ex-ledger-grim", (True, [100]))
     assert not check("ex-ledger-middle", (13 * 24.8, 16 * 24.8))

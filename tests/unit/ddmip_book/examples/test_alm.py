@@ -1,4 +1,6 @@
-"""Penalties and multipliers on small problems: the closed forms of the chapter hold, and figures show the data."""
+"""Penalties and multipliers on small problems: the closed forms of the chapter hold, and figures
+show the data.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ penalties = st.floats(0.01, 1e4)
 def random_problem(seed: int, n: int = 5, m: int = 2) -> EqualityQP:
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n, n))
-    return EqualityQP(root @ root.T + 0.5 * np.eye(n), rng.normal(size=n), rng.normal(size=(m, n)), rng.normal(size=m))
+    return EqualityQP(
+        root @ root.T + 0.5 * np.eye(n),
+        rng.normal(size=n),
+        rng.normal(size=(m, n)),
+        rng.normal(size=m),
+    )
 
 
 @settings(deadline=None)
@@ -36,7 +43,9 @@ def test_violation_times_condition_number_is_constant_in_the_plane(rho: float) -
 
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.1, 50))
-def test_one_multiplier_step_contracts_the_price_error_by_the_formula(seed: int, rho: float) -> None:
+def test_one_multiplier_step_contracts_the_price_error_by_the_formula(
+    seed: int, rho: float
+) -> None:
     problem = random_problem(seed)
     _, best = problem.solution()
     lam = np.random.default_rng(seed + 1).normal(size=2)
@@ -73,7 +82,9 @@ def test_gradient_steps_are_those_of_the_condition_number(rho: float) -> None:
     matrix, vector = PLANE.penalised(rho)
     path = gradient_path(matrix, vector, [0.0, 2.5], tolerance=1e-6)
     first = np.linalg.norm(matrix @ path[0] - vector)
-    steps = np.log(first / 1e-6) / np.log((1 + rho) / rho)  # (kappa + 1) / (kappa - 1) with kappa = 1 + 2 rho
+    steps = np.log(first / 1e-6) / np.log(
+        (1 + rho) / rho
+    )  # (kappa + 1) / (kappa - 1) with kappa = 1 + 2 rho
     assert len(path) - 1 == pytest.approx(steps, abs=1.5)
     assert path[-1] == pytest.approx(PLANE.minimiser(rho), abs=1e-5)
 
@@ -91,7 +102,9 @@ def test_conjugate_gradients_end_after_one_step_for_each_eigenvalue() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.0, 60.0), st.floats(0.5, 10.0))
-def test_two_points_leave_a_gap_with_a_square_and_none_with_a_norm(rho: float, curvature: float) -> None:
+def test_two_points_leave_a_gap_with_a_square_and_none_with_a_norm(
+    rho: float, curvature: float
+) -> None:
     u = np.linspace(-1, 2, 301)
     residual = np.r_[u, u - 1]
     cost = np.tile(curvature / 2 * (u - 0.5) ** 2, 2)
@@ -111,12 +124,17 @@ def test_a_price_needs_a_feasible_point() -> None:
 def test_figures_show_what_they_are_given() -> None:
     path = np.array([[0.0, 0.0], [1.0, 1.0]])
     axes = plot_level_panels(
-        {"one": lambda x: float(x @ x), "two": lambda x: float(x[0])}, (-1, 2, -1, 2), 1.0,
-        {"one": {"minimum": (0, 0)}, "two": {"minimum": (1, 0)}}, {"two": path},
-    )  # fmt: skip
+        {"one": lambda x: float(x @ x), "two": lambda x: float(x[0])},
+        (-1, 2, -1, 2),
+        1.0,
+        {"one": {"minimum": (0, 0)}, "two": {"minimum": (1, 0)}},
+        {"two": path},
+    )
     assert [ax.get_title() for ax in axes] == ["one", "two"]
     assert any(np.array_equal(line.get_xydata(), path) for line in axes[1].get_lines())
-    assert axes[0].get_lines()[0].get_ydata()[0] == pytest.approx(2.0), "the line x1 + x2 = 1 at x1 = -1"
+    assert axes[0].get_lines()[0].get_ydata()[0] == pytest.approx(2.0), (
+        "the line x1 + x2 = 1 at x1 = -1"
+    )
 
     ax = plot_shifted_penalty(lambda x: (x - 2) ** 2 / 2, 0.5, 2.0, [0.0, 1.5])
     lowest = [line.get_xdata()[0] for line in ax.get_lines() if len(line.get_xdata()) == 1]
@@ -126,6 +144,8 @@ def test_figures_show_what_they_are_given() -> None:
     curve, wedge = (line.get_ydata() for line in supported.get_lines())
     assert np.all(wedge <= curve)
 
-    (decay,) = plot_curve_panels({"error": {"a": ([0, 1], [1.0, 0.1])}}, "step", log=False, level=0.05)
+    (decay,) = plot_curve_panels(
+        {"error": {"a": ([0, 1], [1.0, 0.1])}}, "step", log=False, level=0.05
+    )
     assert decay.get_yscale() == "linear"
     assert decay.get_lines()[1].get_ydata()[0] == 0.05

@@ -1,4 +1,6 @@
-"""The barrier's small problems: closed forms, exact solutions, and the bounds that the chapter proves."""
+"""The barrier's small problems: closed forms, exact solutions, and the bounds that the chapter
+proves.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,10 @@ def test_crowded_corner_meets_in_zero_with_its_eigenvalues(active: int) -> None:
 
 def test_soft_network_approaches_the_hard_one() -> None:
     points = torch.rand(50, 2, dtype=torch.float64)
-    errors = [(barrier.soft_hand_sized(beta)(points) - hand_sized_net()(points)).abs().max() for beta in (10, 1000)]
+    errors = [
+        (barrier.soft_hand_sized(beta)(points) - hand_sized_net()(points)).abs().max()
+        for beta in (10, 1000)
+    ]
     assert errors[0] < 0.5
     assert errors[1] < 0.01
 
@@ -104,8 +109,15 @@ def test_two_dips_has_one_local_minimum_above_zero_and_one_below() -> None:
 
 def test_figures_show_what_they_are_given() -> None:
     path = np.array([[0.6, 0.7], [0.5, 0.6]])
-    _, right = barrier_figures.plot_central_path(barrier.soft_hand_sized(), np.zeros(2), path, [1.0, 0.1])
-    assert {text.get_text() for text in right.texts} == {r"$\mu = 1$", r"$\mu = 0.1$", r"$\mu \to 0$", "$x$"}
+    _, right = barrier_figures.plot_central_path(
+        barrier.soft_hand_sized(), np.zeros(2), path, [1.0, 0.1]
+    )
+    assert {text.get_text() for text in right.texts} == {
+        r"$\mu = 1$",
+        r"$\mu = 0.1$",
+        r"$\mu \to 0$",
+        "$x$",
+    }
     ax = barrier_figures.plot_phase_one(np.array([-0.5, 1.0]), np.array([-1.0, 1.2]))
     assert [len(line.get_xdata()) for line in ax.lines[-2:]] == [1, 1]
     ax = barrier_figures.plot_cg({1: [1.0, 1e-4, 0.0], 2: [1.0, 0.5, 1e-3, 1e-9]})

@@ -1,4 +1,6 @@
-"""Bounds of ReLU networks: sound, ordered as the theory says, and exact models that agree with brute force."""
+"""Bounds of ReLU networks: sound, ordered as the theory says, and exact models that agree with
+brute force.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,13 @@ def test_every_value_lies_within_crown_and_crown_within_the_intervals(
     centre = rng.normal(size=(2, shape[2]))
     lower, upper = centre - radius, centre + radius
     corners = rng.integers(0, 2, (100, 1, shape[2])) * 2.0 - 1.0
-    points = np.concatenate([centre + radius * corners, rng.uniform(lower, upper, (200, *lower.shape))])
-    crown, interval = crown_layers(layers, lower, upper, slope), interval_layers(layers, lower, upper)
+    points = np.concatenate(
+        [centre + radius * corners, rng.uniform(lower, upper, (200, *lower.shape))]
+    )
+    crown, interval = (
+        crown_layers(layers, lower, upper, slope),
+        interval_layers(layers, lower, upper),
+    )
     for i, ((low, high), (outer_low, outer_high)) in enumerate(zip(crown, interval, strict=True)):
         values = nn.Sequential(*layers[: 2 * i + 1])(torch.tensor(points)).numpy()
         slack = 1e-9 * (1 + np.abs(values).max())
@@ -61,7 +68,9 @@ def test_every_value_lies_within_crown_and_crown_within_the_intervals(
 
 
 def brute_force(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray) -> float:
-    """The largest first output of a one-layer network on a plane box: at a corner of its linear pieces."""
+    """The largest first output of a one-layer network on a plane box: at a corner of its linear
+    pieces.
+    """
     (theta, beta), _ = weights(layers)
     edges = [
         ((1.0, 0.0), -lower[0]),
@@ -110,16 +119,26 @@ def test_the_exact_model_computes_the_network_and_stable_units_cost_no_binary(ru
 
 
 def test_crown_is_exact_where_no_unit_can_switch_and_intervals_are_not() -> None:
-    layers = flat_layers(relu_layers(([[1.0], [1.0]], [2.0, 1.5]), ([[1.0, -1.0]], [0.0])).float(), 1)
+    layers = flat_layers(
+        relu_layers(([[1.0], [1.0]], [2.0, 1.5]), ([[1.0, -1.0]], [0.0])).float(), 1
+    )
     box = -np.ones((1, 1)), np.ones((1, 1))
-    assert [end.item() for end in crown_layers(layers, *box)[-1]] == pytest.approx([0.5, 0.5], abs=1e-11)
-    assert [end.item() for end in interval_layers(layers, *box)[-1]] == pytest.approx([-1.5, 2.5], abs=1e-11)
+    assert [end.item() for end in crown_layers(layers, *box)[-1]] == pytest.approx(
+        [0.5, 0.5], abs=1e-11
+    )
+    assert [end.item() for end in interval_layers(layers, *box)[-1]] == pytest.approx(
+        [-1.5, 2.5], abs=1e-11
+    )
     assert ambiguous(crown_layers(layers, *box)).tolist() == [0]
 
 
 @given(st.floats(-5, 5), st.floats(0, 5), slopes, st.floats(0, 1))
-def test_lines_enclose_the_relu(low: float, width: float, slope: float | None, share: float) -> None:
-    below, above, shift = (float(v[0]) for v in relu_lines(np.array([low]), np.array([low + width]), slope))
+def test_lines_enclose_the_relu(
+    low: float, width: float, slope: float | None, share: float
+) -> None:
+    below, above, shift = (
+        float(v[0]) for v in relu_lines(np.array([low]), np.array([low + width]), slope)
+    )
     a = low + share * width
     assert below * a - 1e-9 <= max(a, 0.0) <= above * a + shift + 1e-9
     if low >= 0 or low + width <= 0:
@@ -143,7 +162,9 @@ def test_figures_show_what_they_are_given() -> None:
     corners = ax.patches[0].get_xy()[:3]
     assert corners.tolist() == [[-2.0, 0.0], [0.0, 0.0], [6.0, 6.0]]
     assert "area 6" in ax.get_title()
-    ax = figures.plot_sweep({25: [0.6, 0.8], 50: [0.5]}, {25: [1.0, 1.0], 50: [1.0]}, {25: 1, 50: 0})
+    ax = figures.plot_sweep(
+        {25: [0.6, 0.8], 50: [0.5]}, {25: [1.0, 1.0], 50: [1.0]}, {25: 1, 50: 0}
+    )
     proved, found = (bars.lines[0].get_ydata() for bars in ax.containers)
     assert [proved.tolist(), found.tolist()] == [[1.0, 1.0], [pytest.approx(0.7), 0.5]]
     assert [text.get_text() for text in ax.texts] == ["1 of 2", "0 of 1"]

@@ -49,7 +49,9 @@ def test_what_is_kept_grows_with_units_and_samples_not_with_parameters() -> None
 
 
 @given(st.floats(0.2, 3.0), st.floats(0.1, 10.0), st.integers(0, 99))
-def test_power_law_recovers_a_slope_within_its_error(slope: float, factor: float, seed: int) -> None:
+def test_power_law_recovers_a_slope_within_its_error(
+    slope: float, factor: float, seed: int
+) -> None:
     x = np.geomspace(1, 1000, 12)
     noise = np.exp(0.05 * np.random.default_rng(seed).normal(size=12))
     law = costs.power_law(x, factor * x**slope * noise)
@@ -63,10 +65,14 @@ def test_time_of_others_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs.time, "process_time", lambda: float(len(calls)))
     monkeypatch.setattr(costs.time, "perf_counter", lambda: 60.0 * len(calls))
     assert costs.median_seconds(lambda: calls.append(1), 3) == 1.0
-    assert len(calls) == 5, "one to warm up, one to see how many fill a bunch, and three that are measured"
+    assert len(calls) == 5, (
+        "one to warm up, one to see how many fill a bunch, and three that are measured"
+    )
 
 
-def test_calls_too_short_for_the_clock_are_timed_in_bunches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_too_short_for_the_clock_are_timed_in_bunches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[int] = []
     for name in ("process_time", "perf_counter"):
         monkeypatch.setattr(costs.time, name, lambda: 1e-5 * len(calls))
@@ -91,5 +97,7 @@ def test_curvature_is_a_lower_bound_of_the_gradients_lipschitz_constant() -> Non
     few, many = (costs.largest_curvature(net, 4, points) for points in (10, 200))
     assert 0 < few <= many
     x = torch.rand(200, 4, dtype=torch.float64) * 2 - 1
-    quotient = (costs.input_gradient(net, x) - costs.input_gradient(net, x + 1e-5)).norm(dim=1) / 2e-5
+    quotient = (costs.input_gradient(net, x) - costs.input_gradient(net, x + 1e-5)).norm(
+        dim=1
+    ) / 2e-5
     assert quotient.max() <= 1.5 * many

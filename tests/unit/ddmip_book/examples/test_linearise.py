@@ -1,4 +1,6 @@
-"""Descents by tangents: what is proved of them holds in every try, and the examples end where the chapter says."""
+"""Descents by tangents: what is proved of them holds in every try, and the examples end where the
+chapter says.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ torch.set_num_threads(1)
 
 
 def descents() -> list[tuple[Descent, float]]:
-    """On smooth and kinked networks, with and without whole inputs and rows on outputs; with their prices."""
+    """On smooth and kinked networks, with and without whole inputs and rows on outputs; with their
+    prices.
+    """
     found = []
     for seed, (activation, whole, least) in enumerate(
         itertools.product((nn.Tanh(), nn.ReLU()), ((), (0, 1)), (None, 0.3))
@@ -50,9 +54,14 @@ def test_the_merit_is_as_far_from_the_model_as_a_network_from_its_line() -> None
     for run, price in descents():
         for step in run.tried:
             line = lines_at(run.elastic.instance, step.point.values)
-            said = np.concatenate([raw.ravel() for raw in run.elastic.instance.raws(step.new.values)])
+            said = np.concatenate(
+                [raw.ravel() for raw in run.elastic.instance.raws(step.new.values)]
+            )
             error = np.abs(said - line.rest - line.slopes @ step.new.values) / run.elastic.size
-            assert abs(step.new.merit(price) - step.aim.merit(price)) <= price * error.sum() + 1e-6 * price
+            assert (
+                abs(step.new.merit(price) - step.aim.merit(price))
+                <= price * error.sum() + 1e-6 * price
+            )
 
 
 def test_steps_keep_their_promise_and_failures_are_few() -> None:
@@ -60,7 +69,11 @@ def test_steps_keep_their_promise_and_failures_are_few() -> None:
         merits = [step.point.merit(price) for step in run.tried] + [run.point.merit(price)]
         assert all(later <= earlier for earlier, later in itertools.pairwise(merits))
         assert all(step.decrease >= 0.05 * step.predicted for step in run.tried if step.taken)
-        failures = [len(list(group)) for taken, group in itertools.groupby(s.taken for s in run.tried) if not taken]
+        failures = [
+            len(list(group))
+            for taken, group in itertools.groupby(s.taken for s in run.tried)
+            if not taken
+        ]
         assert max(failures, default=0) <= 11
 
 
@@ -72,11 +85,17 @@ def test_the_end_of_a_smooth_descent_is_nearly_stationary(seed: int) -> None:
     everywhere = run.elastic.step(run.point.values, line, 1.0, price, 60.0)
     promised = run.point.merit(price) - everywhere.merit(price)
     worth = max(run.elastic.worth, abs(run.point.cost))
-    assert promised <= (NOTHING * worth / run.radius if run.ended == "nothing predicted" else 1e-3 * price) + 1e-6
+    assert (
+        promised
+        <= (NOTHING * worth / run.radius if run.ended == "nothing predicted" else 1e-3 * price)
+        + 1e-6
+    )
 
 
 def test_whole_inputs_keep_two_moves_at_the_smallest_radius() -> None:
-    elastic = Elastic(minimise(Formula(lambda *x: sum(x)), [0] * 3, [4] * 3, whole=range(3)).instance())
+    elastic = Elastic(
+        minimise(Formula(lambda *x: sum(x)), [0] * 3, [4] * 3, whole=range(3)).instance()
+    )
     here = np.full(4, 2.0)
     aim = elastic.step(here, lines_at(elastic.instance, here), 2e-5, 100.0, 10.0)
     assert np.abs(aim.values - here)[elastic.inputs].tolist().count(1.0) == 2
@@ -84,7 +103,9 @@ def test_whole_inputs_keep_two_moves_at_the_smallest_radius() -> None:
 
 
 def test_above_a_threshold_the_merit_of_whole_inputs_is_exact() -> None:
-    """Listing all points: the best merit at a high price is the best feasible value, at a low one it need not be."""
+    """Listing all points: the best merit at a high price is the best feasible value, at a low one
+    it need not be.
+    """
     net = drawn(2, 6, nn.Tanh(), seed=1)
     grid = torch.tensor(list(itertools.product(range(6), repeat=2)), dtype=torch.float64)
     least = float(net(grid[grid.sum(1) >= 3]).detach().max()) - 1e-3  # far from the origin
@@ -92,7 +113,9 @@ def test_above_a_threshold_the_merit_of_whole_inputs_is_exact() -> None:
     elastic = Elastic(problem.instance())
     points = [elastic.instance.assignment([x.numpy()[None]], 0.0) for x in grid]
     best = best_of_grid(problem)
-    high, low = (min(elastic.complete(v, price, 10.0).merit(price) for v in points) for price in (1e6, 1e-3))
+    high, low = (
+        min(elastic.complete(v, price, 10.0).merit(price) for v in points) for price in (1e6, 1e-3)
+    )
     assert best is not None
     assert high == pytest.approx(best)
     assert low < best - 0.1
@@ -121,7 +144,9 @@ def test_a_whole_number_blocks_until_it_is_held() -> None:
 
 def test_a_price_below_the_threshold_leaves_a_misfit() -> None:
     threshold = 1 / (6 * (1 - 0.99**2))
-    below, above = (descend(flat_row(0.99), [0.5], price=share * threshold).point.off for share in (0.8, 1.25))
+    below, above = (
+        descend(flat_row(0.99), [0.5], price=share * threshold).point.off for share in (0.8, 1.25)
+    )
     assert below > 1e-4
     assert above == pytest.approx(0.0, abs=1e-7)
 
@@ -152,5 +177,7 @@ def test_models_and_their_best_values() -> None:
     assert list(models()) == ["greenhouses", "recipe", "target", "folds", "blocked"]
     assert BigM().solve(folds(), time_limit=LONG).objective == pytest.approx(0.5, abs=1e-6)
     whole = minimise(drawn(3, 8, nn.ReLU(), seed=4), [-2] * 3, [2] * 3, whole=range(3))
-    assert Enumeration(max_values=125).solve(whole, time_limit=LONG).objective == pytest.approx(best_of_grid(whole))
+    assert Enumeration(max_values=125).solve(whole, time_limit=LONG).objective == pytest.approx(
+        best_of_grid(whole)
+    )
     assert best_of_grid(target(), 5) is None

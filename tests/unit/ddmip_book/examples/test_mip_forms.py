@@ -1,4 +1,6 @@
-"""The MIP block in teaching: price regions, epigraphs against the library's own forms, figures that tell the truth."""
+"""The MIP block in teaching: price regions, epigraphs against the library's own forms, figures that
+tell the truth.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def test_the_x_step_takes_the_decision_with_the_nearest_site(
 
 
 @given(pairs, pairs)
-def test_without_a_penalty_the_middle_is_never_the_only_choice(lam: np.ndarray, cost: np.ndarray) -> None:
+def test_without_a_penalty_the_middle_is_never_the_only_choice(
+    lam: np.ndarray, cost: np.ndarray
+) -> None:
     values = LATTICE @ (cost - lam)
     middle = np.flatnonzero((LATTICE == 0).any(axis=1))
     assert values[middle].min() >= np.delete(values, middle).min() - 1e-12
@@ -61,7 +65,8 @@ def test_epigraphs_agree_with_the_quadratic_program() -> None:
     run = _after(water_potability(n=3, net=mlp(2, 8, 9, seed=1)), 2, penalty=1.0)
     state = run.lam, run.copies, run.split.weights(run.rho)
     values = [
-        x_step_value(run.split, block.solve(*state).values, *state) for block in (run.mip, EpigraphBlock(run.split))
+        x_step_value(run.split, block.solve(*state).values, *state)
+        for block in (run.mip, EpigraphBlock(run.split))
     ]
     assert values[1] == pytest.approx(values[0], abs=1e-3)
     assert values[1] >= values[0] - 1e-6
@@ -74,7 +79,9 @@ def test_epigraphs_agree_with_the_on_off_form_and_stop_on_time() -> None:
     own, other = MILPBlock(run.split), EpigraphBlock(run.split)
     assert len(own.onoff) == other.squares.size == 16
     for _ in range(2):  # the model is solved again
-        ours, theirs = (x_step_value(run.split, b.solve(*state).values, *state) for b in (own, other))
+        ours, theirs = (
+            x_step_value(run.split, b.solve(*state).values, *state) for b in (own, other)
+        )
         assert ours == pytest.approx(theirs, abs=1e-3 * max(1.0, abs(theirs)))
     late = EpigraphBlock(run.split).solve(*state, deadline=0.0)
     assert late.values is None
@@ -105,6 +112,8 @@ def test_curves_are_those_of_the_text() -> None:
     assert np.all(np.asarray(top) >= np.asarray(x) ** 2)
     assert right.lines[0].get_ydata().max() == pytest.approx(0.25)  # type: ignore[union-attr]
     _, section = plot_perspective(0.8, 0.5, tangents=5)
-    curve, *tangents = (np.asarray(line.get_ydata()) for line in [section.lines[0], *section.lines[2:]])
+    curve, *tangents = (
+        np.asarray(line.get_ydata()) for line in [section.lines[0], *section.lines[2:]]
+    )
     assert len(tangents) == 5
     assert all(np.all(t <= curve + 1e-12) for t in tangents)

@@ -1,4 +1,6 @@
-"""Penalty rules on exact small problems: what the chapter on penalties and stopping proves, and its figures."""
+"""Penalty rules on exact small problems: what the chapter on penalties and stopping proves, and its
+figures.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from ddmip_book.examples.tiny import Tiny, quadratic, ruled_by
 from ddmip_book.examples.tradeoff import tanh_problem
 from ddmip_book.figures import penalties_stopping as figures
 from ddmip_book.figures.kit import plot_runs
-from ddmip_lib.decomposition.penalty import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
+from ddmip_lib.decomposition.penalty import (
+    DescentTest,
+    Fixed,
+    IncreaseOnStagnation,
+    ResidualBalancing,
+    Sweeps,
+)
 
 
 def tie(ell: float = 1.0, cost: float = 0.0) -> Tiny:
@@ -33,7 +41,9 @@ class TestRules:
 
     @pytest.mark.parametrize("ell", [0.02, 0.5, 1.0, 8.0])
     def test_balancing_rests_where_the_ratio_of_the_cycle_says(self, ell: float) -> None:
-        """The ratio of the residuals in the cycle is rho^2 / ell, so a rest below ell needs rho^2 >= ell / 10."""
+        """The ratio of the residuals in the cycle is rho^2 / ell, so a rest below ell needs rho^2
+        >= ell / 10.
+        """
         path = tie(ell).run(ruled_by(ResidualBalancing(1e-3 * ell)), 200, u=0.3, lam=0.2 * ell)
         rho = path.rho[-1]
         if ell < 0.1:
@@ -79,7 +89,9 @@ class TestResiduals:
     @given(st.floats(0.2, 6), st.integers(0, 10_000))
     def test_what_the_two_residuals_certify(self, rho: float, seed: int) -> None:
         random = np.random.default_rng(seed)
-        problem = quadratic(random.integers(-3, 4, size=(12, 3)), 1.0, random.normal(size=3), random.normal(size=3))
+        problem = quadratic(
+            random.integers(-3, 4, size=(12, 3)), 1.0, random.normal(size=3), random.normal(size=3)
+        )
         path = problem.run(rho, 6, u=random.normal(size=3))
         u_old = path.start[0]
         for x, u, lam, _ in path.rows:
@@ -148,7 +160,9 @@ class TestSmallNetworks:
 class TestFigures:
     def test_picks_show_the_last_decision_of_every_run(self) -> None:
         runs = {
-            k: tie(cost=-0.02).run(lambda p, k=k: 0.5 if len(p.rows) < k else 2.5, 40, u=0.3, lam=0.2)
+            k: tie(cost=-0.02).run(
+                lambda p, k=k: 0.5 if len(p.rows) < k else 2.5, 40, u=0.3, lam=0.2
+            )
             for k in (10, 11, 12)
         }
         left, right = figures.plot_picks(runs, shown=[10, 11])

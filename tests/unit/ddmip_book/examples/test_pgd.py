@@ -1,4 +1,6 @@
-"""Projected gradient taught by hand: its rates, its counterexamples, and the projections that need a solver."""
+"""Projected gradient taught by hand: its rates, its counterexamples, and the projections that need
+a solver.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ NORMAL, AIM = np.array([1.0, 2.0]), np.array([2.0, 2.0])
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.floats(0.1, 5), st.floats(0.1, 20), st.floats(0.01, 1.2))
-def test_no_step_beats_its_contraction_factor(seed: int, least: float, spread: float, share: float) -> None:
+def test_no_step_beats_its_contraction_factor(
+    seed: int, least: float, spread: float, share: float
+) -> None:
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     curvature = turn @ np.diag([least, least + spread, least + spread * rng.uniform()]) @ turn.T
@@ -56,12 +60,16 @@ def test_adam_with_a_projection_slides_past_the_nearest_point() -> None:
 
 def test_a_fresh_adam_leaves_the_minimiser_and_a_kept_one_remembers() -> None:
     at = np.array([1e-6])
-    assert abs(pgd.adam_path(lambda u: 10 * u, lambda u: u, at, 1)[-1, 0]) == pytest.approx(0.01, rel=0.01)
+    assert abs(pgd.adam_path(lambda u: 10 * u, lambda u: u, at, 1)[-1, 0]) == pytest.approx(
+        0.01, rel=0.01
+    )
     state = pgd.Adam()
     pgd.adam_path(lambda u: 10 * (u - 1), lambda u: u, np.zeros(1), 25, state=state)
     assert state.t == 25
     again = pgd.adam_path(lambda u: 10 * u, lambda u: u, at, 1, state=state)
-    assert abs(again[-1, 0] - at[0] + 0.01) > 1e-3, "a kept mean pulls elsewhere than the sign of the slope"
+    assert abs(again[-1, 0] - at[0] + 0.01) > 1e-3, (
+        "a kept mean pulls elsewhere than the sign of the slope"
+    )
 
 
 def test_the_path_of_adam_is_that_of_the_library() -> None:
@@ -95,7 +103,9 @@ def test_project_below_finds_the_nearest_point_of_a_fine_grid(seed: int) -> None
 
 def test_project_below_jumps_and_refuses_an_empty_set() -> None:
     net, tie = hand_sized_net(), (5 * 2**0.5 - 0.85 * 26**0.5) / (2**0.5 + 26**0.5)
-    left, right = (pgd.project_below(np.array([tie + e, -0.6]), net, 1.0, -1.0, 1.2) for e in (-1e-3, 1e-3))
+    left, right = (
+        pgd.project_below(np.array([tie + e, -0.6]), net, 1.0, -1.0, 1.2) for e in (-1e-3, 1e-3)
+    )
     assert np.linalg.norm(right - left) > 0.8
     with pytest.raises(ValueError, match="raise the limit"):
         pgd.project_below(np.zeros(2), net, -50.0, 0.0, 1.0)
@@ -107,7 +117,9 @@ def test_figures_show_what_they_are_given() -> None:
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()][:2] == ["a", "b"]
     budget = pgd_figures.plot_projections()[3]
-    squares = np.array([np.ravel(line.get_xydata()) for line in budget.get_lines() if line.get_marker() == "s"])
+    squares = np.array(
+        [np.ravel(line.get_xydata()) for line in budget.get_lines() if line.get_marker() == "s"]
+    )
     assert len(squares) == 12
     assert (squares.clip(0).sum(axis=1) <= 1.4 + 1e-9).all()
     assert ((-squares).clip(0).sum(axis=1) <= 0.8 + 1e-9).all()

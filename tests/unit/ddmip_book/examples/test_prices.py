@@ -65,7 +65,9 @@ def test_at_most_as_many_fractional_blocks_as_rows(seed: int, m: int) -> None:
 
 def test_the_number_of_rows_is_reached() -> None:
     rows, part = 3, 0.6
-    listed = Listed(np.arange(6), np.ones(6), part * np.repeat(np.eye(rows), 2, axis=0), np.ones(rows))
+    listed = Listed(
+        np.arange(6), np.ones(6), part * np.repeat(np.eye(rows), 2, axis=0), np.ones(rows)
+    )
     shares = listed.linear().shares
     assert ((shares > 1e-9) & (shares < 1 - 1e-9)).sum() == rows
     assert listed.linear().value == pytest.approx(rows / part)
@@ -85,14 +87,23 @@ def test_the_greedy_step_is_optimal(seed: int) -> None:
     task, base = _task(draw)
     at, slope, radius = base + draw.uniform(-1, 1, 4), draw.normal(size=4), 0.6
     value = -0.3 * np.abs(slope).sum()
-    step = linear_step(task, *(torch.tensor(a)[None] for a in (at,)), torch.tensor([value]),
-                       torch.tensor(slope)[None], torch.full((1, 4), radius, dtype=torch.float64))  # fmt: skip
+    step = linear_step(
+        task,
+        *(torch.tensor(a)[None] for a in (at,)),
+        torch.tensor([value]),
+        torch.tensor(slope)[None],
+        torch.full((1, 4), radius, dtype=torch.float64),
+    )
     signs = np.hstack([np.eye(4), -np.eye(4)])
-    rest = np.concatenate([at + radius - base, base - at + radius, [slope @ (base - at) + value - task.target.item()]])
+    rest = np.concatenate(
+        [at + radius - base, base - at + radius, [slope @ (base - at) + value - task.target.item()]]
+    )
     rows = np.vstack([signs, -signs, -np.hstack([slope, -slope])])
     exact = linprog(np.concatenate([task.up[0], task.down[0]]), rows, rest)
     assert task.cost(step).item() == pytest.approx(exact.fun, abs=1e-6)
-    between = (np.abs(step[0].numpy() - at) < radius - 1e-9) & (np.abs(step[0].numpy() - base) > 1e-9)
+    between = (np.abs(step[0].numpy() - at) < radius - 1e-9) & (
+        np.abs(step[0].numpy() - base) > 1e-9
+    )
     assert between.sum() <= 1
 
 

@@ -9,7 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ddmip_book.examples.projections import project_box, project_capped_sum, project_halfspace, project_two_sided_budget
+from ddmip_book.examples.projections import (
+    project_box,
+    project_capped_sum,
+    project_halfspace,
+    project_two_sided_budget,
+)
 
 INF = 1e30
 few = settings(deadline=None, max_examples=100)
@@ -19,11 +24,15 @@ budgets = st.one_of(st.just(0.0), st.floats(0.0, 15.0, width=32))
 
 
 def gap(v: np.ndarray, w: np.ndarray, support: float) -> float:
-    """max over y in the set of <v - w, y - w>, given the set's support function at v - w: must not be positive."""
+    """max over y in the set of <v - w, y - w>, given the set's support function at v - w: must not
+    be positive.
+    """
     return support - float((v - w) @ w)
 
 
-def qp_projection(v: np.ndarray, rows: np.ndarray, upper: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def qp_projection(
+    v: np.ndarray, rows: np.ndarray, upper: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     """argmin |w - v|^2 with rows @ w <= upper and bounds, by PIQP."""
     solver = piqp.DenseSolver()
     solver.settings.eps_abs = solver.settings.eps_rel = 1e-11
@@ -126,7 +135,9 @@ def halfspace_pair(rng: np.random.Generator, v: np.ndarray) -> tuple[np.ndarray,
 
 def capped_pair(rng: np.random.Generator, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     budget = float(rng.uniform(0.1, 5))
-    qp = qp_projection(v, np.ones((1, v.size)), np.array([budget]), np.zeros(v.size), np.full(v.size, INF))
+    qp = qp_projection(
+        v, np.ones((1, v.size)), np.array([budget]), np.zeros(v.size), np.full(v.size, INF)
+    )
     return project_capped_sum(v, budget), qp
 
 

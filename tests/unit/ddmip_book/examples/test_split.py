@@ -1,4 +1,6 @@
-"""What the chapter on the split computes: exact steps, holding prices, Douglas-Rachford, and its figures."""
+"""What the chapter on the split computes: exact steps, holding prices, Douglas-Rachford, and its
+figures.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,22 @@ sixteenths = st.integers(-48, 48).map(lambda i: Fraction(i, 16))
 @given(sixteenths, sixteenths)
 def test_the_loss_is_the_network(first: Fraction, second: Fraction) -> None:
     point = torch.tensor([float(first), float(second)], dtype=torch.float64)
-    assert float(hand_loss([first, second])) == pytest.approx(hand_sized_net()(point).item(), abs=1e-12)
+    assert float(hand_loss([first, second])) == pytest.approx(
+        hand_sized_net()(point).item(), abs=1e-12
+    )
 
 
 @settings(max_examples=25, deadline=None)
 @given(sixteenths, sixteenths, st.integers(1, 80).map(lambda i: Fraction(i, 8)))
-def test_the_exact_nn_step_beats_every_point_of_a_grid(first: Fraction, second: Fraction, rho: Fraction) -> None:
+def test_the_exact_nn_step_beats_every_point_of_a_grid(
+    first: Fraction, second: Fraction, rho: Fraction
+) -> None:
     u, v = hand_prox([first, second], rho), np.array([float(first), float(second)])
     assert all(0 <= entry <= 1 for entry in u)
     value = hand_loss(u) + rho / 2 * ((u[0] - first) ** 2 + (u[1] - second) ** 2)
-    assert float(value) <= min(f + float(rho) / 2 * ((p - v) ** 2).sum() for p, f in WITH_LOSS) + 1e-12
+    assert (
+        float(value) <= min(f + float(rho) / 2 * ((p - v) ** 2).sum() for p, f in WITH_LOSS) + 1e-12
+    )
 
 
 def in_fractions(rho: Fraction, steps: int) -> list[tuple[Fraction, ...]]:
@@ -75,7 +83,9 @@ def random_problem(seed: int) -> tuple[Tiny, float]:
     draw = np.random.default_rng(seed)
     points = np.unique(draw.integers(-2, 3, size=(6, 2)), axis=0)
     curvature, (centre, cost) = draw.uniform(0.1, 2.0), draw.normal(size=(2, 2))
-    return quadratic(points, curvature=curvature, centre=centre, cost=cost), float(draw.uniform(0.5, 6.0))
+    return quadratic(points, curvature=curvature, centre=centre, cost=cost), float(
+        draw.uniform(0.5, 6.0)
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,4 +1,6 @@
-"""The statements of the chapters on convergence and constraints, on random small problems with exact steps."""
+"""The statements of the chapters on convergence and constraints, on random small problems with
+exact steps.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ from ddmip_book.examples.counterexamples import (
     slab,
     three_cycle,
 )
-from ddmip_book.examples.smooth import Slope, Smooth, on_the_line, random_bends, ridge, with_curvature
+from ddmip_book.examples.smooth import (
+    Slope,
+    Smooth,
+    on_the_line,
+    random_bends,
+    ridge,
+    with_curvature,
+)
 from ddmip_book.examples.theorem_checks import (
     block_rest,
     joint_minimum,
@@ -64,7 +73,9 @@ def test_identities(seed: int, kind: str) -> None:
     r, here = u - x, problem.lagrangian(x, u, lam, rho)
     square = rho / 2 * ((r + lam / rho) ** 2).sum() - (lam**2).sum() / (2 * rho)
     assert here == pytest.approx(problem.cost @ x + problem.g(u) + square, abs=1e-10)
-    assert problem.lagrangian(x, u, lam + rho * r, rho) - here == pytest.approx(rho * r @ r, abs=1e-10)
+    assert problem.lagrangian(x, u, lam + rho * r, rho) - here == pytest.approx(
+        rho * r @ r, abs=1e-10
+    )
     low = problem.u_step(x - lam / rho, rho)
     rise = problem.lagrangian(x, point, lam, rho) - problem.lagrangian(x, low, lam, rho)
     expected = problem.bregman(point, low) + rho / 2 * ((point - low) ** 2).sum()
@@ -96,10 +107,14 @@ def test_descent_lemma(seed: int, m: float, factor: float) -> None:
     assert (np.diff(path.merit) <= -problem.decrease(rho) * moved + 1e-9).all()
 
 
-@pytest.mark.parametrize(("curvature", "ell", "m"), [(1.0, 1.0, 0.4), (-0.4, 1.0, 0.4), (-1.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("curvature", "ell", "m"), [(1.0, 1.0, 0.4), (-0.4, 1.0, 0.4), (-1.0, 1.0, 1.0)]
+)
 def test_descent_constant_is_attained(curvature: float, ell: float, m: float) -> None:
     problem = with_curvature(quadratic([[0]], curvature=curvature, centre=1.0), ell, m)
-    rho = 1.5 if curvature == 1.0 else 1.0 + 2.1 * m  # the regime in which this curvature is the worst
+    rho = (
+        1.5 if curvature == 1.0 else 1.0 + 2.1 * m
+    )  # the regime in which this curvature is the worst
     path = problem.run(rho, 6)
     dropped = -np.diff(path.merit) / np.diff(path.u[:, 0]) ** 2
     worst = (rho - 2 * m) * (rho + m) if curvature < 0 else (rho - ell) * (rho + 2 * ell)
@@ -123,7 +138,9 @@ def test_corrected_decrease(seed: int, factor: float) -> None:
     path = problem.run(factor, 30, u=2.4)
     assert (np.diff(path.merit) <= -(factor - 1) / 2 * path.residual[1:] ** 2 + 1e-9).all()
     parabola = quadratic([[0]], curvature=1.0, centre=1.0).run(2.0, 4)
-    assert (parabola.merit[1:] > parabola.merit[:-1] - 0.5 * parabola.residual[:-1] ** 2).all(), "the paper's form"
+    assert (parabola.merit[1:] > parabola.merit[:-1] - 0.5 * parabola.residual[:-1] ** 2).all(), (
+        "the paper's form"
+    )
 
 
 @few
@@ -155,7 +172,12 @@ def test_thresholds_are_sharp(ell: float) -> None:
         path = hill.run(rho, 12, u=0.1, lam=0.1 * ell)
         assert path.residual[1:] / path.residual[:-1] == pytest.approx(ell / (rho - ell), rel=1e-9)
     cosine = on_the_line(
-        [[0]], lambda u: ell * np.cos(u), lambda u: -ell * np.sin(u), lambda u: -ell * np.cos(u), ell, ell
+        [[0]],
+        lambda u: ell * np.cos(u),
+        lambda u: -ell * np.sin(u),
+        lambda u: -ell * np.cos(u),
+        ell,
+        ell,
     )
     size = cosine.run(1.5 * ell, 200, u=0.1, lam=ell * np.sin(0.1)).residual[-1]
     assert np.sin(size) / size == pytest.approx(0.75)
@@ -165,11 +187,15 @@ def test_thresholds_are_sharp(ell: float) -> None:
 @given(st.floats(-4, 4), st.floats(-3, 3), st.floats(-27, 27))
 def test_local_smoothness(cost: float, u: float, lam: float) -> None:
     points = np.arange(-2.0, 3.0)[:, None]
-    quartic = on_the_line(points, lambda u: u**4 / 4, lambda u: u**3, lambda u: 3 * u**2, 27.0, 0.0, cost)
+    quartic = on_the_line(
+        points, lambda u: u**4 / 4, lambda u: u**3, lambda u: 3 * u**2, 27.0, 0.0, cost
+    )
     rho = 110.0
     path = quartic.run(rho, 30, u=u, lam=lam)
     assert np.abs(path.u - path.x).max() < 1, "the ball never binds"
-    assert (np.diff(path.merit) <= -(rho / 2 - 27**2 / rho) * np.diff(path.u[:, 0]) ** 2 + 1e-9).all()
+    assert (
+        np.diff(path.merit) <= -(rho / 2 - 27**2 / rho) * np.diff(path.u[:, 0]) ** 2 + 1e-9
+    ).all()
     assert path.residual[-1] < 1e-8
     assert shortfall(quartic, rho, path.x[-1]) >= -1e-9
 
@@ -234,7 +260,9 @@ def test_freeze(seed: int, m: float) -> None:
 
 @some
 @given(seeds, curvatures, st.floats(1.01, 4), st.integers(0, 6))
-def test_projected_gradient_rests_at_the_same_points(seed: int, m: float, rho: float, start: int) -> None:
+def test_projected_gradient_rests_at_the_same_points(
+    seed: int, m: float, rho: float, start: int
+) -> None:
     problem = random_bends(seed, m)
     x = np.array([float(start)])
     for _ in range(40):
@@ -252,7 +280,9 @@ def test_three_cycle_is_exact() -> None:
     assert len({(state.x, state.u, state.scaled) for state in orbit[4:]}) == 3
     assert min(state.margin for state in orbit) == Fraction(13, 50)
     assert all(state.x != (1, 1) for state in orbit)
-    assert tuple(strip(np.array([Fraction(1), Fraction(1)]))) == (1, 1), "and yet (1, 1) is feasible"
+    assert tuple(strip(np.array([Fraction(1), Fraction(1)]))) == (1, 1), (
+        "and yet (1, 1) is feasible"
+    )
     for rho in (1e-3, 1.0, 1e5):
         path = three_cycle().run(rho, 30)
         assert path.u[-1] == pytest.approx(np.array(orbit[29].u, dtype=float), abs=1e-9)
@@ -294,7 +324,9 @@ def through(seed: int) -> tuple[np.random.Generator, Projection]:
 @given(seeds)
 def test_settled_points_are_feasible(seed: int) -> None:
     rng, cut = through(seed)
-    problem = constrained(LATTICE, cut, rng.normal(size=2), curvature=0.5, centre=rng.uniform(0, 3, 2))
+    problem = constrained(
+        LATTICE, cut, rng.normal(size=2), curvature=0.5, centre=rng.uniform(0, 3, 2)
+    )
     rho = rng.uniform(0.5, 5)
     path = problem.run(rho, 600, u=cut(np.zeros(2)))
     if (path.x[-500:] == path.x[-1]).all():
@@ -371,7 +403,9 @@ def test_order_of_the_blocks(seed: int, start: int) -> None:
     slopes = np.array([problem.gradient(u) for u in path.u])
     assert path.lam[1:] == pytest.approx(-slopes[1:] - rho * np.diff(path.x, axis=0), abs=1e-8)
     for before, after, slope in zip(path.x[:-1], path.x[1:], slopes[1:], strict=True):
-        model = problem.points @ (problem.cost + slope) + rho / 2 * ((problem.points - before) ** 2).sum(axis=1)
+        model = problem.points @ (problem.cost + slope) + rho / 2 * (
+            (problem.points - before) ** 2
+        ).sum(axis=1)
         chosen = (problem.points == after).all(axis=1).argmax()
         assert model[chosen] <= model.min() + 1e-8
     assert path.residual[-1] < 1e-6
@@ -460,7 +494,11 @@ def test_the_balance_of_a_quadratic_is_exact(seed: int, factor: float) -> None:
     h = rng.uniform(-1, 1, 3)
     rho = factor * max(2 * -h.min(), h.max(), 0.1)
     problem = Smooth(
-        [[0, 0, 0]], 0.0, lambda u: float(u @ (h * u)) / 2, lambda u: h * u, lambda v, rho: rho * v / (h + rho)
+        [[0, 0, 0]],
+        0.0,
+        lambda u: float(u @ (h * u)) / 2,
+        lambda u: h * u,
+        lambda v, rho: rho * v / (h + rho),
     )
     start = rng.normal(size=3)
     path = problem.run(rho, 5, u=start, lam=-h * start)

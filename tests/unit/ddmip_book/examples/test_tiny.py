@@ -13,7 +13,9 @@ numbers = st.floats(-3, 3)
 
 
 @given(numbers, numbers, numbers, st.floats(0.1, 10), st.floats(0, 5))
-def test_each_step_minimises_the_lagrangian(u: float, lam: float, cost: float, rho: float, a: float) -> None:
+def test_each_step_minimises_the_lagrangian(
+    u: float, lam: float, cost: float, rho: float, a: float
+) -> None:
     problem = quadratic([[-1], [0], [2]], curvature=a, centre=0.3, cost=cost)
     u_, lam_ = np.array([u]), np.array([lam])
     x = problem.x_step(u_, lam_, rho)

@@ -26,7 +26,9 @@ def test_budgets_of_each_feature_are_kept(arrays: bool) -> None:
     budget = np.random.default_rng(3).uniform(0.1, 1.0, (2, 9))
     problem = water_potability(n=6, net=NET, budget=budget, arrays=arrays)
     s = problem.instance().milp
-    up, down = ([s.names.index(f"{kind}_{i}_{j}") for i in range(6) for j in range(9)] for kind in "ab")
+    up, down = (
+        [s.names.index(f"{kind}_{i}_{j}") for i in range(6) for j in range(9)] for kind in "ab"
+    )
     assert s.upper[up].reshape(6, 9) == pytest.approx(np.tile(budget[0], (6, 1)))
     assert s.upper[down].reshape(6, 9) == pytest.approx(np.tile(budget[1], (6, 1)))
     solution = PriceCoordination().solve(problem, seed=0)
@@ -37,7 +39,10 @@ def test_budgets_of_each_feature_are_kept(arrays: bool) -> None:
 
 
 def test_one_number_is_a_budget_for_all_features() -> None:
-    one, many = (water_potability(n=4, net=NET, budget=b).instance().digest for b in (1.5, np.full((2, 9), 1.5)))
+    one, many = (
+        water_potability(n=4, net=NET, budget=b).instance().digest
+        for b in (1.5, np.full((2, 9), 1.5))
+    )
     assert one == many
 
 
@@ -56,10 +61,13 @@ def test_raw_budgets_are_divided_by_the_spread_of_the_data(tmp_path: Path) -> No
     assert build(case, nets).blocks.capacities == pytest.approx(allowed.ravel())
 
 
-@pytest.mark.parametrize("case", [
-    Case("budgets", RAW, "2x16", 5, 42, "prices", 5.0),
-    Case("budgets", "water", "2x16", 5, 42, "prices", 5.0, budget=0.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("budgets", RAW, "2x16", 5, 42, "prices", 5.0),
+        Case("budgets", "water", "2x16", 5, 42, "prices", 5.0, budget=0.5),
+    ],
+)
 def test_a_row_that_overspends_is_found(case: Case, tmp_path: Path) -> None:
     row = run_case(case, tmp_path)
     assert verify_row(row, tmp_path) is None

@@ -17,7 +17,19 @@ from tests.builders.places import ROOT
 
 FOLDERS = {"ddmip_lib": ROOT / "ddmip_lib", "ddmip_book": ROOT / "book" / "ddmip_book"}
 HERE = Sources(FOLDERS)
-WORDS = "figures", "plots", "diagrams", "checks", "headline", "claims", "ledger", "results", "rows", "store", "runner"
+WORDS = (
+    "figures",
+    "plots",
+    "diagrams",
+    "checks",
+    "headline",
+    "claims",
+    "ledger",
+    "results",
+    "rows",
+    "store",
+    "runner",
+)
 """Parts of modules' names that no method reaches."""
 
 
@@ -25,7 +37,9 @@ WORDS = "figures", "plots", "diagrams", "checks", "headline", "claims", "ledger"
 def copy(tmp_path: Path) -> Path:
     """The source files of both packages, to be changed."""
     for name, folder in FOLDERS.items():
-        shutil.copytree(folder, tmp_path / name, ignore=shutil.ignore_patterns("stored", "__pycache__"))
+        shutil.copytree(
+            folder, tmp_path / name, ignore=shutil.ignore_patterns("stored", "__pycache__")
+        )
     return tmp_path
 
 
@@ -64,7 +78,11 @@ def _comment(folder: Path) -> None:
 
 def _imports(folder: Path) -> None:
     """An import through the package instead of the module, and one that is not used."""
-    change(folder / "ddmip_lib" / "model" / "solution.py", "import numpy as np", "import os\nimport numpy as np")
+    change(
+        folder / "ddmip_lib" / "model" / "solution.py",
+        "import numpy as np",
+        "import os\nimport numpy as np",
+    )
     change(
         folder / "ddmip_book" / "experiments" / "methods.py",
         "from ddmip_lib.baselines.bigm import",
@@ -73,14 +91,22 @@ def _imports(folder: Path) -> None:
 
 
 def _annotations(folder: Path) -> None:
-    change(folder / "ddmip_lib" / "problems" / "water.py", "n: int, net: nn.Module", "n: 'np.int64', net: object")
+    change(
+        folder / "ddmip_lib" / "problems" / "water.py",
+        "n: int, net: nn.Module",
+        "n: 'np.int64', net: object",
+    )
 
 
 def _move(folder: Path) -> None:
     """A file of its own name in another package."""
-    (folder / "ddmip_lib" / "baselines" / "single_step.py").rename(folder / "ddmip_lib" / "predictors" / "gradient.py")
+    (folder / "ddmip_lib" / "baselines" / "single_step.py").rename(
+        folder / "ddmip_lib" / "predictors" / "gradient.py"
+    )
     for file in folder.rglob("*.py"):
-        text = file.read_text().replace("ddmip_lib.baselines.single_step", "ddmip_lib.predictors.gradient")
+        text = file.read_text().replace(
+            "ddmip_lib.baselines.single_step", "ddmip_lib.predictors.gradient"
+        )
         file.write_text(text.replace(".baselines.single_step", ".predictors.gradient"))
 
 
@@ -95,7 +121,11 @@ def _move_a_function(folder: Path) -> None:
 
 
 def _label(folder: Path) -> None:
-    change(folder / "ddmip_book" / "experiments" / "methods.py", '"SSG repaired"', '"the heuristic, repaired"')
+    change(
+        folder / "ddmip_book" / "experiments" / "methods.py",
+        '"SSG repaired"',
+        '"the heuristic, repaired"',
+    )
 
 
 def _new_problem(folder: Path) -> None:
@@ -111,9 +141,22 @@ def _figure(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit", [_reword, _comment, _imports, _annotations, _move, _move_a_function, _label, _new_problem, _figure]
+    "edit",
+    [
+        _reword,
+        _comment,
+        _imports,
+        _annotations,
+        _move,
+        _move_a_function,
+        _label,
+        _new_problem,
+        _figure,
+    ],
 )
-def test_what_does_nothing_to_a_water_run_keeps_its_hash(copy: Path, edit: Callable[[Path], None]) -> None:
+def test_what_does_nothing_to_a_water_run_keeps_its_hash(
+    copy: Path, edit: Callable[[Path], None]
+) -> None:
     edit(copy)
     assert hashes(copy) == today()
 
@@ -124,22 +167,53 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(copy: Path, edit: Calla
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
-        ("ddmip_lib/baselines/single_step.py", "ZERO = 1e-9", "ZERO = 1e-8", {"ssg", "ssg-printed"}),
+        (
+            "ddmip_lib/baselines/single_step.py",
+            "ZERO = 1e-9",
+            "ZERO = 1e-8",
+            {"ssg", "ssg-printed"},
+        ),
         ("ddmip_book/experiments/methods.py", "feastol=1e-9", "feastol=1e-8", {"bigm-tight"}),
-        ("ddmip_book/experiments/methods.py", "NO_MULTIPLIER = 1e-12", "NO_MULTIPLIER = 1e-9", {"dd-no-multipliers"}),
-        ("ddmip_book/experiments/certified.py", "FINDING = 60.0", "FINDING = 61.0", {"certificate"}),
-        ("ddmip_book/experiments/random_inputs.py", "points: int = 50", "points: int = 51", {"random"}),
-        ("ddmip_lib/problems/water.py", "= 2.0, data: Dataset", "= 2.5, data: Dataset", set(METHODS)),
+        (
+            "ddmip_book/experiments/methods.py",
+            "NO_MULTIPLIER = 1e-12",
+            "NO_MULTIPLIER = 1e-9",
+            {"dd-no-multipliers"},
+        ),
+        (
+            "ddmip_book/experiments/certified.py",
+            "FINDING = 60.0",
+            "FINDING = 61.0",
+            {"certificate"},
+        ),
+        (
+            "ddmip_book/experiments/random_inputs.py",
+            "points: int = 50",
+            "points: int = 51",
+            {"random"},
+        ),
+        (
+            "ddmip_lib/problems/water.py",
+            "= 2.0, data: Dataset",
+            "= 2.5, data: Dataset",
+            set(METHODS),
+        ),
     ],
-)  # fmt: skip
-def test_a_change_reaches_the_methods_that_use_it(copy: Path, file: str, old: str, new: str, changed: set[str]) -> None:
+)
+def test_a_change_reaches_the_methods_that_use_it(
+    copy: Path, file: str, old: str, new: str, changed: set[str]
+) -> None:
     change(copy / file, old, new)
     assert {method for method, found in hashes(copy).items() if found != today()[method]} == changed
 
 
 def test_another_problem_is_other_code() -> None:
-    assert HERE.method_hash("dd", "water") == HERE.method_hash("dd", "water_repeated")  # built by the same lines
-    assert len({HERE.method_hash("dd", problem) for problem in ("water", "trees", "site_care")}) == 3
+    assert HERE.method_hash("dd", "water") == HERE.method_hash(
+        "dd", "water_repeated"
+    )  # built by the same lines
+    assert (
+        len({HERE.method_hash("dd", problem) for problem in ("water", "trees", "site_care")}) == 3
+    )
 
 
 # closures
@@ -156,7 +230,11 @@ def test_no_method_reaches_figures_or_bookkeeping(method: str, problem: str) -> 
 
 def packages(method: str) -> set[str]:
     """The packages of the library that a method on water reaches."""
-    return {name.split(".")[1] for name in HERE.closure(method, "water") if name.startswith("ddmip_lib.")}
+    return {
+        name.split(".")[1]
+        for name in HERE.closure(method, "water")
+        if name.startswith("ddmip_lib.")
+    }
 
 
 def test_closures_hold_what_a_method_needs_and_no_more() -> None:
@@ -173,8 +251,14 @@ def test_algorithm_one_needs_no_prices() -> None:
 
 
 def test_a_name_leads_through_its_package_to_its_module(tmp_path: Path) -> None:
-    typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .two import other\ndef f(): return 1\n"
-    lazy = "BUILDERS = {'p': _p, 'q': _q}\ndef _p():\n    from ddmip_lib.table import TABLE\n    return TABLE\n_q = 1\n"
+    typed = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .two import other\ndef f():"
+        " return 1\n"
+    )
+    lazy = (
+        "BUILDERS = {'p': _p, 'q': _q}\ndef _p():\n    from ddmip_lib.table import TABLE\n   "
+        " return TABLE\n_q = 1\n"
+    )
     files = {
         "ddmip_lib/__init__.py": "from .one import run\nfrom .two import other\n",
         "ddmip_lib/one.py": "from . import helper as h\ndef run(): return h.f()\n",
@@ -185,7 +269,9 @@ def test_a_name_leads_through_its_package_to_its_module(tmp_path: Path) -> None:
         "ddmip_lib/table/entry.py": "from .core import TABLE\nTABLE[1] = 2\n",
         "ddmip_book/__init__.py": "",
         "ddmip_book/experiments/__init__.py": "",
-        "ddmip_book/experiments/methods.py": "from ddmip_lib import run\nMETHODS = {'a': M(lambda d: run(), '')}\n",
+        "ddmip_book/experiments/methods.py": (
+            "from ddmip_lib import run\nMETHODS = {'a': M(lambda d: run(), '')}\n"
+        ),
         "ddmip_book/experiments/execute.py": lazy,
     }
     for name, text in files.items():
@@ -193,7 +279,10 @@ def test_a_name_leads_through_its_package_to_its_module(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     sources = Sources({name: tmp_path / name for name in FOLDERS})
     assert sources.closure("a", "q") == {"ddmip_lib.one", "ddmip_lib.helper"}
-    registered = {"ddmip_lib.table.core", "ddmip_lib.table.entry"}  # the package runs `entry` whenever it is imported
+    registered = {
+        "ddmip_lib.table.core",
+        "ddmip_lib.table.entry",
+    }  # the package runs `entry` whenever it is imported
     assert sources.closure("a", "p") == {"ddmip_lib.one", "ddmip_lib.helper"} | registered
     with pytest.raises(ValueError, match="no method 'b'"):
         sources.closure("b", "p")

@@ -68,17 +68,24 @@ def test_published_rows_say_which_code_made_them(experiment: str) -> None:
 
 
 def test_what_is_published_as_the_same_is_backed_by_stored_runs() -> None:
-    """The file named holds runs of rows of that code, all as they are stored, up to differences with a known cause, or
-    runs by that code itself, all as after."""
+    """The file named holds runs of rows of that code, all as they are stored, up to differences
+    with a known cause, or runs by that code itself, all as after.
+    """
     folder = results_folder()
     rows = {each.key: each for experiment in EXPERIMENTS for each in load(experiment)}
     for kind, codes in read_known(folder).items():
         for code, entry in codes.items():
             shown = json.loads((folder / entry["shown_by"]).read_text())
             mine = [key for key in shown["stored"] if kind_of(rows[key]) == kind]
-            backing = [key for key in mine if code in (made_by(rows[key]), shown["before"][key].get("code"))]
+            backing = [
+                key
+                for key in mine
+                if code in (made_by(rows[key]), shown["before"][key].get("code"))
+            ]
             assert len(backing) >= entry["runs"] > 0
             for key in backing:
                 assert key not in shown["differences"]["before and after"]
-                assert shown["differences"]["stored and before"].get(key, {"cause": "known"})["cause"]
+                assert shown["differences"]["stored and before"].get(key, {"cause": "known"})[
+                    "cause"
+                ]
                 assert shown["after"][key]["code"] == entry["same_as"]

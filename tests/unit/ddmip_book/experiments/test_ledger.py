@@ -1,4 +1,6 @@
-"""The ledger: checks decide only when their runs are there, can come out either way, and verdicts must agree."""
+"""The ledger: checks decide only when their runs are there, can come out either way, and verdicts
+must agree.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +18,39 @@ from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.claims import CHECKS, VERDICTS, printed
 from ddmip_book.experiments.claims.finding import Finding, Runs, charged, comma_list, paired
 from ddmip_book.experiments.grids import EXPERIMENTS, grid
-from ddmip_book.experiments.ledger import Claim, Ledger, main, read_boxes, read_claims, remember, rule_text, settle
+from ddmip_book.experiments.ledger import (
+    Claim,
+    Ledger,
+    main,
+    read_boxes,
+    read_claims,
+    remember,
+    rule_text,
+    settle,
+)
 from ddmip_book.experiments.ledger_page import entries
 from ddmip_book.experiments.results import Results
 from ddmip_book.experiments.rows import Row
 
 BY_ROWS = sorted(name for name, each in CHECKS.items() if each.wanted)
 ON_PAPER = sorted(name for name, each in CHECKS.items() if not each.wanted)
-PARAMETERS = {"2x16": 449, "4x32": 3.5e3, "8x64": 3e4, "16x128": 2.5e5, "32x256": 2e6, "64x512": 1.6e7}
+PARAMETERS = {
+    "2x16": 449,
+    "4x32": 3.5e3,
+    "8x64": 3e4,
+    "16x128": 2.5e5,
+    "32x256": 2e6,
+    "64x512": 1.6e7,
+}
 PARAMETERS |= {f"{network}-he": size for network, size in PARAMETERS.items()}
 SMALL_TREES = ("8x32", "8x32-he")
 CASES = [case for experiment in EXPERIMENTS for case in grid(experiment)]
 
 
 def row_of(case: Case, **fields: Any) -> Row:
-    """A finished run of the paper's world: a little better than nothing, converged, in one second."""
+    """A finished run of the paper's world: a little better than nothing, converged, in one
+    second.
+    """
     given = {
         "status": "time_limit" if case.method == "bigm" else "converged",
         "objective": 0.5 * case.size,
@@ -81,7 +101,9 @@ def at_the_start(case: Case) -> dict[str, Any]:
     return {} if case.method == "enumeration" else {"objective": 1.0, "untreated": 1.0}
 
 
-def constant_by_recipe(change: Callable[[Case], dict[str, Any]]) -> Callable[[Case], dict[str, Any]]:
+def constant_by_recipe(
+    change: Callable[[Case], dict[str, Any]],
+) -> Callable[[Case], dict[str, Any]]:
     """E5's own networks leave nothing to gain and end at once; the others do as `change` says."""
     nothing = {"objective": 1.0, "untreated": 1.0, "seconds": 0.01}
     return lambda case: nothing if case.experiment == "e5" else change(case)
@@ -111,7 +133,9 @@ class TestChecksOnRows:
 
     @pytest.mark.parametrize("name", BY_ROWS)
     def test_runs_that_ended_without_a_point_do_not_break_it(self, name: str) -> None:
-        empty = dict.fromkeys(("objective", "untreated", "iterations", "converged", "seconds_nn", "test_score"))
+        empty = dict.fromkeys(
+            ("objective", "untreated", "iterations", "converged", "seconds_nn", "test_score")
+        )
         finding = CHECKS[name](world(lambda case: {**empty, "status": "killed", "incumbents": []}))
         assert finding.verdict in VERDICTS
 
@@ -122,19 +146,38 @@ class TestChecksOnRows:
             ("e1_quality", share_of_ours(0.9), "holds with changes"),
             ("e1_quality", share_of_ours(0.4), "not reproduced"),
             ("e1_exact_seconds", of_method("bigm", seconds=120.0), "holds"),
-            ("e1_exact_seconds", of_method("bigm", seconds=20.0, status="optimal"), "not reproduced"),
+            (
+                "e1_exact_seconds",
+                of_method("bigm", seconds=20.0, status="optimal"),
+                "not reproduced",
+            ),
             ("e1_exact_seconds", of_method("bigm", seconds=20.0, status="memory_limit"), "holds"),
             ("e1_seconds", of_method("dd-paper", seconds=15.0), "holds"),
             ("e1_seconds", of_method("dd-paper", seconds=101.0), "not reproduced"),
             ("e1_speedup", of_method("dd-paper", incumbents=[[10.0, 1e9]], seconds=10.0), "holds"),
-            ("e1_speedup", of_method("dd-paper", incumbents=[[10.0, 1e9]], seconds=100.0), "holds with changes"),
-            ("e1_speedup", of_method("dd-paper", incumbents=[[100.0, 1e9]], seconds=10.0), "not reproduced"),
+            (
+                "e1_speedup",
+                of_method("dd-paper", incumbents=[[10.0, 1e9]], seconds=100.0),
+                "holds with changes",
+            ),
+            (
+                "e1_speedup",
+                of_method("dd-paper", incumbents=[[100.0, 1e9]], seconds=10.0),
+                "not reproduced",
+            ),
             ("e1_speedup", of_method("dd-paper", incumbents=[[0.1, 1e9]]), "holds with changes"),
             ("e1_speedup", of_method("dd-paper", incumbents=[]), "not reproduced"),
             ("e1_faster", of_method("dd-paper", incumbents=[[100.0, 1e9]]), "holds"),
             ("e1_faster", of_method("dd-paper", incumbents=[[250.0, 1e9]]), "not reproduced"),
-            ("e1_faster", lambda c: {"incumbents": [[1.0 if c.seed == 42 or c.size < 400 else 250.0, 1e9]]}
-             if c.method == "dd-paper" else {}, "holds with changes"),
+            (
+                "e1_faster",
+                lambda c: (
+                    {"incumbents": [[1.0 if c.seed == 42 or c.size < 400 else 250.0, 1e9]]}
+                    if c.method == "dd-paper"
+                    else {}
+                ),
+                "holds with changes",
+            ),
             ("e1_converged", lambda case: {}, "holds"),
             ("e1_converged", lambda c: {"converged": c.seed == 42}, "not reproduced"),
             ("e1_headline_exact", lambda case: {}, "holds"),
@@ -142,8 +185,11 @@ class TestChecksOnRows:
             ("e1_headline_exact", of_method("bigm", status="memory_limit"), "holds with changes"),
             ("e1_headline_seconds", of_method("dd-paper", seconds=15.0), "holds"),
             ("e1_headline_seconds", of_method("dd-paper", seconds=90.0), "not reproduced"),
-            ("e1_headline_speedup", lambda c: {"status": "optimal", "seconds": 900.0 if c.method == "bigm" else 7.5},
-             "holds"),
+            (
+                "e1_headline_speedup",
+                lambda c: {"status": "optimal", "seconds": 900.0 if c.method == "bigm" else 7.5},
+                "holds",
+            ),
             ("e1_headline_speedup", of_method("dd-paper", seconds=30.0), "holds with changes"),
             ("e1_headline_speedup", of_method("dd-paper", seconds=100.0), "not reproduced"),
             ("e1_near_optimal", of_method("dd", objective=1e6), "not reproduced"),
@@ -155,28 +201,70 @@ class TestChecksOnRows:
             ("e2_deep", lambda c: {"converged": c.seed == 42}, "not reproduced"),
             ("e2_deep", lambda c: {"converged": c.experiment == "e2"}, "not reproduced"),
             ("e2_deep", lambda c: {"converged": c.experiment == "reacting"}, "holds"),
-            ("e2_small", lambda c: {"converged": c.experiment == "e2" and c.seed in (42, 123)}, "not reproduced"),
-            ("e2_seconds", lambda c: {"seconds": 200.0} if c.experiment == "reacting" else {}, "not reproduced"),
-            ("e2_sublinear", lambda c: {"seconds": PARAMETERS.get(c.network, 1) ** (0.5 + (c.experiment != "e2"))},
-             "not reproduced"),
-            ("e2_depth", lambda c: {"seconds": PARAMETERS.get(c.network, 1) if c.experiment == "e2" else 1.0},
-             "not reproduced"),
-            ("e2_overhead", lambda c: {"seconds": 1 + (s := PARAMETERS.get(c.network, 1)),
-             "seconds_nn": s if c.experiment == "e2" else 1.0}, "not reproduced"),
-            ("e2_exact_fails", lambda c: {"status": "optimal"} if c.experiment in ("e1", "reacting") else {},
-             "not reproduced"),
+            (
+                "e2_small",
+                lambda c: {"converged": c.experiment == "e2" and c.seed in (42, 123)},
+                "not reproduced",
+            ),
+            (
+                "e2_seconds",
+                lambda c: {"seconds": 200.0} if c.experiment == "reacting" else {},
+                "not reproduced",
+            ),
+            (
+                "e2_sublinear",
+                lambda c: {
+                    "seconds": PARAMETERS.get(c.network, 1) ** (0.5 + (c.experiment != "e2"))
+                },
+                "not reproduced",
+            ),
+            (
+                "e2_depth",
+                lambda c: {
+                    "seconds": PARAMETERS.get(c.network, 1) if c.experiment == "e2" else 1.0
+                },
+                "not reproduced",
+            ),
+            (
+                "e2_overhead",
+                lambda c: {
+                    "seconds": 1 + (s := PARAMETERS.get(c.network, 1)),
+                    "seconds_nn": s if c.experiment == "e2" else 1.0,
+                },
+                "not reproduced",
+            ),
+            (
+                "e2_exact_fails",
+                lambda c: {"status": "optimal"} if c.experiment in ("e1", "reacting") else {},
+                "not reproduced",
+            ),
             ("e2_seconds", lambda case: {}, "holds"),
             ("e2_seconds", lambda c: {"seconds": 200.0}, "not reproduced"),
             ("e2_deep", lambda c: {"converged": c.seed != 42}, "holds with changes"),
             ("e2_seconds", lambda c: {"seconds": 100.0}, "holds with changes"),
             ("e2_sublinear", lambda c: {"seconds": PARAMETERS.get(c.network, 1) ** 0.5}, "holds"),
-            ("e2_sublinear", lambda c: {"seconds": 1e5 + PARAMETERS.get(c.network, 1)}, "holds with changes"),
+            (
+                "e2_sublinear",
+                lambda c: {"seconds": 1e5 + PARAMETERS.get(c.network, 1)},
+                "holds with changes",
+            ),
             ("e2_sublinear", lambda c: {"seconds": PARAMETERS.get(c.network, 1)}, "not reproduced"),
-            ("e2_overhead", lambda c: {"seconds": 1 + (s := PARAMETERS.get(c.network, 1)), "seconds_nn": s},
-             "holds"),
-            ("e2_overhead", lambda c: {"seconds": PARAMETERS.get(c.network, 1), "seconds_nn": 1.0}, "not reproduced"),
+            (
+                "e2_overhead",
+                lambda c: {"seconds": 1 + (s := PARAMETERS.get(c.network, 1)), "seconds_nn": s},
+                "holds",
+            ),
+            (
+                "e2_overhead",
+                lambda c: {"seconds": PARAMETERS.get(c.network, 1), "seconds_nn": 1.0},
+                "not reproduced",
+            ),
             ("e2_exact_fails", lambda case: {}, "holds with changes"),
-            ("e2_exact_fails", lambda c: {"status": "optimal"} if c.experiment == "e1" else {}, "holds"),
+            (
+                "e2_exact_fails",
+                lambda c: {"status": "optimal"} if c.experiment == "e1" else {},
+                "holds",
+            ),
             ("e3_ssg_quality", of_method("ssg-printed", objective=None), "not reproduced"),
             ("e3_ssg_quality", of_method("bigm", objective=1e4), "holds with changes"),
             ("e3_ssg_quality", of_method("bigm", objective=1.0), "not reproduced"),
@@ -185,18 +273,42 @@ class TestChecksOnRows:
             ("e3_ssg_iterations", of_method("ssg-printed", iterations=20), "not reproduced"),
             ("e3_ssg_speedup", ssg_times, "holds"),
             ("e3_ssg_speedup", of_method("ssg-printed", seconds=1.0), "not reproduced"),
-            ("e3_dd_speedup", lambda c: {"seconds": 300 / {40: 2.2, 60: 66.7, 80: 111.7}.get(c.size, 1.0)}
-             if c.method == "dd-paper" else {}, "holds"),
-            ("e3_dd_speedup", lambda c: {"seconds": 300 / {40: 15.0, 60: 16.0, 80: 17.0}.get(c.size, 1.0)}
-             if c.method == "dd-paper" else {}, "holds with changes"),
+            (
+                "e3_dd_speedup",
+                lambda c: (
+                    {"seconds": 300 / {40: 2.2, 60: 66.7, 80: 111.7}.get(c.size, 1.0)}
+                    if c.method == "dd-paper"
+                    else {}
+                ),
+                "holds",
+            ),
+            (
+                "e3_dd_speedup",
+                lambda c: (
+                    {"seconds": 300 / {40: 15.0, 60: 16.0, 80: 17.0}.get(c.size, 1.0)}
+                    if c.method == "dd-paper"
+                    else {}
+                ),
+                "holds with changes",
+            ),
             ("e3_dd_speedup", of_method("dd-paper", seconds=20.0), "not reproduced"),
             ("e3_dd_speedup", of_method("dd-paper", seconds=250.0), "not reproduced"),
-            ("e3_dd_iterations", lambda c: {"iterations": {20: 10, 40: 12, 60: 42, 80: 48}.get(c.size)}, "holds"),
+            (
+                "e3_dd_iterations",
+                lambda c: {"iterations": {20: 10, 40: 12, 60: 42, 80: 48}.get(c.size)},
+                "holds",
+            ),
             ("e3_multiplier_time", lambda case: {}, "not reproduced"),
-            ("e3_multiplier_time", lambda c: {"seconds": c.size / 20} if c.method == "dd-no-multipliers" else {},
-             "holds"),
-            ("e3_multiplier_time", lambda c: {"seconds": c.size / 20} if c.method == "dd-paper" else {},
-             "not reproduced"),
+            (
+                "e3_multiplier_time",
+                lambda c: {"seconds": c.size / 20} if c.method == "dd-no-multipliers" else {},
+                "holds",
+            ),
+            (
+                "e3_multiplier_time",
+                lambda c: {"seconds": c.size / 20} if c.method == "dd-paper" else {},
+                "not reproduced",
+            ),
             ("e3_dd_quality", share_of_ours(0.4), "not reproduced"),
             ("e3_dd_quality", share_of_ours(0.9), "holds with changes"),
             ("e3_dd_quality", lambda case: {}, "holds"),
@@ -207,24 +319,68 @@ class TestChecksOnRows:
             ("e4_unchanged", lambda c: {"objective": 0.0}, "not reproduced"),
             ("e4_accuracy", lambda c: {"test_score": printed.ACCURACY.get(c.network)}, "holds"),
             ("e4_accuracy", lambda case: {"test_score": 0.5}, "not reproduced"),
-            ("e4_accuracy", lambda c: {"test_score": 0.5 if c.network == "lstm" else printed.ACCURACY.get(c.network)},
-             "holds with changes"),
+            (
+                "e4_accuracy",
+                lambda c: {
+                    "test_score": 0.5 if c.network == "lstm" else printed.ACCURACY.get(c.network)
+                },
+                "holds with changes",
+            ),
             ("e1_reference", lambda case: {}, "not reproduced"),
             ("e1_reference", of_method("bigm", status="optimal"), "holds"),
             ("e2_depth", lambda c: {"seconds": PARAMETERS.get(c.network, 1)}, "holds"),
-            ("e2_depth", lambda c: {"seconds": 9.0 if c.network == "8x64" else PARAMETERS.get(c.network, 1)},
-             "holds with changes"),
-            ("e5_block_ratio", lambda c: {"seconds": 15.0} if c.method == "dd-barrier" and c.experiment == "e5" else {},
-             "not reproduced"),
-            ("e5_block_ratio", constant_by_recipe(lambda c: {"seconds": 15.0 if c.method == "dd-barrier" else 1.0}),
-             "holds"),
-            ("e5_barrier_seconds", constant_by_recipe(lambda c: {"seconds": 16.0 if c.network in SMALL_TREES else 17}),
-             "holds"),
-            ("e5_barrier_seconds", lambda c: {"seconds": (16.0 if c.network in SMALL_TREES else 17) *
-             (10 if c.experiment == "reacting" else 1)}, "not reproduced"),
-            ("e5_gap_source", lambda c: {"seconds_nn": 0.2 if c.experiment == "reacting" else 0.9}, "not reproduced"),
-            ("e5_same_objective", lambda c: {"objective": 10.0} if c.method == "enumeration" else
-             {"objective": 0.0} if (c.method, c.experiment) == ("dd-barrier", "reacting") else {}, "not reproduced"),
+            (
+                "e2_depth",
+                lambda c: {"seconds": 9.0 if c.network == "8x64" else PARAMETERS.get(c.network, 1)},
+                "holds with changes",
+            ),
+            (
+                "e5_block_ratio",
+                lambda c: (
+                    {"seconds": 15.0} if c.method == "dd-barrier" and c.experiment == "e5" else {}
+                ),
+                "not reproduced",
+            ),
+            (
+                "e5_block_ratio",
+                constant_by_recipe(
+                    lambda c: {"seconds": 15.0 if c.method == "dd-barrier" else 1.0}
+                ),
+                "holds",
+            ),
+            (
+                "e5_barrier_seconds",
+                constant_by_recipe(lambda c: {"seconds": 16.0 if c.network in SMALL_TREES else 17}),
+                "holds",
+            ),
+            (
+                "e5_barrier_seconds",
+                lambda c: {
+                    "seconds": (
+                        (16.0 if c.network in SMALL_TREES else 17)
+                        * (10 if c.experiment == "reacting" else 1)
+                    )
+                },
+                "not reproduced",
+            ),
+            (
+                "e5_gap_source",
+                lambda c: {"seconds_nn": 0.2 if c.experiment == "reacting" else 0.9},
+                "not reproduced",
+            ),
+            (
+                "e5_same_objective",
+                lambda c: (
+                    {"objective": 10.0}
+                    if c.method == "enumeration"
+                    else (
+                        {"objective": 0.0}
+                        if (c.method, c.experiment) == ("dd-barrier", "reacting")
+                        else {}
+                    )
+                ),
+                "not reproduced",
+            ),
             ("e5_block_ratio", lambda case: {}, "not reproduced"),
             ("e5_block_ratio", of_method("dd-barrier", seconds=15.0), "holds"),
             ("e5_block_ratio", of_method("dd-barrier", seconds=3.0), "holds with changes"),
@@ -237,33 +393,84 @@ class TestChecksOnRows:
             ("e4_exact_fails", of_method("bigm", status="optimal"), "not reproduced"),
             ("e4_same_objective", lambda case: {}, "holds"),
             ("e4_convergence", of_method("dd-paper", converged=False), "not reproduced"),
-            ("e4_same_objective", lambda c: {"objective": 90.0 if c.network == "lstm" else 50.0}, "not reproduced"),
+            (
+                "e4_same_objective",
+                lambda c: {"objective": 90.0 if c.network == "lstm" else 50.0},
+                "not reproduced",
+            ),
             ("e4_seconds", of_method("dd-paper", seconds=70.0), "not reproduced"),
             ("e5_same_objective", of_method("enumeration", objective=10.0), "holds"),
             ("e5_same_objective", at_the_start, "holds with changes"),
             ("e5_same_objective", of_method("dd-barrier", objective=0.0), "not reproduced"),
-            ("e5_exact_seconds", lambda c: {"status": "optimal", "seconds": 111.0 if c.network == "8x32" else 860.0},
-             "holds"),
-            ("e5_exact_seconds", of_method("bigm", status="stopped", seconds=17.0), "not reproduced"),
-            ("e5_exact_seconds", lambda c: {"seconds": 901.0 if c.network == "8x32" else 907.0}, "not reproduced"),
-            ("e5_exact_seconds", lambda c: {"status": "optimal",
-             "seconds": {"8x32": 20.0, "16x64": 300.0}.get(c.network, 400.0)}, "holds with changes"),
-            ("e5_exact_seconds", lambda c: {"status": "memory_limit" if c.network == "24x128" else "optimal"},
-             "not reproduced"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 16.0 if c.network in SMALL_TREES else 17.0}, "holds"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 22.0 if c.network in SMALL_TREES else 23.0},
-             "holds with changes"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 86.0 if c.network in SMALL_TREES else 87.0}, "not reproduced"),
-            ("e5_barrier_seconds", lambda c: {"seconds": 8.0 if c.network in SMALL_TREES else 0.5}, "not reproduced"),
-            ("e5_pgd_seconds", lambda c: {"seconds": 0.7 if c.network in SMALL_TREES else 0.8}, "holds"),
-            ("e5_pgd_seconds", lambda c: {"seconds": 4.1 if c.network in SMALL_TREES else 4.2}, "not reproduced"),
+            (
+                "e5_exact_seconds",
+                lambda c: {"status": "optimal", "seconds": 111.0 if c.network == "8x32" else 860.0},
+                "holds",
+            ),
+            (
+                "e5_exact_seconds",
+                of_method("bigm", status="stopped", seconds=17.0),
+                "not reproduced",
+            ),
+            (
+                "e5_exact_seconds",
+                lambda c: {"seconds": 901.0 if c.network == "8x32" else 907.0},
+                "not reproduced",
+            ),
+            (
+                "e5_exact_seconds",
+                lambda c: {
+                    "status": "optimal",
+                    "seconds": {"8x32": 20.0, "16x64": 300.0}.get(c.network, 400.0),
+                },
+                "holds with changes",
+            ),
+            (
+                "e5_exact_seconds",
+                lambda c: {"status": "memory_limit" if c.network == "24x128" else "optimal"},
+                "not reproduced",
+            ),
+            (
+                "e5_barrier_seconds",
+                lambda c: {"seconds": 16.0 if c.network in SMALL_TREES else 17.0},
+                "holds",
+            ),
+            (
+                "e5_barrier_seconds",
+                lambda c: {"seconds": 22.0 if c.network in SMALL_TREES else 23.0},
+                "holds with changes",
+            ),
+            (
+                "e5_barrier_seconds",
+                lambda c: {"seconds": 86.0 if c.network in SMALL_TREES else 87.0},
+                "not reproduced",
+            ),
+            (
+                "e5_barrier_seconds",
+                lambda c: {"seconds": 8.0 if c.network in SMALL_TREES else 0.5},
+                "not reproduced",
+            ),
+            (
+                "e5_pgd_seconds",
+                lambda c: {"seconds": 0.7 if c.network in SMALL_TREES else 0.8},
+                "holds",
+            ),
+            (
+                "e5_pgd_seconds",
+                lambda c: {"seconds": 4.1 if c.network in SMALL_TREES else 4.2},
+                "not reproduced",
+            ),
             ("e5_pgd_seconds", of_method("dd-paper", seconds=0.4), "not reproduced"),
             ("e5_order_of_magnitude", lambda case: {}, "holds"),
-            ("e5_order_of_magnitude", of_method("bigm", status="optimal", seconds=5.0), "not reproduced"),
+            (
+                "e5_order_of_magnitude",
+                of_method("bigm", status="optimal", seconds=5.0),
+                "not reproduced",
+            ),
             ("e5_order_of_magnitude", of_method("dd-barrier", seconds=200.0), "not reproduced"),
             ("e5_order_of_magnitude", of_method("dd-barrier", objective=2.0), "holds with changes"),
         ],
-    )  # fmt: skip
+    )
     def test_it_can_come_out_either_way(self, name: str, change: Any, verdict: str) -> None:
         assert CHECKS[name](world(change)).verdict == verdict
 
@@ -319,7 +526,7 @@ def test_ratios_are_taken_over_common_seeds() -> None:
     rows = Results([row_of(case, seconds=float(case.seed), status="optimal") for case in cases])
     ours, exact = (Runs(rows, "e3", method=method) for method in ("dd-paper", "bigm"))
     assert (len(ours), len(exact)) == (5, 1)
-    (ratio, nothing) = paired("seconds", ours, exact, "size", (20, 40))
+    ratio, nothing = paired("seconds", ours, exact, "size", (20, 40))
     assert ratio == 1.0
     assert nothing != nothing
 
@@ -334,8 +541,12 @@ def test_ratios_are_taken_over_common_seeds() -> None:
         ("dd-paper", "killed", None, 300.0),
     ],
 )
-def test_a_run_that_breaks_down_is_not_fast(method: str, status: str, seconds: float | None, expected: float) -> None:
-    case = next(c for c in CASES if c.experiment == "e1" and c.method == method and c.time_limit == 300)
+def test_a_run_that_breaks_down_is_not_fast(
+    method: str, status: str, seconds: float | None, expected: float
+) -> None:
+    case = next(
+        c for c in CASES if c.experiment == "e1" and c.method == method and c.time_limit == 300
+    )
     assert charged(row_of(case, status=status, seconds=seconds)).seconds == expected
 
 
@@ -361,7 +572,9 @@ NOTEBOOK = """{"cells": [{"cell_type": "markdown", "source": ["```{prf:theorem} 
 
 def book(folder: Path, verdict: str = "holds", evidence: str = "cells: {x: [number]}") -> Ledger:
     (folder / "book").mkdir(exist_ok=True)
-    (folder / "_toc.yml").write_text("parts: [{caption: I, numbered: 2, chapters: [{file: book/01_x}]}]")
+    (folder / "_toc.yml").write_text(
+        "parts: [{caption: I, numbered: 2, chapters: [{file: book/01_x}]}]"
+    )
     (folder / "book" / "01_x.ipynb").write_text(NOTEBOOK)
     (folder / "book" / "claims.yml").write_text(BOOK.format(verdict=verdict, evidence=evidence))
     return Ledger.read(folder / "book", {"x": {"number": {"max": 1e-6}}}, Results([]))
@@ -392,7 +605,9 @@ class TestLedger:
         ],
     )
     def test_disagreement(self, tmp_path: Path, verdict: str, evidence: str, problem: str) -> None:
-        assert [line for line in book(tmp_path, verdict, evidence).contradictions() if problem in line]
+        assert [
+            line for line in book(tmp_path, verdict, evidence).contradictions() if problem in line
+        ]
 
     def test_a_box_without_an_entry_is_noticed(self, tmp_path: Path) -> None:
         ledger = book(tmp_path)
@@ -419,7 +634,9 @@ class TestLedger:
             ("holds", "check: nonsense", "'nonsense' is unknown"),
         ],
     )
-    def test_a_wrong_entry_is_refused(self, tmp_path: Path, verdict: str, evidence: str, message: str) -> None:
+    def test_a_wrong_entry_is_refused(
+        self, tmp_path: Path, verdict: str, evidence: str, message: str
+    ) -> None:
         with pytest.raises(ValueError, match=message):
             book(tmp_path, verdict, evidence)
 
@@ -453,15 +670,21 @@ class TestLedger:
     def test_arithmetic_alone_decides_no_experiment(self, tmp_path: Path) -> None:
         ledger = book(tmp_path, evidence="check: headline_ratio")
         claims = [replace(ledger.claims[0], kind="experiment")]
-        assert [line for line in replace(ledger, claims=claims).contradictions() if "arithmetic" in line]
+        assert [
+            line for line in replace(ledger, claims=claims).contradictions() if "arithmetic" in line
+        ]
 
 
 def test_settling_changes_open_verdicts_alone() -> None:
-    text = "".join(f"- id: {i}\n  kind: theory\n  verdict: {v}\n  why: open\n" for i, v in
-                   (("a", "open"), ("'7'", "holds"), ("x-1", "open"), ("b", "open")))  # fmt: skip
+    text = "".join(
+        f"- id: {i}\n  kind: theory\n  verdict: {v}\n  why: open\n"
+        for i, v in (("a", "open"), ("'7'", "holds"), ("x-1", "open"), ("b", "open"))
+    )
     found = {"a": Finding("", "fails"), "7": Finding("", "fails"), "x-1": Finding("", None)}
     settled = settle(text, found)
-    assert settled == text.replace("id: a\n  kind: theory\n  verdict: open", "id: a\n  kind: theory\n  verdict: fails")
+    assert settled == text.replace(
+        "id: a\n  kind: theory\n  verdict: open", "id: a\n  kind: theory\n  verdict: fails"
+    )
 
 
 def test_rules_are_shown_in_signs() -> None:
@@ -470,7 +693,9 @@ def test_rules_are_shown_in_signs() -> None:
     assert Claim(**ENTRY, part="Theory", why="So.", proof=["thm-x"]).ours is False
 
 
-def test_command_line_names_the_file_it_wants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_names_the_file_it_wants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path / "claims.yml")])
     assert "name the ledger, book/claims.yml" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""The peers keep the promises of the library's own solvers; only what names the remedy runs without them."""
+"""The peers keep the promises of the library's own solvers; only what names the remedy runs without
+them.
+"""
 
 import sys
 
@@ -20,7 +22,8 @@ from tests.builders.networks import linear
 
 PEERS = [GurobiML, OmltHighs]
 PRESENT = [
-    pytest.param(p, marks=pytest.mark.skipif(not p.available(), reason="needs the extra [peers]")) for p in PEERS
+    pytest.param(p, marks=pytest.mark.skipif(not p.available(), reason="needs the extra [peers]"))
+    for p in PEERS
 ]
 needs_gurobi = pytest.mark.skipif(not GurobiML.available(), reason="needs the extra [peers]")
 
@@ -36,12 +39,16 @@ def test_a_missing_package_is_an_import_error_that_names_the_extra(kind, monkeyp
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
             assert not kind.available()
-            with pytest.raises(ImportError, match=rf"not installed: .*{kind.packages[module]}.*book\[peers\]"):
+            with pytest.raises(
+                ImportError, match=rf"not installed: .*{kind.packages[module]}.*book\[peers\]"
+            ):
                 kind().solve(hand_sized())
 
 
 @pytest.mark.parametrize("kind", PEERS)
-@pytest.mark.parametrize(("arguments", "text"), [({"margin": -1.0}, "margin"), ({"threads": 0}, "threads")])
+@pytest.mark.parametrize(
+    ("arguments", "text"), [({"margin": -1.0}, "margin"), ({"threads": 0}, "threads")]
+)
 def test_bad_arguments(kind, arguments, text):
     with pytest.raises(ValueError, match=text):
         kind(**arguments)
@@ -67,7 +74,9 @@ def test_same_seed_same_answer_and_nothing_of_the_users_is_changed(peer):
     before = [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()]
     first, second = (peer.solve(problem, time_limit=LONG, seed=5) for _ in range(2))
     np.testing.assert_array_equal(first.values, second.values)
-    assert [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()] == before
+    assert [
+        (v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()
+    ] == before
     assert all(torch.equal(a, b) for a, b in zip(weights, net.parameters(), strict=True))
 
 
@@ -112,7 +121,10 @@ def test_a_linear_network_without_integers_is_an_lp(peer):
     net = torch.nn.Linear(3, 1).double().eval()
     solution = peer.solve(build(net, 3, sense="maximize").problem, time_limit=LONG)
     best = net.weight.clamp(min=0).sum().item() + net.bias.item()
-    assert (solution.status, solution.objective) == ("claimed_optimal", pytest.approx(best, abs=1e-6))
+    assert (solution.status, solution.objective) == (
+        "claimed_optimal",
+        pytest.approx(best, abs=1e-6),
+    )
     assert solution.bound == pytest.approx(best, abs=1e-6)
 
 
@@ -127,7 +139,9 @@ def test_plain_numbers_fixed_variables_idle_variables_and_an_offset(peer):
     problem.add_predictor(net, [[free, fixed, -0.25]], y)
     solution = peer.solve(problem, time_limit=LONG)
     with torch.no_grad():
-        values = net(torch.tensor([[0.0, 0.5, -0.25], [1.0, 0.5, -0.25]], dtype=torch.float64)).numpy()
+        values = net(
+            torch.tensor([[0.0, 0.5, -0.25], [1.0, 0.5, -0.25]], dtype=torch.float64)
+        ).numpy()
     assert solution.objective == pytest.approx(values.max() + 7.0, abs=1e-6)
     assert solution.bound == pytest.approx(values.max() + 7.0, abs=1e-5)
 

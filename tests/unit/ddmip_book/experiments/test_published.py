@@ -35,7 +35,10 @@ def test_published_rows_are_sound(experiment: str) -> None:
     for row in rows:
         assert row.key == row.case.key
         origin = "generated" if row.problem == SUITE else "real"
-        assert row.status in {"memory_limit", "killed"} or row.provenance["data"][0]["source"] == origin
+        assert (
+            row.status in {"memory_limit", "killed"}
+            or row.provenance["data"][0]["source"] == origin
+        )
         if row.bound is not None and row.objective is not None:
             assert row.sign * (row.bound - row.objective) >= -1e-5 * max(1.0, abs(row.objective))
         assert (row.why is None) == (row.status not in {"memory_limit", "killed", REFUSED})

@@ -20,13 +20,17 @@ WATER, DEEP = load_water(), (10, 32)
 
 def outputs(net: nn.Module, features: np.ndarray) -> np.ndarray:
     with torch.no_grad():
-        return net(torch.from_numpy((features - net.__dict__["mean"]) / net.__dict__["std"]))[:, 0].numpy()
+        return net(torch.from_numpy((features - net.__dict__["mean"]) / net.__dict__["std"]))[
+            :, 0
+        ].numpy()
 
 
 def test_weights_begin_with_the_variance_of_he_and_a_small_end() -> None:
     net = he_initialised(mlp(3, 400, 9, seed=1), seed=2)
     layers = [module for module in net if isinstance(module, nn.Linear)]
-    spread = [float(layer.weight.detach().std()) * (layer.in_features / 2) ** 0.5 for layer in layers]
+    spread = [
+        float(layer.weight.detach().std()) * (layer.in_features / 2) ** 0.5 for layer in layers
+    ]
     assert spread[:3] == pytest.approx([1.0] * 3, rel=0.1)
     assert spread[3] == pytest.approx(LAST_LAYER, rel=0.2)
     assert all(float(layer.bias.detach().abs().max()) == 0.0 for layer in layers)
@@ -35,7 +39,9 @@ def test_weights_begin_with_the_variance_of_he_and_a_small_end() -> None:
 def test_a_deep_network_reacts_where_the_usual_recipe_gives_a_constant() -> None:
     usual = train(mlp(*DEEP, 9, seed=42), WATER, seed=42, epochs=1)
     found = train_reacting(mlp(*DEEP, 9, seed=42), WATER, seed=42)
-    dead, alive = (Reaction(outputs(net, WATER.features), WATER.labels, WATER.task) for net in (usual, found))
+    dead, alive = (
+        Reaction(outputs(net, WATER.features), WATER.labels, WATER.task) for net in (usual, found)
+    )
     assert not dead.reacts
     assert alive.reacts
     assert alive.spread == pytest.approx(found.report["spread"], rel=1e-3)
@@ -70,7 +76,9 @@ def test_cases_name_their_recipe(tmp_path: Path) -> None:
     assert repr(untrained("4x16-he", 9, 42)) == repr(usual)
 
 
-def test_species_of_one_file_have_networks_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_species_of_one_file_have_networks_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cache that knew data by their file alone gave the first species' network to all four."""
     monkeypatch.setenv("DDMIP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(reacting, "EPOCHS", 6)

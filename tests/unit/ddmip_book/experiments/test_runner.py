@@ -1,4 +1,6 @@
-"""The experiments' runner: grids, rows, the file they live in, processes with limits, and checking it all again."""
+"""The experiments' runner: grids, rows, the file they live in, processes with limits, and checking
+it all again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ddmip_book.experiments import METHODS, SEEDS, Case, Results, Row, grid, run_cases, same_objective_ratio
+from ddmip_book.experiments import (
+    METHODS,
+    SEEDS,
+    Case,
+    Results,
+    Row,
+    grid,
+    run_cases,
+    same_objective_ratio,
+)
 from ddmip_book.experiments.__main__ import main
 from ddmip_book.experiments.code_hash import method_hash
 from ddmip_book.experiments.grids import EXPERIMENTS, PROFILES
@@ -55,7 +66,9 @@ def row(folder: Path) -> Row:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_grid_names_known_methods_and_puts_the_first_seed_first(experiment: str, profile: str) -> None:
+def test_grid_names_known_methods_and_puts_the_first_seed_first(
+    experiment: str, profile: str
+) -> None:
     cases = grid(experiment, profile)
     assert {case.method for case in cases} <= set(METHODS)
     assert {case.seed for case in cases} <= set(SEEDS)
@@ -66,11 +79,16 @@ def test_grid_names_known_methods_and_puts_the_first_seed_first(experiment: str,
 def test_first_experiment_covers_the_papers_grid() -> None:
     cases = grid("e1")
     for method, seeds in (("dd-paper", SEEDS), ("dd", SEEDS)):
-        cells = {(c.network, c.size, c.seed) for c in cases if c.method == method and c.time_limit == 300}
+        cells = {
+            (c.network, c.size, c.seed) for c in cases if c.method == method and c.time_limit == 300
+        }
         nets, sizes = ("2x16", "4x32", "6x64", "6x128"), (25, 50, 100, 200, 400)
         assert cells == {(net, n, seed) for net in nets for n in sizes for seed in seeds}
     exact = {(c.network, c.seed) for c in cases if c.method == "bigm" and c.time_limit == 300}
-    assert exact == {(n, s) for n in ("2x16", "4x32") for s in SEEDS} | {("6x64", 42), ("6x128", 42)}
+    assert exact == {(n, s) for n in ("2x16", "4x32") for s in SEEDS} | {
+        ("6x64", 42),
+        ("6x128", 42),
+    }
     assert Case("e1", "water", "6x128", 500, 42, "bigm", 900.0) in cases
 
 
@@ -145,7 +163,9 @@ def test_finished_cases_are_not_run_again(folder: Path) -> None:
     before = (folder / "tiny.jsonl").read_bytes()
     assert len(run_cases(TINY, folder, workers=0, progress=False)) == len(TINY)
     assert (folder / "tiny.jsonl").read_bytes() == before
-    assert missing([*TINY, replace(TINY[0], size=9)], Store("tiny", folder).rows()) == [replace(TINY[0], size=9)]
+    assert missing([*TINY, replace(TINY[0], size=9)], Store("tiny", folder).rows()) == [
+        replace(TINY[0], size=9)
+    ]
 
 
 SWEEP = """
@@ -161,7 +181,9 @@ SWEEP = """
 def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
     script, store = tmp_path / "sweep.py", Store("tiny", tmp_path)
     sizes = [case.size for case in TINY]
-    script.write_text(textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path), sizes=sizes)))
+    script.write_text(
+        textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path), sizes=sizes))
+    )
     wanted = 2  # rows on disk when the blow falls
     sweep = subprocess.Popen([sys.executable, str(script)], cwd=ROOT)
     while len(store.rows()) < wanted:
@@ -185,7 +207,11 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> No
         "weights",
     )
     found, undisturbed = (
-        {row.key: [getattr(row, name) for name in kept] for row in store.rows() if row.method == "dd-paper"}
+        {
+            row.key: [getattr(row, name) for name in kept]
+            for row in store.rows()
+            if row.method == "dd-paper"
+        }
         for store in (store, Store("tiny", folder))
     )
     assert len(store.rows()) == len(TINY)
@@ -219,7 +245,9 @@ def test_a_script_without_a_guard_is_told_so_and_leaves_no_row(tmp_path: Path) -
     assert Store("tiny", tmp_path).rows() == []
 
 
-def test_stand_in_rows_stay_out_of_the_published_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stand_in_rows_stay_out_of_the_published_results(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("DDMIP_DATA_DIR", raising=False)
     monkeypatch.setenv("DDMIP_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("DDMIP_RESULTS_DIR", str(tmp_path))
@@ -249,7 +277,9 @@ def test_results_are_chosen_and_averaged(row: Row) -> None:
 
 
 def test_ratio_takes_the_moment_of_the_last_objective_not_the_limit(row: Row) -> None:
-    exact = replace(row, objective=3.0, untreated=1.0, incumbents=[[1.0, 1.0], [50.0, 3.0]], seconds=300.0)
+    exact = replace(
+        row, objective=3.0, untreated=1.0, incumbents=[[1.0, 1.0], [50.0, 3.0]], seconds=300.0
+    )
     other = replace(row, incumbents=[[0.1, 1.0], [0.5, 4.0]])
     assert same_objective_ratio(exact, other) == 100.0
     assert same_objective_ratio(exact, replace(row, incumbents=[[0.1, 1.0]])) == 0.0
@@ -272,7 +302,9 @@ def test_altered_rows_are_found(folder: Path, row: Row) -> None:
     assert "budget" in str(verify_row(replace(row, point=too_much), weights))
     assert row.untreated != row.objective
     assert "recomputed" in str(verify_row(replace(row, point=unspent), weights))
-    assert "weights" in str(verify_row(replace(row, weights={**row.weights, "sha256": "0"}), weights))
+    assert "weights" in str(
+        verify_row(replace(row, weights={**row.weights, "sha256": "0"}), weights)
+    )
     other = {**row.provenance, "data": [{"sha256": "0"}]}
     with pytest.raises(NotVerifiable, match="other data"):
         verify_row(replace(row, provenance=other), weights)
@@ -287,7 +319,9 @@ def test_weights_are_stored_once_and_read_again(folder: Path) -> None:
     assert all((a == b).all() for a, b in zip(net.parameters(), fresh.parameters(), strict=True))
 
 
-def test_command_line_tells_status_table_and_verdict(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_line_tells_status_table_and_verdict(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     store = Store("e1", folder)
     with store.writing():
         for row in Store("tiny", folder).rows():

@@ -1,4 +1,6 @@
-"""The runner on a small cluster: the rows of an undisturbed run, none lost or doubled, whoever dies meanwhile."""
+"""The runner on a small cluster: the rows of an undisturbed run, none lost or doubled, whoever dies
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def client() -> Iterator[Any]:
 
 
 def test_local_workers_keep_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")  # as an earlier cluster of this process leaves it
+    monkeypatch.setenv(
+        "MALLOC_TRIM_THRESHOLD_", "65536"
+    )  # as an earlier cluster of this process leaves it
     with cluster_client(local=1) as client:
         for name, wanted in ALLOCATOR.items():
             assert set(client.run(os.environ.get, name).values()) == {str(wanted)}
@@ -62,7 +66,9 @@ def answers(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_a_worker_killed_in_the_middle_costs_time_alone(here: Path, client: Any, tmp_path: Path) -> None:
+def test_a_worker_killed_in_the_middle_costs_time_alone(
+    here: Path, client: Any, tmp_path: Path
+) -> None:
     seen, append = [], Store.append
 
     def appending(store: Store, row: Any) -> None:
@@ -77,19 +83,25 @@ def test_a_worker_killed_in_the_middle_costs_time_alone(here: Path, client: Any,
     assert len(found) == len(CASES)
     assert answers(tmp_path) == answers(here)
     assert sorted(seen) == sorted(case.key for case in CASES)
-    assert len(run_cases(CASES, tmp_path, progress=False, client=client)) == len(CASES)  # nothing is left to do
+    assert len(run_cases(CASES, tmp_path, progress=False, client=client)) == len(
+        CASES
+    )  # nothing is left to do
     assert answers(tmp_path) == answers(here)
 
 
 @pytest.mark.long
-def test_a_case_that_fails_is_reported_and_the_others_have_rows(client: Any, tmp_path: Path) -> None:
+def test_a_case_that_fails_is_reported_and_the_others_have_rows(
+    client: Any, tmp_path: Path
+) -> None:
     wrong = Case("tiny", "water", "2x16", 0, 42, "dd-paper", 60.0)
     with pytest.raises(CaseFailed, match="failed"):
         run_cases([wrong, CASES[0]], tmp_path, progress=False, client=client)
     assert set(answers(tmp_path)) == {CASES[0].key}
 
 
-def test_a_worker_with_other_data_writes_no_row(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_other_data_writes_no_row(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "source", lambda _: "somewhere else")
     with pytest.raises(CaseFailed, match="DDMIP_DATA_DIR"):
         run_cases(CASES[:1], tmp_path, progress=False, client=client)
@@ -98,7 +110,9 @@ def test_a_worker_with_other_data_writes_no_row(client: Any, tmp_path: Path, mon
 
 def started(*command: str) -> subprocess.Popen[bytes]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-m", "distributed.cli." + command[0], *command[1:]], **quiet)
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]], **quiet
+    )
 
 
 def answers_at(port: int) -> bool:
@@ -117,7 +131,9 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
     monkeypatch.setattr(cluster, "WAIT", "3s")
     here_alone = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
     scheduler = started("dask_scheduler", "--port", str(port), *here_alone)
-    worker = started("dask_worker", address, "--nthreads", "1", "--death-timeout", "3600", *here_alone)
+    worker = started(
+        "dask_worker", address, "--nthreads", "1", "--death-timeout", "3600", *here_alone
+    )
     append = Store.append
 
     def appending(store: Store, row: Any) -> None:

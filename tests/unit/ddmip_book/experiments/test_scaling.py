@@ -59,7 +59,9 @@ def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
     monkeypatch.setattr(
         scaling,
         "certify",
-        lambda *given, **named: limits.append((given[3], named["workers"])) or certify(*given, **named),
+        lambda *given, **named: (
+            limits.append((given[3], named["workers"])) or certify(*given, **named)
+        ),
     )
     command = [
         "--search",
@@ -74,12 +76,16 @@ def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
         "--budget",
         "0.5",
     ]
-    scaling.main([*command, "--processes", "1", "2", "--weights", str(weights), "--folder", str(tmp_path)])
+    scaling.main(
+        [*command, "--processes", "1", "2", "--weights", str(weights), "--folder", str(tmp_path)]
+    )
     one, two = scaling.stored(tmp_path, scaling.SEARCHES)
     assert [limits[1], limits[3]] == [(36000.0, 1), (18000.0, 2)], "the first of each is not timed"
     assert one["network"] == "small"
     assert (one["budget"], one["blocks"], one["dask"], two["dask"]) == (0.5, 4, False, False)
-    assert two["bound"] == pytest.approx(one["bound"], abs=4e-4), "each block closed to a tolerance of 1e-4"
+    assert two["bound"] == pytest.approx(one["bound"], abs=4e-4), (
+        "each block closed to a tolerance of 1e-4"
+    )
 
 
 def test_certificates_apart_from_each_other_are_counted_together(
@@ -88,7 +94,9 @@ def test_certificates_apart_from_each_other_are_counted_together(
     @contextmanager
     def in_threads(local: int) -> Iterator[Any]:
         with (
-            LocalCluster(local, threads_per_worker=1, processes=False, dashboard_address=None) as here,
+            LocalCluster(
+                local, threads_per_worker=1, processes=False, dashboard_address=None
+            ) as here,
             Client(here) as client,
         ):
             yield client

@@ -1,4 +1,6 @@
-"""Budget and sense of a row: in its key, in the problem that it is built into, and wherever two values are compared."""
+"""Budget and sense of a row: in its key, in the problem that it is built into, and wherever two
+values are compared.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def test_the_problem_has_the_budget_of_its_case() -> None:
     net = load_npz(NETWORKS / "water_2x16.npz")
     for budget in (2.0, 0.5):
         problem = build(replace(WATER, budget=budget), [net])
-        assert {v.getUbOriginal() for v in problem.model.getVars() if v.name.startswith(("a", "b"))} == {budget}
+        assert {
+            v.getUbOriginal() for v in problem.model.getVars() if v.name.startswith(("a", "b"))
+        } == {budget}
 
 
 def test_a_case_with_the_wrong_sense_is_not_built() -> None:
@@ -63,8 +67,15 @@ def test_a_point_is_checked_against_its_own_budget(tmp_path: Path) -> None:
 
 
 def test_the_smaller_objective_is_reached_later_when_minimising() -> None:
-    falling = row(COSTS, objective=1.0, untreated=5.0, incumbents=[[1.0, 5.0], [2.0, 3.0], [8.0, 1.0]])
-    assert [time_to(falling, value) for value in (6.0, 3.0, 1.0, 0.5)] == [1.0, 2.0, 8.0, float("inf")]
+    falling = row(
+        COSTS, objective=1.0, untreated=5.0, incumbents=[[1.0, 5.0], [2.0, 3.0], [8.0, 1.0]]
+    )
+    assert [time_to(falling, value) for value in (6.0, 3.0, 1.0, 0.5)] == [
+        1.0,
+        2.0,
+        8.0,
+        float("inf"),
+    ]
     faster = replace(falling, incumbents=[[0.5, 5.0], [2.0, 0.0]])
     assert same_objective_ratio(falling, faster) == 4.0
     assert same_objective_ratio(replace(falling, objective=5.0), faster) is None
@@ -82,7 +93,10 @@ def test_a_bound_is_beaten_from_its_own_side() -> None:
 
 
 def test_other_budgets_are_other_instances() -> None:
-    poor, rich = (row(replace(WATER, budget=budget), objective=value) for budget, value in ((1.0, 2.0), (3.0, 4.0)))
+    poor, rich = (
+        row(replace(WATER, budget=budget), objective=value)
+        for budget, value in ((1.0, 2.0), (3.0, 4.0))
+    )
     assert beaten_bounds([rich, replace(poor, bound=2.0)]) == {}
     assert sorted(best_by_instance([rich, poor]).values()) == [2.0, 4.0]
 
@@ -90,4 +104,6 @@ def test_other_budgets_are_other_instances() -> None:
 def test_the_best_objective_follows_the_sense() -> None:
     values = [row(COSTS, objective=value) for value in (3.0, 1.0, 2.0)]
     assert list(best_by_instance(values).values()) == [1.0]
-    assert list(best_by_instance([replace(each, sense="maximise") for each in values]).values()) == [3.0]
+    assert list(
+        best_by_instance([replace(each, sense="maximise") for each in values]).values()
+    ) == [3.0]

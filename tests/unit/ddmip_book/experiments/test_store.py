@@ -1,4 +1,6 @@
-"""Files of rows that were damaged: nothing passes unnoticed, nothing is lost, nothing stands there twice."""
+"""Files of rows that were damaged: nothing passes unnoticed, nothing is lost, nothing stands there
+twice.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_a_damaged_line_is_named_by_readers(damage: bytes, tmp_path: Path) -> No
         load("e1", tmp_path)
 
 
-def test_commands_name_damaged_lines_and_status_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_name_damaged_lines_and_status_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(tmp_path, line(ROWS[0]), b"garbage", line(ROWS[0]))
     assert main(["table", "e1", "--folder", str(tmp_path)]) == 1
     assert "e1.jsonl, line 2 is no row" in capsys.readouterr().err
@@ -104,7 +108,9 @@ def test_a_kill_between_the_two_files_loses_and_doubles_nothing(
 
 def test_a_repeated_row_is_found_and_set_aside(tmp_path: Path) -> None:
     store = write(tmp_path, line(ROWS[0]), line(ROWS[1]), line(ROWS[0]))
-    with pytest.raises(DamagedRows, match="lines 1 and 3 are rows of the same case, e1/water/2x16/25"):
+    with pytest.raises(
+        DamagedRows, match="lines 1 and 3 are rows of the same case, e1/water/2x16/25"
+    ):
         load("e1", tmp_path)
     with pytest.warns(UserWarning, match="lines 1 and 3"), store.writing():
         pass
@@ -129,7 +135,9 @@ def test_a_whole_row_that_lacks_only_its_end_is_a_row(tmp_path: Path) -> None:
     assert store.rows() == ROWS[:2]
 
 
-def test_a_full_disk_leaves_no_part_of_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_part_of_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, write_all = Store("e1", tmp_path), os.write
     with store.writing():
         monkeypatch.setattr(os, "write", lambda to, what: write_all(to, what[:50]))
@@ -145,7 +153,9 @@ def test_who_waited_for_a_file_that_was_replaced_writes_the_new_one(tmp_path: Pa
     store.path.touch()
 
     def replaced(path: Any, **more: Any) -> os.stat_result:
-        if path == store.path and not other.exists():  # between the opening of the file and this look at it
+        if (
+            path == store.path and not other.exists()
+        ):  # between the opening of the file and this look at it
             other.write_bytes(b"")
             os.replace(store.path, other)
             store.path.touch()

@@ -1,4 +1,6 @@
-"""The suite: its models, the check beside the library's, its rivals, and what its rows are read as."""
+"""The suite: its models, the check beside the library's, its rivals, and what its rows are
+read as.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,12 @@ def test_a_model_is_what_the_table_says_and_its_networks_react(name: str) -> Non
         low, high = where.at(s.lower), where.at(s.upper)
         draws = np.concatenate([low + (high - low) * rng.random(low.shape) for _ in range(40)])
         said = predictor.raw(draws)
-        assert said.std(axis=0).min() > 0.02 * max(1.0, np.abs(said).mean()), "the network is nearly constant"
-        np.testing.assert_allclose(forward(predictor.net, draws), said, atol=1e-9 * max(1.0, np.abs(said).max()))
+        assert said.std(axis=0).min() > 0.02 * max(1.0, np.abs(said).mean()), (
+            "the network is nearly constant"
+        )
+        np.testing.assert_allclose(
+            forward(predictor.net, draws), said, atol=1e-9 * max(1.0, np.abs(said).max())
+        )
 
 
 @pytest.mark.parametrize("name", ["blend", "city", "approvals", "units", "sequence"])
@@ -70,7 +76,11 @@ def test_points_pass_both_checks_and_changed_ones_fail(name: str) -> None:
     assert own == pytest.approx(solution.objective, rel=1e-9)
     output = problem.instance().outputs[0]
     wrong = solution.values.copy()
-    wrong[output] = 1 - wrong[output] if name == "approvals" else wrong[output] + 0.01 * max(1.0, abs(wrong[output]))
+    wrong[output] = (
+        1 - wrong[output]
+        if name == "approvals"
+        else wrong[output] + 0.01 * max(1.0, abs(wrong[output]))
+    )
     assert isinstance(own_check(problem, wrong), str)
     beyond = solution.values.copy()
     beyond[problem.instance().free_inputs[0]] = 1e6
@@ -103,7 +113,9 @@ def test_a_region_is_affine_and_its_border_is_where_it_ends() -> None:
 
 
 @pytest.mark.parametrize("walk", [RelaxAndWalk(), GradientWalk()])
-def test_walks_find_the_optimum_of_a_small_box_and_refuse_rows(walk: RelaxAndWalk | GradientWalk) -> None:
+def test_walks_find_the_optimum_of_a_small_box_and_refuse_rows(
+    walk: RelaxAndWalk | GradientWalk,
+) -> None:
     problem = box(n=2, widths=(8,))
     best = BigM().solve(problem, time_limit=LONG)
     with using(Ticking()):  # a walk ends with its time, of which every step takes a second here
@@ -132,11 +144,15 @@ def test_a_row_of_the_suite_is_verified_by_another_way(tmp_path: Path) -> None:
     assert row.details["plan"][0][0] == "enumeration"
     assert verify_row(row, tmp_path) is None
     assert row.objective is not None
-    assert "recomputed" in str(verify_row(replace(row, objective=row.objective + 0.1, bound=None), tmp_path))
+    assert "recomputed" in str(
+        verify_row(replace(row, objective=row.objective + 0.1, bound=None), tmp_path)
+    )
 
 
 def rows() -> list[Row]:
-    """Two models, three methods: one always at the best, one near it or without a point, one that refuses a model."""
+    """Two models, three methods: one always at the best, one near it or without a point, one that
+    refuses a model.
+    """
     found = []
     for name, value in (("knapsack", 10.0), ("box", 4.0)):
         for seed in (42, 123):
@@ -146,9 +162,21 @@ def rows() -> list[Row]:
                 times = [] if objective is None else [[1.0 + seed / 1000, objective]]
                 looks = {"features": features(SUITE[name].build())}
                 found.append(
-                    finished("e7", method, PROBLEM, name, SUITE[name].size, seed, 20.0, objective=objective,
-                             status=status, incumbents=times, details=looks, bound=value + 1.0)
-                )  # fmt: skip
+                    finished(
+                        "e7",
+                        method,
+                        PROBLEM,
+                        name,
+                        SUITE[name].size,
+                        seed,
+                        20.0,
+                        objective=objective,
+                        status=status,
+                        incumbents=times,
+                        details=looks,
+                        bound=value + 1.0,
+                    )
+                )
     why = {"status": analysis.REFUSED, "why": "has rows"}
     return [*found, finished("e7", "relax-walk", PROBLEM, "knapsack", 12, 42, 20.0, **why)]
 
@@ -173,13 +201,24 @@ def test_distances_profiles_and_summaries() -> None:
 
 
 def test_an_exact_model_stands_beside_solve() -> None:
-    near, without = ({"objective": 8.0, "status": "claimed_optimal"}, {"status": analysis.REFUSED, "why": "curved"})
-    peer = [finished("e7", "gurobi-ml", PROBLEM, name, SUITE[name].size, 42, 20.0, **said)
-            for name, said in (("knapsack", near), ("box", without))]  # fmt: skip
-    far, closed = rows(), [replace(row, bound=10.0005) if row.network == "knapsack" else row for row in rows()]
+    near, without = (
+        {"objective": 8.0, "status": "claimed_optimal"},
+        {"status": analysis.REFUSED, "why": "curved"},
+    )
+    peer = [
+        finished("e7", "gurobi-ml", PROBLEM, name, SUITE[name].size, 42, 20.0, **said)
+        for name, said in (("knapsack", near), ("box", without))
+    ]
+    far, closed = (
+        rows(),
+        [replace(row, bound=10.0005) if row.network == "knapsack" else row for row in rows()],
+    )
     assert analysis.exact_peer([*far, *peer], "gurobi-ml") == (1, 0, 1, 1, 0, 0)
     assert analysis.exact_peer([*closed, *peer], "gurobi-ml").met == 1
-    assert analysis.exact_peer([*(replace(row, bound=None) for row in far), *peer], "gurobi-ml").met == 0
+    assert (
+        analysis.exact_peer([*(replace(row, bound=None) for row in far), *peer], "gurobi-ml").met
+        == 0
+    )
 
 
 def test_the_chart_names_who_comes_near_and_when() -> None:
@@ -193,14 +232,24 @@ def test_the_chart_names_who_comes_near_and_when() -> None:
 
 def test_a_beaten_bound_is_found() -> None:
     assert analysis.beaten(rows()) == {}
-    wrong = [replace(row, bound=9.0) if row.method == "dd" and row.network == "knapsack" else row for row in rows()]
+    wrong = [
+        replace(row, bound=9.0) if row.method == "dd" and row.network == "knapsack" else row
+        for row in rows()
+    ]
     assert len(analysis.beaten(wrong)) == 2
 
 
 def test_figures_draw_what_there_is() -> None:
     ax = figures.plot_profile(rows())
     assert len(ax.lines) == 4
-    assert [text.get_text() for text in figures.plot_distances(rows()).texts] == ["0", "20", "–", "0", "×", "–"]
+    assert [text.get_text() for text in figures.plot_distances(rows()).texts] == [
+        "0",
+        "20",
+        "–",
+        "0",
+        "×",
+        "–",
+    ]
     assert len(figures.plot_chart(analysis.chart(rows())).get_yticks()) == 2
     assert figures.refusals(rows()) == {"relax-walk": ["knapsack"]}
     stored = load("e7").rows

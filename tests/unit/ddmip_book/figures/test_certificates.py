@@ -1,4 +1,6 @@
-"""The figures of certificates show what rows and searches say, and the pieces of the chapter prove what they claim."""
+"""The figures of certificates show what rows and searches say, and the pieces of the chapter prove
+what they claim.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from ddmip_lib.certificates.losses import Losses
 from tests.builders.rows import finished
 
 
-def row(method: str, objective: float | None, bound: float | None, network: str = "2x16", **more: object) -> Row:
+def row(
+    method: str, objective: float | None, bound: float | None, network: str = "2x16", **more: object
+) -> Row:
     experiment, limit = ("e6", 600.0) if method == "certificate" else ("e1", 300.0)
     results = {"status": "time_limit", "objective": objective, "bound": bound}
     return finished(experiment, method, network=network, time_limit=limit, **results, **more)
@@ -34,7 +38,13 @@ def told(bound: float, closed: int = 50) -> dict[str, object]:
     history = [[0.5, 50.0], [20.0, bound]]
     return {
         "lp_value": 39.5,
-        "certificate": {"bound": bound, "blocks": 50, "closed": closed, "seconds": 30.0, "history": history},
+        "certificate": {
+            "bound": bound,
+            "blocks": 50,
+            "closed": closed,
+            "seconds": 30.0,
+            "history": history,
+        },
     }
 
 
@@ -63,7 +73,11 @@ def truth(seed: int) -> tuple[Losses, torch.Tensor, torch.Tensor]:
 def nearest(seed: int) -> torch.Tensor:
     """The cheapest point of class 1 on the grid, as a radius; 1 where there is none."""
     _, cost, output = truth(seed)
-    return cost[output > 0].min().reshape(1) if bool((output > 0).any()) else torch.ones(1, dtype=torch.float64)
+    return (
+        cost[output > 0].min().reshape(1)
+        if bool((output > 0).any())
+        else torch.ones(1, dtype=torch.float64)
+    )
 
 
 def test_whole_bounds_and_gaps(certified: Results, e1: Results) -> None:
@@ -113,11 +127,16 @@ def test_every_price_list_and_every_block_bound_from_above_bounds_the_optimum() 
         market = random_market(n=4, m=2, each=3, seed=seed)
         prices = draw.exponential(size=2) * draw.choice([0.0, 0.5, 2.0])
         profits = np.maximum(market.profits(prices).reshape(4, 3).max(axis=1), 0.0)
-        assert prices @ market.capacities + (profits + draw.exponential(size=4) * 0.1).sum() >= market.best() - 1e-9
+        assert (
+            prices @ market.capacities + (profits + draw.exponential(size=4) * 0.1).sum()
+            >= market.best() - 1e-9
+        )
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class_1(seed: int) -> None:
+def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class_1(
+    seed: int,
+) -> None:
     graph, radius = plane_graph(seed), nearest(seed)
     losses, cost, output = truth(seed)
     ball = ball_of(losses, 1.2 * radius)
@@ -144,11 +163,16 @@ def test_both_ways_of_branching_prove_what_is_true_and_not_what_is_false(on: str
 
 def test_the_exact_model_of_one_block_agrees_with_the_grid() -> None:
     graph, losses, radius = plane_graph(), plane_losses(), nearest(5)
-    for bounds in (crown(graph, ball_of(losses, radius)), intervals(graph, Box(losses.lower, losses.upper))):
+    for bounds in (
+        crown(graph, ball_of(losses, radius)),
+        intervals(graph, Box(losses.lower, losses.upper)),
+    ):
         found = cheapest(graph, losses, 0, bounds, radius.item())
         assert found.bound <= found.value + 1e-6
         assert found.value == pytest.approx(radius.item(), abs=0.03)
-        assert losses.cost(torch.tensor([found.point])).item() == pytest.approx(found.value, abs=1e-5)
+        assert losses.cost(torch.tensor([found.point])).item() == pytest.approx(
+            found.value, abs=1e-5
+        )
     empty = cheapest(graph, losses, 0, bounds, 0.5 * radius.item())
     assert np.isnan(empty.value)
     assert empty.bound == 0.5 * radius.item()

@@ -14,7 +14,9 @@ from ddmip_book.figures import e3 as figures
 from tests.builders.rows import finished
 
 
-def row(method: str, size: int = 20, seed: int = 42, objective: float | None = 10.0, **more: Any) -> Row:
+def row(
+    method: str, size: int = 20, seed: int = 42, objective: float | None = 10.0, **more: Any
+) -> Row:
     results = {"objective": objective, "untreated": 4.0, "seconds": 1.0, "iterations": 50}
     return finished("e3", method, **{"size": size, "seed": seed, **results, **more})
 
@@ -43,7 +45,9 @@ def drawn(axes: Any, label: str) -> np.ndarray:
     return np.column_stack([found[0].get_xdata(), found[0].get_ydata()])
 
 
-def test_the_best_known_value_is_the_best_of_all_methods_on_the_same_instance(rows: Results) -> None:
+def test_the_best_known_value_is_the_best_of_all_methods_on_the_same_instance(
+    rows: Results,
+) -> None:
     best = figures.best_by_instance(rows)
     assert best["water", "2x16", 20, 42, 2.0] == 16.0
     assert best["water", "2x16", 20, 123, 2.0] == 14.0
@@ -73,7 +77,9 @@ def test_panels_show_our_rows_and_the_printed_figures(rows: Results) -> None:
     assert drawn(iterations, "Algorithm 1, in the paper")[:, 1] == pytest.approx(DD_ITERATIONS)
     assert drawn(iterations, "paper's settings")[:, 1] == pytest.approx([50, 50])
     assert drawn(speed, "our defaults")[:, 1] == pytest.approx([100.0])
-    assert [tick.get_text() for tick in speed.get_xticklabels()] == [str(n) for n in E3_SIZES_PRINTED]
+    assert [tick.get_text() for tick in speed.get_xticklabels()] == [
+        str(n) for n in E3_SIZES_PRINTED
+    ]
     assert quality.get_ylim()[1] > 1.1
 
 
@@ -91,8 +97,18 @@ def test_twins_are_drawn_as_pairs_and_as_residuals(rows: Results) -> None:
     assert drawn(residuals, "without")[:, 1] == pytest.approx([0.1] * 3)
 
 
-def under(budget: float, method: str, size: int, objective: float, iterations: int, seed: int = 42) -> Row:
-    return finished("budgets", method, size=size, seed=seed, budget=budget, objective=objective, iterations=iterations)
+def under(
+    budget: float, method: str, size: int, objective: float, iterations: int, seed: int = 42
+) -> Row:
+    return finished(
+        "budgets",
+        method,
+        size=size,
+        seed=seed,
+        budget=budget,
+        objective=objective,
+        iterations=iterations,
+    )
 
 
 def test_budgets_are_lines_over_the_sizes_with_the_printed_profile_beside() -> None:
@@ -103,7 +119,9 @@ def test_budgets_are_lines_over_the_sizes_with_the_printed_profile_beside() -> N
             under(4.0, "prices", 40, 40, 6),
             under(4.0, "prices", 40, 20, 8, seed=123),
             under(0.5, "prices", 20, 5, 30),
-            finished("budgets", "prices", problem="water_raw", size=20, objective=1.0, iterations=99),
+            finished(
+                "budgets", "prices", problem="water_raw", size=20, objective=1.0, iterations=99
+            ),
         ]
     )
     figure = figures.plot_budgets(rows)
@@ -121,7 +139,9 @@ def test_figures_can_be_drawn_before_any_run_is_stored() -> None:
     assert len(drawn(quality, "our defaults")) == 0
     assert speed.get_yscale() == "log"
     assert len(figures.plot_twins([]).axes) == 2
-    assert len(drawn(figures.plot_budgets(Results([])).axes[2], "in the paper")) == len(E3_SIZES_PRINTED)
+    assert len(drawn(figures.plot_budgets(Results([])).axes[2], "in the paper")) == len(
+        E3_SIZES_PRINTED
+    )
 
 
 def test_stored_pairs_agree_in_objective_and_differ_in_residual() -> None:

@@ -20,17 +20,29 @@ from tests.builders.rows import finished
 
 def row(network: str, method: str, size: int = 60, seed: int = 42, **more: object) -> Row:
     given: dict[str, object] = {
-        "objective": 30.0, "objective_last": 27.0, "untreated": 6.0, "converged": False, "iterations": 50,
-        "seconds": 4.0, "cpu_seconds": 2.0, "seconds_nn": 3.0, "parameters": 1000, "test_score": 0.63,
+        "objective": 30.0,
+        "objective_last": 27.0,
+        "untreated": 6.0,
+        "converged": False,
+        "iterations": 50,
+        "seconds": 4.0,
+        "cpu_seconds": 2.0,
+        "seconds_nn": 3.0,
+        "parameters": 1000,
+        "test_score": 0.63,
         "weights": {"files": []},
-    }  # fmt: skip
+    }
     return finished("e4", method, network=network, size=size, seed=seed, **{**given, **more})
 
 
 def points(ax: Axes, mark: str) -> list[tuple[float, float]]:
     """What is drawn with a mark, the legend's empty samples left out."""
     lines = [line for line in ax.lines if line.get_marker() == mark]
-    return [(float(x), float(y)) for line in lines for x, y in np.array(line.get_xydata()).reshape(-1, 2)]
+    return [
+        (float(x), float(y))
+        for line in lines
+        for x, y in np.array(line.get_xydata()).reshape(-1, 2)
+    ]
 
 
 @pytest.mark.parametrize("network", figures.E4_NETWORKS)
@@ -67,9 +79,15 @@ def test_potable_shares_are_divided_by_the_size() -> None:
 
 
 def test_gains_compare_the_two_methods_on_the_same_instance() -> None:
-    runs = [row("lstm", "dd-paper", objective=12.0), row("lstm", "dd", objective=36.0), row("fc", "dd")]
+    runs = [
+        row("lstm", "dd-paper", objective=12.0),
+        row("lstm", "dd", objective=36.0),
+        row("fc", "dd"),
+    ]
     runs += [row("resnet", "dd-paper"), row("resnet", "dd", objective=6.0)]
-    assert figures.gains(Results(runs)) == [("lstm", 42, 60, pytest.approx(0.5), pytest.approx(0.2))]
+    assert figures.gains(Results(runs)) == [
+        ("lstm", 42, 60, pytest.approx(0.5), pytest.approx(0.2))
+    ]
     figure = figures.plot_two_causes(Results(runs), {("lstm", 42): 1.5}, {("lstm", 42): 0.5})
     assert [points(ax, "D") for ax in figure.axes] == [
         [(1.5, pytest.approx(0.5))],
@@ -78,7 +96,9 @@ def test_gains_compare_the_two_methods_on_the_same_instance() -> None:
 
 
 def test_the_cost_of_an_iteration_counts_the_nn_block_alone() -> None:
-    figure = figures.plot_iteration_cost(Results([row("resnet", "dd-paper", 200)]), {"resnet": 5000.0})
+    figure = figures.plot_iteration_cost(
+        Results([row("resnet", "dd-paper", 200)]), {"resnet": 5000.0}
+    )
     by_size, by_work = figure.axes
     assert points(by_size, "^") == [(1000.0, pytest.approx(1e3 * 2.0 * 0.75 / 50))]
     assert points(by_work, "^")[0][0] == 5000.0

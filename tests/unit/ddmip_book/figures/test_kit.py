@@ -1,4 +1,6 @@
-"""The kit of the figures: looks, legends, ticks and heat maps; and every figure of stored rows without any row."""
+"""The kit of the figures: looks, legends, ticks and heat maps; and every figure of stored rows
+without any row.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def test_methods_that_are_drawn_are_methods_that_are_run() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown", [e1.SHOWN, (*e1.SHOWN, "random"), e5.MARKS, ("ssg-printed", "ssg", e3.WITH, e3.WITHOUT, "dd")]
+    "shown",
+    [e1.SHOWN, (*e1.SHOWN, "random"), e5.MARKS, ("ssg-printed", "ssg", e3.WITH, e3.WITHOUT, "dd")],
 )
 def test_methods_of_one_figure_differ_in_mark_and_in_label(shown: tuple[str, ...]) -> None:
     looks = [kit.METHODS[method] for method in shown]
@@ -63,7 +66,9 @@ def test_lines_are_numbered_from_one_and_told_apart() -> None:
 @pytest.mark.parametrize(("log", "below"), [("", 0), ("x", 2), ("y", 2), ("xy", 0)])
 def test_lines_carry_labels_scales_and_a_legend_beside_the_data(log: str, below: int) -> None:
     ax = kit.plot_lines({"a": [1.0, 2.0], "b": [3.0, 4.0]}, "x", "y", [1, 10], log, below)
-    assert (ax.get_xscale(), ax.get_yscale()) == tuple("log" if axis in log else "linear" for axis in "xy")
+    assert (ax.get_xscale(), ax.get_yscale()) == tuple(
+        "log" if axis in log else "linear" for axis in "xy"
+    )
     assert {line.get_label(): list(line.get_ydata()) for line in ax.lines}["b"] == [3.0, 4.0]
     ax.figure.canvas.draw()
     legend = ax.get_legend()
@@ -94,7 +99,9 @@ def test_a_narrow_logarithmic_axis_has_several_written_ticks() -> None:
     ax.loglog([300, 900], [20, 90], "o")  # no power of ten lies between them
     kit.plain_log(ax.xaxis)
     ax.figure.canvas.draw()
-    inside = [text.get_text() for text in ax.get_xticklabels() if 300 <= text.get_position()[0] <= 900]
+    inside = [
+        text.get_text() for text in ax.get_xticklabels() if 300 <= text.get_position()[0] <= 900
+    ]
     assert len(inside) > 2
     assert set(inside) <= {str(number) for number in range(300, 901)}
 
@@ -119,7 +126,10 @@ def test_nothing_stored_means_nothing_found(ask: Callable[[], object]) -> None:
 
 
 def test_a_cell_without_runs_has_no_mean() -> None:
-    cells = [e1.by_cell(NOTHING, "dd", of) for of in (e1.mean_share, e1.mean_seconds, prices.promised_share)]
+    cells = [
+        e1.by_cell(NOTHING, "dd", of)
+        for of in (e1.mean_share, e1.mean_seconds, prices.promised_share)
+    ]
     assert np.isnan(cells).all()
     assert np.isnan([e1.mean_share(NOTHING), e1.mean_seconds(NOTHING), prices.slope(NOTHING)]).all()
 
@@ -149,8 +159,13 @@ def test_a_cell_without_runs_has_no_mean() -> None:
         (lambda: certificates.plot_histories(NOTHING), 1),
     ],
 )
-def test_figures_of_stored_rows_can_be_drawn_before_any_run(draw: Callable[[], Figure], panels: int) -> None:
+def test_figures_of_stored_rows_can_be_drawn_before_any_run(
+    draw: Callable[[], Figure], panels: int
+) -> None:
     figure = draw()
     figure.canvas.draw()
     assert len(figure.axes) == panels
-    assert all(isinstance(ax, Axes) and (ax.get_xlabel() or ax.get_title() or ax.get_ylabel()) for ax in figure.axes)
+    assert all(
+        isinstance(ax, Axes) and (ax.get_xlabel() or ax.get_title() or ax.get_ylabel())
+        for ax in figure.axes
+    )

@@ -55,7 +55,9 @@ def test_phases_of_the_hand_sized_example() -> None:
     for end in found:
         wanted = "cycle" if end.rho < 17 / 3 else "optimum" if end.rho < 22 / 3 else "frozen"
         assert end.kind == wanted, end.rho
-        assert (hand_sized_optimum() in end.costs) == (wanted != "frozen"), "a cycle visits the optimum"
+        assert (hand_sized_optimum() in end.costs) == (wanted != "frozen"), (
+            "a cycle visits the optimum"
+        )
 
 
 def test_root_bound_is_a_bound_and_falls_with_looseness() -> None:

@@ -14,9 +14,16 @@ from ddmip_lib.problems import water_potability
 from tests.builders.rows import finished
 
 
-def row(method: str, objective: float, incumbents: list[list[float]], size: int = 50, **more: object) -> Row:
+def row(
+    method: str, objective: float, incumbents: list[list[float]], size: int = 50, **more: object
+) -> Row:
     experiment, limit = ("e6", 60.0) if method == "prices" else ("e1", 300.0)
-    results = {"status": "converged", "objective": objective, "untreated": 5.0, "incumbents": incumbents}
+    results = {
+        "status": "converged",
+        "objective": objective,
+        "untreated": 5.0,
+        "incumbents": incumbents,
+    }
     return finished(experiment, method, size=size, time_limit=limit, **results, **more)
 
 
@@ -29,12 +36,24 @@ def e1() -> Results:
 def e6() -> Results:
     rows = [row("prices", 30.0, [[0.1, 5.0], [2.0, 22.0], [9.0, 30.0]], details={"lp_value": 31.5})]
     for n in (100, 1000, 5000):
-        rows.append(row("prices", n / 2, [], n, problem="water_repeated", seconds=0.1 * n, seconds_nn=0.05 * n,
-                        peak_memory=500.0))  # fmt: skip
+        rows.append(
+            row(
+                "prices",
+                n / 2,
+                [],
+                n,
+                problem="water_repeated",
+                seconds=0.1 * n,
+                seconds_nn=0.05 * n,
+                peak_memory=500.0,
+            )
+        )
     return Results(rows)
 
 
-def test_pairs_are_the_same_instance_and_its_ratio_counts_both_clocks(e1: Results, e6: Results) -> None:
+def test_pairs_are_the_same_instance_and_its_ratio_counts_both_clocks(
+    e1: Results, e6: Results
+) -> None:
     ((other, mine),) = figures.pairs(e1, e6)
     assert (other.method, mine.method, mine.size) == ("dd", "prices", 50)
     assert figures.sooner(other, mine) == pytest.approx(2.0)
@@ -43,7 +62,10 @@ def test_pairs_are_the_same_instance_and_its_ratio_counts_both_clocks(e1: Result
 
 def test_the_grid_holds_choice_and_linear_program(e1: Results, e6: Results) -> None:
     panels = {axes.get_title(): axes for axes in figures.plot_grid(e1, e6).axes}
-    texts = {title: [t.get_text() for t in axes.texts if t.get_text() != "–"] for title, axes in panels.items()}
+    texts = {
+        title: [t.get_text() for t in axes.texts if t.get_text() != "–"]
+        for title, axes in panels.items()
+    }
     assert texts == {
         "Big-M, 300 s": ["0.20"],
         "Algorithm 1, our defaults": ["0.40"],
@@ -83,7 +105,9 @@ def test_a_market_shows_every_step_and_every_price() -> None:
 
 
 def test_rounds_and_prices_are_those_of_the_run() -> None:
-    solution = PriceCoordination(max_rounds=3).solve(water_potability(n=3, net=mlp(2, 16, 9, seed=1)))
+    solution = PriceCoordination(max_rounds=3).solve(
+        water_potability(n=3, net=mlp(2, 16, 9, seed=1))
+    )
     top, _ = figures.plot_rounds(solution.history).axes
     assert top.lines[0].get_ydata() == pytest.approx(solution.history["lp_value"])
     paths = {"run": solution.history.prices, "again": solution.history.prices}

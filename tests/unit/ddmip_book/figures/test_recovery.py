@@ -1,4 +1,6 @@
-"""Recovery: pulled-back options, the choice among them, and the figures, say what the points and rows say."""
+"""Recovery: pulled-back options, the choice among them, and the figures, say what the points and
+rows say.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_book.examples.recovery import best_choice, plane_network, plane_problem, visit_spread, visited_options
+from ddmip_book.examples.recovery import (
+    best_choice,
+    plane_network,
+    plane_problem,
+    visit_spread,
+    visited_options,
+)
 from ddmip_book.experiments import Results, Row
 from ddmip_book.experiments.grids import E1_SIZES
 from ddmip_book.figures import recovery as figures
@@ -36,7 +44,9 @@ def logits(problem: NeuralMIP, u: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_pulling_back_keeps_the_class_and_raises_no_use(seed: int) -> None:
-    """The lemma: f stays positive, use grows in no component, and f is as small as the halvings make it."""
+    """The lemma: f stays positive, use grows in no component, and f is as small as the halvings
+    make it.
+    """
     problem, points = scene(seed)
     plain, short = (visited_options(problem, points, pulled) for pulled in (False, True))
     np.testing.assert_array_equal(plain.origin, short.origin)
@@ -46,7 +56,9 @@ def test_pulling_back_keeps_the_class_and_raises_no_use(seed: int) -> None:
     assert (short.pool.use <= plain.pool.use + 1e-12).all()
     w = short.pool.blocks.base[short.pool.at]
     below, box = logits(problem, w) < 1e-6, 2.0 * np.sqrt(w.shape[1])
-    layers = [layer for layer in problem.predictors[0].net.modules() if isinstance(layer, nn.Linear)]
+    layers = [
+        layer for layer in problem.predictors[0].net.modules() if isinstance(layer, nn.Linear)
+    ]
     lipschitz = np.prod([torch.linalg.matrix_norm(layer.weight, 2).item() for layer in layers])
     assert (logits(problem, short.pool.u)[below] <= 1e-6 + 2.0**-14 * lipschitz * box).all()
 
@@ -64,7 +76,9 @@ def test_the_choice_is_at_least_every_feasible_visit_and_at_most_its_limits(seed
     w, capacities = pools[True].blocks.base, pools[True].blocks.capacities
     values = {pulled: len(best_choice(problem, pool)) for pulled, pool in pools.items()}
     for point in points:
-        use = np.concatenate([np.maximum(point - w, 0).sum(axis=0), np.maximum(w - point, 0).sum(axis=0)])
+        use = np.concatenate(
+            [np.maximum(point - w, 0).sum(axis=0), np.maximum(w - point, 0).sum(axis=0)]
+        )
         if (use <= capacities).all():
             assert values[True] >= values[False] >= (logits(problem, point) > 0).sum()
     assert values[True] >= values[False]
@@ -88,7 +102,9 @@ def test_options_know_where_they_come_from_and_the_first_of_equals_is_taken() ->
 def test_options_that_differ_by_rounding_are_chosen_once() -> None:
     problem = plane_problem(plane_network(), np.zeros((4, 2)), budget=3.0)
     random = np.random.default_rng(0)
-    points = [1.2 + 1e-7 * random.random((4, 2)) for _ in range(6)] + [random.random((4, 2)) + 0.4 for _ in range(6)]
+    points = [1.2 + 1e-7 * random.random((4, 2)) for _ in range(6)] + [
+        random.random((4, 2)) + 0.4 for _ in range(6)
+    ]
     visits = visited_options(problem, points)
     picks = best_choice(problem, visits.pool)
     assert len(picks) >= 3
@@ -120,12 +136,16 @@ def test_origins_are_counted_in_the_title() -> None:
 def row(method: str, objective: float, seconds: float = 4.0, seed: int = 42) -> Row:
     experiment = "e6" if "recover" in method else "e1"
     trace = {"k": [1.0, 2.0], "seconds": [1.0, 3.0]}
-    return finished(experiment, method, seed=seed, objective=objective, seconds=seconds, trace=trace)
+    return finished(
+        experiment, method, seed=seed, objective=objective, seconds=seconds, trace=trace
+    )
 
 
 def test_gains_are_over_pairs_on_the_same_instance() -> None:
     e1 = Results([row("dd", 20.0), row("dd", 30.0, seed=123), row("dd-paper", 18.0)])
-    e6 = Results([row("dd-recover", 27.0), row("dd-recover", 31.0, seed=456), row("dd-paper-recover", 18.0)])
+    e6 = Results(
+        [row("dd-recover", 27.0), row("dd-recover", 31.0, seed=456), row("dd-paper-recover", 18.0)]
+    )
     ((plain, recovered),) = figures.recovery_pairs(e1, e6, "dd")
     assert (plain.objective, recovered.objective) == (20.0, 27.0)
     assert figures.recovery_share(recovered) == pytest.approx(0.25)
@@ -135,11 +155,15 @@ def test_gains_are_over_pairs_on_the_same_instance() -> None:
 
 
 def test_penalties_draw_every_column() -> None:
-    above, below = figures.plot_penalties([0.1, 1.0], {"last": [1, 2], "best": [2, 3]}, [0.5, 0.1]).axes
+    above, below = figures.plot_penalties(
+        [0.1, 1.0], {"last": [1, 2], "best": [2, 3]}, [0.5, 0.1]
+    ).axes
     assert [line.get_label() for line in above.lines] == ["last", "best"]
     np.testing.assert_allclose(np.asarray(below.lines[0].get_ydata()), [0.5, 0.1])
 
 
 def test_a_linear_logit_in_one_dimension_is_pulled_to_its_root() -> None:
     problem = plane_problem(linear(2.0, bias=-1.0), np.zeros((1, 1)), budget=2.0)
-    assert visited_options(problem, [np.array([[1.7]])]).pool.u[0, 0] == pytest.approx(0.5, abs=2e-4)
+    assert visited_options(problem, [np.array([[1.7]])]).pool.u[0, 0] == pytest.approx(
+        0.5, abs=2e-4
+    )

@@ -10,15 +10,27 @@ from ddmip_book.figures import setting as figures
 from tests.builders.rows import finished
 
 
-def row(network: str, seed: int, score: float | None, parameters: int = 1, method: str = "dd", **more: object) -> Row:
+def row(
+    network: str,
+    seed: int,
+    score: float | None,
+    parameters: int = 1,
+    method: str = "dd",
+    **more: object,
+) -> Row:
     results = {"status": "optimal", "parameters": parameters, "test_score": score}
     return finished("e1", method, network=network, size=4, seed=seed, **results, **more)
 
 
-SOME = Results([
-    row("4x32", 42, 0.64, 3500), row("2x16", 42, 0.60, 449), row("2x16", 42, 0.60, 449, "dd-paper"),
-    row("2x16", 123, 0.62, 449), row("2x16", 456, None),
-])  # fmt: skip
+SOME = Results(
+    [
+        row("4x32", 42, 0.64, 3500),
+        row("2x16", 42, 0.60, 449),
+        row("2x16", 42, 0.60, 449, "dd-paper"),
+        row("2x16", 123, 0.62, 449),
+        row("2x16", 456, None),
+    ]
+)
 
 
 def test_a_network_counts_once_and_small_ones_come_first() -> None:
@@ -43,7 +55,9 @@ def test_accuracy_shows_every_network_and_the_larger_class() -> None:
 
 
 def test_the_window_holds_every_stored_accuracy() -> None:
-    stored = Results([r for name in ("e1", "e2", "e3", "e4") for r in load(name) if r.problem == "water"])
+    stored = Results(
+        [r for name in ("e1", "e2", "e3", "e4") for r in load(name) if r.problem == "water"]
+    )
     scores = [score for by_seed in figures.trained(stored).values() for score in by_seed.values()]
     low, high = figures.plot_accuracy(stored, 0.597, 403).get_ylim()
     assert scores
@@ -60,7 +74,11 @@ def test_logits_rise_to_one_and_cross_zero_at_the_share_that_is_not_potable() ->
 
 def test_training_has_one_curve_for_each_series() -> None:
     left, right = figures.plot_training(
-        [5, 15, 60], {"train": [0.6, 0.7, 0.9], "test": [0.6, 0.6, 0.6]}, 0.6, {"treated": [8, 15, 21]}, 25
+        [5, 15, 60],
+        {"train": [0.6, 0.7, 0.9], "test": [0.6, 0.6, 0.6]},
+        0.6,
+        {"treated": [8, 15, 21]},
+        25,
     )
     assert [list(line.get_ydata()) for line in left.lines[:2]] == [[0.6, 0.7, 0.9], [0.6, 0.6, 0.6]]
     assert list(right.lines[0].get_xdata()) == [5, 15, 60]
@@ -68,7 +86,15 @@ def test_training_has_one_curve_for_each_series() -> None:
 
 
 def test_time_to_marks_only_what_was_reached() -> None:
-    exact = row("2x16", 42, 0.6, method="bigm", objective=4.0, untreated=1.0, incumbents=[[0.1, 1.0], [3.0, 4.0]])
+    exact = row(
+        "2x16",
+        42,
+        0.6,
+        method="bigm",
+        objective=4.0,
+        untreated=1.0,
+        incumbents=[[0.1, 1.0], [3.0, 4.0]],
+    )
     never = row("2x16", 42, 0.6, objective=3.0, untreated=1.0, incumbents=[[0.1, 1.0], [0.5, 3.0]])
     axes = figures.plot_time_to(exact, never, "ours")
     assert [text.get_text() for text in axes.texts] == ["3.00 s"]
