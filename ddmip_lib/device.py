@@ -29,12 +29,10 @@ class Elsewhere:
     """
 
     def __init__(self, net: nn.Module, device: torch.device | str, dtype: torch.dtype) -> None:
-        self.here, self.net, self.device, self.dtype = (
-            net,
-            _copied(net, device, dtype),
-            device,
-            dtype,
-        )
+        self.here = net
+        self.net = _copied(net, device, dtype)
+        self.device = device
+        self.dtype = dtype
         self._recurrent = any(isinstance(module, nn.RNNBase) for module in net.modules())
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -127,7 +125,8 @@ class Recorded(Elsewhere):
                     torch.autograd.grad(y, x, torch.ones_like(y))
             torch.cuda.current_stream().wait_stream(stream)
             self._buffers(like.shape, y.shape)
-            self.ahead, self.back = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+            self.ahead = torch.cuda.CUDAGraph()
+            self.back = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self.ahead):
                 x = self.x.to(self.device, non_blocking=True).to(self.dtype).requires_grad_(True)
                 y = self._values(x.clone())  # a clone, for networks that write on their input
@@ -175,7 +174,8 @@ class Playback(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, recorded: Recorded) -> Tensor:
         y = recorded.play(x)
         ctx.save_for_backward(x)
-        ctx.recorded, ctx.number = recorded, recorded.passes
+        ctx.recorded = recorded
+        ctx.number = recorded.passes
         return y
 
     @staticmethod

@@ -121,7 +121,8 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
     """Verified objective of every iterate (points; none where infeasible) and the best so far
     (steps).
     """
-    history, ax = _iterations(run), _axes(ax)
+    history = _iterations(run)
+    ax = _axes(ax)
     k = history["k"]
     ax.plot(
         k,
@@ -162,7 +163,8 @@ def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
     r"""Penalty $\rho$ of each iteration, log scale, and that of coupled outputs where there are
     any.
     """
-    history, lines = _iterations(run), [("rho", "penalty ρ", INK, ":")]
+    history = _iterations(run)
+    lines = [("rho", "penalty ρ", INK, ":")]
     if "rho_outputs" in history.columns and np.isfinite(history["rho_outputs"]).any():
         lines.append(("rho_outputs", "penalty ρ of outputs", ORANGE, "-."))
     return _log_lines(_axes(ax), history, lines, "penalty")
@@ -184,14 +186,16 @@ def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> A
     r"""Multipliers $\lambda^k_i$, an array (iterations, coordinates): those that end largest as
     lines, the range of the others as a pale band.
     """
-    values, ax = np.asarray(lams, dtype=float), _axes(ax)
+    values = np.asarray(lams, dtype=float)
+    ax = _axes(ax)
     if values.ndim != 2 or not values.size:
         raise ValueError(
             f"lams has shape {values.shape}: pass one row for each iteration (see Trace)."
         )
     k = np.arange(1, len(values) + 1)
     order = np.argsort(-np.abs(values[-1]), kind="stable")
-    shown, rest = order[:highlight], values[:, order[highlight:]]
+    shown = order[:highlight]
+    rest = values[:, order[highlight:]]
     if rest.size:
         ax.fill_between(
             k,
@@ -296,7 +300,8 @@ def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
     np.float64(0.5)
     """
     if len(solution.history):
-        seconds, values = solution.history["seconds"], solution.history["incumbent"]
+        seconds = solution.history["seconds"]
+        values = solution.history["incumbent"]
     else:
         pairs = np.array(solution.details.get("incumbents", []), dtype=float).reshape(-1, 2)
         seconds, values = pairs.T
@@ -314,7 +319,8 @@ def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -
         seconds, values = incumbent_times(solution)
         if not np.isfinite(values).any():
             label += " (no solution)"
-        colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)]
+        colour = COLOURS[number % len(COLOURS)]
+        dashes = DASHES[number % len(DASHES)]
         ax.step(
             seconds, values, where="post", color=colour, linestyle=dashes, marker="", label=label
         )

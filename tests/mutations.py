@@ -464,11 +464,13 @@ def main() -> int:
     if arguments.list:
         print("\n".join(f"{m.name:<44} {m.file}" for m in chosen))
         return 0
-    began, missed = time.perf_counter(), 0
+    began = time.perf_counter()
+    missed = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder).resolve()
         for name in COPIED:
-            source, target = ROOT / name, copy / name
+            source = ROOT / name
+            target = copy / name
             if source.is_dir():
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             else:

@@ -71,7 +71,9 @@ def as_rst(lines: list[str]) -> list[str]:
     """
     out: list[str] = []
     prose: list[str] = []
-    literal, example, in_item = False, False, False
+    literal = False
+    example = False
+    in_item = False
 
     def flush() -> None:
         out.extend(escape("\n".join(prose)).split("\n") if prose else [])
@@ -98,10 +100,8 @@ def as_rst(lines: list[str]) -> list[str]:
 @cache
 def teachers() -> dict[str, Page]:
     """The page that teaches each name, from book/taught.yml."""
-    pages, contents = (
-        yaml.safe_load((ROOT / "book" / "taught.yml").read_text()),
-        Contents.read(ROOT),
-    )
+    pages = yaml.safe_load((ROOT / "book" / "taught.yml").read_text())
+    contents = Contents.read(ROOT)
     return {name: contents[page] for page, names in pages.items() for name in names}
 
 

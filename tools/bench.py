@@ -52,7 +52,8 @@ class Counted(nn.Module):
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
-        self.net, self.calls = net, {True: 0, False: 0}
+        self.net = net
+        self.calls = {True: 0, False: 0}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.calls[torch.is_grad_enabled()] += 1
@@ -121,7 +122,8 @@ def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: in
     """Seconds of so many passes: forward and back where a gradient is followed, forward alone
     elsewhere.
     """
-    u, ones = x.clone().requires_grad_(True), torch.ones(len(x), 1, dtype=x.dtype)
+    u = x.clone().requires_grad_(True)
+    ones = torch.ones(len(x), 1, dtype=x.dtype)
 
     def back() -> None:
         torch.autograd.grad(net(u), u, ones)

@@ -88,7 +88,8 @@ def interrupted(
     method: str, problem: NeuralMIP, known: Solution, after: float
 ) -> dict[str, Any] | None:
     """Seconds from Ctrl-C until the call ends; None where it had ended before."""
-    ended, pressed = threading.Event(), list[float]()
+    ended = threading.Event()
+    pressed = list[float]()
 
     def press() -> None:
         if not ended.wait(after):

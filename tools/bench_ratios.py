@@ -88,7 +88,8 @@ def ratios() -> list[dict[str, Any]]:
     dense, recurrent, medium = (
         as_frozen(net) for net in (mlp(3, 96, 9), lstm(1, 64, 9), mlp(4, 64, 9))
     )
-    large, x = as_frozen(mlp(4, 256, 9)), torch.randn(N, 9, dtype=torch.float64)
+    large = as_frozen(mlp(4, 256, 9))
+    x = torch.randn(N, 9, dtype=torch.float64)
     forward = median_seconds(lambda: large(x))
     singly = median_seconds(lambda: [input_gradient(medium, row[None]) for row in x], 3)
     blocks = [_nn_block(block) for block in (PGD(), LogBarrier())]
@@ -136,7 +137,8 @@ def _nn_block(block: Any) -> tuple[float, int]:
     """Median seconds of the NN block in an iteration on Water, and passes of its network in the
     whole run.
     """
-    net, passes = mlp(2, 16, 9, seed=42), list[int]()
+    net = mlp(2, 16, 9, seed=42)
+    passes = list[int]()
     net.register_forward_hook(lambda *_: passes.append(1))
     problem = water_potability(n=12, net=net, seed=42)
     history = DualDecomposition(block, max_iterations=10).solve(problem, seed=42).history
@@ -150,7 +152,8 @@ def _x_steps() -> tuple[float, int]:
     for _ in range(5):
         solver.step(run)
     question = run.lam, run.copies, run.split.weights(run.rho)
-    by_scip, by_piqp = EpigraphBlock(run.split), QPBlock(run.split)
+    by_scip = EpigraphBlock(run.split)
+    by_piqp = QPBlock(run.split)
     by_piqp.budgets = None  # which the library would sort
     seconds = [
         statistics.median(block.solve(*question).seconds for _ in range(5))
@@ -177,7 +180,8 @@ def _of_process(code: str, repeats: int) -> dict[str, float]:
         text=True,
     )
     run(check=True)  # compiled files and the disk's cache
-    processor, wall = [], []
+    processor = []
+    wall = []
     for _ in range(repeats):
         began = time.perf_counter()
         done = run(check=True)

@@ -32,7 +32,8 @@ def with_outputs(source: Path, executed: Path) -> nbformat.NotebookNode:
     """The source notebook with the outputs of its execution; only so does its cache key fit the
     source.
     """
-    notebook, result = nbformat.read(source, 4), nbformat.read(executed, 4)
+    notebook = nbformat.read(source, 4)
+    result = nbformat.read(executed, 4)
     ours = [cell for cell in notebook.cells if cell.cell_type == "code"]
     theirs = [
         cell
@@ -44,7 +45,8 @@ def with_outputs(source: Path, executed: Path) -> nbformat.NotebookNode:
             f"{executed.name} was executed from another source. To fix this: make clean"
         )
     for cell, done in zip(ours, theirs, strict=True):
-        cell.outputs, cell.execution_count = done.outputs, done.execution_count
+        cell.outputs = done.outputs
+        cell.execution_count = done.execution_count
     return notebook
 
 

@@ -45,7 +45,8 @@ AT_A_LIMIT = ("time_limit", "memory_limit", "killed")
 PEERS = ("gurobi-ml", "omlt-highs")
 """Not compared: their packages are an extra."""
 WATER = ("2x16", "4x32", "6x64", "6x128")
-NETWORKS, STORED = Path("data/networks"), Path("data/results")
+NETWORKS = Path("data/networks")
+STORED = Path("data/results")
 TOLERANCE = 1e-9
 COMPARED = ("status", "iterations", "objective", "bound")
 PROCESSOR = "processor:"
@@ -150,7 +151,8 @@ def differences(before: Outcome, after: Outcome) -> dict[str, list[Any]]:
     """
     found = {}
     for name in COMPARED:
-        one, other = before[name], after[name]
+        one = before[name]
+        other = after[name]
         if (
             isinstance(one, float)
             and isinstance(other, float)

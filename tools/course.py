@@ -25,7 +25,8 @@ from tools.contents import name_of
 from tools.course_pages import chapters, inline, markdown, page, write
 
 COURSE = notebooks.ROOT / "course"
-STUDENTS, INSTRUCTORS = notebooks.BUILD / "course", notebooks.BUILD / "instructors"
+STUDENTS = notebooks.BUILD / "course"
+INSTRUCTORS = notebooks.BUILD / "instructors"
 PARTS = ("slides", "student", "quizzes", "syllabus")
 BY_WEEKS = {6: "six-weeks", 12: "twelve-weeks"}
 EXERCISE = re.compile(r"\{exercise-start\} ([^\n]+)\n:label: (\S+)")
@@ -168,7 +169,8 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
     for count, session in enumerate(form["sessions"], 1):
         lines += [f"## {form['unit']} {count}: {session['title']}", ""]
         for chapter in session["chapters"]:
-            about, path = course["chapters"][chapter], chapter_files()[chapter]
+            about = course["chapters"][chapter]
+            path = chapter_files()[chapter]
             needs = ", ".join(map(shown, about["needs"]))
             needs = f"; needs Chapter {needs}" if needs else ""
             lines += [
@@ -292,7 +294,8 @@ def timetable(name: str, course: dict[str, Any], output: Path) -> str:
     for count, session in enumerate(form["sessions"], 1):
         files = [chapter_files()[c] for c in session["chapters"]]
         books = [link("student", file.name, f"{shown(name_of(file))}") for file in files]
-        home, read = session.get("home", []), reading(session, course)
+        home = session.get("home", [])
+        read = reading(session, course)
         cells = (
             str(count),
             f"{inline(session['title'])}<br>{form['lecture_minutes']} minutes",

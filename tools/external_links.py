@@ -37,7 +37,8 @@ EXAMPLE = re.compile(
     r"https?://([\w.]*\.)?(example\.(org|com)|colab\.example|localhost|127\.0\.0\.1)"
 )
 REFUSED = {401, 403, 405, 406, 418, 429, 999}
-ATTEMPTS, PATIENCE = 3, 20.0
+ATTEMPTS = 3
+PATIENCE = 20.0
 
 
 def trimmed(address: str) -> str:

@@ -95,7 +95,8 @@ def timed(
     )
     replace(solver, max_iterations=2).solve(small, seed=SEEDS[0])
     solution = solver.solve(problem, time_limit=300.0, seed=SEEDS[0])
-    history, k = solution.history, len(solution.history)
+    history = solution.history
+    k = len(solution.history)
     parts = {
         f"{part}_seconds": float(history[f"seconds_{part}"].sum()) / k for part in ("mip", "nn")
     }
@@ -114,7 +115,8 @@ def compare(networks: list[str], weights: Path | None, iterations: int) -> list[
     for network in networks:
         case = case_of(network, SEEDS[0])
         nets = networks_of(case, weights)
-        problem, small = build(case, nets), build(case, nets, 2)
+        problem = build(case, nets)
+        small = build(case, nets, 2)
         for device, dtype, recorded in VARIANTS:
             with nullcontext() if recorded else unrecorded():
                 row = timed(problem, small, device, dtype, iterations)

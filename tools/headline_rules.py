@@ -46,7 +46,9 @@ def _for_source(name: str, rule: Mapping[str, Any], source: str) -> dict[str, An
 
 
 def _of_one(name: str, numbers: Mapping[str, float], rule: Mapping[str, Any]) -> list[str]:
-    value, tolerance, found = numbers[name], rule.get("tolerance", 0), []
+    value = numbers[name]
+    tolerance = rule.get("tolerance", 0)
+    found = []
     if "equals" in rule and abs(value - rule["equals"]) > tolerance:
         found.append(f"{name} = {value} is not {rule['equals']} (tolerance {tolerance})")
     if "min" in rule and value < rule["min"]:

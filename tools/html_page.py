@@ -45,7 +45,8 @@ def redirect(target: str, title: str, said: str) -> str:
     ... )
     True
     """
-    link, quoted = escape(target), json.dumps(target).replace("<", "\\u003c")
+    link = escape(target)
+    quoted = json.dumps(target).replace("<", "\\u003c")
     head = (
         f"<script>location.replace({quoted} + location.search + location.hash)</script>\n"
         f'<noscript><meta http-equiv="refresh" content="0; url={link}"></noscript>\n'

@@ -26,7 +26,8 @@ import nbformat
 from tools.address import branch, config, repository
 from tools.notebooks import ROOT, chapters
 
-ID, TAG = "colab", "remove-cell"
+ID = "colab"
+TAG = "remove-cell"
 BROUGHT_BY_COLAB = {"numpy", "scipy", "torch", "tqdm"}
 EXTRAS = ("data", "paper")  # which chapters use and Colab lacks
 TEMPLATE = """\

@@ -43,7 +43,8 @@ def one(results: Results, method: str, **about: object) -> Row:
 
 def instance() -> tuple[dict[str, Row], Row]:
     """The runs of the picture, and the certificate."""
-    e1, e6 = load("e1"), load("e6")
+    e1 = load("e1")
+    e6 = load("e6")
     runs = {
         method: one(e1, method, **INSTANCE, time_limit=300.0)
         for method in ("bigm", "dd-paper", "dd")
@@ -56,7 +57,8 @@ def compared() -> tuple[int, int, int]:
     """Stored instances of E1 on which prices and our defaults both ran; prices better, prices
     worse.
     """
-    e1, e6 = load("e1"), load("e6")
+    e1 = load("e1")
+    e6 = load("e6")
     pairs = []
     for row in e6.where(method="prices"):
         about = {"network": row.network, "size": row.size, "seed": row.seed, "time_limit": 300.0}

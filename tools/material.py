@@ -131,7 +131,8 @@ class Material:
                 )
             for found in STATEMENT.finditer(text):
                 if label := dict(OPTION.findall(found["options"])).get("label"):
-                    kind, body = found["kind"], found["body"].strip()
+                    kind = found["kind"]
+                    body = found["body"].strip()
                     self.statements[label] = Statement(
                         kind.capitalize(), next_number(kind), found["title"].strip(), body
                     )
@@ -243,7 +244,8 @@ class Material:
         """
 
         def resolve(found: re.Match[str]) -> str:
-            role, label = found[1], found[2]
+            role = found[1]
+            label = found[2]
             if role == "eq" and label in self.equations:
                 return f"({self.equations[label][1]})"
             if role == "prf:ref" and label in self.statements:

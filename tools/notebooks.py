@@ -144,7 +144,9 @@ class Execution:
     """
 
     def __init__(self, path: Path, profile: str) -> None:
-        self.path, self.target, self.start = path, executed_path(path, profile), time.perf_counter()
+        self.path = path
+        self.target = executed_path(path, profile)
+        self.start = time.perf_counter()
         self.about = {"key": key(path, profile), "profile": profile, "data_source": data_source()}
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self.target.unlink(missing_ok=True)
@@ -270,7 +272,8 @@ def report_seconds(paths: list[Path], profile: str) -> dict[str, float]:
     """Print the processor seconds of the executed chapters beside the usual ones, longest first;
     returns them.
     """
-    usual, found = usual_seconds(), {}
+    usual = usual_seconds()
+    found = {}
     for path in paths:
         if (executed := executed_path(path, profile)).exists():
             found[name_of(path)] = noted(executed)["seconds"]

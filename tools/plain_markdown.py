@@ -72,7 +72,8 @@ def citations() -> dict[str, str]:
 
 
 def reference(match: re.Match[str]) -> str:
-    role, target = match[1], match[2]
+    role = match[1]
+    target = match[2]
     if role.startswith("cite"):
         return "(" + "; ".join(citations()[key.strip()] for key in target.split(",")) + ")"
     if text := re.fullmatch(r"(.+?) *<.+>", target):

@@ -10,7 +10,8 @@ from matplotlib import style
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-WIDTH, HEIGHT = 1200, 630
+WIDTH = 1200
+HEIGHT = 630
 ALT = (
     "Two blocks, a MIP block with a grid of integers and an NN block with a network, joined by"
     " u = x"

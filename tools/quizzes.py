@@ -114,7 +114,8 @@ def load(path: Path) -> dict[str, Any]:
     """A quiz with everything that a page needs, or an error that names the question."""
     quiz = yaml.safe_load(path.read_text(encoding="utf-8"))
     for question in quiz["questions"]:
-        where, kind = f"{path.name}, {question.get('id')}", question.get("kind")
+        where = f"{path.name}, {question.get('id')}"
+        kind = question.get("kind")
         if question.get("chapter") not in chapters():
             raise QuizError(
                 f"{where}: no chapter {question.get('chapter')!r}. To fix this, use a name of"
@@ -147,9 +148,11 @@ def quizzes() -> list[dict[str, Any]]:
 
 def choices(name: str, question: dict[str, Any]) -> str:
     """Radio buttons or check boxes, each with a label and a folded explanation."""
-    kind, rows = "radio" if question["kind"] == "single" else "checkbox", []
+    kind = "radio" if question["kind"] == "single" else "checkbox"
+    rows = []
     for letter, option in zip("abcdefgh", question["options"], strict=False):
-        own, right = f"{name}-{letter}", bool(option.get("right"))
+        own = f"{name}-{letter}"
+        right = bool(option.get("right"))
         word = "Right." if right else "Wrong."
         rows.append(
             f'<div class="option{" right" if right else ""}"><input type="{kind}" name="{name}"'
@@ -182,7 +185,8 @@ def number_field(name: str, question: dict[str, Any]) -> str:
 
 
 def field(count: int, question: dict[str, Any]) -> str:
-    name, numeric = f"q{count}", question["kind"] == "number"
+    name = f"q{count}"
+    numeric = question["kind"] == "number"
     data = (
         f' data-answer="{question["answer"]}" data-tolerance="{question.get("tolerance", 1e-6)}"'
         if numeric

@@ -89,7 +89,9 @@ class Stage:
     """The commands of a stage, one after another, in child processes."""
 
     def __init__(self, name: str, folder: Path, shown: bool) -> None:
-        self.name, self.folder, self.shown = name, folder, shown
+        self.name = name
+        self.folder = folder
+        self.shown = shown
         self.start = time.perf_counter()
         self.seconds = 0.0
         self.failures: list[Failure] = []

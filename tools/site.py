@@ -131,7 +131,8 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
     """Write the site; returns a sentence for each thing that was left out."""
     if not (html / "index.html").is_file():
         raise SiteError(f"there is no finished book in {html}. To fix this: make book")
-    pages, book = [page.address for page in contents().pages], book_title()
+    pages = [page.address for page in contents().pages]
+    book = book_title()
     leads_to = redirects.targets(contents())
     if absent := [page for page in [*pages, *leads_to] if not (html / page).is_file()]:
         raise SiteError(f"the book lacks {', '.join(absent)}. To fix this: make book")
@@ -147,7 +148,8 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
     start = description((output / pages[0]).read_text(), book)
     titles = {}
     for path in sorted(output.rglob("*.html")):
-        name, text = path.relative_to(output).as_posix(), path.read_text()
+        name = path.relative_to(output).as_posix()
+        text = path.read_text()
         if name.startswith("_static/"):
             continue
         if found := rooted(text):

@@ -75,7 +75,8 @@ class Deck:
     """One Markdown source and the page that it becomes."""
 
     def __init__(self, source: Path, material: Material) -> None:
-        self.source, self.material = source, material
+        self.source = source
+        self.material = material
         self.images: dict[str, bytes] = {}
         self.markdown = MarkdownIt("commonmark", {"html": True, "typographer": False}).enable(
             "table"
@@ -98,8 +99,10 @@ class Deck:
 
     def _take(self, found: re.Match[str]) -> str:
         """What stands for a pair of braces, as Markdown."""
-        name, rest = found[1], found[2][1:].split(":") if found[2] else []
-        optional, name = name.endswith("?"), name.rstrip("?")
+        name = found[1]
+        rest = found[2][1:].split(":") if found[2] else []
+        optional = name.endswith("?")
+        name = name.rstrip("?")
         material = self.material
         try:
             if name == "number":
@@ -178,7 +181,9 @@ class Deck:
 
     def _page(self) -> str:
         pieces = re.split(r"^---$", self.source.read_text(), flags=re.MULTILINE)
-        slides, chapter, title = [], "", ""
+        slides = []
+        chapter = ""
+        title = ""
         for number, piece in enumerate(pieces, start=1):
             body, _, notes = piece.strip().partition("\n???\n")
             first, _, body = body.partition("\n")
@@ -190,9 +195,12 @@ class Deck:
             heading = ASK.sub(self._take, first[2:])
             kind = next((word.lower() for word in KINDS if heading.startswith(word)), "")
             if number == 1:
-                chapter, title, kind = heading, heading, "title"
+                chapter = heading
+                title = heading
+                kind = "title"
             elif first.startswith(("# {{chapter:", "# {{chapter?:")):
-                chapter, kind = heading, "opening"
+                chapter = heading
+                kind = "opening"
             level = "h1" if number == 1 else "h2"
             slides.append(
                 SLIDE.format(
@@ -224,7 +232,8 @@ def copy_mathjax(folder: Path) -> None:
 
 def build(out: Path = OUT, profile: str = "quick") -> list[Path]:
     """Write all decks; returns the pages."""
-    material, pages = Material(profile), []
+    material = Material(profile)
+    pages = []
     (out / "img").mkdir(parents=True, exist_ok=True)
     for source in sorted(SOURCES.glob("part_*.md")):
         deck = Deck(source, material)

@@ -57,10 +57,8 @@ def line(check: Check) -> str:
 def stub(check: Check) -> list[NotebookNode]:
     """What stands in place of a solution: what to assign, and a cell that checks it."""
     if check.points:
-        text, code = (
-            "Your answer is a text; write it here. The cell lists what a good one covers.",
-            f'check("{check.label}")',
-        )
+        text = "Your answer is a text; write it here. The cell lists what a good one covers."
+        code = f'check("{check.label}")'
     else:
         text = f"**Your answer**: assign to `answer` {check.asks}."
         code = f'answer = ...  # your work here\ncheck("{check.label}", answer)'

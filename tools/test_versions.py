@@ -37,8 +37,10 @@ import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-ROWS, PAGE = ROOT / "tests" / "versions.yml", ROOT / "book" / "versions.md"
-PYTHONS, ENDS = ("3.11", "3.12", "3.13", "3.14"), ("lowest", "newest")
+ROWS = ROOT / "tests" / "versions.yml"
+PAGE = ROOT / "book" / "versions.md"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+ENDS = ("lowest", "newest")
 RESOLUTION = {"lowest": "lowest-direct", "newest": "highest"}
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TESTS = ("-m", "not long", "tests/unit", "--ignore=tests/unit/ddmip_book")
@@ -182,7 +184,8 @@ class Trial:
     """One environment after the other, in a temporary folder."""
 
     def __init__(self, folder: Path, workers: int) -> None:
-        self.folder, self.workers = folder, workers
+        self.folder = folder
+        self.workers = workers
         beside = Path(sys.executable).parent / "uv"
         self.uv = str(beside) if beside.exists() else "uv"
         self.surroundings = surroundings(folder / "cache")
@@ -224,7 +227,9 @@ class Trial:
         """Make the environment, run the tests in a copy of the project, and write into the row what
         came out.
         """
-        env, copy, report = self.folder / "env", self.folder / "project", self.folder / "report.xml"
+        env = self.folder / "env"
+        copy = self.folder / "project"
+        report = self.folder / "report.xml"
         for name in tracked(
             "ddmip_lib",
             "book/ddmip_book",
@@ -267,10 +272,8 @@ class Trial:
             if not report.exists():
                 raise Failure("pytest wrote no report (its output is above)")
             row.outcome, row.failed, row.skipped_because = read_report(report.read_text())
-            row.system, row.day = (
-                f"{platform.system()} {platform.machine()}",
-                date.today().isoformat(),
-            )
+            row.system = f"{platform.system()} {platform.machine()}"
+            row.day = date.today().isoformat()
         finally:
             for left in (env, copy):
                 shutil.rmtree(left, ignore_errors=True)
@@ -397,7 +400,8 @@ def main() -> int:
         "--page", action="store_true", help="write the page from the rows, and try nothing"
     )
     arguments = parser.parse_args()
-    rows, wrong = load(), 0
+    rows = load()
+    wrong = 0
     if arguments.page:
         store(rows)
         return 0
@@ -406,7 +410,8 @@ def main() -> int:
         trial = Trial(Path(folder), arguments.workers)
         for name in arguments.only or choices:
             python, end = name.split("-")
-            key, old = made_with(), rows.get(name)
+            key = made_with()
+            old = rows.get(name)
             done = (
                 old is not None
                 and old.made_with == key

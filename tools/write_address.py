@@ -22,7 +22,8 @@ from tools import install_cell
 from tools.address import config, repository, site
 from tools.notebooks import ROOT, chapters, contents
 
-COMMANDS_ID, AFTER = "run-it", "opening"
+COMMANDS_ID = "run-it"
+AFTER = "opening"
 FOLDER = "ddmip-book"  # where no address names it
 CONTACTS = ("SECURITY.md", "CODE_OF_CONDUCT.md")
 CONTACT = re.compile(r"^Contact: .*$", re.MULTILINE)
@@ -55,7 +56,8 @@ def project_urls(settings: dict[str, Any]) -> dict[str, str]:
     >>> project_urls({})
     {}
     """
-    address, pages = repository(settings), site(settings)
+    address = repository(settings)
+    pages = site(settings)
     urls = {"Documentation": pages} if pages else {}
     if address:
         urls |= {"Source": address, "Issues": f"{address}/issues"}
@@ -81,7 +83,8 @@ def with_urls(pyproject: str, settings: dict[str, Any]) -> str:
 
 def with_citation(citation: str, settings: dict[str, Any]) -> str:
     """The text of CITATION.cff, which names the repository below the licence."""
-    text, address = CITED.sub("", citation), repository(settings)
+    text = CITED.sub("", citation)
+    address = repository(settings)
     return (
         LICENCE.sub(lambda found: f'{found[0]}repository-code: "{address}"\n', text)
         if address

@@ -27,7 +27,8 @@ def record_headline(numbers: Mapping[str, Any] | None = None, /, **more: Any) ->
         raise ValueError(
             'record_headline got no numbers. To fix this, name at least one: {"objective": 26}.'
         )
-    text, kernel = _as_text(entries), notebook()
+    text = _as_text(entries)
+    kernel = notebook()
     if kernel is None:
         print(text)
         return

@@ -180,11 +180,13 @@ class BigM:
         """The model of the proofs (`embedded`), which knows from CROWN's ranges what no unit need
         decide.
         """
-        instance, s = begun.instance, begun.instance.milp
+        instance = begun.instance
+        s = begun.instance.milp
         program = embedded(
             instance, incumbent.units, graphs, tolerance=0.0, margin=self.margin, few=1
         )
-        unit, out = units_of_variables(instance), instance.outputs
+        unit = units_of_variables(instance)
+        out = instance.outputs
         size = np.maximum(np.abs(program.lower), np.abs(program.upper))[out]
         unit[out] = np.where(s.integer[out], 1.0, power_of_two(size))
         written = scaled_model(instance, unit if self.scale else None, self.numerics, begun.seed)
@@ -267,10 +269,12 @@ class BigM:
         """
         if incumbent.values is None:
             return
-        model, variables = written.model, written.variables
+        model = written.model
+        variables = written.variables
         twin = copy_model(model)
         inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in incumbent.instance.maps]))
-        own, place = twin.getVars(), {v.ptr(): i for i, v in enumerate(model.getVars())}
+        own = twin.getVars()
+        place = {v.ptr(): i for i, v in enumerate(model.getVars())}
         fixed = np.full(len(own), np.nan)
         fixed[[place[variables[at].ptr()] for at in inputs]] = (incumbent.values / written.unit)[
             inputs
@@ -325,7 +329,8 @@ def scaled_network(
     written into `unit`.
     """
     found = intervals(graph, Box(*(torch.tensor(where.at(end)) for end in (s.lower, s.upper))))
-    low, high = found.lower.numpy(), found.upper.numpy()
+    low = found.lower.numpy()
+    high = found.upper.numpy()
     if unit is None:
         return ScaledNetwork(layers, np.ones(graph.n_in), np.ones(graph.n_out), low, high)
     sizes = [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in found.nodes[1:]]

@@ -172,7 +172,8 @@ class Enumeration:
 
     def _refuse(self, instance: Instance) -> NoReturn:
         """Say which inputs of a network row cannot be enumerated, or take too many values."""
-        s, listing = instance.milp, Listing(instance.milp)
+        s = instance.milp
+        listing = Listing(instance.milp)
         keys = [unfixed(s, row) for where in instance.maps for row in where.index]
         for free in (
             free for key in keys for free in key if listing.deciders(np.array([free])) is None

@@ -82,7 +82,8 @@ def _scaled_rows(
         largest, np.repeat(np.arange(len(largest)), np.diff(rows.indptr)), np.abs(rows.data)
     )
     size = power_of_two(largest)
-    low, high = low / size, high / size
+    low = low / size
+    high = high / size
     with np.errstate(invalid="ignore"):  # a side that is missing
         same = (
             np.isfinite(low) & (low <= high) & (high - low <= 1e-12 * np.maximum(1.0, np.abs(low)))
@@ -99,9 +100,11 @@ def add_program(written: ScaledModel, program: Program, rows: int) -> None:
     """Add what a program has beyond the model's variables and its first `rows`, each variable in
     its unit, and the bounds that it knows of the model's own variables.
     """
-    n, size = len(written.unit), np.maximum(np.abs(program.lower), np.abs(program.upper))
+    n = len(written.unit)
+    size = np.maximum(np.abs(program.lower), np.abs(program.upper))
     unit = np.concatenate([written.unit, np.where(program.integer, 1.0, power_of_two(size))[n:]])
-    model, ends = written.model, np.array([program.lower, program.upper]) / unit
+    model = written.model
+    ends = np.array([program.lower, program.upper]) / unit
     for variable, low, high in zip(written.variables, *ends[:, :n].tolist(), strict=True):
         if low > high:  # there is no point, and SCIP is to find that out
             add_rows(model, [variable], sp.csr_matrix([[1.0]]), np.array([low]), np.array([high]))
@@ -163,10 +166,8 @@ def scaled_layers(
         )
         if k + 1 + len(after) == len(layers):
             out = np.where(whole, 1.0, out)
-        weight, bias = (
-            layer.weight * torch.from_numpy(into / out[:, None]),
-            layer.bias / torch.from_numpy(out),
-        )
+        weight = layer.weight * torch.from_numpy(into / out[:, None])
+        bias = layer.bias / torch.from_numpy(out)
         found.append(linear_layer(weight, bias))
         into = out
     return found, into

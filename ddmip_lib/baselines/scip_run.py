@@ -116,7 +116,8 @@ def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
     """How far the verified objective is from the bound (negative: beyond it), and what counts as
     equal.
     """
-    sign, best = incumbent.instance.milp.sign, best_cost(incumbent)
+    sign = incumbent.instance.milp.sign
+    best = best_cost(incumbent)
     return 0.0 if bound is None else best - sign * bound, CLOSED * incumbent.units.objective(best)
 
 
@@ -163,7 +164,9 @@ def exact_solution(
     optimal, the bound is the claimed one, and ``details["checked_bound"]`` what was proved;
     elsewhere a checked bound takes precedence.
     """
-    best, sign, seconds = incumbent.objective, incumbent.instance.milp.sign, now() - incumbent.began
+    best = incumbent.objective
+    sign = incumbent.instance.milp.sign
+    seconds = now() - incumbent.began
     if scip_status in ("unbounded", "inforunbd") and best is None:
         raise ProblemError(
             "the objective is unbounded: give the variables that carry it finite bounds."
@@ -181,12 +184,15 @@ def exact_solution(
         not abs(claimed) < 1e20 or scip_status in ("infeasible", "unbounded", "inforunbd")
     ):
         claimed = None
-    proof, bound = proof_of(incumbent, method, False, margin), claimed
+    proof = proof_of(incumbent, method, False, margin)
+    bound = claimed
     if checked is not None and np.isfinite(checked):
-        proof, bound = proof_of(incumbent, method, True), sign * min(checked, best_cost(incumbent))
+        proof = proof_of(incumbent, method, True)
+        bound = sign * min(checked, best_cost(incumbent))
     if best is None:
         if checked == np.inf:
-            status, bound = "infeasible", None
+            status = "infeasible"
+            bound = None
         elif status != "time_limit" and scip_status != "userinterrupt":
             status = "no_solution_found"
         if not proof.checked and (margin or status == "no_solution_found"):
@@ -203,7 +209,8 @@ def exact_solution(
     elif status == "claimed_optimal" and claimed is not None and abs(gap) <= slack:
         if proof.checked:
             details["checked_bound"] = bound
-        proof, bound = proof_of(incumbent, method, False, margin), claimed
+        proof = proof_of(incumbent, method, False, margin)
+        bound = claimed
     else:
         if not proof.checked and gap < -slack:
             bound = None

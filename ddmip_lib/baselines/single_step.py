@@ -103,23 +103,24 @@ class SingleStepGradient:
 
     @torch.enable_grad()
     def _solve(self, begun: Begun) -> Solution:
-        problem, instance, began, deadline = (
-            begun.problem,
-            begun.instance,
-            begun.began,
-            begun.deadline,
-        )
-        s, relaxation, incumbent = (
-            instance.milp,
-            Relaxation(instance),
-            begun.incumbent(with_start=self.repaired),
-        )
+        problem = begun.problem
+        instance = begun.instance
+        began = begun.began
+        deadline = begun.deadline
+        s = instance.milp
+        relaxation = Relaxation(instance)
+        incumbent = begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
         free = v.detach()
         point = free.numpy()  # v itself: the same memory
         chosen = self.optimiser or ("adam" if self.repaired else "gradient")
         moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
-        best, claimed, t, p, interrupted, stopped = np.inf, None, 0, np.inf, False, False
+        best = np.inf
+        claimed = None
+        t = 0
+        p = np.inf
+        interrupted = False
+        stopped = False
         try:
             while t < self.steps and now() < deadline and not stopped:
                 t += 1
@@ -136,7 +137,8 @@ class SingleStepGradient:
                 elif self.repaired:
                     incumbent.consider(relaxation.repair(point))
                 elif p <= ZERO and relaxation.own_cost @ point < best:
-                    best, claimed = relaxation.own_cost @ point, instance.rounded(point)
+                    best = relaxation.own_cost @ point
+                    claimed = instance.rounded(point)
                 told()
                 stopped = begun.told() and t < self.steps
         except TimeOver:
@@ -171,7 +173,9 @@ class Relaxation:
     """
 
     def __init__(self, instance: Instance) -> None:
-        s, self.instance, outputs = instance.milp, instance, instance.is_output
+        s = instance.milp
+        self.instance = instance
+        outputs = instance.is_output
         if s.others:
             raise ProblemError(
                 f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows,"
@@ -239,14 +243,20 @@ class Relaxation:
         """Integers rounded, then continuous variables moved to the nearest point of the rows
         without outputs (a QP); where there is no such point nothing moves.
         """
-        s, free, values = self.instance.milp, self.free, self.instance.rounded(v)
+        s = self.instance.milp
+        free = self.free
+        values = self.instance.rounded(v)
         if not (self.equal | self.between).any():
             return values
-        rows, shift = s.rows[:, free], s.rows @ np.where(free, 0.0, values)
-        low, high, box = s.row_lower - shift, s.row_upper - shift, (s.lower[free], s.upper[free])
+        rows = s.rows[:, free]
+        shift = s.rows @ np.where(free, 0.0, values)
+        low = s.row_lower - shift
+        high = s.row_upper - shift
+        box = (s.lower[free], s.upper[free])
         equalities = rows[self.equal].tocsc(), high[self.equal]
         inequalities = rows[self.between].tocsc(), low[self.between], high[self.between]
-        solver, weights = piqp.SparseSolver(), sp.identity(free.sum(), format="csc")
+        solver = piqp.SparseSolver()
+        weights = sp.identity(free.sum(), format="csc")
         solver.setup(weights, -values[free], *equalities, *inequalities, *box)
         if solver.solve() == piqp.PIQP_SOLVED:
             values[free] = np.clip(solver.result.x, *box)

@@ -73,11 +73,13 @@ def _below_tanh(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     chord = torch.where(
         flat, _derivative(high), (high.tanh() - low.tanh()) / torch.where(flat, 1.0, width)
     )
-    left, right = low.clamp(max=0.0), high.clamp(max=0.0)
+    left = low.clamp(max=0.0)
+    right = high.clamp(max=0.0)
     for _ in range(14):  # the point left of 0 whose tangent goes through the upper end
         middle = (left + right) / 2
         under = _passes_under(middle, high)
-        left, right = torch.where(under, middle, left), torch.where(under, right, middle)
+        left = torch.where(under, middle, left)
+        right = torch.where(under, right, middle)
     tangent = _derivative(torch.where(high <= 0, (low + high) / 2, left))
     slope = torch.where((high <= 0) | _passes_under(low, high), tangent, chord).clamp(0.0, 1.0)
     return slope, _tanh_shift(slope, low, high)

@@ -164,7 +164,8 @@ class Builder:
 
     def __init__(self, n_in: int) -> None:
         self.nodes: list[Node] = [Input(n_in)]
-        self.layer, self.layers = "", [""]
+        self.layer = ""
+        self.layers = [""]
 
     def add(self, node: Node) -> int:
         self.nodes.append(node)

@@ -89,7 +89,8 @@ class _Climb(Sweep):
             if split is not None
         ]
         now = [*slopes, *duals]
-        best, record = now, None
+        best = now
+        record = None
         means, squares = ([torch.zeros_like(part) for part in now] for _ in range(2))
         for step in range(1, steps + 2 if now else 2):
             with torch.enable_grad():
@@ -133,7 +134,8 @@ class _Climb(Sweep):
         self, parts: list[Tensor], splits: Sequence[Tensor | None]
     ) -> tuple[list[Tensor | None], list[Tensor | None]]:
         """Slopes and multipliers as lists over all activations."""
-        count, rest = len(splits), len(self.graph.activations) - len(splits)
+        count = len(splits)
+        rest = len(self.graph.activations) - len(splits)
         duals = iter(parts[count:])
         placed = [None if split is None else next(duals) for split in splits]
         return [*parts[:count], *[None] * rest], [*placed, *[None] * rest]

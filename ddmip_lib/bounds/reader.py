@@ -58,7 +58,8 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
         probe[1:],
     ):  # the second line of defence: the trace had another number of rows
         with torch.no_grad():
-            found, expected = graph(rows), net(rows.clone())
+            found = graph(rows)
+            expected = net(rows.clone())
         if found.shape != expected.shape or not torch.allclose(
             found, expected, rtol=1e-9, atol=1e-9
         ):
@@ -77,21 +78,21 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     >>> traced_run(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2).last
     'softplus'
     """
-    tape, paths = Tape(n_in), {module: path for path, module in net.named_modules()}
+    tape = Tape(n_in)
+    paths = {module: path for path, module in net.named_modules()}
     tape.inside.append((net, ""))
     hooks = _follow_layers(tape, paths)
     state = [*net.parameters(), *net.buffers()]
     versions = [part._version for part in state]
     probe = torch.tensor(np.random.default_rng(1).standard_normal((BATCH, n_in)))
-    value, _own = (
-        Traced(probe, 0, tape),
-        Traced(probe, 0, tape),
-    )  # with a second name, nothing may change it in place
+    value = Traced(probe, 0, tape)
+    _own = Traced(probe, 0, tape)  # with a second name, nothing may change it in place
     try:
         with torch.no_grad():
             found = _followed(net, value) if is_plain(net) else net(value)
     except Exception as problem:
-        text, tape.last = str(problem), ""
+        text = str(problem)
+        tape.last = ""
         if not tape.refused:
             tape.refuse(
                 "control flow by data" if "tensor subclasses" in text else f"forward: {text}"

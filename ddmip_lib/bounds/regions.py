@@ -30,7 +30,8 @@ class Box:
     upper: Tensor
 
     def __post_init__(self) -> None:
-        self.lower, self.upper = _double(self.lower), _double(self.upper)
+        self.lower = _double(self.lower)
+        self.upper = _double(self.upper)
         if self.lower.dim() != 2 or self.lower.shape != self.upper.shape:
             raise ValueError("lower and upper of a box are two matrices (n, p) of the same shape.")
         if not (
@@ -120,7 +121,8 @@ class Ball(Box):
         )
 
     def argsmallest(self, coef: Tensor) -> Tensor:
-        falls, gain = coef > 0, coef.abs()
+        falls = coef > 0
+        gain = coef.abs()
         room = torch.where(
             falls, (self.centre - self.lower)[:, None], (self.upper - self.centre)[:, None]
         )

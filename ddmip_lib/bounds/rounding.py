@@ -71,7 +71,8 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
     ... )
     True
     """
-    node, count = graph.nodes[index], len(graph.nodes) + 32
+    node = graph.nodes[index]
+    count = len(graph.nodes) + 32
     if isinstance(
         node, Input
     ):  # the smallest value of a form over a region is wrong by at most this

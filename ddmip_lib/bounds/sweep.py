@@ -58,10 +58,8 @@ class Sweep:
             self.errors.append(step_error(self.graph, index, sizes))
             low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
             if known is not None:
-                low, high = (
-                    torch.maximum(low, known[index][0]),
-                    torch.minimum(high, known[index][1]),
-                )
+                low = torch.maximum(low, known[index][0])
+                high = torch.minimum(high, known[index][1])
             if tighten and index in places and index > 0:
                 low, high = self._tightened(index, low, high, places[index])
             self.ranges.append(
@@ -88,18 +86,18 @@ class Sweep:
         below, above = self.bounds(index, units).tensor_split(2, 1)
         if units is None:
             return torch.maximum(low, below), torch.minimum(high, -above)
-        below, above = (
-            torch.maximum(low.gather(1, units), below),
-            torch.minimum(high.gather(1, units), -above),
-        )
+        below = torch.maximum(low.gather(1, units), below)
+        above = torch.minimum(high.gather(1, units), -above)
         return low.scatter(1, units, below), high.scatter(1, units, above)
 
     def _step(self, index: int) -> Range:
         """The range of a node from those of its parents, by interval arithmetic."""
-        node, error = self.graph.nodes[index], self.errors[index]
+        node = self.graph.nodes[index]
+        error = self.errors[index]
         low, high = self.ranges[node.parents[0]]
         if isinstance(node, Affine):
-            plus, minus = node.weight.clamp(min=0.0).T, node.weight.clamp(max=0.0).T
+            plus = node.weight.clamp(min=0.0).T
+            minus = node.weight.clamp(max=0.0).T
             low, high = low @ plus + high @ minus + node.bias, high @ plus + low @ minus + node.bias
         elif isinstance(node, Sum):
             low, high = (
@@ -107,7 +105,8 @@ class Sweep:
             )
         elif isinstance(node, Activation):
             unit = ACTIVATIONS[node.kind]
-            low, high = unit.value(low), unit.value(high)
+            low = unit.value(low)
+            high = unit.value(high)
             if not unit.error:
                 return low, high
         return low - error, high + error
@@ -117,10 +116,8 @@ class Sweep:
         split = None if self.splits is None else self.splits[place]
         if split is None:
             return low, high
-        low, high = (
-            torch.where(split > 0, low.clamp(min=0.0), low),
-            torch.where(split < 0, high.clamp(max=0.0), high),
-        )
+        low = torch.where(split > 0, low.clamp(min=0.0), low)
+        high = torch.where(split < 0, high.clamp(max=0.0), high)
         crossed = low > high  # no point of the region is on this side
         self.empty = self.empty | crossed.any(-1)
         return torch.where(crossed, 0.0, low), torch.where(crossed, 0.0, high)
@@ -155,15 +152,18 @@ class Sweep:
         """Linear forms of the input below the forms (n or 1, k, units) of a node; sound only if
         `rounded`.
         """
-        coefs, const = {index: form}, form.new_zeros(1, form.shape[1])
+        coefs = {index: form}
+        const = form.new_zeros(1, form.shape[1])
         places = {node: place for place, node in enumerate(self.graph.activations)}
         for i in range(index, 0, -1):
             if i not in coefs:
                 continue
             check_time()
-            node, coef = self.graph.nodes[i], coefs.pop(i)
+            node = self.graph.nodes[i]
+            coef = coefs.pop(i)
             if isinstance(node, Activation):
-                line, error = self.lines[i], self.errors[i] if rounded else 0.0
+                line = self.lines[i]
+                error = self.errors[i] if rounded else 0.0
                 plus = coef.clamp(min=0.0)
                 minus = coef - plus
                 const = (
@@ -171,17 +171,20 @@ class Sweep:
                     + _times(plus, line.below_shift - error)
                     + _times(minus, line.above_shift + error)
                 )
-                below, slope = line.below[:, None], _entry(slopes, places[i])
+                below = line.below[:, None]
+                slope = _entry(slopes, places[i])
                 if slope is not None:
                     below = torch.where(line.free[:, None], slope, below)
                 coef = plus * below + minus * line.above[:, None]
-                split, dual = _entry(self.splits, places[i]), _entry(duals, places[i])
+                split = _entry(self.splits, places[i])
+                dual = _entry(duals, places[i])
                 if split is not None and dual is not None:
                     coef = coef - dual * split
             else:
                 const = const - _times(coef.abs(), self.errors[i]) if rounded else const
                 if isinstance(node, Affine):
-                    const, coef = const + coef @ node.bias, coef @ node.weight
+                    const = const + coef @ node.bias
+                    coef = coef @ node.weight
             for parent in node.parents:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
@@ -201,9 +204,11 @@ class Sweep:
         """The bounds of the outputs with these slopes in the last pass."""
         q = self.graph.n_out
         coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
-        ends, (low, high) = self.region.smallest(coef) + const, self.ranges[-1]
+        ends = self.region.smallest(coef) + const
+        (low, high) = self.ranges[-1]
         require_finite(ends, "a linear form of the outputs")
-        low, high = torch.maximum(low, ends[:, :q]), torch.minimum(high, -ends[:, q:])
+        low = torch.maximum(low, ends[:, :q])
+        high = torch.minimum(high, -ends[:, q:])
         empty = self.empty | (low > high).any(-1)
         return Bounds(
             nodes=[*self.ranges[:-1], (low, high)],

@@ -20,7 +20,8 @@ from .activations import ACTIVATIONS
 from .graph import Builder
 
 BATCH = 3
-SMALL, LARGE = 1e-120, 1e120
+SMALL = 1e-120
+LARGE = 1e120
 """Weights of other sizes are refused: products of them could vanish or overflow."""
 MIXED = "rows that influence each other"
 KNOWN = {"Linear", "Conv", "BatchNorm", "ReLU", "LeakyReLU", "Sequential"}
@@ -44,7 +45,9 @@ class Traced(Tensor):
     def __new__(cls, probe: Tensor, node: int | None, tape: "Tape") -> "Traced":
         wrap: Any = Tensor._make_wrapper_subclass
         made: Any = wrap(cls, probe.shape, strides=probe.stride(), dtype=probe.dtype)
-        made.probe, made.node, made.tape = probe, node, tape
+        made.probe = probe
+        made.node = node
+        made.tape = tape
         tape.made.append(weakref.ref(made))
         return made
 
@@ -66,7 +69,9 @@ class Tape:
     """
 
     def __init__(self, n_in: int) -> None:
-        self.builder, self.output, self.last = Builder(n_in), 0, ""
+        self.builder = Builder(n_in)
+        self.output = 0
+        self.last = ""
         self.inside: list[
             tuple[nn.Module, str]
         ] = []  # the layers whose forward() is running, with their paths
@@ -114,7 +119,8 @@ class Tape:
         out = func(*probes, **named)
         if plain in CONSTANTS:
             return out
-        nodes, (layer, path) = None, self.inside[-1]
+        nodes = None
+        (layer, path) = self.inside[-1]
         self.last = self.last if plain in MOVES else name.strip("_")
         try:
             if written:
@@ -131,7 +137,8 @@ class Tape:
         except Refused as problem:
             self.refuse(str(problem))
         if written:
-            values[0].probe, values[0].node = out, nodes
+            values[0].probe = out
+            values[0].node = nodes
             return values[0]
         if isinstance(out, Tensor):
             return Traced(out, nodes, self)
@@ -154,7 +161,8 @@ class Tape:
     ) -> int:
         """The node `weight @ value + bias`, which must be what `out` says, row by row."""
         assert value.node is not None
-        before, reach = value.probe.reshape(BATCH, -1), bias.abs() if size is None else size
+        before = value.probe.reshape(BATCH, -1)
+        reach = bias.abs() if size is None else size
         off = (before @ weight.T + bias - out.reshape(BATCH, -1)).abs()
         if (off > 1e-9 * (before.abs() @ weight.abs().T + reach)).any():
             raise Refused(MIXED)
@@ -283,7 +291,8 @@ def _add(
         return tape.scaled(one, 1.0, sign * alpha * two, out)
     if not isinstance(one, Traced):
         return tape.scaled(two, sign * alpha, one, out)
-    one, two = tape.broadcast(one, out), tape.broadcast(two, out)
+    one = tape.broadcast(one, out)
+    two = tape.broadcast(two, out)
     other = (
         two.node
         if sign * alpha == 1
@@ -318,7 +327,8 @@ def _move(tape: Tape, func: Any, out: Any, *args: Any, **named: Any) -> Any:
     ):
         raise Refused("layers joined with constants")
     sizes = [value.numel() // BATCH for value in values]
-    total, starts = sum(sizes), torch.tensor([0, *sizes]).cumsum(0).tolist()
+    total = sum(sizes)
+    starts = torch.tensor([0, *sizes]).cumsum(0).tolist()
     rows = total * torch.arange(BATCH, dtype=torch.float64)[:, None]
     numbers = iter([(rows + torch.arange(first, last)) for first, last in pairwise(starts)])
     moved = func(

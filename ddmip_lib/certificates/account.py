@@ -37,15 +37,16 @@ class Account:
         device: torch.device,
         steps: int | None = None,
     ) -> None:
-        self.incumbent, self.solution, self.blocks, self.pi, self.graphs = (
-            incumbent,
-            solution,
-            blocks,
-            pi,
-            graphs,
-        )
-        self.device, self.steps, self.began = device, steps, incumbent.began
-        self.milp, self.predictors = incumbent.instance.milp, incumbent.instance.predictors
+        self.incumbent = incumbent
+        self.solution = solution
+        self.blocks = blocks
+        self.pi = pi
+        self.graphs = graphs
+        self.device = device
+        self.steps = steps
+        self.began = incumbent.began
+        self.milp = incumbent.instance.milp
+        self.predictors = incumbent.instance.predictors
         size = len(blocks.block)
         self.losses: dict[int, Losses] = {}
         self.top, self.possible, self.least, most = (np.zeros(size) for _ in range(4))
@@ -103,7 +104,8 @@ class Account:
         """
         draw = np.random.default_rng(0)
         for number, losses in self.losses.items():
-            rows, graph = self._of(number), self.graphs[number]
+            rows = self._of(number)
+            graph = self.graphs[number]
             task = losses.task()
             for k in range(starts):
                 shift = (
@@ -139,11 +141,9 @@ class Account:
         """What searches for some rows of the table are made of, one for each network; and the rows
         of each.
         """
-        target, searches, shares = (
-            self._target() + self.tolerance,
-            list[tuple[Any, ...]](),
-            list[np.ndarray](),
-        )
+        target = self._target() + self.tolerance
+        searches = list[tuple[Any, ...]]()
+        shares = list[np.ndarray]()
         for number in self.graphs:
             mine = rows[self.blocks.predictor[rows] == number]
             if len(mine):

@@ -43,13 +43,17 @@ class Apart:
     """The exact program of a problem, its linking rows at prices, in pieces."""
 
     def __init__(self, incumbent: Incumbent, structure: Structure, graphs: Sequence[Graph]) -> None:
-        self.incumbent, self.structure, self.began = incumbent, structure, now()
+        self.incumbent = incumbent
+        self.structure = structure
+        self.began = now()
         self.program = embedded(incumbent.instance, incumbent.units, graphs)
         rows = self.program.rows.matrix(len(self.program.cost))
         at = np.zeros(rows.shape[0], dtype=bool)
         at[: len(structure.linking)] = structure.linking
-        self.linking, self.own = np.flatnonzero(at), np.flatnonzero(~at)
-        self.links, inside = rows[self.linking], rows[self.own]
+        self.linking = np.flatnonzero(at)
+        self.own = np.flatnonzero(~at)
+        self.links = rows[self.linking]
+        inside = rows[self.own]
         joined = sp.block_array([[None, inside], [inside.T, None]])
         label = (
             connected_components(joined, directed=False)[1]
@@ -69,11 +73,14 @@ class Priced:
 
     def __init__(self, apart: Apart, multipliers: np.ndarray) -> None:
         whole = apart.program
-        low, high = whole.row_lower[apart.linking], whole.row_upper[apart.linking]
+        low = whole.row_lower[apart.linking]
+        high = whole.row_upper[apart.linking]
         mu = np.where(
             (multipliers > 0) & np.isinf(low) | (multipliers < 0) & np.isinf(high), 0.0, multipliers
         )
-        self.apart, self.multipliers, self.nodes = apart, mu, 0
+        self.apart = apart
+        self.multipliers = mu
+        self.nodes = 0
         self.cost = whole.cost - apart.links.T @ mu
         size = np.abs(whole.cost) + abs(apart.links).T @ np.abs(mu)
         size[np.diff(apart.links.tocsc().indptr) == 0] = 0.0  # nothing was computed there
@@ -82,10 +89,8 @@ class Priced:
         side = np.where(mu > 0, low, high)
         self.parts = np.concatenate([mu * np.where(mu == 0, 0.0, side), -lost, [whole.constant]])
         self.pieces = np.unique(apart.piece[self.cost != 0])  # others add nothing
-        self.proved, self.complete = (
-            np.full(len(self.pieces), -np.inf),
-            np.zeros(len(self.pieces), dtype=bool),
-        )
+        self.proved = np.full(len(self.pieces), -np.inf)
+        self.complete = np.zeros(len(self.pieces), dtype=bool)
 
     @property
     def bound(self) -> float:
@@ -97,7 +102,8 @@ class Priced:
 
     def part(self, number: int) -> tuple[np.ndarray, Program]:
         """The variables of a piece, and its program."""
-        apart, whole = self.apart, self.apart.program
+        apart = self.apart
+        whole = self.apart.program
         columns = np.flatnonzero(apart.piece == self.pieces[number])
         rows = np.flatnonzero(apart.row_piece == self.pieces[number])
         own = apart.own[rows]
@@ -113,7 +119,8 @@ class Priced:
 
     def known(self, columns: np.ndarray) -> float:
         """What the incumbent's part of a piece costs, less the share of what counts as closed."""
-        best, values = best_cost(self.apart.incumbent), self.apart.incumbent.values
+        best = best_cost(self.apart.incumbent)
+        values = self.apart.incumbent.values
         if values is None:
             return np.inf
         mine = columns[columns < len(values)]
@@ -123,7 +130,8 @@ class Priced:
     def prove(self, deadline: float, most_nodes: float) -> None:
         """One stage: every piece that is not complete, in an equal share of the time."""
         for number in map(int, np.flatnonzero(~self.complete)):
-            left, aim = deadline - now(), enough(self.apart.incumbent)
+            left = deadline - now()
+            aim = enough(self.apart.incumbent)
             if left <= 0 or self.bound >= aim:
                 return
             share = now() + left / max(1, int((~self.complete).sum()))
@@ -142,7 +150,8 @@ class Priced:
 
     def certificate(self, history: list[tuple[float, float]]) -> Certificate:
         """What is proved, block by block."""
-        apart, sign = self.apart, self.apart.incumbent.instance.milp.sign
+        apart = self.apart
+        sign = self.apart.incumbent.instance.milp.sign
         of_piece = {p: k for k, p in enumerate(self.pieces)}
         values = apart.incumbent.values
         proved, known = np.zeros((2, apart.structure.n))

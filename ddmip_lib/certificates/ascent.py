@@ -26,7 +26,8 @@ from ..bounds.regions import Ball
 from ..bounds.sweep import Sweep
 from .losses import Losses, least_loss
 
-RATE, FADE = 0.2, 0.95
+RATE = 0.2
+FADE = 0.95
 DROP = 0.9  # share of the nodes in a step that must still need it; else the others are taken out
 
 
@@ -90,20 +91,28 @@ class Ascent:
 
     def _back(self, slopes: Tensor, duals: Tensor) -> tuple[Tensor, Tensor, dict[int, Taken]]:
         """The form of the input, (k, p) and (k,), and what it took of each activation."""
-        nodes, last, end = self.graph.nodes, len(self.graph.nodes) - 1, slopes.shape[1]
-        pulled, taken = duals * self.split, dict[int, Taken]()
-        coefs, const = {last: -slopes.new_ones(1, 1)}, slopes.new_zeros(len(slopes))
+        nodes = self.graph.nodes
+        last = len(self.graph.nodes) - 1
+        end = slopes.shape[1]
+        pulled = duals * self.split
+        taken = dict[int, Taken]()
+        coefs = {last: -slopes.new_ones(1, 1)}
+        const = slopes.new_zeros(len(slopes))
         for i in range(last, 0, -1):
-            node, coef = nodes[i], coefs.pop(i)
+            node = nodes[i]
+            coef = coefs.pop(i)
             if isinstance(node, Activation):
-                here, end = slice(end - node.units, end), end - node.units
+                here = slice(end - node.units, end)
+                end = end - node.units
                 rises = coef >= 0
                 line = torch.where(rises, slopes[:, here], self.above[:, here])
                 shift = torch.where(rises, self.below_shift[:, here], self.above_shift[:, here])
                 taken[i] = Taken(coef, line, shift)
-                const, coef = const + (coef * shift).sum(-1), coef * line - pulled[:, here]
+                const = const + (coef * shift).sum(-1)
+                coef = coef * line - pulled[:, here]
             elif isinstance(node, Affine):
-                const, coef = const + coef @ node.bias, coef @ node.weight
+                const = const + coef @ node.bias
+                coef = coef @ node.weight
             for parent in node.parents:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         return coefs[0].expand(len(slopes), -1), const, taken
@@ -132,19 +141,27 @@ def climb(
     `record` holds the bounds that they begin with. Slopes stay in [0, 1], multipliers at or above
     0.
     """
-    units, able = slopes.shape[1], (ascent.free | (ascent.split != 0)).any(1)
-    steps, best = torch.where(able, steps, 0), torch.cat([slopes, duals], 1)
-    now, most = best.clone(), torch.ones_like(best[0])
+    units = slopes.shape[1]
+    able = (ascent.free | (ascent.split != 0)).any(1)
+    steps = torch.where(able, steps, 0)
+    best = torch.cat([slopes, duals], 1)
+    now = best.clone()
+    most = torch.ones_like(best[0])
     most[units:] = torch.inf
-    mean, square = torch.zeros_like(now), torch.zeros_like(now)
-    at, taken = torch.arange(len(goal), device=goal.device), 0
+    mean = torch.zeros_like(now)
+    square = torch.zeros_like(now)
+    at = torch.arange(len(goal), device=goal.device)
+    taken = 0
     while True:
         going = (record[at] < goal[at]) & (taken < steps[at])
         if not going.any():
             return best[:, :units], best[:, units:]
         if taken == 0 or int(going.sum()) < DROP * len(at):  # those that go on are put together
-            at, ascent = at[going], ascent[going]
-            now, mean, square = now[going], mean[going], square[going]
+            at = at[going]
+            ascent = ascent[going]
+            now = now[going]
+            mean = mean[going]
+            square = square[going]
         value, *gradients = ascent.step(now[:, :units], now[:, units:])
         better = value > record[at]
         rows = at[better]

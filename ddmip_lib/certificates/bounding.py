@@ -112,7 +112,8 @@ def evaluate(
     done = sweep.empty | (torch.maximum(way, nodes.least) >= radius)
     goal = torch.where(done, -torch.inf, (radius - way) * (1 + ROOM))
     most = torch.as_tensor(STEPS if steps is None else steps).to(radius.device)
-    ascent, start = Ascent.of(sweep, losses, region), joined(slopes, region.centre)
+    ascent = Ascent.of(sweep, losses, region)
+    start = joined(slopes, region.centre)
     best = climb(ascent, start, joined(nodes.duals, region.centre), first.value, most, goal)
     slopes, duals = (
         list(parts.split([line.above.shape[1] for line in lines], 1)) if lines else []

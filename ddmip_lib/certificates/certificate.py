@@ -71,7 +71,8 @@ def with_bound(
 
     A bound that the solution brings along counts if it was checked, and of this very problem.
     """
-    sign, best = incumbent.instance.milp.sign, best_cost(incumbent)
+    sign = incumbent.instance.milp.sign
+    best = best_cost(incumbent)
     low = -np.inf if bound is None else sign * bound
     if low > best:
         if low - best > CLOSED * incumbent.units.objective(best):
@@ -82,7 +83,8 @@ def with_bound(
                 " the tolerance of 1e-6 (count that resource in larger units)."
             )
         low = best
-    earlier, status = solution.proof, solution.status
+    earlier = solution.proof
+    status = solution.status
     own = earlier is not None and earlier.problem == incumbent.instance.digest
     if own and earlier is not None and earlier.checked and solution.bound is not None:
         brought = sign * solution.bound

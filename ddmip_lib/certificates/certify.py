@@ -49,10 +49,10 @@ from .unit_search import UnitSearch
 
 PRICING = 0.25  # share of the time for finding prices, where none are given
 PIECES = 0.7  # share of the rest for exact models of general blocks
-ALONE, STARTING = (
-    2.0,
-    3.5,
-)  # seconds alone, since many certificates end by then; and until other processes begin
+ALONE = 2.0
+STARTING = (
+    3.5  # seconds alone, since many certificates end by then; and until other processes begin
+)
 STARTS = 4
 
 
@@ -173,7 +173,8 @@ def _account(
     """The account of a problem of blocks at given prices, at those of the solution, or at those
     found here.
     """
-    problem, time_limit = begun.problem, begun.time_limit
+    problem = begun.problem
+    time_limit = begun.time_limit
     graphs = {
         int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1])
         for k in set(blocks.predictor)
@@ -222,7 +223,8 @@ def _without_description(
         raise ProblemError(
             "prices belong to blocks, which this problem does not have: leave them out."
         )
-    sign, first = incumbent.instance.milp.sign, Pieces()
+    sign = incumbent.instance.milp.sign
+    first = Pieces()
     if not structure.obstacle and now() < deadline:
         links = int(structure.linking.sum())
         given = solution.details.get("prices") if prices is None else prices

@@ -69,18 +69,18 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
     """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all
     its parts lose.
     """
-    client, until = (
-        crew.client,
-        time.time() + deadline - EARLY - now(),
-    )  # workers have clocks of their own
+    client = crew.client
+    until = time.time() + deadline - EARLY - now()  # workers have clocks of their own
     graphs = list[dict[int, Any]]()  # of each hand
-    ended, nodes = np.full(len(account.least), np.inf), np.zeros_like(account.nodes)
+    ended = np.full(len(account.least), np.inf)
+    nodes = np.zeros_like(account.nodes)
 
     def free(before: int = 0) -> list[int]:
         """Hands without a turn, as many as there are workers for, a given one first; who came
         lately gets networks.
         """
-        many, busy = hands(client), {part.hand for part in going.values()}
+        many = hands(client)
+        busy = {part.hand for part in going.values()}
         new = [
             [kept.there for kept in crew.keep([graph] * (many - len(graphs)))]
             for graph in account.graphs.values()
@@ -102,10 +102,8 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         share: tuple[int, int] = (0, 1),
         name: str = "",
     ) -> None:
-        graph, place = (
-            graphs[hand][account.blocks.predictor[rows[0]]],
-            {"pure": False, "retries": RETRIES},
-        )
+        graph = graphs[hand][account.blocks.predictor[rows[0]]]
+        place = {"pure": False, "retries": RETRIES}
         turn = client.submit(
             _turn, graph, start, name, account.possible[rows], share, BATCHES, until, **place
         )
@@ -118,7 +116,8 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
     def begin(rows: np.ndarray, least: np.ndarray, hand: int) -> None:
         submit(rows, least, account.searches(rows)[0][0][1:], hand)
 
-    first, left = free(), deadline - now() + GRACE
+    first = free()
+    left = deadline - now() + GRACE
     told = import_module("distributed").as_completed(loop=client.loop, timeout=left)
     for number in account.graphs:
         rows = account.rows()
@@ -134,7 +133,8 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
             if had.any():
                 begin(mine.rows[had], mine.least[had], mine.hand)
             continue
-        rows, least = mine.rows[at], found.least.numpy()
+        rows = mine.rows[at]
+        least = found.least.numpy()
         account.possible[rows] = np.minimum(account.possible[rows], found.possible.numpy())
         open_ = (waiting > 0) & (
             now() < deadline
@@ -181,7 +181,8 @@ def _turn(
         return ("", None, None, None), None
     search = UnitSearch.resumed(graph, start[1]) if goes_on else UnitSearch(graph, *start)
     search.possible = torch.minimum(search.possible, torch.from_numpy(possible))
-    rows, (number, count) = torch.arange(len(search.work)), share
+    rows = torch.arange(len(search.work))
+    (number, count) = share
     if count > 1:
         rows, search = search.parts(count)[number]
     before = search.progress().nodes

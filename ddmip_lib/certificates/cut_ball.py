@@ -52,7 +52,8 @@ class CutBall(Ball):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.cut, self.level = _double(self.cut), _double(self.level)
+        self.cut = _double(self.cut)
+        self.level = _double(self.level)
         radius = self.radius[:, None]
         self.rooms = torch.stack([self.upper - self.centre, self.centre - self.lower])
         self.prices = torch.stack([self.up, self.down])

@@ -31,11 +31,12 @@ from .relaxation import (
 )
 
 BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
-ROUNDS, HELPS = (
-    8,
-    1e-3,
-)  # rounds of new forms at the root, and what a round must gain, relatively, for another one
-STEPS, STEPS_AT_ROOT = 5, 20  # gradient steps for the slopes of a form
+ROUNDS = 8
+HELPS = (
+    1e-3  # rounds of new forms at the root, and what a round must gain, relatively, for another one
+)
+STEPS = 5
+STEPS_AT_ROOT = 20  # gradient steps for the slopes of a form
 NARROW = 1e-7  # relative width below which a continuous input is not split
 
 
@@ -78,9 +79,11 @@ class Search:
         self, problem: NeuralMIP, point: np.ndarray | None, began: float, deadline: float
     ) -> None:
         self.instance, self.graphs = read_problem(problem)
-        self.began, self.deadline = began, deadline
+        self.began = began
+        self.deadline = deadline
         s = self.instance.milp
-        self.cost, self.inputs = s.sign * s.cost, self.instance.free_inputs
+        self.cost = s.sign * s.cost
+        self.inputs = self.instance.free_inputs
         self.incumbent = Incumbent(self.instance, began)
         if point is not None and not self.incumbent.consider(point).feasible:
             raise ProblemError(
@@ -103,7 +106,8 @@ class Search:
             self.root
         ]  # whose children are on their way: they count until these are there
         self.settled = np.inf  # weakest bound among the nodes that are split no further
-        self.number, self.nodes = itertools.count(), 0
+        self.number = itertools.count()
+        self.nodes = 0
         self.history: list[tuple[float, float]] = []
         self.root.rows = whole_box(self.instance, self.graphs, intervals, lower, upper)
         keep_outputs(self.instance, self.root.rows, lower, upper)
@@ -114,7 +118,8 @@ class Search:
         """What costs nothing: every variable at its better bound, outputs by interval
         arithmetic.
         """
-        base, root = self.relaxation.base, self.root
+        base = self.relaxation.base
+        root = self.root
         empty = (root.lower > root.upper).any()
         root.bound = (
             np.inf if empty else base.value(np.zeros(len(base.row_lower)), base.lower, base.upper)
@@ -151,7 +156,8 @@ class Search:
         """Bound the whole problem, with new forms at the point where the relaxation ended as long
         as they help.
         """
-        self.working, jobs = [root], [(root, place) for place in root.rows]
+        self.working = [root]
+        jobs = [(root, place) for place in root.rows]
         self._bound_networks(jobs, steps=0)
         self.multipliers = best_multipliers(self.instance, root.rows, root.lower, root.upper)
         self._solve(root)
@@ -244,7 +250,8 @@ class Search:
             return
         solved = self.relaxation.solve(node.rows, node.lower, node.upper, left)
         self.nodes += 1
-        node.bound, node.values = max(node.bound, solved.bound), solved.values
+        node.bound = max(node.bound, solved.bound)
+        node.values = solved.values
         if solved.values is not None and self._fraction(node)[1] <= WHOLE:
             offer(self.incumbent, solved.values)
 
@@ -263,11 +270,10 @@ class Search:
         at, away = self._fraction(node)
         if away > WHOLE:
             return at
-        low, high = node.lower[self.inputs], node.upper[self.inputs]
-        width, size = (
-            high - low,
-            np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high))),
-        )
+        low = node.lower[self.inputs]
+        high = node.upper[self.inputs]
+        width = high - low
+        size = np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high)))
         divisible = width > np.where(self.instance.milp.integer[self.inputs], 0.0, NARROW * size)
         missed = (
             None
@@ -276,7 +282,8 @@ class Search:
         )
         effect, possible = np.zeros((2, len(node.lower)))
         for (t, r), row in node.rows.items():
-            outputs, index = self.instance.maps[t].output[r], self.instance.maps[t].index[r]
+            outputs = self.instance.maps[t].output[r]
+            index = self.instance.maps[t].index[r]
             slopes = np.maximum(np.abs(row.forms[-1].below), np.abs(row.forms[-1].above))
             weights = self.importance[outputs]
             for score, error in (

@@ -145,7 +145,9 @@ def _nothing(begun: Begun, solution: Solution | None, status: str) -> Lagrangian
 
 def _bound_of(search: Search, status: str) -> LagrangianBound:
     """What a search has proved, in the sense of the user's model."""
-    sign, incumbent, low = search.instance.milp.sign, search.incumbent, search.bound()
+    sign = search.instance.milp.sign
+    incumbent = search.incumbent
+    low = search.bound()
     meets(incumbent, low)  # a bound beyond a verified point is an error
     low = min(low, best_cost(incumbent))
     return LagrangianBound(
@@ -188,12 +190,10 @@ def dual_value(
     [-3.0, -0.75]
     """
     instance, graphs = read_problem(problem)
-    s, inputs, outputs, weight = (
-        instance.milp,
-        instance.free_inputs,
-        instance.outputs,
-        output_cost(instance),
-    )
+    s = instance.milp
+    inputs = instance.free_inputs
+    outputs = instance.outputs
+    weight = output_cost(instance)
     lam = np.asarray(multipliers, dtype=float).ravel()
     if lam.size == inputs.size + outputs.size and not any(
         p.gives_class for p in instance.predictors

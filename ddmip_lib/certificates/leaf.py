@@ -40,10 +40,12 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
     output = tuple(part.cpu().numpy() for part in sweep.forms(len(graph.nodes) - 1))
     splits = [split.cpu().numpy() for split in nodes.splits]
     duals = [np.zeros(split.shape) for split in splits]
-    points, proposer = region.centre.cpu().numpy().copy(), Proposer()
+    points = region.centre.cpu().numpy().copy()
+    proposer = Proposer()
     for k in range(len(nodes)):
         which = [np.flatnonzero(split[k]) for split in splits]
-        rows, levels = [], []
+        rows = []
+        levels = []
         for (coef, const), split, on in zip(forms, splits, which, strict=True):
             sign = split[k, on].astype(float)
             rows.append(-sign[:, None] * coef[k, on])
@@ -90,8 +92,10 @@ def _program(
     """The point and the multipliers of one node, these for a form with multiplier 1; None where the
     solver fails.
     """
-    p, classes = len(centre), bool(losses.gain[k].isinf())
-    up, down = losses.up[k].cpu().numpy(), losses.down[k].cpu().numpy()
+    p = len(centre)
+    classes = bool(losses.gain[k].isinf())
+    up = losses.up[k].cpu().numpy()
+    down = losses.down[k].cpu().numpy()
     low, high = (getattr(region, name)[k].cpu().numpy() for name in ("lower", "upper"))
     gain = 0.0 if classes else float(losses.gain[k])
     # columns: ways up, ways down, output counted, violation of the rows
@@ -103,10 +107,8 @@ def _program(
     most = np.concatenate(
         [high - centre, centre - low, [2 * MARGIN if classes else float(losses.level[k]), np.inf]]
     )
-    entries, integer = (
-        Rows.of(csr_matrix(np.vstack([matrix, counted]))),
-        np.zeros(len(cost), dtype=bool),
-    )
+    entries = Rows.of(csr_matrix(np.vstack([matrix, counted])))
+    integer = np.zeros(len(cost), dtype=bool)
     multipliers, point, *_ = proposer.ask(
         Program(cost, entries, limits - np.inf, limits, least, most, integer)
     )

@@ -81,13 +81,15 @@ def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Lea
     proves nothing (at the centre, or where moves that cost nothing lead to) a negative one, with a
     multiplier that steps can begin with.
     """
-    falls, size = coef > 0, coef.abs()
+    falls = coef > 0
+    size = coef.abs()
     price = torch.where(falls, region.down, region.up)
     room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
     need = losses.level + (coef * region.centre).sum(-1) + const
     ratio, order = torch.where(coef != 0, price / size, torch.inf).sort(-1)
     got = (size * room).gather(-1, order).cumsum(-1)
-    enough, reaches = got >= need[:, None], got[:, -1] >= need
+    enough = got >= need[:, None]
+    reaches = got[:, -1] >= need
     first = enough.to(torch.int8).argmax(-1, keepdim=True)
     kink = ratio.gather(-1, first)[:, 0]
     missing = (need - got[:, -1]).clamp(min=1e-300)
@@ -134,10 +136,13 @@ def losses_at(
     worth = torch.from_numpy((blocks.worth * blocks.gains(prices))[rows])
     fixed = torch.from_numpy(blocks.fixed[rows] @ prices)
     if classes:
-        level, gain, most = torch.zeros_like(worth), torch.full_like(worth, torch.inf), worth
+        level = torch.zeros_like(worth)
+        gain = torch.full_like(worth, torch.inf)
+        most = worth
     else:
         level = _largest(graph, Box(lower, upper)).minimum(torch.from_numpy(blocks.cap[rows]))
-        gain, most = worth, worth * level
+        gain = worth
+        most = worth * level
     return Losses(lower, upper, base, up, down, gain, level, most - fixed)
 
 

@@ -95,7 +95,8 @@ def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
     """The children of nodes in which a unit, counted through all activations, is on (`sign` 1) or
     off (-1).
     """
-    splits, first = [split.clone() for split in nodes.splits], 0
+    splits = [split.clone() for split in nodes.splits]
+    first = 0
     for split in splits:
         here = ((unit >= first) & (unit < first + split.shape[1])).nonzero()[:, 0]
         split[here, unit[here] - first] = sign
@@ -105,11 +106,9 @@ def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
 
 def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
     """The children of nodes in the upper (`sign` 1) or lower half of their boxes."""
-    lower, upper, each = (
-        nodes.lower.clone(),
-        nodes.upper.clone(),
-        torch.arange(len(nodes), device=nodes.row.device),
-    )
+    lower = nodes.lower.clone()
+    upper = nodes.upper.clone()
+    each = torch.arange(len(nodes), device=nodes.row.device)
     middle = 0.5 * (lower + upper)[each, coordinate]
     (lower if sign > 0 else upper)[each, coordinate] = middle
     return replace(nodes, lower=lower, upper=upper)

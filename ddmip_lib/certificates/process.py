@@ -22,10 +22,10 @@ from ..clock import TimeOver, limited, now
 from .unit_search import Progress, UnitSearch
 
 REPORT = 1.0  # seconds between two reports
-EARLY, GRACE = (
-    0.1,
-    0.1,
-)  # seconds before the deadline at which a child ends, and after it until its report counts
+EARLY = 0.1
+GRACE = (
+    0.1  # seconds before the deadline at which a child ends, and after it until its report counts
+)
 CHILD = """
 import importlib.util, sys
 package, file, module = sys.argv[1:]
@@ -48,7 +48,8 @@ def work(
     searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]
 ) -> None:
     """Let searches take turns until the deadline, the end, or until `report` returns false."""
-    going, each = True, REPORT / max(1, len(searches))
+    going = True
+    each = REPORT / max(1, len(searches))
     try:
         while going and now() < deadline and not all(search.finished for search in searches):
             for search in searches:
@@ -65,8 +66,11 @@ def work_in_processes(
     """The searches of each group (the arguments of `UnitSearch`) in one process, until the deadline
     or the end.
     """
-    lock, children, readers = threading.Lock(), [], []
-    stopped, errors = threading.Event(), list[Exception]()
+    lock = threading.Lock()
+    children = []
+    readers = []
+    stopped = threading.Event()
+    errors = list[Exception]()
     try:
         until = time.time() + deadline - EARLY - now()  # children have clocks of their own
         for number, group in enumerate(groups):

@@ -63,7 +63,8 @@ class Relaxation:
     def __init__(
         self, instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray
     ) -> None:
-        self.instance, self.proposer = instance, Proposer()
+        self.instance = instance
+        self.proposer = Proposer()
         self.base = relaxed(instance, units, lower, upper)
 
     def program(
@@ -72,7 +73,8 @@ class Relaxation:
         """The program of some box, or None where the ranges of the networks leave no point
         in it.
         """
-        low, high = np.maximum(lower, self.base.lower), np.minimum(upper, self.base.upper)
+        low = np.maximum(lower, self.base.lower)
+        high = np.minimum(upper, self.base.upper)
         keep_outputs(self.instance, rows, low, high)
         if (low > high).any():
             return None
@@ -108,11 +110,10 @@ class Relaxation:
         self, building: Embedding, place: Place, form: Form, lower: np.ndarray, upper: np.ndarray
     ) -> None:
         """The forms of one network row as rows on its outputs."""
-        where, gives_class = (
-            self.instance.maps[place[0]],
-            self.instance.predictors[place[0]].gives_class,
-        )
-        index, constants = where.index[place[1]], where.constant[place[1]]
+        where = self.instance.maps[place[0]]
+        gives_class = self.instance.predictors[place[0]].gives_class
+        index = where.index[place[1]]
+        constants = where.constant[place[1]]
         free = index >= 0
         low, high = (np.where(free, end[index], constants) for end in (lower, upper))
         size = np.maximum(np.abs(low), np.abs(high))
@@ -149,7 +150,8 @@ def keep_outputs(
 ) -> None:
     """Move the ends of outputs, in place, to what their networks' ranges allow."""
     for (t, r), row in rows.items():
-        at, gives_class = instance.maps[t].output[r], instance.predictors[t].gives_class
+        at = instance.maps[t].output[r]
+        gives_class = instance.predictors[t].gives_class
         lower[at] = np.maximum(lower[at], row.low > 0 if gives_class else row.low)
         upper[at] = np.minimum(upper[at], row.high > 0 if gives_class else row.high)
 
@@ -201,10 +203,15 @@ def form_below(
     r"""$A^\top v + b$ below the weighted sum of all outputs, in all variables, on a box; those that
     are fixed count in b. Last comes the size of all numbers that were added up to b.
     """
-    slope, constant, size, start = np.zeros(instance.milp.n_variables), 0.0, 0.0, 0
+    slope = np.zeros(instance.milp.n_variables)
+    constant = 0.0
+    size = 0.0
+    start = 0
     for (t, r), row in rows.items():
-        m, form = instance.maps[t], row.forms[0]
-        index, q = m.index[r], len(row.low)
+        m = instance.maps[t]
+        form = row.forms[0]
+        index = m.index[r]
+        q = len(row.low)
         ends = [np.where(index >= 0, end[index], m.constant[r]) for end in (lower, upper)]
         for k, w in enumerate(weight[start : start + q]):
             a, b = (
@@ -233,7 +240,8 @@ def _class_form(
     room = gamma(2 * len(a) + 16) * float(
         abs(b) + np.maximum(np.abs(a * ends[0]), np.abs(a * ends[1])).sum()
     )
-    low, high = low - room, high + room
+    low = low - room
+    high = high + room
     if high <= 0 or low > 0:
         return 0 * a, float(low > 0)
     if above:

@@ -17,7 +17,9 @@ from .leaf import settle
 from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
 
-FIRST, GROWTH, FASTER = 0.4, 0.1, 0.2
+FIRST = 0.4
+GROWTH = 0.1
+FASTER = 0.2
 """The first ball of a row, and by how much balls grow, as shares of the loss that is known to be
 possible.
 """
@@ -32,14 +34,11 @@ LARGE = 2**30  # bytes of open nodes from which on those come first that are nea
 # nodes of a row in one ball after which the ranges of its units in the whole ball are found with
 # more care
 HARD = 16
-LONG, MORE = (
-    8192,
-    2,
-)  # nodes of a row in one ball after which its nodes may take so many times the steps
-LOOK, LOOKED = (
-    12,
-    64,
-)  # NN block steps from points where bounds are attained; such points tried in a batch, at most
+LONG = 8192
+MORE = 2  # nodes of a row in one ball after which its nodes may take so many times the steps
+LOOK = 12
+# NN block steps from points where bounds are attained; such points tried in a batch, at most
+LOOKED = 64
 EACH = (
     "possible",
     "floor",
@@ -98,10 +97,14 @@ class UnitSearch:
         tolerance: float,
         steps: int | None = None,
     ) -> None:
-        self.graph, self.losses, self.tolerance = graph, losses, tolerance
+        self.graph = graph
+        self.losses = losses
+        self.tolerance = tolerance
         self.steps = STEPS if steps is None else steps
-        self.here, self.here_losses = graph.to("cpu"), losses.to("cpu")
-        device, k = losses.lower.device, len(possible)
+        self.here = graph.to("cpu")
+        self.here_losses = losses.to("cpu")
+        device = losses.lower.device
+        k = len(possible)
         self.possible = possible.clone()
         self.floor = torch.zeros(k, dtype=torch.float64, device=device)
         self.stuck = torch.full((k,), torch.inf, dtype=torch.float64, device=device)
@@ -174,7 +177,8 @@ class UnitSearch:
         Nodes of one row stay together as far as that goes. A row loses at least what all who have
         it prove.
         """
-        pool, leaves = join(self._waiting()), join(self.done)
+        pool = join(self._waiting())
+        leaves = join(self.done)
         pool = pool[pool.row.argsort(stable=True)]
         place = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
         first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, place, "amin")
@@ -187,13 +191,16 @@ class UnitSearch:
         return [self._part(pool[place == k], leaves[leaf_place == k]) for k in range(count)]
 
     def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "UnitSearch"]:
-        rows, part = nodes.row.unique(), copy(self)
-        part.losses, part.here_losses = self.losses[rows], self.here_losses[rows.cpu()]
+        rows = nodes.row.unique()
+        part = copy(self)
+        part.losses = self.losses[rows]
+        part.here_losses = self.here_losses[rows.cpu()]
         for name in EACH:
             setattr(part, name, pick(getattr(self, name), rows))
         mine = [replace(each, row=torch.searchsorted(rows, each.row)) for each in (nodes, leaves)]
         part.next = part.current = None
-        part.open, part.done = mine[:1], mine[1:]
+        part.open = mine[:1]
+        part.done = mine[1:]
         return rows, part
 
     def state(self) -> dict[str, Any]:
@@ -233,16 +240,15 @@ class UnitSearch:
     def _take(self) -> Nodes:
         """Nodes of the rows with the least work, those with the smallest loss first."""
         if self.current is not None:  # the batch before was interrupted
-            self.open, self.current = [*self.open, self.current], None
+            self.open = [*self.open, self.current]
+            self.current = None
         if self.next is None:
             pool: Nodes = join(self.open)
             order = pool.least.argsort(stable=True, descending=pool.bytes() > LARGE)
             order = order[self.work[pool.row[order]].argsort(stable=True)]
             taken = AHEAD * self.batch
-            self.next, self.open = (
-                pool[order[:taken]],
-                [pool[order[taken:]]] if len(pool) > taken else [],
-            )
+            self.next = pool[order[:taken]]
+            self.open = [pool[order[taken:]]] if len(pool) > taken else []
         nodes = self.next
         self.next = nodes[self.batch :] if len(nodes) > self.batch else None
         return nodes[: self.batch]
@@ -276,7 +282,8 @@ class UnitSearch:
             (found.nodes.least / self.possible[row].clamp(min=1e-300))[due].argsort()[:LOOKED]
         ]
         self.looked[row[promising]] = self.work[row[promising]]
-        row, points = row[promising].cpu(), found.point[promising].cpu()
+        row = row[promising].cpu()
+        points = found.point[promising].cpu()
         losses = self.here_losses[row]
         task = losses.task()
         points, _ = follow(self.here, task, points, LOOK, radius=0.05)
@@ -305,12 +312,14 @@ class UnitSearch:
         fine |= first
         self._keep(nodes, fine)
         best, unit = found.scores.max(1)
-        bends, rest = ~fine & (best >= 0), ~fine & ~(best >= 0)
+        bends = ~fine & (best >= 0)
+        rest = ~fine & ~(best >= 0)
         if bends.any():
             self.open += [switched(nodes[bends], unit[bends], sign) for sign in (1, -1)]
         if not rest.any():
             return
-        nodes, pull = nodes[rest], found.pull[rest]
+        nodes = nodes[rest]
+        pull = found.pull[rest]
         if self.whole:
             nodes.least, points = settle(
                 self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row]
@@ -354,14 +363,13 @@ class UnitSearch:
         share = (self.floor / self.target + growth).clamp(min=FIRST)
         share = torch.where(self.asked & (share < 1 - GROWTH / 2), share, 1.0)
         self.radius = torch.where(going, share * self.target, self.radius)
-        self.entered, self.refined = (
-            torch.where(rows, self.work, self.entered),
-            self.refined & ~rows,
-        )
+        self.entered = torch.where(rows, self.work, self.entered)
+        self.refined = self.refined & ~rows
         for low, high in self.ranges:
             low[rows], high[rows] = -torch.inf, torch.inf
         leaves: Nodes = join(self.done)
-        again, other = going[leaves.row], (self.active & ~going)[leaves.row]
+        again = going[leaves.row]
+        other = (self.active & ~going)[leaves.row]
         self.done = [leaves[other]]
         if again.any():
             self.open.append(leaves[again].kept())

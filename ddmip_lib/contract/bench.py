@@ -35,7 +35,8 @@ class Run:
 
     @property
     def seen(self) -> str:
-        s, e = self.solution, self.example
+        s = self.solution
+        e = self.example
         if not isinstance(s, Solution):
             return f"{e.name}: a {type(s).__name__} instead of a Solution"
         said = (
@@ -67,12 +68,12 @@ class Bench:
         """What the solver says of an example; where it is an answer, it must keep what is promised
         of all.
         """
-        example, limit, out = (
-            self.examples[name],
-            self.seconds if time_limit is None else time_limit,
-            io.StringIO(),
-        )
-        before, _, began = self._state(example), example.digest, now()
+        example = self.examples[name]
+        limit = self.seconds if time_limit is None else time_limit
+        out = io.StringIO()
+        before = self._state(example)
+        _ = example.digest
+        began = now()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             solver = (
                 self.with_callback(callback) if callback and self.with_callback else self.solver
@@ -80,7 +81,9 @@ class Bench:
             solution: Solution = solver.solve(
                 example.problem, time_limit=limit, seed=seed, **options
             )
-        seconds, after, instance = now() - began, self._state(example), example.problem.instance()
+        seconds = now() - began
+        after = self._state(example)
+        instance = example.problem.instance()
         moved = [what for what in before if before[what] != after[what]]
         moved += ["the model or a network"] * (instance.digest != example.digest)
         self.last = Run(example, solution, seconds, out.getvalue(), moved, instance)
@@ -102,7 +105,8 @@ class Bench:
 
     def _state(self, example: Example) -> dict[str, Any]:
         """What a run must leave as it is."""
-        problem, random = example.problem, np.random.get_state(legacy=False)  # noqa: NPY002 - what others may use
+        problem = example.problem
+        random = np.random.get_state(legacy=False)  # noqa: NPY002 - what others may use
         return {
             "the problem's start": (repr(problem.start), problem.start_point, problem.blocks),
             "the solver's settings": repr(getattr(self.solver, "__dict__", None)),

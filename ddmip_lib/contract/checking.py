@@ -79,7 +79,8 @@ def check_solver(
         raise ValueError(
             f"refuses={sorted(unknown)} is unknown; choose among {', '.join(map(repr, NEEDS))}."
         )
-    bench, contract = Bench(solver, proves, visits, seconds, with_callback), Contract()
+    bench = Bench(solver, proves, visits, seconds, with_callback)
+    contract = Contract()
 
     def note(name: str, check: Callable[[], Any]) -> None:
         try:

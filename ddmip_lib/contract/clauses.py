@@ -14,7 +14,8 @@ from ..model.problem import NeuralMIP
 from ..model.solution import STATUSES, Solution, contradiction
 from .bench import Bench, Run
 
-FIRST, STARTED = "binary inputs", "a side variable"
+FIRST = "binary inputs"
+STARTED = "a side variable"
 NEAR = 1e-5  # of an example's objectives: what verification forgives costs less
 
 
@@ -26,7 +27,8 @@ class Press:
     """Hears, and presses Ctrl-C when it has heard `at` times."""
 
     def __init__(self, at: int = 2) -> None:
-        self.at, self.heard = at, 0
+        self.at = at
+        self.heard = 0
 
     def __call__(self, _: Any) -> None:
         self.heard += 1
@@ -52,7 +54,8 @@ def _worse(run: Run, objective: float | None) -> float:
 
 def _keeps_start(bench: Bench, **options: Any) -> Any:
     """Whether an answer is as good as the start of its example."""
-    found, problem = bench.answer(STARTED, **options), bench.examples[STARTED].problem
+    found = bench.answer(STARTED, **options)
+    problem = bench.examples[STARTED].problem
     start = np.array([problem.start_point.get(v.ptr(), 0.0) for v in problem.model.getVars()])
     worth = problem.verify(problem.instance().with_outputs(start)).objective
     return found.found and _worse(bench.last, worth) >= -1e-9
@@ -63,7 +66,8 @@ def _alike(one: Solution, two: Solution) -> bool:
 
 
 def _same(bench: Bench) -> bool:
-    one, two = bench.known(FIRST), bench.answer(FIRST)
+    one = bench.known(FIRST)
+    two = bench.answer(FIRST)
     return len(one.history) == len(two.history) and _alike(one, two)
 
 
@@ -73,7 +77,8 @@ def _no_time(bench: Bench) -> bool:
 
 
 def _progress(bench: Bench) -> bool:
-    plain, shown = bench.known(STARTED), bench.answer(STARTED, progress=True)
+    plain = bench.known(STARTED)
+    shown = bench.answer(STARTED, progress=True)
     return _alike(plain, shown) and all(
         word in bench.last.printed for word in ("best", "bound", " s  ")
     )
@@ -86,7 +91,8 @@ def _from(bench: Bench, name: str, start: Any) -> Solution:
     try:
         return bench.answer(name)
     finally:
-        problem.start, problem.start_point = None, {}
+        problem.start = None
+        problem.start_point = {}
 
 
 def _again(bench: Bench) -> bool:
@@ -226,7 +232,8 @@ def _empty(found: Solution) -> bool:
 
 
 def _belongs(run: Run) -> bool:
-    found, predictors = run.solution, run.example.problem.predictors
+    found = run.solution
+    predictors = run.example.problem.predictors
     return all(
         np.array_equal(found[p.inputs], x)
         and np.array_equal(found[p.outputs], y)
@@ -237,7 +244,8 @@ def _belongs(run: Run) -> bool:
 
 def _improving(run: Run) -> bool:
     found = np.array(run.solution.details.get("incumbents", [])).reshape(-1, 2)
-    worth, last = run.example.sign * found[:, 1] / run.example.size, found[-1:, 1]
+    worth = run.example.sign * found[:, 1] / run.example.size
+    last = found[-1:, 1]
     ends = not run.solution.found or all(abs(_worse(run, each)) <= NEAR for each in last)
     return bool((np.diff(worth) <= 1e-9).all() and (np.diff(found[:, 0]) >= 0).all()) and ends
 

@@ -51,7 +51,8 @@ def crease(*at: float, outputs: int = 1, bend: type[nn.Module] = nn.ReLU) -> nn.
     >>> crease(0.5, 2.0)(torch.tensor([[1.0, 1.0]])).item()
     1.5
     """
-    first, last = nn.Linear(len(at), 2 * len(at)), nn.Linear(2 * len(at), outputs)
+    first = nn.Linear(len(at), 2 * len(at))
+    last = nn.Linear(2 * len(at), outputs)
     with torch.no_grad():
         first.weight.copy_(torch.cat([torch.eye(len(at)), -torch.eye(len(at))]))
         first.bias.copy_(torch.tensor([*(-a for a in at), *at]))
@@ -89,7 +90,8 @@ def example(
     comes with its rows of inputs: numbers of variables, or floats for plain numbers. `worth` and
     `rows` have an entry for each variable, then for each output; what is missing is 0.
     """
-    model, points = Model(name), np.array(list(itertools.product(*values)), dtype=float)
+    model = Model(name)
+    points = np.array(list(itertools.product(*values)), dtype=float)
     ends = [
         (None if kind == "F" else min(v), max(v)) for kind, v in zip(kinds, values, strict=True)
     ]
@@ -98,7 +100,8 @@ def example(
         model.addVar(f"x{j}", vtype=kind.replace("F", "C"), lb=low, ub=high)
         for j, (kind, (low, high)) in parts
     ]
-    problem, said = NeuralMIP(model, name), [points]
+    problem = NeuralMIP(model, name)
+    said = [points]
     for net, fed in networks:
         grid = [[made[j] if isinstance(j, int) else j for j in row] for row in fed]
         predictor = problem.add_predictor(net, grid, output=output)
@@ -140,17 +143,23 @@ def examples() -> list[Example]:
     """All of them, made anew. Two rows of networks under a row of both: blocks, where a solver
     wants any.
     """
-    inf, steps, whole = np.inf, (0.0, 0.25, 0.5, 0.75, 1.0), range(-2, 4)
-    hand, bit, fed = hand_sized_net(), (0.0, 1.0), [[0, 1], [2, 3]]
+    inf = np.inf
+    steps = (0.0, 0.25, 0.5, 0.75, 1.0)
+    whole = range(-2, 4)
+    hand = hand_sized_net()
+    bit = (0.0, 1.0)
+    fed = [[0, 1], [2, 3]]
     four: dict[str, Any] = {"kinds": "BBBB", "values": [bit] * 4, "networks": [(hand, fed)]}
-    cost, most = [1.5, 2.0, 1.5, 2.0, 1.0, 1.0], ([1.0] * 4, -inf, 3.0)
+    cost = [1.5, 2.0, 1.5, 2.0, 1.0, 1.0]
+    most = ([1.0] * 4, -inf, 3.0)
     two: dict[str, Any] = {
         "kinds": "II",
         "values": [whole] * 2,
         "rows": [([1.0, 1.0], 2.0, inf)],
         "start": [2, 2],
     }
-    near, apart = [(crease(1.5), [[0], [1]])], "one block"
+    near = [(crease(1.5), [[0], [1]])]
+    apart = "one block"
     logits = scaled(hand_sized_net(), -1.0, 1.0)
     return [
         example("binary inputs", **four, worth=cost, rows=[most]),

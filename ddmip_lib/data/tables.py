@@ -90,7 +90,9 @@ def _level(
 
 def parse_water(content: bytes, name: str) -> Table:
     """The complete rows: nine features in file order, label = Potability."""
-    features, labels, numbers = [], [], []
+    features = []
+    labels = []
+    numbers = []
     records = _records(content, name, (*WATER_FEATURES, "Potability"))
     for row, record in enumerate(records):
         gaps = [column for column in MAY_BE_MISSING if record[column] == ""]

@@ -17,7 +17,8 @@ KEEP = 0.005  # share of each slack that a step leaves: the rest is the fraction
 PASSING = (
     10.0  # what may be left to gain on the way along the path, in units of the gap mu sum(kappa)
 )
-TRIES, CUT = 4, 0.2
+TRIES = 4
+CUT = 0.2
 """Step lengths tried, and by what factor each is shorter: a kink of the network would refuse any
 number of them.
 """
@@ -124,7 +125,8 @@ class LogBarrier(NNBlock):
         if first:
             carried.failed = torch.zeros(sub.n_groups, dtype=torch.bool)
         start = interior(torch.tensor(u), sub, 1e-2 if first else 1e-12)
-        rows, carried.phase_one = sub.row_has_interior, "no rows"
+        rows = sub.row_has_interior
+        carried.phase_one = "no rows"
         if rows.any():
             start, inside = self._phase_one(sub, start)
             rows = rows & inside[sub.row_group]
@@ -176,7 +178,8 @@ class LogBarrier(NNBlock):
         """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own
         pace.
         """
-        f, stuck = at.f, torch.zeros(at.f.n_groups, dtype=torch.bool)
+        f = at.f
+        stuck = torch.zeros(at.f.n_groups, dtype=torch.bool)
         steps, callback = (
             (self.steps, self.callback) if live is None else (5 * self.steps, None)
         )  # else phase I
@@ -205,7 +208,8 @@ class LogBarrier(NNBlock):
             new, length = self._search(at, d, promise, mu, longest)
             stuck = length == 0
             longest = torch.where(stuck, 1.0, (length / CUT).clamp(max=1.0))
-            sides, target = length[f.side_group], f.kappa * mu[f.side_group]
+            sides = length[f.side_group]
+            target = f.kappa * mu[f.side_group]
             path = target / new.slack
             if self.primal_dual:
                 estimate = (
@@ -247,7 +251,9 @@ class LogBarrier(NNBlock):
         """A start strictly inside the rows for the groups that lack one, by min t subject to h <=
         t; who has one.
         """
-        p, rows, group = len(u), sub.row_has_interior, sub.row_group
+        p = len(u)
+        rows = sub.row_has_interior
+        group = sub.row_group
 
         def worst(h: Tensor) -> Tensor:
             h = torch.where(rows, finite(h.detach()), -torch.inf)
@@ -280,7 +286,8 @@ class LogBarrier(NNBlock):
             )
             end = at.u.detach()[:p]
             found = todo & (worst(sub.parts(end)[1]) < 0)
-            u, outside = torch.where(found[sub.group], end, u), outside & ~found
+            u = torch.where(found[sub.group], end, u)
+            outside = outside & ~found
         self._carried.failed = self._carried.failed | outside
         return u, ~outside
 
@@ -291,10 +298,14 @@ class LogBarrier(NNBlock):
         """
         from scipy.optimize import minimize
 
-        p, barred = len(u), f.barred
-        kappa, group, slack = f.kappa[2 * p :], sub.row_group, Point(f, u).slack[2 * p :]
+        p = len(u)
+        barred = f.barred
+        kappa = f.kappa[2 * p :]
+        group = sub.row_group
+        slack = Point(f, u).slack[2 * p :]
         last = self._carried.end
-        mu, small = (self.mu if barred.any() else last), KEEP * slack
+        mu = self.mu if barred.any() else last
+        small = KEEP * slack
 
         def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
             point = torch.tensor(v, requires_grad=True)

@@ -27,14 +27,16 @@ from ..model.verification import Verification
 from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
 from .split import Split
 
-FEW, SAMPLES = 64, 128
+FEW = 64
+SAMPLES = 128
 """A row whose inputs take at most so many values is tabulated; others are sampled so often."""
 
 
 class GraphSplit(Split):
     """Inputs and outputs are coupled; every row stays in the MIP block."""
 
-    name, couples_outputs = "graph", True
+    name = "graph"
+    couples_outputs = True
 
     def __init__(
         self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
@@ -56,13 +58,17 @@ class GraphSplit(Split):
         """
         model = copy_model(self.instance.model)
         variables = model.getVars()
-        added, positions, self._widths, self._sound = len(variables), [], [], True
+        added = len(variables)
+        positions = []
+        self._widths = []
+        self._sound = True
         for predictor, where in zip(self.instance.predictors, self.instance.maps, strict=True):
             found = reach(predictor, where, self.instance.milp)
             self._widths.append(found.width.ravel())
             self._sound = self._sound and found.sound
             for cell, at in np.ndenumerate(where.output):
-                low, high = float(found.low[cell]), float(found.high[cell])
+                low = float(found.low[cell])
+                high = float(found.high[cell])
                 y = variables[at]
                 if (
                     predictor.carrier(model, y, self.instance.milp, int(at), (low, high), MARGIN)
@@ -71,7 +77,8 @@ class GraphSplit(Split):
                     positions.append(added)  # a logit, with bounds of its own
                     added += 1
                     continue
-                lower, upper = max(y.getLbOriginal(), low), min(y.getUbOriginal(), high)
+                lower = max(y.getLbOriginal(), low)
+                upper = min(y.getUbOriginal(), high)
                 if lower <= upper:  # else the user's bounds lie outside what was seen: leave them
                     model.chgVarLb(y, lower)
                     model.chgVarUb(y, upper)
@@ -133,7 +140,8 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it;
     else a guess, five times as wide as what random points show.
     """
-    lower, upper = where.at(s.lower), where.at(s.upper)
+    lower = where.at(s.lower)
+    upper = where.at(s.upper)
     whole = (where.at(s.integer) > 0) | (lower == upper)
     if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
         points = [
@@ -147,7 +155,8 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     rng = np.random.default_rng(0)
     sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
     raw = predictor.finite_raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
-    low, high = raw.min(axis=0), raw.max(axis=0)
+    low = raw.min(axis=0)
+    high = raw.max(axis=0)
     width = high - low
     try:
         return Reach(*output_range(predictor.net, lower, upper), width, True)

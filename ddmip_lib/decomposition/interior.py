@@ -30,7 +30,10 @@ class Inside:
         kappa: Tensor,
         convexity: float,
     ) -> None:
-        self.parts, self.barred, self.kappa, self.convexity = parts, barred, kappa, convexity
+        self.parts = parts
+        self.barred = barred
+        self.kappa = kappa
+        self.convexity = convexity
         self.lower, self.upper = box
         self.group, row_group, self.n_groups = groups
         self.side_group = torch.cat([self.group, self.group, row_group])
@@ -62,11 +65,14 @@ class Point:
         along v make up $Hv$; the curvature of side j is $z_j / s_j$, with the dual estimate $z_j$
         for the path's $\mu\kappa_j/s_j$.
         """
-        p, weight, curvature = len(self.u), self.f.kappa / self.slack, dual / self.slack
+        p = len(self.u)
+        weight = self.f.kappa / self.slack
+        curvature = dual / self.slack
         self.box_pull = weight[p : 2 * p] - weight[:p]
         self.box_bend = (weight / self.slack)[: 2 * p].view(2, p).sum(0)
         self.box_curvature = curvature[:p] + curvature[p : 2 * p]
-        total, self.row_pull = self.values.sum(), torch.zeros_like(self.box_pull)
+        total = self.values.sum()
+        self.row_pull = torch.zeros_like(self.box_pull)
         with torch.enable_grad():
             if len(self.h):
                 total = total + 0.5 * (curvature[2 * p :] * (self.h - self.h.detach()) ** 2).sum()
@@ -100,8 +106,10 @@ def newton_direction(
 
     A group that meets negative curvature keeps what it has so far, or else takes steepest descent.
     """
-    f, inverse = at.f, 1 / (at.f.convexity + at.box_curvature)
-    d, r = torch.zeros_like(slope), torch.where(live[f.group], -slope, 0.0)
+    f = at.f
+    inverse = 1 / (at.f.convexity + at.box_curvature)
+    d = torch.zeros_like(slope)
+    r = torch.where(live[f.group], -slope, 0.0)
     p = inverse * r
     size = f.total(r * p)
     goal = torch.minimum(0.01 * size, 0.5 * CENTRED * mu * f.gap).clamp(min=1e-12 * size)
@@ -113,7 +121,9 @@ def newton_direction(
             d = torch.where(concave[f.group], p, d)
         live = live & ~concave
         length = torch.where(live, size / bend, 0.0)[f.group]
-        d, r, before = d + length * p, r - length * hp, size
+        d = d + length * p
+        r = r - length * hp
+        before = size
         size = f.total(r * r * inverse)
         live = live & (size > goal)
         if not live.any() or late():

@@ -22,7 +22,9 @@ from .split import Split
 # largest range of a coupled integer variable: its square takes one cut for each unit of range
 MAX_CUTS = 1000
 TANGENTS = 9  # tangent points over the range of an on/off variable
-GAP, NODES, CUT_ROUNDS = 1e-4, 10, 5
+GAP = 1e-4
+NODES = 10
+CUT_ROUNDS = 5
 """An x-step ends at this relative gap, or after so many nodes; its root gets so many rounds of
 cuts.
 """
@@ -53,7 +55,8 @@ class MILPBlock:
     """The part `mask` of a block, by SCIP."""
 
     def __init__(self, split: Split, mask: np.ndarray | None = None, seed: int = 0) -> None:
-        s, at = split.milp, split.coupled
+        s = split.milp
+        at = split.coupled
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.model = split.block_model(seed)
@@ -84,7 +87,8 @@ class MILPBlock:
 
     def _square(self, x: Any) -> Any:
         """A variable z with z >= x^2, tight wherever z is minimised."""
-        low, high = x.getLbOriginal(), x.getUbOriginal()
+        low = x.getLbOriginal()
+        high = x.getUbOriginal()
         z = self.model.addVar(lb=0.0, ub=max(low**2, high**2))
         if x.vtype() == "CONTINUOUS":
             # SCIP's NLP solver has crashed on such models on aarch64; branch and cut does not need
@@ -104,8 +108,10 @@ class MILPBlock:
 
     def _switch(self, variables: list[Any], onoff: OnOff, constraints: dict[int, Any]) -> Any:
         """Turn a variable into its on/off form and return z, the perspective of its square."""
-        sigma, b = variables[onoff.variable], variables[onoff.switch]
-        low, high = sigma.getLbOriginal(), sigma.getUbOriginal()
+        sigma = variables[onoff.variable]
+        b = variables[onoff.switch]
+        low = sigma.getLbOriginal()
+        high = sigma.getUbOriginal()
         for r in onoff.replaced:
             self.model.delCons(constraints[r])
         self.model.chgVarLb(sigma, min(low, 0.0))
@@ -130,7 +136,8 @@ class MILPBlock:
         if self.solved_before:
             self.model.freeTransform()
         self.solved_before = True
-        at, on = self.split.coupled, self.switched
+        at = self.split.coupled
+        on = self.switched
         cost = np.where(self.mask, self.split.cost, 0.0)
         cost[at[self.linear]] -= (lam + rho * copies)[self.linear]
         cost[at[self.binary]] += 0.5 * rho[self.binary]
@@ -171,7 +178,8 @@ class MILPBlock:
 
     def _free(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray) -> np.ndarray:
         """Minimisers of the on/off variables' own terms over their bounds."""
-        on, s = self.switched, self.split.milp
+        on = self.switched
+        s = self.split.milp
         at = self.split.coupled[on]
         return np.clip(
             copies[on] + (lam[on] - self.split.cost[at]) / rho[on], s.lower[at], s.upper[at]
@@ -189,9 +197,11 @@ class MILPBlock:
         at = self.split.coupled[self.switched]
         values = values.copy()
         values[at] = 0.0
-        rest, slope = s.rows[row] @ values, np.asarray(s.rows[row, at[owner]]).ravel()
+        rest = s.rows[row] @ values
+        slope = np.asarray(s.rows[row, at[owner]]).ravel()
         ends = np.stack([(s.row_lower[row] - rest) / slope, (s.row_upper[row] - rest) / slope])
-        low, high = s.lower[at].copy(), s.upper[at].copy()
+        low = s.lower[at].copy()
+        high = s.upper[at].copy()
         np.maximum.at(low, owner, ends.min(axis=0))
         np.minimum.at(high, owner, ends.max(axis=0))
         values[at] = np.clip(free, low, np.maximum(low, high))

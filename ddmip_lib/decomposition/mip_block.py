@@ -42,7 +42,9 @@ class QPBlock:
         self.mine = self.mask[split.coupled]
         self.slots = np.searchsorted(self.kept, split.coupled[self.mine])
         within = split.mip_rows & (abs(s.rows) @ self.mask > 0)
-        rows, lower, upper = s.rows[within][:, self.kept], s.row_lower[within], s.row_upper[within]
+        rows = s.rows[within][:, self.kept]
+        lower = s.row_lower[within]
+        upper = s.row_upper[within]
         equal = lower == upper
         self.equalities = (rows[equal].tocsc(), upper[equal])
         self.inequalities = (rows[~equal].tocsc(), lower[~equal], upper[~equal])
@@ -68,7 +70,8 @@ class QPBlock:
         # iteration limit
         each = np.arange(self.kept.size + 1, dtype=np.int32)
         quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape=2 * (self.kept.size,))
-        began, solver = now(), piqp.SparseSolver()
+        began = now()
+        solver = piqp.SparseSolver()
         a, b = self.equalities
         g, low, high = self.inequalities
         solver.setup(quadratic, cost, a, b, g, low, high, *self.bounds)
@@ -86,7 +89,8 @@ class QPBlock:
         return BlockResult(values, "solved", seconds)
 
     def _by_budgets(self, budgets: Budgets, best: np.ndarray, rho: np.ndarray) -> BlockResult:
-        began, values = now(), np.zeros(self.split.milp.n_variables)
+        began = now()
+        values = np.zeros(self.split.milp.n_variables)
         x, steps = budgets.solve(best, rho)
         values[self.kept[self.slots]] = x
         there = budgets.step >= 0
@@ -106,7 +110,8 @@ class JointBlock:
     """A QP and a MILP that share no row: each solves its part."""
 
     def __init__(self, qp: QPBlock, milp: MILPBlock) -> None:
-        self.qp, self.milp = qp, milp
+        self.qp = qp
+        self.milp = milp
 
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
@@ -125,7 +130,8 @@ class JointBlock:
 def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
     """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
     require_bounded(split, min(10.0, deadline - now()))
-    s, each = split.milp, np.arange(split.milp.n_variables)
+    s = split.milp
+    each = np.arange(split.milp.n_variables)
     joined = [
         sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others
     ]  # as a row would join them
@@ -157,7 +163,8 @@ def gain_in_sight(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: f
         values = np.clip(0.0, split.instance.milp.lower, split.instance.milp.upper)
         values[split.inputs] = split.start
         incumbent.consider_inputs(values, min(10.0, deadline - now()))
-    reached, s = incumbent.objective, split.milp
+    reached = incumbent.objective
+    s = split.milp
     gain = 0.0 if reached is None else s.sign * (reached - s.offset) - best
     return gain if gain > 1e-9 * max(1.0, abs(best)) else max(0.1 * abs(best), largest, 1e-12)
 

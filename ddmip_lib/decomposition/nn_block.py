@@ -35,23 +35,23 @@ class NNSubproblem:
         self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf
     ) -> None:
         n = split.inputs.size
-        self.split, self.rho, self.deadline = split, rho, deadline
+        self.split = split
+        self.rho = rho
+        self.deadline = deadline
         self.stretch = split.stretch
-        self._x, self._lam, self._y, self._lam_y = (
-            w[:n] / self.stretch,
-            lam[:n] * self.stretch,
-            w[n:],
-            lam[n:],
-        )
-        self.x, self.lam = torch.from_numpy(self._x), torch.from_numpy(self._lam)
+        self._x = w[:n] / self.stretch
+        self._lam = lam[:n] * self.stretch
+        self._y = w[n:]
+        self._lam_y = lam[n:]
+        self.x = torch.from_numpy(self._x)
+        self.lam = torch.from_numpy(self._lam)
         self.lower, self.upper = split.box_tensors
         self.short = split.short
-        self.group, self.n_groups, self.sum_by_group = (
-            split.group,
-            split.n_groups,
-            split.sum_by_group,
-        )
-        self.row_group, self.row_has_interior = split.row_group, split.row_has_interior
+        self.group = split.group
+        self.n_groups = split.n_groups
+        self.sum_by_group = split.sum_by_group
+        self.row_group = split.row_group
+        self.row_has_interior = split.row_has_interior
 
     def _network_terms(self, y: torch.Tensor) -> torch.Tensor:
         """What each output adds to the objective: its cost, or its coupling."""
@@ -64,7 +64,8 @@ class NNSubproblem:
         """The objective without rows, one value for each group, and the rows h(u) <= 0;
         differentiable.
         """
-        inputs, r = u * torch.from_numpy(self.stretch), u - self.x
+        inputs = u * torch.from_numpy(self.stretch)
+        r = u - self.x
         y = self.split.outputs(inputs)
         value = self.sum_by_group(self._network_terms(y), self.split.output_group)
         value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
@@ -99,7 +100,8 @@ class NNSubproblem:
         """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one
         vector-Jacobian product.
         """
-        split, inputs = self.split, u * self.stretch
+        split = self.split
+        inputs = u * self.stretch
         point = torch.from_numpy(inputs)
         if (
             len(split.gathers) == 1 and split.gathers[0].plain

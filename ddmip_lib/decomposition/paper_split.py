@@ -42,7 +42,8 @@ ROW_MARGIN = 1e-5
 class PaperSplit(Split):
     """The split of the paper, with the NN block's function g."""
 
-    name, couples_outputs = "paper", False
+    name = "paper"
+    couples_outputs = False
 
     def __init__(
         self,
@@ -69,7 +70,8 @@ class PaperSplit(Split):
         """Rows with outputs may hold network inputs and fixed variables beside them,
         nothing else.
         """
-        s, instance = self.milp, self.instance
+        s = self.milp
+        instance = self.instance
         allowed = instance.is_output | (s.lower >= s.upper)
         allowed[self.inputs] = True
         used = np.unique(s.rows[on_outputs].indices)
@@ -90,17 +92,22 @@ class PaperSplit(Split):
 
     def _prepare_rows(self, output_rows: np.ndarray) -> None:
         """Rows on outputs and bounds of outputs as  A_u u + A_y y <= b, one-sided."""
-        s, outputs = self.milp, self.output_positions
+        s = self.milp
+        outputs = self.output_positions
         rows = s.rows[output_rows].tocsc()
-        a_u, a_y = rows[:, self.inputs], rows[:, outputs]
+        a_u = rows[:, self.inputs]
+        a_y = rows[:, outputs]
         rest = np.setdiff1d(np.arange(s.n_variables), np.concatenate([self.inputs, outputs]))
         shift = rows[:, rest] @ np.where(np.isfinite(s.lower[rest]), s.lower[rest], 0.0)
-        upper, lower = s.row_upper[output_rows] - shift, s.row_lower[output_rows] - shift
+        upper = s.row_upper[output_rows] - shift
+        lower = s.row_lower[output_rows] - shift
         eye = sp.identity(outputs.size, format="csr")
         none = sp.csr_matrix((outputs.size, self.inputs.size))
         pairs = zip(self.instance.predictors, self.instance.maps, strict=True)
         bounded = np.concatenate([np.full(m.output.size, not p.gives_class) for p, m in pairs])
-        self._class, self._some, self._all = ~bounded, not bounded.all(), not bounded.any()
+        self._class = ~bounded
+        self._some = not bounded.all()
+        self._all = not bounded.any()
         pieces = [
             (a_u, a_y, upper),
             (-a_u, -a_y, -lower),
@@ -111,11 +118,9 @@ class PaperSplit(Split):
         keep = np.isfinite(side)
         rows_u = sp.vstack([a for a, _, _ in pieces]).tocsr()[keep]
         rows_y = sp.vstack([a for _, a, _ in pieces]).tocsr()[keep]
-        self.rows_u, self.rows_y, self.rows_b = (
-            _sparse(rows_u),
-            _sparse(rows_y),
-            torch.tensor(side[keep]),
-        )
+        self.rows_u = _sparse(rows_u)
+        self.rows_y = _sparse(rows_y)
+        self.rows_b = torch.tensor(side[keep])
         self._find_groups(rows_u, rows_y)
         self.tightening = torch.zeros(int(keep.sum()), dtype=torch.float64)
         fixed = s.lower[outputs] == s.upper[outputs]
@@ -225,7 +230,9 @@ class PaperSplit(Split):
             return 1.0
         low, high = self.box
         rng = np.random.default_rng(0)
-        rows, slopes, pulls = [], [], []
+        rows = []
+        slopes = []
+        pulls = []
         for _ in range(samples):
             u = torch.tensor(low + (high - low) * rng.random(low.size), requires_grad=True)
             y = self.outputs(u)

@@ -106,13 +106,17 @@ class IncreaseOnStagnation(Fixed):
             raise ValueError(
                 "IncreaseOnStagnation needs factor > 1, patience >= 1 and 0 < reduction <= 1."
             )
-        self.factor, self.patience, self.reduction = factor, patience, reduction
-        self._best, self._stalled = np.inf, 0
+        self.factor = factor
+        self.patience = patience
+        self.reduction = reduction
+        self._best = np.inf
+        self._stalled = 0
 
     def update(self, progress: Progress) -> Penalty:
         residual = max(progress.primal)
         if residual <= self.reduction * self._best:
-            self._best, self._stalled = residual, 0
+            self._best = residual
+            self._stalled = 0
             return progress.rho
         self._stalled += 1
         if self._stalled < self.patience:
@@ -138,11 +142,14 @@ class ResidualBalancing(Fixed):
         super().__init__(rho)
         if not (factor > 1 and ratio > 1):
             raise ValueError("ResidualBalancing needs factor > 1 and ratio > 1.")
-        self.factor, self.ratio = factor, ratio
+        self.factor = factor
+        self.ratio = ratio
 
     def update(self, progress: Progress) -> Penalty:
         parts = zip(progress.primal, progress.dual, strict=True)
-        more, less, ratio = self.factor, 1 / self.factor, self.ratio
+        more = self.factor
+        less = 1 / self.factor
+        ratio = self.ratio
         factors = (more if p > ratio * d else less if d > ratio * p else 1.0 for p, d in parts)
         return progress.rho.times(*factors)
 
@@ -171,7 +178,8 @@ class DescentTest(Fixed):
         super().__init__(rho)
         if not (factor > 1 and 0 < sigma < 0.5):
             raise ValueError("DescentTest needs factor > 1 and 0 < sigma < 1/2.")
-        self.factor, self.sigma = factor, sigma
+        self.factor = factor
+        self.sigma = sigma
 
     def update(self, progress: Progress) -> Penalty:
         return progress.rho if progress.descends(self.sigma) else progress.rho.times(self.factor)
@@ -199,7 +207,8 @@ class Sweeps:
     def __init__(
         self, low: float = 1.0, high: float = 30.0, lengths: tuple[int, ...] = (25, 50, 100)
     ) -> None:
-        self.low, self.high = positive(low, "low"), positive(high, "high")
+        self.low = positive(low, "low")
+        self.high = positive(high, "high")
         if not lengths or min(lengths) < 2 or high < low:
             raise ValueError(
                 "Sweeps needs lengths of at least two iterations each, and high >= low."
@@ -211,7 +220,8 @@ class Sweeps:
         self._schedule = [
             self.low * np.geomspace(1.0, self.high / self.low, n) for n in self.lengths
         ]
-        self._sweep, self._at = 0, 0
+        self._sweep = 0
+        self._at = 0
         return scale.times(float(self._schedule[0][0]))
 
     def after(self, progress: Progress) -> Penalty | None:
@@ -220,7 +230,8 @@ class Sweeps:
         if self._sweep < done and (
             progress.settled or self._at == len(self._schedule[self._sweep])
         ):
-            self._sweep, self._at = self._sweep + 1, 0
+            self._sweep = self._sweep + 1
+            self._at = 0
         if self._sweep == done:
             return None
         return self._scale.times(float(self._schedule[self._sweep][self._at]))

@@ -73,7 +73,8 @@ class PGD(NNBlock):
 
     def _adam(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Adam with its usual constants; torch's own costs as much as a small network's passes."""
-        mean, square = np.zeros_like(u), np.zeros_like(u)
+        mean = np.zeros_like(u)
+        square = np.zeros_like(u)
         for t in range(1, self.steps + 1):
             slope = sub.gradient(u)
             mean = 0.9 * mean + 0.1 * slope
@@ -85,12 +86,15 @@ class PGD(NNBlock):
         return u
 
     def _gradient(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
-        group, rho = sub.split.group_index, sub.rho.inputs
+        group = sub.split.group_index
+        rho = sub.rho.inputs
         learned = self._learned
         if len(learned.curvature) != sub.n_groups:
-            learned.curvature, learned.bend = np.zeros(sub.n_groups), np.zeros(sub.n_groups)
+            learned.curvature = np.zeros(sub.n_groups)
+            learned.bend = np.zeros(sub.n_groups)
         learned.curvature = np.minimum(learned.curvature, self._cap(rho))
-        best, least = u, np.full(sub.n_groups, np.inf)
+        best = u
+        least = np.full(sub.n_groups, np.inf)
         before: Move | None = None
         for k in range(self.steps + 1):
             values, slope = sub.values_and_gradient(u)
@@ -98,13 +102,16 @@ class PGD(NNBlock):
                 failed = self._learn(sub, before, values, slope)
                 if failed is not None:  # these groups go back and take a shorter step
                     back = failed[group]
-                    u, slope = np.where(back, before.u, u), np.where(back, before.slope, slope)
+                    u = np.where(back, before.u, u)
+                    slope = np.where(back, before.slope, slope)
                     values = np.where(failed, before.values, values)
             worse = values > least
             if worse.any():
-                best, least = np.where(worse[group], best, u), np.minimum(values, least)
+                best = np.where(worse[group], best, u)
+                least = np.minimum(values, least)
             else:
-                best, least = u, values
+                best = u
+                least = values
             if k == self.steps or sub.out_of_time:
                 break
             modulus = rho + learned.curvature
@@ -128,7 +135,8 @@ class PGD(NNBlock):
         """Update L of each group from what its step promised and reached; tell which groups failed,
         if any.
         """
-        rho, learned = sub.rho.inputs, self._learned
+        rho = sub.rho.inputs
+        learned = self._learned
         # curvature seen along steps that are not short: a bend shows there, a kink only looks
         # curved up close
         long = before.size > sub.short

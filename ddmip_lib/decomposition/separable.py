@@ -48,8 +48,10 @@ class Budgets(NamedTuple):
         (a, b), (g, low, high), (lower, upper) = equalities, inequalities, bounds
         is_x = np.zeros(len(cost), dtype=bool)
         is_x[slots] = True
-        of_row, spent = a.tocoo(), g.tocoo()
-        x_entry, s_entry = is_x[of_row.col], ~is_x[of_row.col]
+        of_row = a.tocoo()
+        spent = g.tocoo()
+        x_entry = is_x[of_row.col]
+        s_entry = ~is_x[of_row.col]
         once = (np.bincount(of_row.col, minlength=len(cost)) == 1) | is_x
         plain = (lower[~is_x] == 0).all() and not cost[~is_x].any() and once.all()
         plain &= np.array_equal(
@@ -61,18 +63,24 @@ class Budgets(NamedTuple):
         plain &= (np.bincount(spent.col, minlength=1) <= 1).all() and (spent.data > 0).all()
         if not (plain and (low <= 0).all() and (high >= 0).all()):
             return None
-        k, place = len(slots), np.full(len(cost), -1)
+        k = len(slots)
+        place = np.full(len(cost), -1)
         place[slots] = np.arange(k)
-        owner, scale = np.zeros(a.shape[0], dtype=int), np.ones(a.shape[0])
+        owner = np.zeros(a.shape[0], dtype=int)
+        scale = np.ones(a.shape[0])
         owner[of_row.row[x_entry]], scale[of_row.row[x_entry]] = (
             place[of_row.col[x_entry]],
             of_row.data[x_entry],
         )
-        base, step = np.clip(0.0, lower[slots], upper[slots]), np.full((2, k), -1)
+        base = np.clip(0.0, lower[slots], upper[slots])
+        step = np.full((2, k), -1)
         base[owner] = b / scale
-        row, column = of_row.row[s_entry], of_row.col[s_entry]
+        row = of_row.row[s_entry]
+        column = of_row.col[s_entry]
         moves = -of_row.data[s_entry] / scale[row]
-        way, rate, room = (moves < 0).astype(int), np.ones((2, k)), np.zeros((2, k))
+        way = (moves < 0).astype(int)
+        rate = np.ones((2, k))
+        room = np.zeros((2, k))
         free = np.ones(k, dtype=bool)
         free[owner] = False
         room[:, free] = np.inf
@@ -83,10 +91,8 @@ class Budgets(NamedTuple):
         room = np.minimum(room, np.maximum([upper[slots] - base, base - lower[slots]], 0.0))
         if ((lower[slots] > base) | (base > upper[slots])).any():
             return None
-        budget, takes = (
-            np.full(len(cost) + 1, -1),
-            np.zeros(len(cost) + 1),
-        )  # the last entry: no step
+        budget = np.full(len(cost) + 1, -1)
+        takes = np.zeros(len(cost) + 1)  # the last entry: no step
         budget[spent.col], takes[spent.col] = spent.row, spent.data
         return cls(
             lower[slots],
@@ -113,7 +119,10 @@ class Budgets(NamedTuple):
         weight = np.broadcast_to(rho, asked.shape)
         for r in np.flatnonzero(spent > self.most):
             mine = (self.budget == r) & (d > 0)
-            c, h, e, w = self.takes[mine], self.room[mine], asked[mine], weight[mine]
+            c = self.takes[mine]
+            h = self.room[mine]
+            e = asked[mine]
+            w = weight[mine]
             mu = _price(c, h, e, w, float(self.most[r]))
             d[mine] = np.clip(e - mu * c / w, 0.0, h)
         return np.clip(self.base + d[0] - d[1], self.lower, self.upper), d / self.rate
@@ -126,7 +135,8 @@ def _price(c: np.ndarray, h: np.ndarray, e: np.ndarray, rho: np.ndarray, most: f
         rho / c, 2
     )  # where d begins to fall, and where it ends
     order = np.argsort(at, kind="stable")
-    at, slope = at[order], np.concatenate([falls, -falls])[order].cumsum()
+    at = at[order]
+    slope = np.concatenate([falls, -falls])[order].cumsum()
     spent = float(c @ np.minimum(e, h)) - np.concatenate(
         [[0.0], (slope[:-1] * np.diff(at)).cumsum()]
     )

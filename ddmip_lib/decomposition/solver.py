@@ -146,7 +146,8 @@ class DualDecomposition:
         """The first run, or one that begins `again` elsewhere with the best point and the history
         of those before.
         """
-        seed, device = begun.seed, torch.device(self.device)
+        seed = begun.seed
+        device = torch.device(self.device)
         start = begun.problem.start if again is None else again.inputs
         split = self._split(begun.instance, start, other=again is not None and again.other_split)
         split.place(device, self.dtype)
@@ -200,7 +201,9 @@ class DualDecomposition:
 
     def step(self, run: Run) -> Run:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
-        clock, before, rho = [now()], copy.copy(run), run.split.weights(run.rho)
+        clock = [now()]
+        before = copy.copy(run)
+        rho = run.split.weights(run.rho)
         # x-step: the MIP block
         block = run.mip.solve(run.lam, run.copies, rho, run.deadline)
         if block.values is None:
@@ -300,13 +303,15 @@ class DualDecomposition:
         """The run from the problem's start, then others, until `restarts` in a row have found
         nothing better.
         """
-        run, patience = self._start(begun), self._patience(begun.problem)
+        run = self._start(begun)
+        patience = self._patience(begun.problem)
         if not patience:
             yield run
             return
         starts = Starts(begun, run.incumbent)
         points = iter(starts)
-        idle, other = 0, False
+        idle = 0
+        other = False
         while True:
             run.restore = starts.restore
             yield run

@@ -225,7 +225,8 @@ class Split:
         self.output_group = torch.tensor(label[self.inputs.size + network_row])
         self.row_group = torch.tensor(label[self.inputs.size + emits.shape[1] :])
         self.row_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
-        self.group_index, self.output_group_index = self.group.numpy(), self.output_group.numpy()
+        self.group_index = self.group.numpy()
+        self.output_group_index = self.output_group.numpy()
 
     def sum_by_group(self, values: torch.Tensor, group: torch.Tensor | None = None) -> torch.Tensor:
         """Sums of `values` over the groups (of the coordinates of u, unless `group` says

@@ -9,7 +9,8 @@ from ..linearisation.slopes import lines_at
 from ..model.incumbent import Incumbent
 from ..model.solver import Begun
 
-STEPS, RADIUS = 12, 0.2  # of a restoration, the radius as a share of each input's range
+STEPS = 12
+RADIUS = 0.2  # of a restoration, the radius as a share of each input's range
 FIRM = 30.0  # price of what does not fit, in units of the objective
 FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
 
@@ -18,13 +19,15 @@ class Starts:
     """Random points of the user's rows, and the nearest points of a linearised model."""
 
     def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
-        self.begun, self.incumbent = begun, incumbent
+        self.begun = begun
+        self.incumbent = incumbent
         self.elastic = Elastic(begun.instance, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
         """Network inputs of the points of the rows that are nearest to random points of the box."""
-        instance, at = self.begun.instance, self.elastic.inputs
+        instance = self.begun.instance
+        at = self.elastic.inputs
         s = instance.milp
         while self.begun.seconds_left > 0:
             target = np.zeros(s.n_variables)
@@ -39,7 +42,8 @@ class Starts:
         does not fit has a high price, within a radius that shrinks where the true networks do not
         follow.
         """
-        elastic, radius = self.elastic, RADIUS
+        elastic = self.elastic
+        radius = RADIUS
         price = FIRM * elastic.worth
         point = elastic.complete(values, price, self.begun.seconds_left)
         for _ in range(STEPS):
@@ -53,7 +57,8 @@ class Starts:
                 else elastic.complete(aim.values, price, self.begun.seconds_left)
             )
             if new is not None and new.merit(price) < point.merit(price):
-                point, radius = new, min(1.0, 2 * radius)
+                point = new
+                radius = min(1.0, 2 * radius)
             else:
                 radius *= 0.35
             if point.off <= FITS:

@@ -134,7 +134,8 @@ class Run:
         """
         if before.k == 0:
             return True
-        old, new = before.lagrangian(self.rho), self.lagrangian()
+        old = before.lagrangian(self.rho)
+        new = self.lagrangian()
         moved = float(((self.u - before.u) ** 2).sum())
         noise = 1e-9 * max(1.0, abs(old), abs(new))
         at_x = self.objective_at(self.w[: self.split.inputs.size])

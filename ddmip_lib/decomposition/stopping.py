@@ -51,7 +51,8 @@ class Stopping:
         if not self.detect_cycles or residual <= 0.1 * self.primal_tolerance:
             return False
         split = run.split
-        primal, dual = map(split.in_stretches, (run.w, run.u)), split.in_stretches(run.lam, -1)
+        primal = map(split.in_stretches, (run.w, run.u))
+        dual = split.in_stretches(run.lam, -1)
         state = np.concatenate([*primal, dual, split.tightening.numpy()])
         allowed = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
         quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), allowed)

@@ -73,9 +73,13 @@ class Elastic:
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
         s = self.milp = instance.milp
-        self.instance, self.seed, self.cost = instance, seed, s.sign * s.cost
-        self.lower, self.upper = s.lower.copy(), s.upper.copy()
-        self.inputs, self.outputs = instance.free_inputs, instance.outputs
+        self.instance = instance
+        self.seed = seed
+        self.cost = s.sign * s.cost
+        self.lower = s.lower.copy()
+        self.upper = s.upper.copy()
+        self.inputs = instance.free_inputs
+        self.outputs = instance.outputs
         kinds = [
             np.full(m.output.size, p.gives_class)
             for p, m in zip(instance.predictors, instance.maps, strict=True)
@@ -96,7 +100,8 @@ class Elastic:
         """By how much each network value changes over the box, as far as some points show;
         never 0.
         """
-        s, rng = self.milp, np.random.default_rng(self.seed)
+        s = self.milp
+        rng = np.random.default_rng(self.seed)
         low, high = (np.where(np.isfinite(end), end, 0.0) for end in (s.lower, s.upper))
         points = [low, high, *(low + (high - low) * rng.random(len(low)) for _ in range(SAMPLES))]
         said = np.array([self._said(self.instance.rounded(v)) for v in points])
@@ -116,7 +121,9 @@ class Elastic:
 
     def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
         """The bounds of all variables with the network inputs within a radius of a point's."""
-        lower, upper, at = self.lower.copy(), self.upper.copy(), self.inputs
+        lower = self.lower.copy()
+        upper = self.upper.copy()
+        at = self.inputs
         reach = np.where(
             self.whole, np.maximum(1.0, np.round(radius * self.range)), radius * self.range
         )
@@ -149,9 +156,12 @@ class Elastic:
         said = np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
         if not np.isfinite(said).all():
             return None
-        lower, upper = self.lower.copy(), self.upper.copy()
+        lower = self.lower.copy()
+        upper = self.upper.copy()
         lower[self.inputs] = upper[self.inputs] = values[self.inputs]
-        unit, m, n = np.where(self.classes, 1.0, self.size), np.arange(len(said)), s.n_variables
+        unit = np.where(self.classes, 1.0, self.size)
+        m = np.arange(len(said))
+        n = s.n_variables
         tied = Part.terms(
             said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit)
         )
@@ -161,7 +171,8 @@ class Elastic:
         """The point of the user's rows whose network inputs are nearest to a target's, outputs
         free.
         """
-        s, count = self.milp, len(self.inputs)
+        s = self.milp
+        count = len(self.inputs)
         parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
         cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
         found = self._ask(
@@ -175,7 +186,9 @@ class Elastic:
         """The point of the user's rows nearest to a target within `ends`, its outputs on lines
         where rows allow.
         """
-        n, slack, count = self.milp.n_variables, 2 * len(self.outputs), len(self.inputs)
+        n = self.milp.n_variables
+        slack = 2 * len(self.outputs)
+        count = len(self.inputs)
         parts = [
             self.rows,
             *self._lines(line, ends),
@@ -199,13 +212,17 @@ class Elastic:
 
     def _lines(self, line: Tangent, ends: Ends) -> list[Part]:
         """Rows that tie the outputs to the lines, elastically."""
-        regression, classes = np.flatnonzero(~self.classes), np.flatnonzero(self.classes)
-        n, m, slopes = self.milp.n_variables, len(self.size), line.slopes.tocoo()
+        regression = np.flatnonzero(~self.classes)
+        classes = np.flatnonzero(self.classes)
+        n = self.milp.n_variables
+        m = len(self.size)
+        slopes = line.slopes.tocoo()
         place = np.empty(m, dtype=int)
         found = []
         if regression.size:
             place[regression] = np.arange(len(regression))
-            mine, row = ~self.classes[slopes.row], np.arange(len(regression))
+            mine = ~self.classes[slopes.row]
+            row = np.arange(len(regression))
             found.append(
                 Part.terms(
                     line.rest[regression],
@@ -218,11 +235,14 @@ class Elastic:
             )
         if classes.size:
             place[classes] = np.arange(len(classes))
-            mine, row = self.classes[slopes.row], np.arange(len(classes))
+            mine = self.classes[slopes.row]
+            row = np.arange(len(classes))
             tilt = place[slopes.row[mine]], slopes.col[mine], slopes.data[mine]
             low, high = (np.where(np.isfinite(end), end, 0.0) for end in ends)
-            up, down = line.slopes.maximum(0), line.slopes.minimum(0)
-            margin, missing = MARGIN * self.size, np.full(classes.size, np.inf)
+            up = line.slopes.maximum(0)
+            down = line.slopes.minimum(0)
+            margin = MARGIN * self.size
+            missing = np.full(classes.size, np.inf)
             on = np.maximum(0.0, margin - (line.rest + up @ low + down @ high))
             off = np.maximum(0.0, line.rest + up @ high + down @ low)
             found.append(
@@ -252,22 +272,24 @@ class Elastic:
         if not self.whole.any():
             return []
         most = max(2.0, 2.0 * float((radius * self.whole).sum()))
-        counted, first = (
-            np.flatnonzero(self.whole & ~self.binary),
-            self.milp.n_variables + 2 * len(self.outputs),
-        )
+        counted = np.flatnonzero(self.whole & ~self.binary)
+        first = self.milp.n_variables + 2 * len(self.outputs)
         switch = self.inputs[self.binary]
         away = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
         column = np.concatenate([switch, first + np.arange(len(counted))])
         weight = np.concatenate([away, np.ones(len(counted))])
-        low, high = np.array([-np.inf]), np.array([most + away @ point[switch]])
+        low = np.array([-np.inf])
+        high = np.array([most + away @ point[switch]])
         total = Part.terms(low, high, (np.zeros(len(column), dtype=int), column, weight))
         return [self._distance(counted, point, first), total]
 
     def _distance(self, of: np.ndarray, target: np.ndarray, first: int) -> Part:
         """Rows t >= |x - target| for some inputs, with t from column `first` on."""
-        k, at, row = len(of), self.inputs[of], np.arange(len(of))
-        missing, aim = np.full(k, np.inf), target[self.inputs[of]]
+        k = len(of)
+        at = self.inputs[of]
+        row = np.arange(len(of))
+        missing = np.full(k, np.inf)
+        aim = target[self.inputs[of]]
         return Part.terms(
             np.concatenate([-missing, aim]),
             np.concatenate([aim, missing]),
@@ -278,7 +300,8 @@ class Elastic:
         )
 
     def _point(self, parts: list[Part], ends: Ends, price: float, seconds: float) -> Point | None:
-        s, both = self.milp, 2 * len(self.outputs)
+        s = self.milp
+        both = 2 * len(self.outputs)
         cost = np.concatenate([self.cost, np.full(both, price)])
         width = max(s.n_variables + both, *(int(part.column.max(initial=-1)) + 1 for part in parts))
         found = self._ask(cost, [self.rows, *parts], ends, width, seconds).point
@@ -300,7 +323,8 @@ class Elastic:
         """Minimise over the parts; columns beyond the user's variables are nonnegative, those
         beyond `cost` free; with a `start` they are binary.
         """
-        s, counts = self.milp, np.cumsum([0, *(len(part.low) for part in parts)])
+        s = self.milp
+        counts = np.cumsum([0, *(len(part.low) for part in parts)])
         row = np.concatenate([part.row + first for part, first in zip(parts, counts, strict=False)])
         column, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
         more = np.zeros(width - s.n_variables)

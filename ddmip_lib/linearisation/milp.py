@@ -12,7 +12,8 @@ from ..model.highs import run
 from ..model.scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
 from ..proofs import Program
 
-GAP, NODES = 5e-3, 50
+GAP = 5e-3
+NODES = 50
 """A step need not be optimal: it ends at this relative gap, or after so many nodes."""
 FEASIBILITY = 1e-8
 HEURISTICS = ("rins", "rens", "root_reduced_cost")
@@ -50,7 +51,9 @@ def solve_program(
     >>> solve_program(Program(cost, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0))
     Answer(point=array([2., 0.]), closed=True, work=20.0)
     """
-    highs, whole, e = highspy.Highs(), program.integer, program.rows
+    highs = highspy.Highs()
+    whole = program.integer
+    e = program.rows
     highs.silent()
     options = {
         "threads": 1,
@@ -68,11 +71,17 @@ def solve_program(
     for name, value in options.items():
         highs.setOptionValue(name, value)
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(program.cost), len(program.row_lower)
-    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
-    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.num_col_ = len(program.cost)
+    lp.num_row_ = len(program.row_lower)
+    lp.col_cost_ = program.cost
+    lp.col_lower_ = program.lower
+    lp.col_upper_ = program.upper
+    lp.row_lower_ = program.row_lower
+    lp.row_upper_ = program.row_upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = e.first, e.column, e.weight
+    lp.a_matrix_.start_ = e.first
+    lp.a_matrix_.index_ = e.column
+    lp.a_matrix_.value_ = e.weight
     if whole.any():
         lp.integrality_ = [KINDS[int(kind)] for kind in whole]
     highs.passModel(lp)
@@ -80,7 +89,8 @@ def solve_program(
         known = np.flatnonzero(~np.isnan(start))
         highs.setSolution(len(known), known.astype(np.int32), start[known])
     run(highs, len(e.weight), bool(whole.any()))
-    found, status = highs.getSolution(), highs.getModelStatus()
+    found = highs.getSolution()
+    status = highs.getModelStatus()
     closed = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
     work = CALL + max(0, highs.getInfo().simplex_iteration_count)
     if (
@@ -101,7 +111,8 @@ def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) ->
     too.
     """
     copy = copy_model(model, seed)
-    infinity, own = copy.infinity(), copy.getVars()
+    infinity = copy.infinity()
+    own = copy.getVars()
     for variable, low, high in zip(own, program.lower, program.upper, strict=False):
         copy.chgVarLb(variable, max(low, -infinity))
         copy.chgVarUb(variable, min(high, infinity))
@@ -118,10 +129,8 @@ def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) ->
     )
     copy.setParams({"limits/gap": GAP, "limits/nodes": NODES})
     optimise(copy, seconds)
-    closed, work = (
-        copy.getStatus() in ("optimal", "gaplimit", "infeasible"),
-        CALL + float(copy.getNLPIterations()),
-    )
+    closed = copy.getStatus() in ("optimal", "gaplimit", "infeasible")
+    work = CALL + float(copy.getNLPIterations())
     if copy.getNSols() == 0:
         return Answer(None, closed, work)
     point = solution_values(copy, matrix_of(variables))

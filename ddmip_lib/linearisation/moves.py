@@ -25,7 +25,8 @@ class Moves:
     """
 
     def __init__(self, elastic: Elastic, rng: np.random.Generator) -> None:
-        self.elastic, self.rng = elastic, rng
+        self.elastic = elastic
+        self.rng = rng
         self.at = elastic.inputs[elastic.whole]
         s = elastic.milp
         free = np.ones(s.n_variables, dtype=bool)
@@ -55,7 +56,8 @@ class Moves:
         return None
 
     def _neighbours(self, values: np.ndarray, seconds: float) -> np.ndarray:
-        s, now = self.elastic.milp, values[self.at]
+        s = self.elastic.milp
+        now = values[self.at]
         steps = [
             (int(k), d)
             for d in (-1.0, 1.0)
@@ -98,7 +100,8 @@ class Moves:
     ) -> np.ndarray | None:
         """The point of the user's rows nearest to one in which a whole input has moved."""
         other = copy(self.elastic)
-        other.lower, other.upper = self.elastic.lower.copy(), self.elastic.upper.copy()
+        other.lower = self.elastic.lower.copy()
+        other.upper = self.elastic.upper.copy()
         at = self.at[move[0]]
         other.lower[at] = other.upper[at] = values[at] + move[1]
         found = other.nearest(values, seconds)
@@ -109,7 +112,8 @@ class Moves:
         """Merits with all variables but inputs and outputs left where they are; infinite where a
         network is.
         """
-        instance, s = self.elastic.instance, self.elastic.milp
+        instance = self.elastic.instance
+        s = self.elastic.milp
         guesses = points.copy()
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
             check_time()

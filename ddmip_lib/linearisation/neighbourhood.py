@@ -25,10 +25,9 @@ from .milp import Answer, solve_program
 MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
 CLOSED = 1e-4  # relative gap at which an exact neighbourhood counts as closed
 BINARIES = 1_000  # of an exact neighbourhood that is worth a solver's time
-CLOSE, MENDING = (
-    0.01,
-    20,
-)  # box, as a share of each input's range, and nodes in which a point that just fails is mended
+CLOSE = 0.01
+# box, as a share of each input's range, and nodes in which a point that just fails is mended
+MENDING = 20
 TOO_LARGE = Answer(None, False)
 UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
 
@@ -39,7 +38,8 @@ def exact_graphs(instance: Instance) -> list[Graph] | None:
     """
     if instance.milp.others:
         return None
-    graphs, units = [], 0
+    graphs = []
+    units = 0
     for predictor in instance.predictors:
         try:
             graph = network_graph(predictor.net, predictor.inputs.shape[1])
@@ -65,7 +65,8 @@ def search_box(
     """The best point of a box by the exact model, from the best point known; its inputs still have
     to be completed.
     """
-    instance, began = incumbent.instance, now()
+    instance = incumbent.instance
+    began = now()
     program = embedded(instance, incumbent.units, graphs, box, tolerance=0.0, margin=MARGIN)
     if program.integer.sum() > BINARIES:
         return TOO_LARGE
@@ -91,18 +92,24 @@ class Mending:
     def __init__(
         self, incumbent: Incumbent, graphs: Sequence[Graph], deadline: float, seed: int = 0
     ) -> None:
-        self.incumbent, self.graphs, self.deadline, self.seed = incumbent, graphs, deadline, seed
-        s, self.inputs = incumbent.instance.milp, incumbent.instance.free_inputs
+        self.incumbent = incumbent
+        self.graphs = graphs
+        self.deadline = deadline
+        self.seed = seed
+        s = incumbent.instance.milp
+        self.inputs = incumbent.instance.free_inputs
         self.reach = np.where(s.integer, 0.0, CLOSE * (s.upper - s.lower))[self.inputs]
         self.whole = s.integer & ~incumbent.instance.is_output
         self.places: list[np.ndarray] = []
 
     def __call__(self, values: np.ndarray) -> None:
-        s, near = self.incumbent.instance.milp, values[self.inputs]
+        s = self.incumbent.instance.milp
+        near = values[self.inputs]
         if any((np.abs(near - place) <= 0.5 * self.reach).all() for place in self.places):
             return
         self.places.append(near)
-        lower, upper = s.lower.copy(), s.upper.copy()
+        lower = s.lower.copy()
+        upper = s.upper.copy()
         lower[self.inputs] = np.maximum(lower[self.inputs], near - self.reach)
         upper[self.inputs] = np.minimum(upper[self.inputs], near + self.reach)
         lower[self.whole] = upper[self.whole] = values[self.whole]
@@ -151,14 +158,16 @@ def local_bound(
         raise ProblemError(
             "a local bound needs networks of ReLUs and linear rows alone: see certify for others."
         )
-    elastic, everywhere = Elastic(begun.instance), np.full(begun.instance.milp.n_variables, np.inf)
+    elastic = Elastic(begun.instance)
+    everywhere = np.full(begun.instance.milp.n_variables, np.inf)
     lower, upper = (end[elastic.inputs] for end in elastic.box(solution.values, radius))
     box = -everywhere, everywhere.copy()  # all other variables keep what `verify` forgives them
     box[0][elastic.inputs], box[1][elastic.inputs] = lower, upper
     proved = check(
         incumbent, embedded(begun.instance, incumbent.units, graphs, box), begun.deadline, np.inf
     )
-    closed, sign = meets(incumbent, proved.bound), begun.instance.milp.sign
+    closed = meets(incumbent, proved.bound)
+    sign = begun.instance.milp.sign
     bound = min(proved.bound, best_cost(incumbent))
     assert incumbent.values is not None
     return LocalBound(

@@ -53,7 +53,8 @@ class Options:
         for row, seen in enumerate(self.seen):
             self.seen[row] = dict(list(seen.items())[-OPTIONS:])
         counts = np.array([len(seen) for seen in self.seen])
-        n, first = self.elastic.milp.n_variables, np.concatenate([[0], np.cumsum(counts)])
+        n = self.elastic.milp.n_variables
+        first = np.concatenate([[0], np.cumsum(counts)])
         owner = np.repeat(np.arange(len(counts)), counts)
         one = np.ones(len(counts))
         parts = [Part(owner, n + np.arange(first[-1]), np.ones(first[-1]), one, one)]
@@ -64,7 +65,8 @@ class Options:
         found = self.elastic.choose(parts, first[-1], start, seconds)
         if found is None:
             return None
-        values, z = found[:n].copy(), found[n:]
+        values = found[:n].copy()
+        z = found[n:]
         for row, seen in enumerate(self.seen):
             values[self.inputs[row]] = list(seen.values())[
                 int(z[first[row] : first[row + 1]].argmax())
@@ -79,10 +81,8 @@ class Options:
             sp.coo_array(np.stack([option[which] for option in seen.values()], axis=1))
             for seen in self.seen
         ]
-        seen, zero, row = (
-            sp.block_diag(each).tocoo(),
-            np.zeros(len(variables)),
-            np.arange(len(variables)),
-        )
+        seen = sp.block_diag(each).tocoo()
+        zero = np.zeros(len(variables))
+        row = np.arange(len(variables))
         entries = seen.row, self.elastic.milp.n_variables + seen.col, -seen.data
         return Part.terms(zero, zero, (row, variables, 1.0), entries)

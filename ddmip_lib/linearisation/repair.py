@@ -23,11 +23,15 @@ def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
     its inputs as little as they can, each completed by the true networks; for networks of ReLUs,
     then the exact model of the box.
     """
-    deadline, instance = now() + seconds, incumbent.instance
-    elastic, graphs, s = Elastic(incumbent.there), exact_graphs(instance), instance.milp
+    deadline = now() + seconds
+    instance = incumbent.instance
+    elastic = Elastic(incumbent.there)
+    graphs = exact_graphs(instance)
+    s = instance.milp
     target = instance.rounded(np.clip(instance.assignment(start, rest=0.0), s.lower, s.upper))
     for radius in RADII:
-        ends, point = elastic.box(target, radius), target
+        ends = elastic.box(target, radius)
+        point = target
         for _ in range(ROUNDS):
             left = deadline - now()
             found = (

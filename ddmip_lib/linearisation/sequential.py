@@ -25,17 +25,13 @@ from .slopes import lines_at
 from .walks import Walks
 
 SMALLEST = 1e-5  # radius at which a descent ends
-ACCEPTED, GOOD = (
-    0.05,
-    0.7,
-)  # shares of the predicted decrease from which on a step is taken, and the radius grows
+ACCEPTED = 0.05
+GOOD = 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
 CRAWL = 8  # steps in a row that are taken but fall short of good, after which the radius shrinks
 FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
-PRICE, RAISE, RAISES = (
-    10.0,
-    20.0,
-    2,
-)  # first price of what does not fit, in units of the objective; what follows
+PRICE = 10.0
+RAISE = 20.0
+RAISES = 2  # first price of what does not fit, in units of the objective; what follows
 HOPELESS = (
     0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
 )
@@ -43,11 +39,9 @@ FIRST = 5  # starts before points near the best one are tried
 NODES = 100  # of an exact neighbourhood
 SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
 LONGEST = 5.0  # seconds of an exact neighbourhood, or as long as the run has taken so far
-DEAR, DEARER, DEAREST = (
-    2.0,
-    1.5,
-    8.0,
-)  # pivots of descents that one of an exact model counts: more after one in vain
+DEAR = 2.0
+DEARER = 1.5
+DEAREST = 8.0  # pivots of descents that one of an exact model counts: more after one in vain
 
 
 @dataclass(frozen=True)
@@ -131,7 +125,8 @@ class SequentialMIP:
         if run.incumbent.objective is None and status == "converged":
             status = "infeasible" if run.rows_are_empty() else "no_solution_found"
         details = run.details | {"incumbents": run.incumbent.found}
-        point, seconds = run.incumbent.point(), now() - begun.began
+        point = run.incumbent.point()
+        seconds = now() - begun.began
         return Solution(status, self.method, **point, seconds=seconds, details=details)
 
 
@@ -139,13 +134,19 @@ class Run:
     """One run: its elastic model, its incumbent, and what it did."""
 
     def __init__(self, settings: SequentialMIP, begun: Begun, incumbent: Incumbent) -> None:
-        self.settings, self.begun, self.incumbent = settings, begun, incumbent
+        self.settings = settings
+        self.begun = begun
+        self.incumbent = incumbent
         self.elastic = Elastic(incumbent.there, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
-        self.options, self.moves = Options(self.elastic), Moves(self.elastic, self.rng)
+        self.options = Options(self.elastic)
+        self.moves = Moves(self.elastic, self.rng)
         self.walks = Walks(self.elastic, self.moves.norm, self.rng)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
-        self.around, self.closed, self.work, self.dear = 0.1, 0.0, 0.0, DEAR
+        self.around = 0.1
+        self.closed = 0.0
+        self.work = 0.0
+        self.dear = DEAR
         self.starts = self.idle = self.steps = self.exact = self.reached = 0
         self.stopped = False  # by the callback
 
@@ -163,13 +164,15 @@ class Run:
         """Whether it is proved that not even the rows, whatever the networks say, have a point."""
         if self.reached:
             return False
-        instance, units = self.begun.instance, self.incumbent.units
+        instance = self.begun.instance
+        units = self.incumbent.units
         rows = relaxed(instance, units, *let_out(instance, units))
         return prove(rows, deadline=self.begun.deadline, most_nodes=NODES).bound == np.inf
 
     def turn(self) -> None:
         """One start, or one exact neighbourhood of the best point."""
-        before, closed = self.incumbent.objective, self.closed
+        before = self.incumbent.objective
+        closed = self.closed
         if (
             self.graphs
             and before is not None
@@ -189,20 +192,24 @@ class Run:
     def _improves(self, before: float | None) -> bool:
         if before is None:
             return True
-        sign, gain = self.begun.instance.milp.sign, self.incumbent.objective - before  # type: ignore[operator]
+        sign = self.begun.instance.milp.sign
+        gain = self.incumbent.objective - before  # type: ignore[operator]
         return bool(sign * gain < -1e-6 * self.incumbent.units.objective(before))
 
     def start(self) -> np.ndarray | None:
         """Where the next descent begins."""
         self.starts += 1
-        s, at, given = self.elastic.milp, self.elastic.inputs, self.begun.problem.start
+        s = self.elastic.milp
+        at = self.elastic.inputs
+        given = self.begun.problem.start
         if self.starts == 1 and given is not None:
             known = self.begun.instance.assignment(given, rest=0.0)
             failed = (
                 self.incumbent.values is None
             )  # also a repair of it: then from the nearest point of the rows
             return self.elastic.nearest(known, self.begun.seconds_left) if failed else known
-        low, high = s.lower[at], s.upper[at]
+        low = s.lower[at]
+        high = s.upper[at]
         target = np.zeros(s.n_variables)
         near = self.incumbent.values if self.starts > FIRST and self.starts % 3 else None
         target[at] = low + (high - low) * self._place(walk=near is None and self.starts % 2 == 0)
@@ -257,7 +264,9 @@ class Run:
 
     def descend(self, point: Point, price: float) -> Point:
         """Steps of falling merit."""
-        radius, elastic, short = self.settings.radius, self.elastic, 0
+        radius = self.settings.radius
+        elastic = self.elastic
+        short = 0
         while radius > SMALLEST and not self.stopped and self.begun.seconds_left > 0:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
@@ -274,7 +283,8 @@ class Run:
             point = new if taken else point  # type: ignore[assignment]  # where it is taken there is one
             short = short + 1 if taken and decrease < GOOD * predicted else 0
             if not taken or short == CRAWL:
-                radius, short = 0.35 * radius, 0
+                radius = 0.35 * radius
+                short = 0
             elif short == 0:
                 radius = min(1.0, 2 * radius)
         return point
@@ -289,7 +299,8 @@ class Run:
         return better
 
     def _hopeless(self, merit: float) -> bool:
-        best, s = self.incumbent.objective, self.elastic.milp
+        best = self.incumbent.objective
+        s = self.elastic.milp
         return (
             best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
         )
@@ -311,7 +322,8 @@ class Run:
         assert self.graphs is not None
         assert self.incumbent.values is not None
         self.exact += 1
-        before, radius = self.incumbent.objective, self.around
+        before = self.incumbent.objective
+        radius = self.around
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = NODES if radius < 1 else 20 * NODES
         seconds = min(self.begun.seconds_left, max(LONGEST, now() - self.begun.began))
@@ -324,7 +336,8 @@ class Run:
         if self._improves(before):
             self.closed = 0.0
         elif answer.closed:
-            self.closed, self.around = max(self.closed, radius), min(1.0, 2 * radius)
+            self.closed = max(self.closed, radius)
+            self.around = min(1.0, 2 * radius)
         elif answer is TOO_LARGE and radius <= SMALLEST_BOX:
             self.graphs = None
         else:

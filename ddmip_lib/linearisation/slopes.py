@@ -29,7 +29,9 @@ class Tangent(NamedTuple):
 @torch.enable_grad()
 def lines_at(instance: Instance, values: np.ndarray) -> Tangent:
     """One backward pass for each column of outputs: the rows of a batch do not see each other."""
-    said, entries, first = [], [], 0
+    said = []
+    entries = []
+    first = 0
     for predictor, m in zip(instance.predictors, instance.maps, strict=True):
         check_time()
         x = torch.tensor(m.at(values), requires_grad=True)

@@ -8,12 +8,13 @@ from ..device import Elsewhere
 from ..model.gradients import vjp
 from .elastic import Elastic
 
-POINTS, FEWEST = 256, 8  # points that are walked together; where there is room for fewer, none are
-WORK, ENTRIES = (
-    10_000_000,
-    4_000_000,
-)  # weights times network rows, and variables, of all these points, at most
-STEPS, LONGEST, SHORTEST = 40, 0.2, 0.005  # of a walk; lengths are shares of each input's range
+POINTS = 256
+FEWEST = 8  # points that are walked together; where there is room for fewer, none are
+WORK = 10_000_000
+ENTRIES = 4_000_000  # weights times network rows, and variables, of all these points, at most
+STEPS = 40
+LONGEST = 0.2
+SHORTEST = 0.005  # of a walk; lengths are shares of each input's range
 APART = 0.01  # ends of walks that differ by less, as a share of the ranges, are one
 
 
@@ -27,8 +28,11 @@ class Walks:
     """
 
     def __init__(self, elastic: Elastic, norm: np.ndarray, rng: np.random.Generator) -> None:
-        self.elastic, self.norm, self.rng = elastic, norm, rng
-        instance, self.count = elastic.instance, min(POINTS, ENTRIES // elastic.milp.n_variables)
+        self.elastic = elastic
+        self.norm = norm
+        self.rng = rng
+        instance = elastic.instance
+        self.count = min(POINTS, ENTRIES // elastic.milp.n_variables)
         self.count = self.count if len(elastic.inputs) else 0
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
             net = predictor.net.here if isinstance(predictor.net, Elsewhere) else predictor.net
@@ -52,10 +56,8 @@ class Walks:
         return None
 
     def _walked(self, base: np.ndarray, price: float) -> list[np.ndarray]:
-        at, best = (
-            self.rng.random((self.count, len(self.elastic.inputs))),
-            np.full(self.count, np.inf),
-        )
+        at = self.rng.random((self.count, len(self.elastic.inputs)))
+        best = np.full(self.count, np.inf)
         ends = at.copy()
         for length in [*np.geomspace(LONGEST, SHORTEST, STEPS), 0.0]:
             merit, slope = self._merits(at, base, price)
@@ -74,10 +76,13 @@ class Walks:
         self, at: np.ndarray, base: np.ndarray, price: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Merits, and their gradients in the inputs."""
-        elastic, s, instance = self.elastic, self.elastic.milp, self.elastic.instance
+        elastic = self.elastic
+        s = self.elastic.milp
+        instance = self.elastic.instance
         values = np.repeat(base[None], len(at), axis=0)
         values[:, elastic.inputs] = s.lower[elastic.inputs] + elastic.range * at
-        asked, first = [], 0
+        asked = []
+        first = 0
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
             check_time()
             x = (
@@ -85,7 +90,8 @@ class Walks:
                 .flatten(0, 1)
                 .requires_grad_()
             )
-            raw, part = predictor.net(x), slice(first, first + m.output.size)
+            raw = predictor.net(x)
+            part = slice(first, first + m.output.size)
             soft = torch.sigmoid(raw.view(len(at), -1) / torch.tensor(elastic.size[part]))
             said = torch.where(torch.tensor(elastic.classes[part]), soft, raw.view(len(at), -1))
             values[:, m.output.ravel()] = said.detach().numpy()

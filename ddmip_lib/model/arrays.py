@@ -57,8 +57,12 @@ class ArrayMIP(NeuralMIP):
                 "state binary variables first, then other integers, then the rest: as SCIP lists"
                 " them."
             )
-        self.milp, self.name = milp, name
-        self.predictors, self.start, self.start_point, self.blocks = [], None, {}, None
+        self.milp = milp
+        self.name = name
+        self.predictors = []
+        self.start = None
+        self.start_point = {}
+        self.blocks = None
         self.start_failed = False
 
     @cached_property
@@ -72,8 +76,11 @@ class ArrayMIP(NeuralMIP):
         """Add the constraint outputs = net(inputs), row by row; both are matrices of numbers of
         variables.
         """
-        s, frozen, kind = self.milp, frozen_double(net), KINDS[output]
-        x, y = np.asarray(inputs, dtype=int), np.asarray(outputs, dtype=int)
+        s = self.milp
+        frozen = frozen_double(net)
+        kind = KINDS[output]
+        x = np.asarray(inputs, dtype=int)
+        y = np.asarray(outputs, dtype=int)
         shape = len(x), output_width(frozen, x.shape[1])
         if y.shape != shape or len(np.unique(y)) < y.size:
             raise ProblemError(
@@ -95,7 +102,8 @@ class ArrayMIP(NeuralMIP):
         return Instance(lambda: self.model, self.predictors, self.start_point, milp)
 
     def __repr__(self) -> str:
-        s, rows = self.milp, self.milp.n_rows
+        s = self.milp
+        rows = self.milp.n_rows
         lines = [
             f"ArrayMIP {self.name}".rstrip(),
             (

@@ -90,7 +90,8 @@ class Blocks:
         optional: bool = True,
         resources: Sequence[str] = (),
     ) -> None:
-        self.modes, self.optional = [_as_arrays(t, mode) for t, mode in enumerate(modes)], optional
+        self.modes = [_as_arrays(t, mode) for t, mode in enumerate(modes)]
+        self.optional = optional
         self.capacities = np.asarray(capacities, dtype=float)
         if not self.modes:
             raise ProblemError(

@@ -31,11 +31,13 @@ class Completer:
     """
 
     def __init__(self, instance: Instance, onoff: Sequence[OnOff] = ()) -> None:
-        self.instance, self.onoff = instance, onoff
+        self.instance = instance
+        self.onoff = onoff
 
     def complete(self, inputs: list[np.ndarray], seconds: float = 10.0) -> np.ndarray | None:
         """The best full assignment with these network inputs, or None where none was found."""
-        instance, s = self.instance, self.instance.milp
+        instance = self.instance
+        s = self.instance.milp
         values = instance.rounded(instance.assignment(inputs, rest=np.nan))
         fixed = ~np.isnan(values)
         values[fixed] = np.clip(values, s.lower, s.upper)[fixed]
@@ -92,7 +94,8 @@ class Completer:
         )  # a quarter of a second, for those who need it
 
         s = self.instance.milp
-        given, free = s.rows[:, fixed] @ values[fixed], s.rows[:, ~fixed]
+        given = s.rows[:, fixed] @ values[fixed]
+        free = s.rows[:, ~fixed]
         met = np.diff(free.indptr) > 0
         if (
             relative_violation(given[~met], s.row_lower[~met], s.row_upper[~met]).max(initial=0.0)
@@ -118,7 +121,8 @@ class Completer:
         their tight form.
         """
         model = copy_model(self.instance.model)
-        variables, switched = model.getVars(), []
+        variables = model.getVars()
+        switched = []
         rows = [c for c in model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
         for onoff in self.onoff:
             for r in onoff.replaced:

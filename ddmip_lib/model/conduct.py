@@ -36,11 +36,9 @@ def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_cl
     points = torch.tensor(lower[rows] + (upper - lower)[rows] * rng.random((ROWS, lower.shape[1])))
     with torch.no_grad():
         try:
-            said, again, moved = (
-                net(points.clone()),
-                net(points.clone()),
-                net(points.flip(0)).flip(0),
-            )
+            said = net(points.clone())
+            again = net(points.clone())
+            moved = net(points.flip(0)).flip(0)
             apart = torch.cat([net(points[:1].clone()), net(points[1:].clone())])
         except (RuntimeError, ValueError, IndexError, AssertionError) as error:
             why = f"the network does not take every number of rows ({last_line(error)}): "

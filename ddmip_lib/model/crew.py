@@ -44,7 +44,8 @@ class Crew:
         """Pieces that stay with whom they were sent to."""
         if self.client is not None and len(pieces):
             try:
-                many, there = hands(self.client), list[Any]()
+                many = hands(self.client)
+                there = list[Any]()
                 with import_module("dask").config.set(
                     {"distributed.admin.large-graph-warning-threshold": LARGE}
                 ):

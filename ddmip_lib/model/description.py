@@ -133,7 +133,8 @@ class Description:
         except (
             Exception
         ):  # of objects whose own code fails, too: whatever it is, it is not described
-            self.complete, found = False, _hash("not described", type(value).__name__)
+            self.complete = False
+            found = _hash("not described", type(value).__name__)
         finally:
             del self._open[key]
         self._done[key] = found
@@ -325,11 +326,14 @@ def _known_name(value: Any) -> str:
     """Where a package that is known has this very value under its own name; empty where
     none has.
     """
-    name, homes = getattr(value, "__qualname__", None), [getattr(value, "__module__", None)]
+    name = getattr(value, "__qualname__", None)
+    homes = [getattr(value, "__module__", None)]
     if isinstance(value, (torch.dtype, torch.layout)):
-        name, homes = str(value).removeprefix("torch."), ["torch"]
+        name = str(value).removeprefix("torch.")
+        homes = ["torch"]
     elif isinstance(value, np.ufunc):
-        name, homes = value.__name__, ["numpy", "scipy.special"]
+        name = value.__name__
+        homes = ["numpy", "scipy.special"]
     for home in homes:
         top = str(home).partition(".")[0]
         if not isinstance(name, str) or not isinstance(home, str) or top not in KNOWN:
@@ -371,7 +375,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     """All names in some code and the functions within it; and those of them that are read as
     globals.
     """
-    names, read = set(code.co_names), set[str]()
+    names = set(code.co_names)
+    read = set[str]()
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             read.add(step.argval)
@@ -380,7 +385,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             more, more_read = _names(inner)
-            names, read = names | more, read | more_read
+            names = names | more
+            read = read | more_read
     return frozenset(names), frozenset(read)
 
 

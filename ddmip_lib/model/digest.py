@@ -69,7 +69,8 @@ def points_in(low: np.ndarray, high: np.ndarray, integer: np.ndarray) -> np.ndar
     rows = rng.integers(len(low), size=POINTS + 3)
     share = rng.random((POINTS + 3, low.shape[1]))
     share[:3] = [[0.0], [0.5], [1.0]]
-    corner, near = share[3:11], share[11:19]
+    corner = share[3:11]
+    near = share[11:19]
     corner[:] = np.round(corner)
     scale = 10.0 ** -rng.uniform(1.0, 9.0, (len(near), 1))
     near[:] = np.abs(rng.choice([0.0, 0.5, 1.0], near.shape) - scale * near)

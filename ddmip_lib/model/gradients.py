@@ -24,7 +24,9 @@ def vjp(
     """Gradient in u of weights'outputs, or of one scalar; where there is none, an error that names
     the remedy.
     """
-    flat_weights, at, along = np.ones(1) if weights is None else weights, 0, []
+    flat_weights = np.ones(1) if weights is None else weights
+    at = 0
+    along = []
     for y in outputs:
         along.append(torch.from_numpy(flat_weights[at : at + y.numel()]).view_as(y))
         at += y.numel()
@@ -54,8 +56,6 @@ def take_step(
     if moments is None:
         v.add_(slope, alpha=-rate)
         return
-    mean, square = (
-        moments[0].lerp_(slope, 1 - 0.9),
-        moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999),
-    )
+    mean = moments[0].lerp_(slope, 1 - 0.9)
+    square = moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
     v.addcdiv_(mean, (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8), value=-rate / (1 - 0.9**t))

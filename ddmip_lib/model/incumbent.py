@@ -36,7 +36,9 @@ class Incumbent:
         double precision too, as long as the run lasts; `settle` asks those on the CPU, once, about
         what is left.
         """
-        self.instance, self.began, self.visit = instance, began, visit
+        self.instance = instance
+        self.began = began
+        self.visit = visit
         self.completer = Completer(instance, onoff)
         self._last = Verifier(instance)
         self._judge = self._last if screen_on is None else Verifier(instance.elsewhere(screen_on))
@@ -86,7 +88,8 @@ class Incumbent:
             self.nearest.consider(replaced, check)
             improved(self)
         if check.feasible and self.better(check.objective):
-            self.check, self.values = check, replaced
+            self.check = check
+            self.values = replaced
             self.found.append((now() - self.began, check.objective))
             improved(self)
             if self._judge is not self._last:
@@ -106,7 +109,8 @@ class Incumbent:
             replaced = self.instance.with_outputs(values)
             check = self._last.check(replaced)
             if check.feasible and self.better(check.objective):
-                self.check, self.values = check, replaced
+                self.check = check
+                self.values = replaced
             elif self.check is None:
                 self.nearest.consider(replaced, check)
         self._waiting.clear()

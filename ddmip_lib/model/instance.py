@@ -56,7 +56,9 @@ class Instance:
             raise ProblemError(
                 "the problem has no predictor: call problem.add_predictor(net, x, y) first."
             )
-        self._model, self.predictors, self.known = model, predictors, known or {}
+        self._model = model
+        self.predictors = predictors
+        self.known = known or {}
         self.milp: MILP = read_model(self.model) if milp is None else milp
         self.maps = [self._locate(p) for p in predictors]
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
@@ -74,11 +76,14 @@ class Instance:
         ]
         pairs = zip(self.predictors, placed, strict=True)
         other.predictors = [replace(p, net=net) for p, net in pairs]  # type: ignore[arg-type]  # it is called alike
-        other._asked, other._said = [], []
+        other._asked = []
+        other._said = []
         return other
 
     def _locate(self, predictor: Predictor) -> InputMap:
-        position, lower, upper = self.milp.position, self.milp.lower, self.milp.upper
+        position = self.milp.position
+        lower = self.milp.lower
+        upper = self.milp.upper
         if np.issubdtype(
             predictor.inputs.dtype, np.integer
         ):  # numbers of variables, stated by arrays
@@ -172,8 +177,6 @@ class Instance:
         """
         inputs = self.inputs(values)
         if not self._asked or not all(map(np.array_equal, inputs, self._asked)):
-            self._asked, self._said = (
-                inputs,
-                [p.raw(x) for p, x in zip(self.predictors, inputs, strict=True)],
-            )
+            self._asked = inputs
+            self._said = [p.raw(x) for p, x in zip(self.predictors, inputs, strict=True)]
         return self._said

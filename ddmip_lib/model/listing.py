@@ -46,7 +46,9 @@ class Listing:
     """
 
     def __init__(self, s: MILP) -> None:
-        self.milp, self.moving, self.columns = s, s.lower < s.upper, s.rows.tocsc()
+        self.milp = s
+        self.moving = s.lower < s.upper
+        self.columns = s.rows.tocsc()
         self.held = np.diff(s.rows[:, self.moving].tocsr().indptr)
         """How many variables of each row may move."""
 
@@ -93,11 +95,10 @@ class Listing:
             1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1))
             + self.room[rows]
         )
-        low, high = (
-            s.row_lower[rows] - self.fixed[rows] - slack,
-            s.row_upper[rows] - self.fixed[rows] + slack,
-        )
-        found, sums = np.zeros((1, 0)), np.zeros((1, len(rows)))
+        low = s.row_lower[rows] - self.fixed[rows] - slack
+        high = s.row_upper[rows] - self.fixed[rows] + slack
+        found = np.zeros((1, 0))
+        sums = np.zeros((1, len(rows)))
         for j, variable in enumerate(at.tolist()):
             check_time()
             values = whole_numbers(s.lower[variable], s.upper[variable])
@@ -108,7 +109,8 @@ class Listing:
             )
             sums = np.repeat(sums, len(values), axis=0) + found[:, -1:] * weights[:, j]
             keep = ((sums + later[0][:, j] <= high) & (sums + later[1][:, j] >= low)).all(axis=1)
-            found, sums = found[keep], sums[keep]
+            found = found[keep]
+            sums = sums[keep]
             if len(found) > most:
                 return None
         return found
@@ -119,7 +121,9 @@ class Listing:
         """
         s = self.milp
         whole = s.integer[inputs]
-        at, implied, rows = set(inputs[whole].tolist()), [], []
+        at = set(inputs[whole].tolist())
+        implied = []
+        rows = []
         for variable in inputs[~whole].tolist():
             for row in self.rows_on(np.array([variable]))[0].tolist():
                 held = s.rows.indices[s.rows.indptr[row] : s.rows.indptr[row + 1]]
@@ -143,6 +147,7 @@ class Listing:
         found[:, deciding.at] = values
         for variable, row in zip(deciding.implied, deciding.rows, strict=True):
             weights = self.milp.rows[row].toarray().ravel()
-            own, weights[variable] = weights[variable], 0.0
+            own = weights[variable]
+            weights[variable] = 0.0
             found[:, variable] = (self.milp.row_lower[row] - found @ weights) / own
         return found

@@ -50,7 +50,8 @@ def find_onoff(s: MILP, candidates: np.ndarray, own_rows: np.ndarray) -> list[On
     """On/off variables among the continuous candidates, in the rows `own_rows`; each row holds one
     of them at most.
     """
-    rows, columns = s.rows.tocsr(), s.rows.tocsc()
+    rows = s.rows.tocsr()
+    columns = s.rows.tocsc()
     boxed = np.isfinite(s.lower) & np.isfinite(s.upper) & ~s.integer
     binary = s.integer & (s.lower == 0) & (s.upper == 1)
     zeroed = _zeroed(s, rows, binary, own_rows)
@@ -106,7 +107,8 @@ def _on_off_rows(
         if not np.isfinite(side):
             continue
         coefficient = {i: sign * a for i, a in entries.items()}
-        a_v, a_b = coefficient.pop(v), coefficient.pop(b, 0.0)
+        a_v = coefficient.pop(v)
+        a_b = coefficient.pop(b, 0.0)
         off = sum(
             a * (s.upper[i] if a > 0 else s.lower[i])
             for i, a in coefficient.items()

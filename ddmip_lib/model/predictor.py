@@ -109,13 +109,15 @@ class Mistakes(NamedTuple):
 class Regression(Predictor):
     """The constraint $y = f(x)$."""
 
-    kind, gives_class = "regression", False
+    kind = "regression"
+    gives_class = False
 
 
 class Classification(Predictor):
     """The constraint $y = 1[f(x) > 0]$, for binary $y$."""
 
-    kind, gives_class = "classification", True
+    kind = "classification"
+    gives_class = True
 
     def outputs_of(self, raw: np.ndarray) -> np.ndarray:
         return np.where(np.isfinite(raw), raw > 0, np.nan)  # what is no number is no class
@@ -133,7 +135,8 @@ class Classification(Predictor):
         r"""A logit $o \in [l, u]$ with $y = 1 \Rightarrow o \ge$ margin and, unless a larger y only
         helps, $y = 0 \Rightarrow o \le 0$.
         """
-        below, above = min(ends[0], 0.0), max(ends[1], margin)
+        below = min(ends[0], 0.0)
+        above = max(ends[1], margin)
         logit = model.addVar(lb=below, ub=above)
         model.addCons(logit >= below + (margin - below) * y)
         if not milp.larger_helps(at):

@@ -94,7 +94,8 @@ class NeuralMIP:
         require_unsolved(self.model)
         self._require_variables()
         module = as_module(net)
-        frozen, kind = frozen_double(module), KINDS[output]
+        frozen = frozen_double(module)
+        kind = KINDS[output]
         x = as_grid(inputs, "inputs")
         if np.ndim(inputs) == 1 and not takes(frozen, x.shape[1]) and takes(frozen, 1):
             x = x.reshape(-1, 1)
@@ -158,10 +159,8 @@ class NeuralMIP:
                 raise ProblemError(
                     f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}."
                 )
-            shape, q = (
-                self.predictors[mode.predictor].inputs.shape,
-                self.predictors[mode.predictor].outputs.shape[1],
-            )
+            shape = self.predictors[mode.predictor].inputs.shape
+            q = self.predictors[mode.predictor].outputs.shape[1]
             if (
                 mode.base.shape[1] != shape[1]
                 or not ((mode.row >= 0) & (mode.row < shape[0])).all()
@@ -297,8 +296,10 @@ class NeuralMIP:
         """The range that the bounds of outputs leave to a network, where they leave less than
         everything.
         """
-        infinity, y = self.model.infinity(), predictor.outputs.ravel()
-        low, high = min(v.getLbOriginal() for v in y), max(v.getUbOriginal() for v in y)
+        infinity = self.model.infinity()
+        y = predictor.outputs.ravel()
+        low = min(v.getLbOriginal() for v in y)
+        high = max(v.getUbOriginal() for v in y)
         ends = (
             "(-inf" if low <= -infinity else f"[{low:g}",
             "inf)" if high >= infinity else f"{high:g}]",

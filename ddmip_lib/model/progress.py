@@ -55,12 +55,10 @@ class ProgressLine:
     """
 
     def __init__(self, problem: Problem, method: str, began: float, visible: bool) -> None:
-        self.predictors, self.method, self.began, self.visible = (
-            problem.predictors,
-            method,
-            began,
-            visible,
-        )
+        self.predictors = problem.predictors
+        self.method = method
+        self.began = began
+        self.visible = visible
         self.doing = method
         self.sign: float | None = None  # of the objective as a minimisation, once it is known
         self.best: float | None = None
@@ -101,7 +99,8 @@ class ProgressLine:
         """Take over the best value of a run, or, where it has no point, what the nearest one
         violates.
         """
-        self.sign, value = incumbent.instance.milp.sign, incumbent.objective
+        self.sign = incumbent.instance.milp.sign
+        value = incumbent.objective
         if value is None:
             self.violation = min(self.violation, incumbent.nearest.distance)
         elif self.best is None or self.sign * value < self.sign * self.best:
@@ -130,7 +129,8 @@ class ProgressLine:
     def text(self) -> str:
         """Seconds, method, best value or violation, bound and gap."""
         label = self.method if self.doing == self.method else f"{self.method}: {self.doing}"
-        parts, bound = [f"{now() - self.began:.1f} s", label], self.bound
+        parts = [f"{now() - self.began:.1f} s", label]
+        bound = self.bound
         if self.best is not None:
             parts.append(f"best {shown(self.best)}")
             if (

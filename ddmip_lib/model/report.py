@@ -55,14 +55,16 @@ class Nearest:
     """
 
     def __init__(self, verifier: Verifier) -> None:
-        self.verifier, self.distance = verifier, np.inf
+        self.verifier = verifier
+        self.distance = np.inf
         self.kept: tuple[np.ndarray, Verification] | None = None
 
     def consider(self, values: np.ndarray, check: Verification) -> None:
         """Keep a point, with outputs as the networks say, if it is nearer."""
         distance = self._missed(values)[1].max() if np.isfinite(values).all() else np.inf
         if self.kept is None or distance < self.distance:
-            self.kept, self.distance = (values.copy(), check), distance
+            self.kept = (values.copy(), check)
+            self.distance = distance
 
     def _missed(self, values: np.ndarray) -> np.ndarray:
         return missed(self.verifier, values)
@@ -83,7 +85,8 @@ def missed(verifier: Verifier, values: np.ndarray) -> np.ndarray:
     """Violations of rows, bounds and integrality: as verification judges them, and relative to the
     sizes of all.
     """
-    units, rounded = verifier.units, verifier.instance.rounded(values)
+    units = verifier.units
+    rounded = verifier.instance.rounded(values)
     judged = np.concatenate([*verifier.missed(rounded), np.abs(values - rounded)])
     exact = np.concatenate([units.row == 0, units.exact, np.zeros(len(values), dtype=bool)])
     return np.stack([judged, np.where(exact, ROUNDING / TOLERANCE, 1.0) * judged])
@@ -100,7 +103,8 @@ def violations(
     others within their bounds.
     """
     instance = verifier.instance
-    s, rounded = instance.milp, instance.rounded(values)
+    s = instance.milp
+    rounded = instance.rounded(values)
     kinds = np.where(instance.is_output, "output", "variable")
     names = [f"{kind} {name}" for kind, name in zip(kinds, s.names, strict=True)]
     names = [f"row {name}" for name in s.row_names] + names + [f"integer {name}" for name in names]
@@ -126,7 +130,8 @@ def _nearest_activity(s: MILP, values: np.ndarray, known: np.ndarray) -> np.ndar
     """
     rows = s.rows.tocoo()
     given = rows.data * values[rows.col]
-    at_lower, at_upper = rows.data * s.lower[rows.col], rows.data * s.upper[rows.col]
+    at_lower = rows.data * s.lower[rows.col]
+    at_upper = rows.data * s.upper[rows.col]
     least = np.where(known[rows.col], given, np.minimum(at_lower, at_upper))
     most = np.where(known[rows.col], given, np.maximum(at_lower, at_upper))
     low, high = (np.bincount(rows.row, ends, s.n_rows) for ends in (least, most))

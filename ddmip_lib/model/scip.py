@@ -74,7 +74,8 @@ class MILP:
         ):
             return False
         column = self.rows[:, [at]].tocoo()
-        rises, falls = column.row[column.data > 0], column.row[column.data < 0]
+        rises = column.row[column.data > 0]
+        falls = column.row[column.data < 0]
         return bool(np.isinf(self.row_upper[rises]).all() and np.isinf(self.row_lower[falls]).all())
 
     @property

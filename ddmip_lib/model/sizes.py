@@ -22,7 +22,8 @@ def variable_sizes(instance: Instance) -> np.ndarray:
     sizes = _at_most_one(np.maximum(np.abs(s.lower), np.abs(s.upper)))
     for predictor, m in zip(instance.predictors, instance.maps, strict=True):
         if not predictor.gives_class:
-            low, high = m.at(s.lower), m.at(s.upper)
+            low = m.at(s.lower)
+            high = m.at(s.upper)
             said = np.max(
                 [np.abs(predictor.raw(x)) for x in (low, 0.5 * low + 0.5 * high, high)], axis=0
             )
@@ -47,7 +48,9 @@ class Units:
 
     def __init__(self, instance: Instance, tolerance: float) -> None:
         s = instance.milp
-        self.milp, self.tolerance, self.sizes = s, tolerance, variable_sizes(instance)
+        self.milp = s
+        self.tolerance = tolerance
+        self.sizes = variable_sizes(instance)
         self.fixed = (s.lower == s.upper) & ~instance.is_output
         self.exact = s.integer | self.fixed
         self.coefficients = abs(s.rows)

@@ -272,7 +272,9 @@ def contradiction(solution: Solution, status: str | None = None) -> str:
     `CLOSED`; where it is "infeasible" or "no_solution_found", there is no point, and "infeasible"
     has no finite bound.
     """
-    status, objective, bound = status or solution.status, solution.objective, solution.bound
+    status = status or solution.status
+    objective = solution.objective
+    bound = solution.bound
     if status in ("infeasible", "no_solution_found") and objective is not None:
         return (
             f"the status is {status}, and there is a point of objective {objective:.9g}: call it"

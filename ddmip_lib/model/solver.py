@@ -150,10 +150,12 @@ class Begun:
         incumbent = self.incumbents[-1] if self.incumbents else None
         if incumbent is not None and incumbent.values is None and status == "time_limit":
             incumbent.consider_start(self.problem.start, min(self.time_limit, LAST_CHANCE))
-        objective, seconds = None, now() - self.began
+        objective = None
+        seconds = now() - self.began
         point: dict[str, Any] = {}
         if incumbent is not None:
-            objective, point = incumbent.objective, incumbent.point()
+            objective = incumbent.objective
+            point = incumbent.point()
             details["incumbents"] = incumbent.found
         if status == "stopped":
             details["interrupted"] = True

@@ -60,9 +60,11 @@ class Structure:
         if self.obstacle:
             return f"Structure: no blocks, {self.obstacle}"
         sizes = np.bincount(self.block[self.block >= 0])
-        low, high = int(sizes.min()), int(sizes.max())
+        low = int(sizes.min())
+        high = int(sizes.max())
         each = f"{low}" if low == high else f"{low} to {high}"
-        rows, more = len(self.names), ", ..." * (len(self.names) > 1)
+        rows = len(self.names)
+        more = ", ..." * (len(self.names) > 1)
         said = f" ({self.names[0]}{more})" if self.names else ""
         return (
             f"Structure: {self.n} blocks of {each} variables, {rows} linking"
@@ -95,7 +97,8 @@ def find_structure(instance: Instance) -> Structure:
     met = sp.csr_matrix((np.ones(s.rows.nnz), s.rows.indices, s.rows.indptr), shape=s.rows.shape)
     met = (met @ sp.diags(free.astype(float))).tocsr()
     met.eliminate_zeros()
-    cell, best = _drawn_in(met, cell), None
+    cell = _drawn_in(met, cell)
+    best = None
     matters = free & ((np.bincount(met.indices, minlength=len(free)) > 0) | (s.cost != 0))
     spans = _meetings(met, cell, count)
     span = np.diff(spans.indptr)
@@ -117,7 +120,8 @@ def find_structure(instance: Instance) -> Structure:
 
 def _network_rows(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
     """Which free variables enter or leave each row of each network: (network rows, variables)."""
-    at, number = [np.zeros(0, dtype=int)], [np.zeros(0, dtype=int)]
+    at = [np.zeros(0, dtype=int)]
+    number = [np.zeros(0, dtype=int)]
     rows = 0
     for m in instance.maps:
         for index in (m.index, m.output):
@@ -159,19 +163,24 @@ def _drawn_in(met: sp.csr_matrix, cell: np.ndarray) -> np.ndarray:
     outside.
     """
     entries, cell, outside = met.tocoo(), cell.copy(), np.zeros(len(cell), dtype=bool)
-    row, at, rows = entries.row, entries.col, met.shape[0]
+    row = entries.row
+    at = entries.col
+    rows = met.shape[0]
     while True:
-        low, high = np.full(rows, len(cell)), np.full(rows, -1)
+        low = np.full(rows, len(cell))
+        high = np.full(rows, -1)
         known = cell[at] >= 0
         np.minimum.at(low, row[known], cell[at[known]])
         np.maximum.at(high, row[known], cell[at[known]])
-        open_, unknown = (cell < 0) & ~outside, np.zeros(rows, dtype=int)
+        open_ = (cell < 0) & ~outside
+        unknown = np.zeros(rows, dtype=int)
         np.add.at(unknown, row, open_[at])
         draws = (low == high) & (unknown > 0)
         if not draws.any():
             return cell
         pulled = (draws & (unknown == unknown[draws].min()))[row] & open_[at]
-        first, last = np.full(len(cell), len(cell)), np.full(len(cell), -1)
+        first = np.full(len(cell), len(cell))
+        last = np.full(len(cell), -1)
         np.minimum.at(first, at[pulled], low[row[pulled]])
         np.maximum.at(last, at[pulled], low[row[pulled]])
         cell[first == last] = first[first == last]

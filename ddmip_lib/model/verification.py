@@ -104,7 +104,8 @@ class Verifier:
 
     def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
         """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
-        s, given = self.instance.milp, values
+        s = self.instance.milp
+        given = values
         if values.shape != (s.n_variables,):
             raise ProblemError(
                 f"a point has {s.n_variables} values, one for each variable; got {values.shape}."
@@ -128,10 +129,8 @@ class Verifier:
         mistakes = [
             p.mistakes(values[m.output], raw, self.units.sizes[m.output]) for p, m, raw in networks
         ]
-        error, wrong = (
-            max(found.error for found in mistakes),
-            sum(found.wrong for found in mistakes),
-        )
+        error = max(found.error for found in mistakes)
+        wrong = sum(found.wrong for found in mistakes)
         logit = min(found.smallest_logit for found in mistakes)
         linear_ok = max(rows.max(initial=0.0), bounds.max(initial=0.0)) <= tolerance
         worst = ""
@@ -159,7 +158,8 @@ class Verifier:
 
     def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """By how much rows and bounds are violated, in their units."""
-        s, units = self.instance.milp, self.units
+        s = self.instance.milp
+        units = self.units
         rows = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values))
         bounds = np.maximum(
             excess(values, s.lower, np.inf) / units.bound(s.lower),

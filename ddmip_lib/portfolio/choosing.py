@@ -50,14 +50,14 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     """The methods that fit, strongest reasons first; those that can use a cluster get its
     client.
     """
-    steps, s, rows = [], instance.milp, sum(len(m.index) for m in instance.maps)
+    steps = []
+    s = instance.milp
+    rows = sum(len(m.index) for m in instance.maps)
     inputs = instance.free_inputs
     count = combinations(instance)
     if count is not None:
-        all_, why = (
-            Enumeration(max_values=most_combinations(instance)),
-            f"all inputs together take {count} values",
-        )
+        all_ = Enumeration(max_values=most_combinations(instance))
+        why = f"all inputs together take {count} values"
         steps.append(Step(all_, 0.5, why, again=0.0))
     elif (most := most_values(instance)) <= VALUES:
         steps.append(
@@ -68,7 +68,8 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
                 again=0.0,
             )
         )
-    blocks, graphs = find_blocks(problem, instance), exact_graphs(instance)
+    blocks = find_blocks(problem, instance)
+    graphs = exact_graphs(instance)
     provable = (
         graphs is not None
         and units_of(instance, graphs) <= UNITS
@@ -104,7 +105,8 @@ def combinations(instance: Instance) -> int | None:
     """How many assignments of the network inputs rows leave, where inputs and outputs are all that
     is free and they are few enough to be compared one by one.
     """
-    s, inputs = instance.milp, instance.free_inputs
+    s = instance.milp
+    inputs = instance.free_inputs
     free = (s.lower < s.upper) & ~instance.is_output
     free[inputs] = False
     if s.others or free.any() or not s.integer[inputs].all():
@@ -122,7 +124,9 @@ def most_values(instance: Instance) -> float:
     """The largest number of values that the inputs of a network row take; infinite where one is
     continuous.
     """
-    s, listing, most = instance.milp, Listing(instance.milp), 0.0
+    s = instance.milp
+    listing = Listing(instance.milp)
+    most = 0.0
     for row in (row for m in instance.maps for row in m.index):
         inputs = np.array(unfixed(s, row), dtype=int)
         found = listing.combinations(inputs, VALUES) if s.integer[inputs].all() else None

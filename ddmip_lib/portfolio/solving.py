@@ -34,10 +34,9 @@ ENDED = ("stopped", "optimal", "infeasible", "time_limit")
 ROUNDS = (
     3  # of turns of all methods, in a row without a better point, that end the search for points
 )
-LINES, FEW = (
-    0.3,
-    8,
-)  # share of the time left that bounds by lines get before these rounds, unless inputs are so few
+LINES = 0.3
+# share of the time left that bounds by lines get before these rounds, unless inputs are so few
+FEW = 8
 
 
 def solve(
@@ -125,12 +124,17 @@ class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
     def __init__(self, begun: Begun, incumbent: Incumbent, client: Any = None) -> None:
-        self.begun, self.incumbent, self.log, self.client = begun, incumbent, Log(), client
+        self.begun = begun
+        self.incumbent = incumbent
+        self.log = Log()
+        self.client = client
         self.problem = begun.problem.twin()  # whose start is the best point
         self.problem.start_failed = incumbent.values is None
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
-        self.status, self.prices, self.stopped = "converged", None, False
+        self.status = "converged"
+        self.prices = None
+        self.stopped = False
         self.doing = "reading the problem", begun.began  # what is in progress, and since when
         self.claim: Solution | None = (
             None  # of a method that calls its point the best of all, unchecked
@@ -172,8 +176,10 @@ class Portfolio:
         began = now()
         self.doing = solver.method, began
         if self.incumbent.values is not None:
-            instance, best = self.begun.instance, self.incumbent.values
-            self.problem.start, self.problem.start_failed = instance.inputs(best), False
+            instance = self.begun.instance
+            best = self.incumbent.values
+            self.problem.start = instance.inputs(best)
+            self.problem.start_failed = False
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         if self.begun.callback is not None:
             solver = replace(solver, callback=self.heard)
@@ -213,10 +219,8 @@ class Portfolio:
         """Hand on what a method tells, with the best that is known; remember that the run is to
         end.
         """
-        known, sign = (
-            [n for n in (self.incumbent.objective, moment.objective) if n is not None],
-            self.begun.instance.milp.sign,
-        )
+        known = [n for n in (self.incumbent.objective, moment.objective) if n is not None]
+        sign = self.begun.instance.milp.sign
         bound = float(sign * self.bound) if np.isfinite(self.bound) else moment.bound
         self.stopped = self.begun.told(bound, min(known, key=lambda n: sign * n, default=None))
         return self.stopped
@@ -226,7 +230,8 @@ class Portfolio:
         ends the run.
         """
         if bound > self.bound:
-            self.bound, self.proof = bound, proof
+            self.bound = bound
+            self.proof = proof
         if meets(self.incumbent, self.bound):
             self.status = "optimal"
 
@@ -247,7 +252,9 @@ class Portfolio:
         """
         if self.over or self.done:
             return
-        began, instance, left = now(), self.begun.instance, self.begun.seconds_left
+        began = now()
+        instance = self.begun.instance
+        left = self.begun.seconds_left
         self.doing = "proof", began
         told("proof", float(instance.milp.sign * self.bound), turn=True)
         try:
@@ -316,7 +323,8 @@ class Portfolio:
 
     def solution(self) -> Solution:
         require_uncrossed(self.incumbent, self.bound, "proved on the way")
-        sign, best = self.begun.instance.milp.sign, best_cost(self.incumbent)
+        sign = self.begun.instance.milp.sign
+        best = best_cost(self.incumbent)
         status = self.status
         if self.begun.interrupted and status not in ("optimal", "infeasible"):
             status = "stopped"
@@ -343,5 +351,6 @@ class Portfolio:
             claimed = replace(found, bound=self.claim.bound, proof=self.claim.proof)
             if not contradiction(claimed, "claimed_optimal"):
                 details |= {} if bound is None else {"checked_bound": bound}
-                found, status = claimed, "claimed_optimal"
+                found = claimed
+                status = "claimed_optimal"
         return replace(found, status=status)

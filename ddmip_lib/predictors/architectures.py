@@ -143,7 +143,8 @@ class AttentionBlock(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.norm_tokens, self.norm_hidden = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm_tokens = nn.LayerNorm(width)
+        self.norm_hidden = nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.mix = nn.Linear(width, width)
         self.dense = nn.Sequential(

@@ -19,7 +19,9 @@ class BlackBox(nn.Module):
         self, function: Callable[[np.ndarray], np.ndarray], n_outputs: int, width: float
     ) -> None:
         super().__init__()
-        self.function, self.n_outputs, self.width = function, n_outputs, width
+        self.function = function
+        self.n_outputs = n_outputs
+        self.width = width
 
     def forward(self, x: Tensor) -> Tensor:
         if type(x) not in (Tensor, nn.Parameter):
@@ -44,7 +46,8 @@ class Differences(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, box: BlackBox) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.box, shape = box, (len(x), box.n_outputs)
+        ctx.box = box
+        shape = (len(x), box.n_outputs)
         if len(x) == 0:  # which most functions do not take
             return x.new_zeros(shape)
         said = np.array(box.function(x.detach().cpu().double().numpy().copy()), dtype=float)

@@ -70,7 +70,8 @@ def load(key: str) -> dict[str, Any] | None:
         return None
     try:
         content = path.read_bytes()
-        digest, payload = content[:DIGEST], content[DIGEST:]
+        digest = content[:DIGEST]
+        payload = content[DIGEST:]
         if hashlib.sha256(payload).digest() != digest:
             raise ValueError("wrong checksum")
         entry = torch.load(io.BytesIO(payload), weights_only=True)
@@ -87,7 +88,8 @@ def load(key: str) -> dict[str, Any] | None:
 
 def store(key: str, entry: dict[str, Any]) -> None:
     """Write the entry and its digest in one step: a reader sees the whole file or none."""
-    path, buffer = _path(key), io.BytesIO()
+    path = _path(key)
+    buffer = io.BytesIO()
     torch.save(entry, buffer)
     payload = buffer.getvalue()
     try:

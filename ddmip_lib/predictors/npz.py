@@ -17,7 +17,9 @@ from torch import nn
 from ..bounds.layer import linear_layer
 from .describe import describe, linear_layers
 
-LIMIT, INFLATED, SMALL = 2**30, 100, 2**20
+LIMIT = 2**30
+INFLATED = 100
+SMALL = 2**20
 """Bytes that all arrays of a file may take in memory: in total, and for each byte of the file.
 Weights hardly shrink where they are packed, so that a file in which they take more is none of
 weights; a `SMALL` one may be anything.
@@ -85,14 +87,16 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], depth: int) -> None:
     layers = {f"{kind}{layer}" for kind in "Wb" for layer in range(depth)}
-    missing, unknown = layers - arrays.keys(), arrays.keys() - layers - {"mean", "std"}
+    missing = layers - arrays.keys()
+    unknown = arrays.keys() - layers - {"mean", "std"}
     if depth == 0 or missing or unknown:
         raise ValueError(
             f"{path}: expected W0, b0, W1, b1, ... without gaps (and optionally mean and std); "
             f"missing {sorted(missing) or 'W0'}, not understood {sorted(unknown)}"
         )
     for layer in range(depth):
-        weight, bias = arrays[f"W{layer}"], arrays[f"b{layer}"]
+        weight = arrays[f"W{layer}"]
+        bias = arrays[f"b{layer}"]
         if weight.ndim != 2 or bias.shape != weight.shape[:1]:
             raise ValueError(
                 f"{path}: W{layer} has shape {weight.shape} and b{layer} {bias.shape}: pass (m, k)"

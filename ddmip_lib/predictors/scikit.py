@@ -88,7 +88,8 @@ def _scaler(step: Any) -> tuple[np.ndarray, np.ndarray]:
             f"{name} cannot be folded into a layer, only {', '.join(SCALERS)} can, without clip:"
             " pass black_box(pipeline.predict)."
         )
-    scale, zero = _fitted(step, "scale_"), np.zeros(step.n_features_in_)
+    scale = _fitted(step, "scale_")
+    zero = np.zeros(step.n_features_in_)
     if name == "MinMaxScaler":
         return scale, step.min_
     factor = zero + 1 if scale is None else 1 / scale

@@ -87,7 +87,9 @@ def _fit(
         weight: (torch.zeros_like(weight), torch.zeros_like(weight)) for weight in net.parameters()
     }
     step = 0
-    best, best_epoch, best_state = float("inf"), 0, net.state_dict()
+    best = float("inf")
+    best_epoch = 0
+    best_state = net.state_dict()
     epoch = 0
     for epoch in bar:
         net.train()
@@ -110,7 +112,9 @@ def _fit(
             with torch.no_grad():
                 score = float(loss(net(x[rows:])[:, 0], y[rows:]))
             if score < best:
-                best, best_epoch, best_state = score, epoch, copy.deepcopy(net.state_dict())
+                best = score
+                best_epoch = epoch
+                best_state = copy.deepcopy(net.state_dict())
             if epoch - best_epoch >= patience:
                 break
     if patience:
@@ -211,13 +215,16 @@ def _train(
 ) -> dict[str, Any]:
     """Train in place; the entry for the cache: weights and report."""
     recipe = dict(recipe)
-    seed, epochs, test_share = recipe.pop("seed"), recipe.pop("epochs"), recipe.pop("test_share")
+    seed = recipe.pop("seed")
+    epochs = recipe.pop("epochs")
+    test_share = recipe.pop("test_share")
     x = torch.tensor((data.features - mean) / std, dtype=torch.float32)
     y = torch.tensor(data.labels, dtype=torch.float32)
     order = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(x), generator=order)
     training = int((1 - test_share) * len(x))
-    train_rows, test_rows = rows[:training], rows[training:]
+    train_rows = rows[:training]
+    test_rows = rows[training:]
     loss = nn.BCEWithLogitsLoss() if data.task == "classification" else nn.MSELoss()
     from tqdm.auto import tqdm  # here, since it takes a while to import
 

@@ -137,7 +137,8 @@ class PriceCoordination:
         return begun.finish(coordinated, so_far)
 
     def _rounds(self, market: Market, begun: Begun) -> str:
-        status, choosing = "iteration_limit", SHARE * market.seconds_left
+        status = "iteration_limit"
+        choosing = SHARE * market.seconds_left
         while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
             if market.seconds_left <= choosing:
                 status = "time_limit"
@@ -186,7 +187,8 @@ class PriceCoordination:
         """Options at the prices seen (or at others), the linear program with them, new prices, a
         choice by rounding.
         """
-        clock, before = [now()], market.lp
+        clock = [now()]
+        before = market.lp
         market.seen = market.seen if seen is None else seen
         found = self.search.options(market)
         clock.append(now())

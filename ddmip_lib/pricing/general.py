@@ -24,14 +24,15 @@ from ..model.solver import Begun
 from ..model.structure import Structure
 from .options import Options, Prices
 
-STEPS, JOINED_STEPS = (
-    8,
-    24,
-)  # of one path: an equality between blocks is met to six digits after many
+STEPS = 8
+JOINED_STEPS = 24  # of one path: an equality between blocks is met to six digits after many
 SAMPLES = 4  # random points of a round: networks of whole numbers have many valleys
-RADIUS, SHRINK, SMALLEST = 1.0, 0.35, 1e-5  # of trust regions, as shares of the boxes
+RADIUS = 1.0
+SHRINK = 0.35
+SMALLEST = 1e-5  # of trust regions, as shares of the boxes
 PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
-STEP_SECONDS, CHOICE_SECONDS = 3.0, 3.0  # at most, for one model
+STEP_SECONDS = 3.0
+CHOICE_SECONDS = 3.0  # at most, for one model
 
 
 def coordinate(
@@ -49,7 +50,9 @@ def coordinate(
 
 def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> str:
     """Rounds until nothing new is found; the status."""
-    incumbent, idle, seen = search.incumbent, 0, None
+    incumbent = search.incumbent
+    idle = 0
+    seen = None
     start = (
         None
         if begun.problem.start is None
@@ -68,7 +71,8 @@ def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> st
             incumbent.objective,
             None if search.prices is None else round(search.prices.value, 9),
         )
-        idle, seen = idle + 1 if found == seen else 0, found
+        idle = idle + 1 if found == seen else 0
+        seen = found
     return "iteration_limit"
 
 
@@ -110,7 +114,8 @@ class Apart(Joined):
 
     def __init__(self, instance: Instance, structure: Structure) -> None:
         super().__init__(instance)
-        s, own = instance.milp, ~structure.linking
+        s = instance.milp
+        own = ~structure.linking
         self.rows = Part.of(s.rows[own], s.row_lower[own], s.row_upper[own])
         idle = structure.block < 0  # the master's variables are no block's business
         self.lower[idle] = self.upper[idle] = np.clip(0.0, s.lower, s.upper)[idle]
@@ -122,10 +127,14 @@ class Search:
     def __init__(
         self, incumbent: Incumbent, structure: Structure, deadline: float, seed: int
     ) -> None:
-        self.incumbent, self.structure, self.deadline = incumbent, structure, deadline
-        self.options, self.draw = Options(incumbent, structure), np.random.default_rng(seed)
+        self.incumbent = incumbent
+        self.structure = structure
+        self.deadline = deadline
+        self.options = Options(incumbent, structure)
+        self.draw = np.random.default_rng(seed)
         instance = self.instance = incumbent.instance
-        self.apart, self.joined = Apart(instance, structure), Joined(instance)
+        self.apart = Apart(instance, structure)
+        self.joined = Joined(instance)
         self.prices: Prices | None = None
 
     @property
@@ -145,8 +154,10 @@ class Search:
         label, count = (
             (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
         )
-        price, owned = _price(model.cost), label >= 0
-        reach, merit = np.full(count, RADIUS), np.full(count, np.inf)
+        price = _price(model.cost)
+        owned = label >= 0
+        reach = np.full(count, RADIUS)
+        merit = np.full(count, np.inf)
 
         def completed(trial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             found = model.complete(trial, price, self._limit)
@@ -169,7 +180,8 @@ class Search:
             gained = reached < merit - 1e-9 * np.abs(reached).clip(
                 1.0, 1e300
             )  # inf is no gain over inf
-            values, merit = np.where(gained[label], trial, values), np.where(gained, reached, merit)
+            values = np.where(gained[label], trial, values)
+            merit = np.where(gained, reached, merit)
             reach = np.where(gained, reach, SHRINK * reach)
 
     @property
@@ -187,7 +199,8 @@ class Search:
 
     def random(self) -> np.ndarray:
         """Inputs anywhere in their boxes."""
-        s, at = self.instance.milp, self.instance.free_inputs
+        s = self.instance.milp
+        at = self.instance.free_inputs
         values = np.clip(0.0, s.lower, s.upper)
         drawn = self.draw.uniform(
             s.lower[at], s.upper[at] + s.integer[at]
@@ -230,7 +243,8 @@ class Search:
         """Options at the inputs of a point, moved as little as blocks demand and completed at the
         prices.
         """
-        near, model = self.apart.nearest(values, self._limit), self.apart.costing(self.cost())
+        near = self.apart.nearest(values, self._limit)
+        model = self.apart.costing(self.cost())
         done = None if near is None else model.complete(near, _price(model.cost), self._limit)
         if done is not None:
             self._visited(done.values)
@@ -239,7 +253,8 @@ class Search:
         """Choose among the options that a better choice can hold; the choice competes, and its best
         completion.
         """
-        prices, best = self.prices, self.incumbent.objective
+        prices = self.prices
+        best = self.incumbent.objective
         if prices is None or not prices.counts or self.seconds_left <= 0:
             return
         s = self.instance.milp

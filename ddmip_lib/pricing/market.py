@@ -14,7 +14,8 @@ from ..model.incumbent import Incumbent
 from ..model.solution import History
 from .pool import Pool, Prices
 
-WORTH, ALMOST = 0.02, 0.1
+WORTH = 0.02
+ALMOST = 0.1
 """By how much, in units of the largest value, an option may miss its price and be chosen: first
 little, then more.
 """
@@ -54,7 +55,8 @@ class Rounds(History):
     def __repr__(self) -> str:
         if not len(self):
             return "Rounds: none"
-        k, last = len(self), self[-1]
+        k = len(self)
+        last = self[-1]
         return (
             f"Rounds: {k}, incumbent {last.incumbent:.6g}, linear program {last.lp_value:.6g},"
             f" {last.options} options"
@@ -128,7 +130,8 @@ class Market:
     @property
     def settled(self) -> bool:
         """Whether no choice among the options can be better, by the linear program."""
-        s, best = self.incumbent.instance.milp, self.incumbent.objective
+        s = self.incumbent.instance.milp
+        best = self.incumbent.objective
         if self.lp is None or best is None or not self.lp.counts:
             return self.lp is None
         classes = all(
@@ -143,7 +146,8 @@ class Market:
         nothing over.
         """
         assert self.lp is not None
-        size, spent = np.maximum(np.abs(self.blocks.capacities), 1e-9), 0.0
+        size = np.maximum(np.abs(self.blocks.capacities), 1e-9)
+        spent = 0.0
         if self.chosen is not None:
             spent = self.pool.use[self.chosen].sum(axis=0)
         scarce = 1.0 / (np.maximum(self.blocks.capacities - spent, 0.0) + 0.05 * size)
@@ -156,7 +160,8 @@ class Market:
 
     def offer(self, chosen: np.ndarray | None) -> None:
         """Let a choice that the blocks call better compete, completed and verified on the model."""
-        s, incumbent = self.incumbent.instance.milp, self.incumbent
+        s = self.incumbent.instance.milp
+        incumbent = self.incumbent
         if chosen is None:
             return
         promised = self.objective(float(self.pool.value[chosen].sum()))
@@ -190,8 +195,10 @@ class Market:
         pool holds every option that there is.
         """
         finite = not (self.blocks.lower < self.blocks.upper).any()
-        few, more = (WORTH, nodes, "feasibility"), (ALMOST, 10 * nodes, "no cuts")
-        every, itself = (np.inf, -1, "default"), (0.5 * ALMOST, 3 * nodes, "default")
+        few = (WORTH, nodes, "feasibility")
+        more = (ALMOST, 10 * nodes, "no cuts")
+        every = (np.inf, -1, "default")
+        itself = (0.5 * ALMOST, 3 * nodes, "default")
         for short, limit, emphasis in (
             (every,) if finite else (itself, every) if thorough else (few, more, every)
         ):
@@ -225,7 +232,8 @@ class Market:
         """The networks' inputs under a choice; what no block has chosen stays at base points, those
         of first modes.
         """
-        instance, blocks = self.incumbent.instance, self.blocks
+        instance = self.incumbent.instance
+        blocks = self.blocks
         values = instance.milp.lower.copy()
         for rows, points in (
             (np.arange(len(blocks.block))[::-1], blocks.base[::-1]),

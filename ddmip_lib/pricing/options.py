@@ -50,7 +50,9 @@ class Options:
     """
 
     def __init__(self, incumbent: Incumbent, structure: Structure) -> None:
-        self.incumbent, self.structure, s = incumbent, structure, incumbent.instance.milp
+        self.incumbent = incumbent
+        self.structure = structure
+        s = incumbent.instance.milp
         self.milp, self.linking, m = s, s.rows[structure.linking], int(structure.linking.sum())
         own = np.flatnonzero(structure.block >= 0)
         self.master = np.flatnonzero(structure.block < 0)
@@ -58,8 +60,10 @@ class Options:
         self.member = sp.csr_matrix((np.ones(len(own)), (own, structure.block[own])), shape=shape)
         self.row_member = (abs(s.rows[~structure.linking]) @ self.member).astype(bool).tocsr()
         self.points: list[np.ndarray] = []
-        self.block, self.point = np.zeros(0, dtype=int), np.zeros(0, dtype=int)
-        self.cost, self.use = np.zeros(0), np.zeros((0, m))
+        self.block = np.zeros(0, dtype=int)
+        self.point = np.zeros(0, dtype=int)
+        self.cost = np.zeros(0)
+        self.use = np.zeros((0, m))
 
     def __len__(self) -> int:
         return len(self.block)
@@ -68,7 +72,8 @@ class Options:
         """The parts of a point, with the networks' true outputs, that keep their blocks' rows and
         are new.
         """
-        s, (missed, outside) = self.milp, self.incumbent.missed(values)
+        s = self.milp
+        (missed, outside) = self.incumbent.missed(values)
         bad = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE) + self.member.T @ (
             outside > TOLERANCE
         )
@@ -79,13 +84,17 @@ class Options:
         key = np.round(np.vstack([old, np.column_stack([blocks, cost[blocks], use[blocks]])]), 9)
         first = np.sort(np.unique(key, axis=0, return_index=True)[1])
         new = blocks[first[first >= len(self)] - len(self)]
-        self.block, self.cost = np.append(self.block, new), np.append(self.cost, cost[new])
+        self.block = np.append(self.block, new)
+        self.cost = np.append(self.cost, cost[new])
         self.use = np.vstack([self.use, use[new]])
         self.point = np.append(self.point, np.full(len(new), len(self.points)))
         self.points.append(values)
 
     def _program(self, among: np.ndarray) -> Program:
-        s, k, n, linking = self.milp, len(among), self.structure.n, self.structure.linking
+        s = self.milp
+        k = len(among)
+        n = self.structure.n
+        linking = self.structure.linking
         owns = sp.csr_matrix((np.ones(k), (self.block[among], np.arange(k))), shape=(n, k))
         rows = sp.block_array(
             [[sp.csr_matrix(self.use[among].T), self.linking[:, self.master]], [owns, None]]
@@ -101,9 +110,12 @@ class Options:
         """Solve the linear program; where no mixture will do, look for the one that lacks least
         instead.
         """
-        program, m = self._program(np.arange(len(self))), self.use.shape[1]
-        matrix, k = program.rows.matrix(len(program.cost)), len(program.cost)
-        found, value = Proposer().ask(program), np.inf
+        program = self._program(np.arange(len(self)))
+        m = self.use.shape[1]
+        matrix = program.rows.matrix(len(program.cost))
+        k = len(program.cost)
+        found = Proposer().ask(program)
+        value = np.inf
         sides = program.row_lower, program.row_upper
         if (
             found.point is not None
@@ -111,7 +123,8 @@ class Options:
         ):
             value = float(program.cost @ found.point)
         else:  # the first phase: buy as little as possible of what is missing
-            eye, slack = sp.identity(len(sides[0])), np.ones(2 * len(sides[0]))
+            eye = sp.identity(len(sides[0]))
+            slack = np.ones(2 * len(sides[0]))
             found = Proposer().ask(
                 Program(
                     np.concatenate([np.zeros(k), slack]),

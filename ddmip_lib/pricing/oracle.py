@@ -95,7 +95,8 @@ def values_and_slopes(network: Network, u: Tensor) -> tuple[Tensor, Tensor]:
 
 def linear_step(task: Task, u: Tensor, output: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
     """The best point for the linearisation at u, within `radius` (k, p) of it and the boxes."""
-    low, high = torch.maximum(task.lower, u - radius), torch.minimum(task.upper, u + radius)
+    low = torch.maximum(task.lower, u - radius)
+    high = torch.minimum(task.upper, u + radius)
     cheapest = torch.maximum(torch.minimum(task.base, high), low)
     need = task.target - output - (slope * (cheapest - u)).sum(dim=1)
     rises = slope > 0
@@ -124,14 +125,16 @@ def follow(
     """The most profitable point on a path of linear steps from u, and its profit; `radius` is a
     share of the box.
     """
-    best, most = u, torch.full((len(u),), -torch.inf, dtype=u.dtype)
+    best = u
+    most = torch.full((len(u),), -torch.inf, dtype=u.dtype)
     width = task.upper - task.lower
     for k in range(steps + 1):
         check_time()
         output, slope = values_and_slopes(network, u)
         profit = task.profit(u, output)
         better = profit > most
-        best, most = torch.where(better[:, None], u, best), torch.where(better, profit, most)
+        best = torch.where(better[:, None], u, best)
+        most = torch.where(better, profit, most)
         if k < steps:
             u = linear_step(task, u, output, slope, width * radius * shrink**k)
     return best, most
@@ -151,14 +154,13 @@ def pull_back(network: Network, task: Task, u: Tensor, halvings: int = 14) -> Te
             trial[rows, order[:, k]] = task.base[rows, order[:, k]]
             keeps = network(trial)[:, 0] >= task.margin
             u = torch.where(keeps[:, None], trial, u)
-        inside, outside = torch.ones(len(u), dtype=u.dtype), torch.zeros(len(u), dtype=u.dtype)
+        inside = torch.ones(len(u), dtype=u.dtype)
+        outside = torch.zeros(len(u), dtype=u.dtype)
         outside = torch.where(network(task.base)[:, 0] >= task.margin, 1.0, outside)
         for _ in range(halvings):
             check_time()
             middle = 0.5 * (inside + outside)
             keeps = network(task.base + middle[:, None] * (u - task.base))[:, 0] >= task.margin
-            inside, outside = (
-                torch.where(keeps, middle, inside),
-                torch.where(keeps, outside, middle),
-            )
+            inside = torch.where(keeps, middle, inside)
+            outside = torch.where(keeps, outside, middle)
         return task.base + inside[:, None] * (u - task.base)

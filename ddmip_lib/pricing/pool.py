@@ -47,10 +47,13 @@ class Pool:
     """Options as parallel arrays: `at` (row of the table of `Blocks`), point, value, use."""
 
     def __init__(self, blocks: Blocks) -> None:
-        m, p = len(blocks.capacities), blocks.base.shape[1]
+        m = len(blocks.capacities)
+        p = blocks.base.shape[1]
         self.blocks = blocks
-        self.at, self.u = np.zeros(0, dtype=int), np.zeros((0, p))
-        self.value, self.use = np.zeros(0), np.zeros((0, m))
+        self.at = np.zeros(0, dtype=int)
+        self.u = np.zeros((0, p))
+        self.value = np.zeros(0)
+        self.use = np.zeros((0, m))
         self.key = np.zeros(0, dtype=np.uint64)
 
     def __len__(self) -> int:
@@ -70,7 +73,9 @@ class Pool:
         new = first[
             ~np.isin(key[first], self.key, kind="sort")
         ]  # keys are hashes: a table would not do
-        at, u, value = at[new], u[new], value[new]
+        at = at[new]
+        u = u[new]
+        value = value[new]
         both = [
             (self.at, at),
             (self.u, u),
@@ -99,7 +104,9 @@ class Pool:
         """Solve the linear program; where the pool holds no feasible mixture, the one that lacks
         least instead. `near` is the answer of an earlier pool, from which a large program sets out.
         """
-        blocks, m, k = self.blocks, len(self.blocks.capacities), len(self)
+        blocks = self.blocks
+        m = len(self.blocks.capacities)
+        k = len(self)
         if (
             not blocks.optional and len(np.unique(self.block)) < blocks.n
         ):  # a block has no option at all
@@ -117,7 +124,8 @@ class Pool:
                 blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
             )
         if found is None:  # the first phase: buy as little as possible of what is missing
-            nothing, price = 0 * self.value, np.ones(m)
+            nothing = 0 * self.value
+            price = np.ones(m)
             found = linear(
                 blocks.n, blocks.optional, self.block, nothing, self.use, blocks.capacities, price
             )
@@ -137,15 +145,14 @@ class Pool:
         it needs.
         """
         helped = (self.use < 0).any(axis=0)  # what some options give may be taken by others before
-        left, free = (
-            np.where(helped, np.inf, self.blocks.capacities),
-            np.ones(self.blocks.n, dtype=bool),
-        )
+        left = np.where(helped, np.inf, self.blocks.capacities)
+        free = np.ones(self.blocks.n, dtype=bool)
         weight = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
         order = np.lexsort((weight / np.maximum(self.value, 1e-9), -np.round(shares, 6)))
         if self.blocks.optional:
             order = order[(self.value > 0)[order] | (shares > 0.5)[order]]
-        chosen, block = [np.zeros(0, dtype=int)], self.block
+        chosen = [np.zeros(0, dtype=int)]
+        block = self.block
         for first in range(0, len(order), STRIDE):
             waiting = order[first : first + STRIDE]
             while len(
@@ -189,7 +196,8 @@ class Pool:
         model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
         model.setParam("limits/gap", gap)
         model.setParam("limits/nodes", nodes)
-        began, block = now(), self.block[among]
+        began = now()
+        block = self.block[among]
         others = np.zeros(0, dtype=int)
         if start is not None:  # blocks of which nothing is among the options keep what they have
             others = start[~np.isin(self.block[start], block)]

@@ -104,18 +104,23 @@ class Reader:
         s = self.s = instance.milp
         constant = np.where(s.lower == s.upper, s.lower, 0.0)
         _demand(not (s.cost * constant).any() and (s.lower < s.upper)[instance.outputs].all())
-        given, linking = s.rows @ constant, np.flatnonzero(structure.linking)
+        given = s.rows @ constant
+        linking = np.flatnonzero(structure.linking)
         self.sides = s.row_lower - given, s.row_upper - given
         below, above = (linking[np.isfinite(side[linking])] for side in self.sides)
         self.use = np.vstack([s.rows[above].toarray(), -s.rows[below].toarray()]).T
         self.capacities = np.concatenate([self.sides[1][above], -self.sides[0][below]])
         self.names = [s.row_names[r] for r in (*above, *below)]
-        self.maps, self.listing, self.linking = instance.maps, Listing(s), structure.linking
+        self.maps = instance.maps
+        self.listing = Listing(s)
+        self.linking = structure.linking
         self.owner = {
             int(at): (k, i) for k, m in enumerate(self.maps) for i, at in enumerate(m.output[:, 0])
         }
-        self.is_input, self.is_output = np.zeros(s.n_variables, dtype=bool), instance.is_output
-        self.low, self.high = np.full(s.n_variables, -np.inf), np.full(s.n_variables, np.inf)
+        self.is_input = np.zeros(s.n_variables, dtype=bool)
+        self.is_output = instance.is_output
+        self.low = np.full(s.n_variables, -np.inf)
+        self.high = np.full(s.n_variables, np.inf)
         for predictor, m in zip(instance.predictors, self.maps, strict=True):
             self.is_input[m.index[m.index >= 0]] = True
             _demand(predictor.gives_class or not s.integer[m.output].any())
@@ -131,7 +136,8 @@ class Reader:
         check_time()
         rows = np.unique(self.listing.columns[:, own].indices)
         rows = rows[~self.linking[rows]]
-        matrix, sides = self.s.rows[rows][:, own].toarray(), [side[rows] for side in self.sides]
+        matrix = self.s.rows[rows][:, own].toarray()
+        sides = [side[rows] for side in self.sides]
         whole = self.s.integer[own] & ~self.is_output[own]
         settings = self.listing.combinations(own[whole], MOST)
         _demand(settings is not None)
@@ -142,7 +148,8 @@ class Reader:
         """All rows as one table; where a block's least use of a resource is below zero, it is
         counted from there.
         """
-        capacities, modes = self.capacities.copy(), dict[Any, tuple[dict[str, Any], list[Any]]]()
+        capacities = self.capacities.copy()
+        modes = dict[Any, tuple[dict[str, Any], list[Any]]]()
         _demand(all(table))
         for number, ways in enumerate(table):
             least = np.minimum(np.min([way.fixed for way in ways], axis=0), 0.0)
@@ -168,20 +175,18 @@ class Setting:
     def __init__(
         self, reader: Reader, own: np.ndarray, whole: np.ndarray, values: np.ndarray
     ) -> None:
-        self.reader, self.own, self.values, self.use = (
-            reader,
-            own,
-            tuple(values.tolist()),
-            reader.use[own],
-        )
-        self.lower, self.upper = reader.s.lower[own], reader.s.upper[own]
+        self.reader = reader
+        self.own = own
+        self.values = tuple(values.tolist())
+        self.use = reader.use[own]
+        self.lower = reader.s.lower[own]
+        self.upper = reader.s.upper[own]
         self.lower[whole] = self.upper[whole] = values
         self.gain = -reader.s.sign * reader.s.cost[own]
-        self.is_input, self.is_output = reader.is_input[own], reader.is_output[own]
-        self.least, self.most = (
-            reader.low[own],
-            reader.high[own],
-        )  # what networks say without being asked to
+        self.is_input = reader.is_input[own]
+        self.is_output = reader.is_output[own]
+        self.least = reader.low[own]
+        self.most = reader.high[own]  # what networks say without being asked to
 
     def way(self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray) -> Way | None:
         """The setting as a row of the table; None where no point meets its rows."""
@@ -190,15 +195,15 @@ class Setting:
             ~matrix.any(axis=1)
         ].any():
             return None
-        steps, counts = list[Step](), dict[int, tuple[int, float]]()
+        steps = list[Step]()
+        counts = dict[int, tuple[int, float]]()
         for row, *ends in zip(matrix, low, high, strict=True):
-            x, y = (
-                np.flatnonzero(row * self.is_input).tolist(),
-                np.flatnonzero(row * self.is_output).tolist(),
-            )
+            x = np.flatnonzero(row * self.is_input).tolist()
+            y = np.flatnonzero(row * self.is_output).tolist()
             rest = np.flatnonzero(row * ~(self.is_input | self.is_output)).tolist()
             if (len(x), len(y), len(rest)) == (0, 1, 1):
-                t, (side, other) = rest[0], ends if row[rest[0]] < 0 else ends[::-1]
+                t = rest[0]
+                (side, other) = ends if row[rest[0]] < 0 else ends[::-1]
                 _demand(
                     t not in counts and side == 0 and np.isinf(other) and row[y[0]] * row[t] < 0
                 )
@@ -223,7 +228,9 @@ class Setting:
         while True:
             fixed = self.lower >= self.upper
             given = matrix[:, fixed] @ self.lower[fixed]
-            low, high, matrix = low - given, high - given, matrix * ~fixed
+            low = low - given
+            high = high - given
+            matrix = matrix * ~fixed
             single = (matrix != 0).sum(axis=1) == 1
             for row, *ends in zip(matrix[single], low[single], high[single], strict=True):
                 at = int(np.flatnonzero(row)[0])
@@ -234,7 +241,9 @@ class Setting:
                 )
             if not single.any() or (self.lower > self.upper).any():
                 return matrix, low, high
-            matrix, low, high = matrix[~single], low[~single], high[~single]
+            matrix = matrix[~single]
+            low = low[~single]
+            high = high[~single]
 
     def _step(self, row: np.ndarray, x: int, a: int, low: float, high: float) -> Step:
         side, other = (low, high) if row[a] > 0 else (high, low)
@@ -244,7 +253,8 @@ class Setting:
 
     def _row(self, steps: list[Step], counts: dict[int, tuple[int, float]]) -> Way | None:
         free = self.lower < self.upper
-        burdens, fixed = self.use.any(axis=1) & free, self.lower[~free] @ self.use[~free]
+        burdens = self.use.any(axis=1) & free
+        fixed = self.lower[~free] @ self.use[~free]
         for x in np.flatnonzero(burdens & self.is_input).tolist():
             rises = bool((self.use[x] >= 0).all())
             _demand(rises or (self.use[x] <= 0).all())
@@ -272,7 +282,8 @@ class Setting:
             and (self.use[t] <= 0).all()
         )
         y, alpha = counts.get(t, (t, 1.0))
-        cap, stepping = self.upper[t] / alpha if t in counts else np.inf, {step.a for step in steps}
+        cap = self.upper[t] / alpha if t in counts else np.inf
+        stepping = {step.a for step in steps}
         _demand(self.is_output[y] and set(np.flatnonzero(burdens).tolist()) <= {t, *stepping})
         _demand(
             not stepping & {t, *counts} and not (t in counts and self.reader.s.integer[self.own[y]])
@@ -295,11 +306,9 @@ class Setting:
         self, steps: list[Step], fixed: np.ndarray, parts: dict[str, Any], row: int
     ) -> Way | None:
         """Box, base point and use in the order of the network's inputs."""
-        m, s, own = (
-            self.reader.maps[parts["predictor"]],
-            self.reader.s,
-            {int(v): i for i, v in enumerate(self.own)},
-        )
+        m = self.reader.maps[parts["predictor"]]
+        s = self.reader.s
+        own = {int(v): i for i, v in enumerate(self.own)}
         index = m.index[row].tolist()
         free = [v for v in index if v in own and self.lower[own[v]] < self.upper[own[v]]]
         _demand(
@@ -314,12 +323,14 @@ class Setting:
             )
             for end in (self.lower, self.upper)
         )
-        rates, w = np.zeros((2, len(index), len(fixed))), 0.5 * (lower + upper)
+        rates = np.zeros((2, len(index), len(fixed)))
+        w = 0.5 * (lower + upper)
         for k, step in enumerate(steps):
             j = index.index(int(self.own[step.x]))
             _demand(all(abs(step.w - other.w) <= SLACK for other in steps[:k] if other.x == step.x))
             rates[int(step.slope < 0), j] += abs(step.slope) * step.use
-            end, w[j] = step.w + step.most / step.slope, step.w
+            end = step.w + step.most / step.slope
+            w[j] = step.w
             lower[j], upper[j] = (
                 (lower[j], min(upper[j], end)) if step.slope > 0 else (max(lower[j], end), upper[j])
             )

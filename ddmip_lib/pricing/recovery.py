@@ -54,7 +54,8 @@ def recover(
     ('stopped', True)
     """
     begun = begin(problem, time_limit, seed)
-    blocks, shapes = _blocks(begun), [p.inputs.shape for p in problem.predictors]
+    blocks = _blocks(begun)
+    shapes = [p.inputs.shape for p in problem.predictors]
     for point in points:
         if [np.shape(x) for x in point] != shapes:
             raise ProblemError(
@@ -119,7 +120,8 @@ class Recovering:
             return self._solve(begun)
 
     def _solve(self, begun: Begun) -> Solution:
-        visited, visit = list[Point](), begun.visit
+        visited = list[Point]()
+        visit = begun.visit
         blocks = _blocks(begun)
 
         def record(inputs: Point) -> None:
@@ -132,7 +134,8 @@ class Recovering:
         if found.values is not None:
             incumbent.consider(found.values)
         incumbent.found[:] = found.details.get("incumbents", [])
-        details, known = {**found.details, "incumbents": incumbent.found}, incumbent.objective
+        details = {**found.details, "incumbents": incumbent.found}
+        known = incumbent.objective
         method = f"{found.method}, recovered"
 
         def result(status: str) -> Solution:
@@ -188,7 +191,8 @@ def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: i
     """Fill the pool of a market with visited points and choose; the choice competes with the
     market's incumbent.
     """
-    blocks, predictors = market.blocks, market.incumbent.instance.predictors
+    blocks = market.blocks
+    predictors = market.incumbent.instance.predictors
     for number in np.unique(blocks.predictor).tolist():
         if market.seconds_left <= 0:
             return
@@ -227,7 +231,8 @@ def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarra
 def _cheapest(market: Market, at: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """At most `MOST` points of each block, no two the same."""
     _, first = np.unique(np.column_stack([at, np.round(u, 6)]), axis=0, return_index=True)
-    at, u = at[first], u[first]
+    at = at[first]
+    u = u[first]
     cost = market.blocks.use(at, u, np.zeros(len(at))) @ market.seen
     order = np.lexsort((cost, market.blocks.block[at]))
     block = market.blocks.block[at[order]]

@@ -68,7 +68,8 @@ class Search(NamedTuple):
         """The best options at the prices seen; rows of the table without freedom are looked at
         once.
         """
-        blocks, predictors = market.blocks, market.incumbent.instance.predictors
+        blocks = market.blocks
+        predictors = market.incumbent.instance.predictors
         found = [Found(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
         if not market.shards:
             market.shards = market.crew.keep(shards(blocks, predictors))
@@ -89,7 +90,9 @@ class Search(NamedTuple):
 
     def _asks(self, market: Market) -> list[Ask]:
         """The same prices for all shards; nothing is free, since capacities are finite."""
-        blocks, asks, rows = market.blocks, [], rows_of_shards(market.blocks)
+        blocks = market.blocks
+        asks = []
+        rows = rows_of_shards(market.blocks)
         salt = int(market.draw.integers(2**32)) if len(rows) > 1 else 0
         up, down = blocks.mode_rates(market.seen)
         gain = np.array([mode.worth for mode in blocks.modes]) * blocks.mode_gains(
@@ -110,7 +113,8 @@ class Search(NamedTuple):
         from others, and at other prices, by chance.
         """
         (predictor, part), draw = shard, np.random.default_rng(ask.seed)
-        each, at = len(part.at), np.tile(np.arange(len(part.at)), self.starts)
+        each = len(part.at)
+        at = np.tile(np.arange(len(part.at)), self.starts)
         shape = len(at), part.base.shape[1]
         noise = np.exp(0.5 * draw.standard_normal((2, *shape)))
         moved = draw.random(shape) < 0.4
@@ -118,7 +122,8 @@ class Search(NamedTuple):
         noise[:, : 2 * each], shift[: 2 * each] = 1.0, 0.0
         start = part.base[at] + shift
         start[each : 2 * each] = ask.known
-        start, mode = np.clip(start, part.lower[at], part.upper[at]), part.mode[at]
+        start = np.clip(start, part.lower[at], part.upper[at])
+        mode = part.mode[at]
         gain = np.full(len(at), np.inf) if predictor.gives_class else ask.gain[mode]
         margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
         task = Task.of(part, at, ask.up[mode] * noise[0], ask.down[mode] * noise[1], gain, margin)
@@ -133,7 +138,8 @@ class Search(NamedTuple):
         """The network where it is to compute, placed there once for each number of rows."""
         if self.device.type == "cpu" and self.dtype == torch.float64:
             return net
-        known, key = _placed.setdefault(net, {}), (self.device, self.dtype, rows)
+        known = _placed.setdefault(net, {})
+        key = (self.device, self.dtype, rows)
         if key not in known:
             known[key] = place(
                 net, self.device, self.dtype, torch.zeros(rows, width, dtype=torch.float64)
@@ -167,7 +173,8 @@ def _best_known(market: Market) -> np.ndarray:
     """For each row of the table its most profitable option at the prices seen; the base point where
     it has none.
     """
-    pool, points = market.pool, market.blocks.base.copy()
+    pool = market.pool
+    points = market.blocks.base.copy()
     order = np.argsort(
         pool.value - pool.use @ market.seen, kind="stable"
     )  # the last one written stays
@@ -181,7 +188,8 @@ def _fitting(
     """Those of some points that alone take more than there is, moved towards their base points
     until they fit.
     """
-    at, u = at[mine], u[mine]
+    at = at[mine]
+    u = u[mine]
     room = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
     taken = blocks.use(at, u, np.zeros(len(at))) - blocks.fixed[at]
     share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(
@@ -196,17 +204,17 @@ def _mixed(market: Market, number: int) -> tuple[np.ndarray, np.ndarray]:
     the base point as they are taken. Options are corners where a network is nearly linear, and the
     best choice may lie between.
     """
-    blocks, pool, lp = market.blocks, market.pool, market.lp
+    blocks = market.blocks
+    pool = market.pool
+    lp = market.lp
     if lp is None:
         return np.zeros(0, int), np.zeros((0, blocks.base.shape[1]))
     mixed = np.flatnonzero(
         (lp.shares > NONE) & (lp.shares < 1 - NONE) & (blocks.predictor[pool.at] == number)
     )
     at, owner = np.unique(pool.at[mixed], return_inverse=True)
-    total, move = (
-        np.bincount(owner, lp.shares[mixed], len(at))[:, None],
-        np.zeros((len(at), blocks.base.shape[1])),
-    )
+    total = np.bincount(owner, lp.shares[mixed], len(at))[:, None]
+    move = np.zeros((len(at), blocks.base.shape[1]))
     np.add.at(move, owner, lp.shares[mixed, None] * (pool.u[mixed] - blocks.base[pool.at[mixed]]))
     return np.tile(at, 2), np.concatenate([blocks.base[at] + move / total, blocks.base[at] + move])
 

@@ -50,13 +50,17 @@ def linear(
     """
     from scipy.optimize import linprog
 
-    m, k = len(capacities), len(value)
+    m = len(capacities)
+    k = len(value)
     sold = np.zeros(m) if sell is None else sell
     own = sp.csr_matrix((np.ones(k), (block, np.arange(k))), shape=(n, k))
-    cost, shared = -value, sp.csr_matrix(use.T)
+    cost = -value
+    shared = sp.csr_matrix(use.T)
     if buy is not None:
-        cost, eye = np.concatenate([cost, buy, -sold]), sp.identity(m)
-        shared, own = sp.hstack([shared, -eye, eye]), sp.hstack([own, sp.csr_matrix((n, 2 * m))])
+        cost = np.concatenate([cost, buy, -sold])
+        eye = sp.identity(m)
+        shared = sp.hstack([shared, -eye, eye])
+        own = sp.hstack([own, sp.csr_matrix((n, 2 * m))])
     if optional:
         sides = np.concatenate([capacities, np.ones(n)])
         found = linprog(cost, A_ub=sp.vstack([shared, own]), b_ub=sides, method="highs")
@@ -81,7 +85,9 @@ class Leaders:
     def __init__(
         self, blocks: Blocks, block: np.ndarray, value: np.ndarray, use: np.ndarray
     ) -> None:
-        self.blocks, self.value, self.use = blocks, value, use
+        self.blocks = blocks
+        self.value = value
+        self.use = use
         self.order = np.argsort(block, kind="stable")
         self.sorted = block[self.order]
         self.owners, self.first = np.unique(self.sorted, return_index=True)
@@ -92,11 +98,9 @@ class Leaders:
         """
         profit = (self.value - self.use @ prices)[self.order]
         nothing = 0.0 if self.blocks.optional else -np.inf
-        top, chosen, lead = (
-            np.full(self.blocks.n, -np.inf),
-            np.full(self.blocks.n, -1),
-            np.full(self.blocks.n, np.inf),
-        )
+        top = np.full(self.blocks.n, -np.inf)
+        chosen = np.full(self.blocks.n, -1)
+        lead = np.full(self.blocks.n, np.inf)
         top[self.owners] = np.maximum.reduceat(profit, self.first)
         best = np.flatnonzero(profit == top[self.sorted])[::-1]
         chosen[self.sorted[best]] = best  # the first of equal ones is written last
@@ -121,19 +125,21 @@ def sift(
     """The linear program of options that have a feasible mixture, from prices that may be near to
     its own.
     """
-    leaders, capacities = Leaders(blocks, block, value, use), blocks.capacities
+    leaders = Leaders(blocks, block, value, use)
+    capacities = blocks.capacities
     scale = np.abs(value).max() * blocks.n / np.maximum(len(capacities) * np.abs(capacities), 1e-9)
     known = [_sampled(blocks, block, value, use, few), *([] if near is None else [near])]
     values = [capacities @ prices + leaders.at(prices)[1].sum() for prices in known]
-    prices, reached = (
-        known[int(np.argmin(values))],
-        min(values),
-    )  # earlier prices may be far from those of new options
+    prices = known[int(np.argmin(values))]
+    reached = min(values)  # earlier prices may be far from those of new options
     chosen, top, lead = leaders.at(prices)
-    width, open_ = WIDTH, _least(lead, few)
+    width = WIDTH
+    open_ = _least(lead, few)
     for _ in range(ROUNDS):
-        held, among = chosen[~open_ & (chosen >= 0)], np.flatnonzero(open_[block])
-        low, high = prices * max(1 - width, 0.0), prices * (1 + width) + 1e-3 * width * scale
+        held = chosen[~open_ & (chosen >= 0)]
+        among = np.flatnonzero(open_[block])
+        low = prices * max(1 - width, 0.0)
+        high = prices * (1 + width) + 1e-3 * width * scale
         left = capacities - use[held].sum(axis=0)
         number = np.cumsum(open_) - 1
         answer = linear(
@@ -148,17 +154,21 @@ def sift(
         )
         assert answer is not None  # what is lacking can be bought
         best, top, lead = leaders.at(answer.prices)
-        exact, missed = capacities @ answer.prices + top.sum(), top.sum() - top[open_].sum()
+        exact = capacities @ answer.prices + top.sum()
+        missed = top.sum() - top[open_].sum()
         missed -= (value[held] - use[held] @ answer.prices).sum()
         inside = np.abs(answer.extra).max(initial=0.0) <= 1e-9 * np.abs(capacities).max(initial=1.0)
         if missed <= CLOSED * max(1.0, abs(exact)) and inside:
             shares = np.zeros(len(value))
             shares[held], shares[among] = 1.0, answer.shares
             return Answer(answer.prices, top, shares, answer.extra)
-        wrong, better = ~open_ & (best != chosen), exact < reached
+        wrong = ~open_ & (best != chosen)
+        better = exact < reached
         many = wrong.sum() > few
         if better:  # the blocks that are held follow
-            prices, reached, chosen = answer.prices, exact, best
+            prices = answer.prices
+            reached = exact
+            chosen = best
         few = 2 * few if many else few  # in the end all that is wrong can join
         open_ = _least(lead, few) if many and better else open_ if many else open_ | wrong
         if many and not better:

@@ -80,7 +80,9 @@ def site_care(
                 f"{name}={given} must be a number from 0 on: it is a budget for all sites together."
             )
     data = load_trees() if data is None else data
-    ordered, edges, n = in_order(nets, list(data)), light_edges(data), grid * grid
+    ordered = in_order(nets, list(data))
+    edges = light_edges(data)
+    n = grid * grid
     draw = np.random.RandomState(seed)
     plot = draw_plot(grid, data, draw)
     category = plot.sites[:, 1:4].argmax(axis=1)
@@ -116,7 +118,10 @@ def site_care(
     model.addCons(z.sum() <= budgets[2], name="sterilising budget")
 
     problem = SiteCare(model, name=f"site care ({grid} x {grid}, seed={seed}{', doses' * doses})")
-    problem.plot, problem.edges, problem.budgets, problem.doses = plot, edges, budgets, doses
+    problem.plot = plot
+    problem.edges = edges
+    problem.budgets = budgets
+    problem.doses = doses
     add_survivals(problem, ordered, inputs, s)
     problem.set_start(*[plot.sites] * len(ordered))
     if not doses:  # a block is a box: doses with m + z <= 1 are not
@@ -130,13 +135,16 @@ def _ways(problem: SiteCare) -> list[Way]:
     """A light category and a soil for every site; only the light inside the category is left to
     choose.
     """
-    sites, each = problem.plot.sites, np.arange(len(problem.plot.sites))
-    rate, ways = np.zeros((7, 3)), []
+    sites = problem.plot.sites
+    each = np.arange(len(problem.plot.sites))
+    rate = np.zeros((7, 3))
+    ways = []
     rate[0, 0] = 1.0
     for category, soil in itertools.product(range(3), ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))):
         lower = sites.copy()
         lower[:, 1:4], lower[:, 5:] = np.eye(3)[category], soil
-        upper, base = lower.copy(), lower.copy()
+        upper = lower.copy()
+        base = lower.copy()
         lower[:, 0], upper[:, 0] = problem.edges[category], problem.edges[category + 1]
         base[:, 0] = np.clip(sites[:, 0], lower[:, 0], upper[:, 0])
         fixed = np.concatenate([problem.usage(i, base[[i]]) for i in each.tolist()])

@@ -19,7 +19,8 @@ def hand_sized_net() -> nn.Sequential:
     >>> hand_sized_net()(torch.tensor([[1.0, 1.0]], dtype=torch.float64)).item()
     -3.0
     """
-    hidden, last = nn.Linear(2, 3), nn.Linear(3, 1)
+    hidden = nn.Linear(2, 3)
+    last = nn.Linear(3, 1)
     with torch.no_grad():
         hidden.weight.copy_(torch.tensor(HIDDEN))
         hidden.bias.copy_(torch.tensor(HIDDEN_BIAS))

@@ -112,9 +112,11 @@ def planting_blocks(
     """Each site is a block, each species on each treatment a mode; targets are resources that
     survivals give.
     """
-    kinds, modes = len(plot.cost), []
+    kinds = len(plot.cost)
+    modes = []
     for k, way in itertools.product(range(kinds), ways):
-        b, per_value = len(way.site), np.zeros(1 + len(names) + kinds)
+        b = len(way.site)
+        per_value = np.zeros(1 + len(names) + kinds)
         per_value[1 + len(names) + k] = -1.0
         fixed = np.hstack([np.full((b, 1), plot.cost[k]), way.fixed, np.zeros((b, kinds))])
         rate = np.hstack([np.zeros((7, 1)), way.rate, np.zeros((7, kinds))])
@@ -138,9 +140,11 @@ def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomStat
         raise ProblemError(
             f"grid={grid} must be at least 1: it is the number of sites along each side."
         )
-    n, kinds = grid * grid, len(data)
+    n = grid * grid
+    kinds = len(data)
     beta = int(draw.randint(8, 13))
-    cost, gamma = draw.uniform(25, 45, kinds), draw.uniform(n / 80, n / 60, kinds)
+    cost = draw.uniform(25, 45, kinds)
+    gamma = draw.uniform(n / 80, n / 60, kinds)
     light_low, light_high = light_range(data)
     sites = np.zeros((n, 7))  # light, low, med, high, myco, soil myco, sterilised
     for i, site in enumerate(sites):

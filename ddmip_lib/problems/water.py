@@ -93,11 +93,15 @@ def _stated_by_arrays(
     """The same variables and rows, in the order y, x, a, b."""
     (n, p), size = w.shape, w.size
     x, a, b = n + np.arange(3 * size).reshape(3, n, p)
-    each, budgets = np.arange(size), size + 2 * np.tile(np.arange(p), n)
+    each = np.arange(size)
+    budgets = size + 2 * np.tile(np.arange(p), n)
     row = np.concatenate([each, each, each, budgets, budgets + 1])
     column = np.concatenate([part.ravel() for part in (x, a, b, a, b)])
     entry = np.repeat([1.0, -1.0, 1.0, 1.0, 1.0], size)
-    none, one, flat, shared = np.zeros(size), np.ones(n), w.ravel(), budget.T.ravel()
+    none = np.zeros(size)
+    one = np.ones(n)
+    flat = w.ravel()
+    shared = budget.T.ravel()
     up, down = (np.tile(most, n) for most in budget)
     cells = [f"{i}_{j}" for i in range(n) for j in range(p)]
     milp = MILP(
@@ -123,7 +127,8 @@ def _stated_by_arrays(
 def _blocks(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> Blocks:
     """Each sample is a block: one mode, which uses the budgets by what is added and taken away."""
     (n, p), each = w.shape, np.arange(len(w))
-    up, down = np.hstack([np.eye(p), np.zeros((p, p))]), np.hstack([np.zeros((p, p)), np.eye(p)])
+    up = np.hstack([np.eye(p), np.zeros((p, p))])
+    down = np.hstack([np.zeros((p, p)), np.eye(p)])
     mode = Mode(
         each, each, w - budget[1], w + budget[0], w, up, down, np.zeros((n, 2 * p)), np.zeros(2 * p)
     )

@@ -18,15 +18,13 @@ from .proposals import Proposer
 ROUNDS = 5  # of bounds that rows imply
 FIRST = 60  # nodes after which ranges by linear programs are worth their time
 SHARE = 0.3  # of the time that is left: for these ranges at most
-RELIABLE, TRIES = (
-    3,
-    8,
-)  # tries of a variable after which its gains are believed; variables that are tried at a node
-JUDGED, EARLY, LATE = (
-    256,
-    0.1,
-    0.3,
-)  # nodes and share of the time, or share alone, after which it may be given up
+RELIABLE = 3
+TRIES = (
+    8  # tries of a variable after which its gains are believed; variables that are tried at a node
+)
+JUDGED = 256
+EARLY = 0.1
+LATE = 0.3  # nodes and share of the time, or share alone, after which it may be given up
 QUICKENS = 3.0  # by so much the rise of a bound may gather pace
 # a proposed value so near to a whole number is not branched on, as long as another one is farther
 # away
@@ -71,7 +69,9 @@ def prove(
     2.0
     """
     began = now()
-    tree, first, known = None, Proved(-np.inf, 0, False), np.inf
+    tree = None
+    first = Proved(-np.inf, 0, False)
+    known = np.inf
     try:
         program = strengthened(
             program, deadline
@@ -130,19 +130,16 @@ class Tree:
         visit: Callable[[np.ndarray], Any] | None,
         hear: Callable[[float], Any] | None = None,
     ) -> None:
-        self.program, self.began, self.deadline, self.enough, self.visit = (
-            program,
-            began,
-            deadline,
-            enough,
-            visit,
-        )
+        self.program = program
+        self.began = began
+        self.deadline = deadline
+        self.enough = enough
+        self.visit = visit
         self.hear = hear
-        self.proposer, self.nodes = Proposer(), 0
-        self.last, self.next = (
-            -np.inf,
-            1,
-        )  # the bound when it was judged last, and the nodes after which it is again
+        self.proposer = Proposer()
+        self.nodes = 0
+        self.last = -np.inf
+        self.next = 1  # the bound when it was judged last, and the nodes after which it is again
         self.heap: list[tuple[float, int, Node]] = []
         self.settled = np.inf  # the weakest bound of nodes that are split no further
         self.working = (
@@ -155,11 +152,14 @@ class Tree:
 
     def search(self, most_nodes: float, patient: bool = True) -> Proved:
         """Best first, until the bound is enough or a limit is met, or until it is given up."""
-        self.heap, self.settled, self.working = [], np.inf, -np.inf
+        self.heap = []
+        self.settled = np.inf
+        self.working = -np.inf
         root = self.node(self.program.lower, self.program.upper, -np.inf)
         if root is not None:
             self.heap.append((root.bound, 0, root))
-        self.working, number = np.inf, itertools.count(1)
+        self.working = np.inf
+        number = itertools.count(1)
         while self.heap and self.heap[0][0] < min(self.enough, self.settled):
             late = now() >= self.deadline or self.nodes >= most_nodes
             if late or (not patient and self.nodes >= self.next and self.hopeless(self.heap[0][0])):
@@ -192,7 +192,8 @@ class Tree:
         last.
         """
         gained = bound - self.last if bound > -np.inf else 0.0
-        self.last, self.next = bound, 2 * self.nodes
+        self.last = bound
+        self.next = 2 * self.nodes
         if self.deadline == np.inf:
             return False
         passed = (now() - self.began) / (self.deadline - self.began)
@@ -254,7 +255,8 @@ class Tree:
                 np.prod(np.clip(np.minimum(gains, self.enough - node.bound), 1e-12, 1e100))
             )
             if score > record:
-                best, record = found, score
+                best = found
+                record = score
             if len(found) < 2 or known:
                 break
         return best
@@ -263,7 +265,8 @@ class Tree:
         """Variables in the order of what branching on them should gain."""
         assert node.point is not None
         part = node.point[among] - np.floor(node.point[among])
-        total, count = self.gained.sum(), self.tried.sum()
+        total = self.gained.sum()
+        count = self.tried.sum()
         mean = total / count if count else 1.0
         rate = np.where(
             self.tried[:, among] > 0,
@@ -276,7 +279,8 @@ class Tree:
     def _split(self, node: Node, at: int) -> tuple[list[Node], np.ndarray]:
         """The halves of a node that have points, and what each of the two gained."""
         value = 0.5 * (node.lower[at] + node.upper[at]) if node.point is None else node.point[at]
-        gains, found = np.full(2, np.inf), []
+        gains = np.full(2, np.inf)
+        found = []
         for side, (lower, upper) in enumerate(halves(node.lower, node.upper, at, np.floor(value))):
             child = self.node(lower, upper, node.bound, node.basis)
             if child is None:
@@ -299,6 +303,7 @@ def halves(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """The two parts of a box in which one whole number is at most `below`, or more."""
     below = float(np.clip(below, lower[at], upper[at] - 1))
-    left, right = upper.copy(), lower.copy()
+    left = upper.copy()
+    right = lower.copy()
     left[at], right[at] = below, below + 1
     return [(lower, left), (right, upper)]

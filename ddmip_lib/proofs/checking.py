@@ -56,7 +56,8 @@ def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
     """An error where a bound, of a minimisation, lies beyond the verified point by more than
     tolerances explain.
     """
-    best, sign = best_cost(incumbent), incumbent.instance.milp.sign
+    best = best_cost(incumbent)
+    sign = incumbent.instance.milp.sign
     if np.isfinite(best) and bound > best + CLOSED * incumbent.units.objective(best):
         raise ProofError(
             f"the bound {sign * bound:.12g} {source} is crossed by the verified objective"
@@ -71,7 +72,8 @@ def offer(
     """Let a point that was proposed compete, if it is better than what `verify` forgives could make
     it; one that fails, since a search of bounds lets rows out, is handed to `mend`.
     """
-    s, best = incumbent.instance.milp, best_cost(incumbent)
+    s = incumbent.instance.milp
+    best = best_cost(incumbent)
     values = incumbent.instance.with_outputs(np.clip(point[: s.n_variables], s.lower, s.upper))
     better = np.isinf(best) or s.sign * s.objective(
         values

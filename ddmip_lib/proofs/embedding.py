@@ -39,14 +39,10 @@ def let_out(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> E
     by less).
     """
     s = instance.milp
-    lower, upper = (
-        s.lower - tolerance * units.bound(s.lower),
-        s.upper + tolerance * units.bound(s.upper),
-    )
-    lower, upper = (
-        np.where(s.integer, np.ceil(lower), lower),
-        np.where(s.integer, np.floor(upper), upper),
-    )
+    lower = s.lower - tolerance * units.bound(s.lower)
+    upper = s.upper + tolerance * units.bound(s.upper)
+    lower = np.where(s.integer, np.ceil(lower), lower)
+    upper = np.where(s.integer, np.floor(upper), upper)
     return np.where(units.fixed, s.lower, lower), np.where(units.fixed, s.upper, upper)
 
 
@@ -61,7 +57,9 @@ def relaxed(
     minimisation.
     """
     s = instance.milp
-    cost, constant, room = s.sign * s.cost, s.sign * s.offset, tolerance * units.row
+    cost = s.sign * s.cost
+    constant = s.sign * s.offset
+    room = tolerance * units.row
     rows = Rows.of(s.rows)
     first = Program(
         cost, rows, s.row_lower - room, s.row_upper + room, lower, upper, s.integer, constant
@@ -84,7 +82,8 @@ class Embedding:
 
     def __init__(self, start: Program) -> None:
         self.start = start
-        self.lower, self.upper = list(start.lower), list(start.upper)
+        self.lower = list(start.lower)
+        self.upper = list(start.upper)
         self.integer = list(start.integer)
         self.entries: list[tuple[np.ndarray, np.ndarray]] = []
         self.sides: list[tuple[float, float]] = []
@@ -110,7 +109,8 @@ class Embedding:
         self.lower[at], self.upper[at] = max(self.lower[at], lower), min(self.upper[at], upper)
 
     def program(self) -> Program:
-        start, count = self.start, len(self.lower)
+        start = self.start
+        count = len(self.lower)
         counts = [len(at) for at, _ in self.entries]
         at = np.concatenate([[], *(at for at, _ in self.entries)]).astype(int)
         weights = np.concatenate([[], *(weights for _, weights in self.entries)])
@@ -145,7 +145,8 @@ class Embedding:
         of `margin` has.
         """
         low, high = ends
-        source, number = int(value.at[unit]), float(value.number[unit])
+        source = int(value.at[unit])
+        number = float(value.number[unit])
         if source < 0:
             low = high = number
         if gives_class:
@@ -182,14 +183,17 @@ class Embedding:
                 )
                 continue
             if isinstance(node, Affine):
-                weights, shift, before = node.weight.numpy(), node.bias.numpy(), values[node.parent]
+                weights = node.weight.numpy()
+                shift = node.bias.numpy()
+                before = values[node.parent]
             else:
                 assert isinstance(node, Sum)
                 parts = [values[parent] for parent in node.parents]
                 before = Placed(
                     np.concatenate([p.at for p in parts]), np.concatenate([p.number for p in parts])
                 )
-                weights, shift = np.hstack([np.eye(node.units)] * len(parts)), np.zeros(node.units)
+                weights = np.hstack([np.eye(node.units)] * len(parts))
+                shift = np.zeros(node.units)
             values.append(self._affine(weights, shift, before, (low, high), error))
         return values[-1]
 
@@ -198,7 +202,8 @@ class Embedding:
     ) -> Placed:
         at = np.empty(len(shift), dtype=int)
         for k, w in enumerate(weights):
-            moving, still = (before.at >= 0) & (w != 0), (before.at < 0) & (w != 0)
+            moving = (before.at >= 0) & (w != 0)
+            still = (before.at < 0) & (w != 0)
             at[k] = self.variable(ends[0][k], ends[1][k])
             constant = shift[k] + w[still] @ before.number[still]
             self.row(
@@ -217,7 +222,8 @@ class Embedding:
         ends: Ends,
         error: np.ndarray,
     ) -> Placed:
-        at, number = before.at.copy(), before.number.copy()
+        at = before.at.copy()
+        number = before.number.copy()
         for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
             if kind == "relu":
                 if a < 0 or high <= 0:

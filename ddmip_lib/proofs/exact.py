@@ -45,7 +45,8 @@ def embedded(
     """
     lower, upper = let_out(instance, units, tolerance)
     if box is not None:
-        lower, upper = np.maximum(lower, box[0]), np.minimum(upper, box[1])
+        lower = np.maximum(lower, box[0])
+        upper = np.minimum(upper, box[1])
     if (
         lower > upper
     ).any():  # no whole number between two bounds: there is no point, which every bound shows
@@ -72,7 +73,8 @@ def embedded(
     write_tables(building, tables)
     for predictor, m, graph, rows, bounds in networks:
         for place, row in enumerate(rows):
-            index, constant = m.index[row], m.constant[row]
+            index = m.index[row]
+            constant = m.constant[row]
             fixed = (index >= 0) & (lower[index] == upper[index])
             inputs = Placed(np.where(fixed, -1, index), np.where(fixed, lower[index], constant))
             values = building.network(graph, bounds, place, inputs)

@@ -19,12 +19,11 @@ from .proposals import Proposer
 SHORT = 3  # entries of rows whose binaries switch a variable on and off
 WORK = 100_000_000  # entries of rows in all linear programs of a round
 CHEAP = 2_000_000  # entries: a round of more goes on only if
-SAMPLE, PAYS = 20, 0.8  # about so many variables have less than this share of their widths left
+SAMPLE = 20
+PAYS = 0.8  # about so many variables have less than this share of their widths left
 HELPS = 1e-3  # share of its width by which a range must improve
-ROUNDS, WORTH = (
-    5,
-    0.9,
-)  # of all ranges; a round that leaves more than this share of the widths is the last
+ROUNDS = 5
+WORTH = 0.9  # of all ranges; a round that leaves more than this share of the widths is the last
 
 
 def narrowed(program: Program, enough: float, deadline: float) -> Program | None:
@@ -70,13 +69,15 @@ def _cheaper(program: Program, cost: float) -> Program:
         return program
     limit = cost - program.constant + OUTWARD * (abs(cost) + abs(program.constant))
     rows = sp.vstack([program.rows.matrix(len(program.cost)), sp.csr_matrix(program.cost)])
-    low, high = np.append(program.row_lower, -np.inf), np.append(program.row_upper, limit)
+    low = np.append(program.row_lower, -np.inf)
+    high = np.append(program.row_upper, limit)
     return replace(program, rows=Rows.of(rows.tocsr()), row_lower=low, row_upper=high)
 
 
 def _switched(program: Program) -> np.ndarray:
     """The variables, not whole, that share a short row with a binary that is not decided."""
-    e, free = program.rows, program.lower < program.upper
+    e = program.rows
+    free = program.lower < program.upper
     short = np.diff(e.first) <= SHORT
     short &= np.bincount(e.row, (program.integer & free)[e.column], len(short)) > 0
     found = np.zeros(len(free), dtype=bool)
@@ -93,8 +94,12 @@ def _all_ranges(program: Program, deadline: float) -> Program | None:
     asked for. A round of much work begins with a sample of them, and ends there if that does not
     pay.
     """
-    proposer, basis, lower, upper = Proposer(), None, program.lower.copy(), program.upper.copy()
-    least, most = np.full_like(lower, np.inf), np.full_like(upper, -np.inf)
+    proposer = Proposer()
+    basis = None
+    lower = program.lower.copy()
+    upper = program.upper.copy()
+    least = np.full_like(lower, np.inf)
+    most = np.full_like(upper, -np.inf)
     among = _switched(program)[: WORK // (len(program.rows.weight) + 1)]
     sample = (
         among[:: max(1, len(among) // SAMPLE)]
@@ -122,7 +127,8 @@ def _all_ranges(program: Program, deadline: float) -> Program | None:
                 continue
             basis = proposal.basis or basis
             if proposal.point is not None:
-                least, most = np.minimum(least, proposal.point), np.maximum(most, proposal.point)
+                least = np.minimum(least, proposal.point)
+                most = np.maximum(most, proposal.point)
             value = side * asked.value(proposal.multipliers, lower, upper)
             if side > 0 and value > lower[at] + needed:
                 lower[at] = min(value, upper[at])

@@ -71,34 +71,29 @@ def tighter_box(
         check_time()
         rest = _rests(e, lower, upper, len(program.row_lower))
         with np.errstate(invalid="ignore", over="ignore"):
-            most, least = (
-                program.row_upper[e.row] - rest.least,
-                program.row_lower[e.row] - rest.most,
-            )
-            high, low = (
-                np.where(e.weight > 0, most, least) / e.weight,
-                np.where(e.weight > 0, least, most) / e.weight,
-            )
-            high, low = high + OUTWARD * np.abs(high), low - OUTWARD * np.abs(low)
-        new_lower, new_upper = np.full_like(lower, -np.inf), np.full_like(upper, np.inf)
+            most = program.row_upper[e.row] - rest.least
+            least = program.row_lower[e.row] - rest.most
+            high = np.where(e.weight > 0, most, least) / e.weight
+            low = np.where(e.weight > 0, least, most) / e.weight
+            high = high + OUTWARD * np.abs(high)
+            low = low - OUTWARD * np.abs(low)
+        new_lower = np.full_like(lower, -np.inf)
+        new_upper = np.full_like(upper, np.inf)
         np.fmin.at(new_upper, e.column, np.where(np.isnan(high), np.inf, high))
         np.fmax.at(new_lower, e.column, np.where(np.isnan(low), -np.inf, low))
         whole = program.integer
-        new_lower, new_upper = (
-            np.where(whole, np.ceil(new_lower), new_lower),
-            np.where(whole, np.floor(new_upper), new_upper),
-        )
+        new_lower = np.where(whole, np.ceil(new_lower), new_lower)
+        new_upper = np.where(whole, np.floor(new_upper), new_upper)
         if ((new_lower > upper) | (new_upper < lower) | (new_lower > new_upper)).any():
             return None
         with np.errstate(invalid="ignore"):
             needed = np.where(np.isfinite(upper - lower), HELPS * (upper - lower), 0.0)
-            better_low, better_high = new_lower > lower + needed, new_upper < upper - needed
+            better_low = new_lower > lower + needed
+            better_high = new_upper < upper - needed
         if not (better_low.any() or better_high.any()):
             break
-        lower, upper = (
-            np.where(better_low, new_lower, lower),
-            np.where(better_high, new_upper, upper),
-        )
+        lower = np.where(better_low, new_lower, lower)
+        upper = np.where(better_high, new_upper, upper)
     return lower, upper
 
 
@@ -110,9 +105,13 @@ def lifted(program: Program, deadline: float) -> Program:
     the row may be written $a^\top v + (b - U)(1 - \delta) \le b$, whether the binary stands in it
     already or not. A binary whose one value leaves no point has the other one.
     """
-    lower, upper = program.lower.copy(), program.upper.copy()
-    count, (single, sign, right) = len(program.row_lower), _one_sided(program)
-    e, best, chosen = program.rows, np.zeros(count), np.full((2, count), -1)
+    lower = program.lower.copy()
+    upper = program.upper.copy()
+    count = len(program.row_lower)
+    (single, sign, right) = _one_sided(program)
+    e = program.rows
+    best = np.zeros(count)
+    chosen = np.full((2, count), -1)
     turned = e._replace(weight=e.weight * sign[e.row])
     binaries = np.flatnonzero(program.integer & (lower == 0) & (upper == 1))
     for at in binaries[: LIFTING // (len(e.weight) + 1)]:
@@ -161,10 +160,8 @@ def _one_sided(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _with_sides(program: Program, sign: np.ndarray, right: np.ndarray, rows: Rows) -> Program:
     """The program with other rows, and other b of rows that read a'v <= b with these signs."""
-    low, high = (
-        np.where(sign < 0, -right, program.row_lower),
-        np.where(sign < 0, program.row_upper, right),
-    )
+    low = np.where(sign < 0, -right, program.row_lower)
+    high = np.where(sign < 0, program.row_upper, right)
     return replace(program, rows=rows, row_lower=low, row_upper=high)
 
 
@@ -177,7 +174,9 @@ def covered(program: Program) -> Program:
     and, for every unit $d > 0$, $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d
     \rceil$: some of them must be on.
     """
-    e, count, switched = program.rows, len(program.row_lower), dict[int, tuple[int, float, float]]()
+    e = program.rows
+    count = len(program.row_lower)
+    switched = dict[int, tuple[int, float, float]]()
     binary = program.integer & (program.lower == 0) & (program.upper == 1)
     spans = [(r, slice(e.first[r], e.first[r + 1])) for r in range(count)]
     sides = [(sign, side) for sign, side in ((1.0, program.row_upper), (-1.0, -program.row_lower))]
@@ -188,13 +187,16 @@ def covered(program: Program) -> Program:
         for v, on in (e.column[span], e.column[span][::-1]):
             a = {int(j): sign * w for j, w in zip(e.column[span], e.weight[span], strict=True)}
             if binary[on] and not program.integer[v] and a[v] > 0 > a[on]:
-                rate, rest = -a[on] / a[v], side[r] / a[v]
+                rate = -a[on] / a[v]
+                rest = side[r] / a[v]
                 if v not in switched or rate + rest < sum(switched[v][1:]):
                     switched[v] = int(on), rate * (1 + OUTWARD), rest + OUTWARD * abs(rest)
-    rows, limits = [], []
+    rows = []
+    limits = []
     for (r, span), (sign, side) in itertools.product(spans, sides):
         check_time()
-        need, weights = -float(side[r]), dict[int, float]()
+        need = -float(side[r])
+        weights = dict[int, float]()
         if np.isinf(need) or not any(int(j) in switched for j in e.column[span]):
             continue
         for j, w in zip(e.column[span].tolist(), (-sign * e.weight[span]).tolist(), strict=True):
@@ -263,7 +265,9 @@ def tighter_rows(
     >>> tighter_rows(loose, loose.lower, loose.upper).rows.weight.round(6)
     array([ 1. , -0.5])
     """
-    e, count, (single, sign, right) = program.rows, len(program.row_lower), _one_sided(program)
+    e = program.rows
+    count = len(program.row_lower)
+    (single, sign, right) = _one_sided(program)
     weight = e.weight.copy()
     switch = (program.integer & (lower == 0) & (upper == 1))[e.column] & single[e.row]
     if not switch.any():
@@ -273,7 +277,8 @@ def tighter_rows(
         a = weight * sign[e.row]
         rest = _rests(e._replace(weight=a), lower, upper, count).most
         b = right[e.row]
-        at_off, at_on = rest, rest + a
+        at_off = rest
+        at_on = rest + a
         off = switch & (a > 0) & (at_off < b) & (at_on > b)
         on = switch & (a < 0) & (at_on < b) & (at_off > b)
         chosen = np.flatnonzero(off | on)
@@ -281,7 +286,8 @@ def tighter_rows(
             break
         _, first = np.unique(e.row[chosen], return_index=True)  # one binary of a row at a time
         chosen = chosen[first]
-        rows, changed = e.row[chosen], True
+        rows = e.row[chosen]
+        changed = True
         room = OUTWARD * (np.abs(a[chosen]) + np.abs(b[chosen]) + np.abs(rest[chosen]))
         new = np.where(a[chosen] > 0, a[chosen] - (b - rest)[chosen], (b - rest)[chosen] - room)
         right[rows] = np.where(a[chosen] > 0, rest[chosen] + room, b[chosen])

@@ -115,11 +115,10 @@ class Program:
         with np.errstate(over="ignore", invalid="ignore"):
             terms = self.rows.weight * mu[self.rows.row]
             size = np.bincount(self.rows.column, np.abs(terms), len(cost)) + np.abs(cost)
-            reduced, error = (
-                cost - np.bincount(self.rows.column, terms, len(cost)),
-                gamma(len(mu) + 8) * size,
-            )
-            below, above = reduced - error, reduced + error
+            reduced = cost - np.bincount(self.rows.column, terms, len(cost))
+            error = gamma(len(mu) + 8) * size
+            below = reduced - error
+            above = reduced + error
             ends = [_times(rate, end) for rate in (below, above) for end in (lower, upper)]
             parts = np.concatenate([sides, np.min(ends, axis=0)])
             total = float(parts.sum() - gamma(len(parts) + 8) * np.abs(parts).sum() - TINY)

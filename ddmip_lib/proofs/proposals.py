@@ -48,13 +48,19 @@ class Proposer:
         """What HiGHS proposes for a program within so many seconds, from the `basis` of one like
         it.
         """
-        highs, e, lower, upper = self._free(), program.rows, program.lower, program.upper
+        highs = self._free()
+        e = program.rows
+        lower = program.lower
+        upper = program.upper
         size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
-        column, weight = power_of_two(size), e.weight
-        weight, cost = weight * column[e.column], program.cost * column
+        column = power_of_two(size)
+        weight = e.weight
+        weight = weight * column[e.column]
+        cost = program.cost * column
         largest = np.zeros(len(e.first) - 1)
         np.maximum.at(largest, e.row, np.abs(weight))
-        row, scale = power_of_two(largest), float(power_of_two(np.abs(cost).max(initial=0.0)))
+        row = power_of_two(largest)
+        scale = float(power_of_two(np.abs(cost).max(initial=0.0)))
         highs.passModel(
             len(cost),
             len(row),
@@ -102,7 +108,8 @@ class Proposer:
         """The solver of the last program, or a new one where the time limit or Ctrl-C left that one
         at work.
         """
-        highs, self.highs = self.highs, None
+        highs = self.highs
+        self.highs = None
         return _solver() if highs is None else highs
 
 

@@ -41,7 +41,8 @@ def unreachable(begun: Begun, method: str) -> Solution | None:
     """
     if begun.time_limit <= 0 or not out_of_reach(begun.instance):
         return None
-    incumbent, s = begun.incumbent(), begun.instance.milp
+    incumbent = begun.incumbent()
+    s = begun.instance.milp
     if incumbent.nearest.kept is None:
         low, high = (
             np.where(np.isfinite(end), end, np.clip(0.0, s.lower, s.upper))
@@ -71,7 +72,8 @@ def out_of_reach(instance: Instance) -> bool:
     >>> out_of_reach(problem.instance())
     True
     """
-    s, at = instance.milp, instance.outputs
+    s = instance.milp
+    at = instance.outputs
     bounded = np.isfinite(s.lower[at]) | np.isfinite(s.upper[at])
     if not (
         s.rows[:, at].nnz
@@ -106,9 +108,11 @@ def _keep(
     found: Bounds, instance: Instance, k: int, units: Units, lower: np.ndarray, upper: np.ndarray
 ) -> None:
     """Move the ends of a network's outputs, in place, to its ranges and what `verify` forgives."""
-    predictor, at = instance.predictors[k], instance.maps[k].output
+    predictor = instance.predictors[k]
+    at = instance.maps[k].output
     low, high = (predictor.outputs_of(end.numpy()) for end in (found.lower, found.upper))
     if not predictor.gives_class:
         room = TOLERANCE * np.maximum(units.sizes[at], np.maximum(np.abs(low), np.abs(high)))
-        low, high = low - room, high + room
+        low = low - room
+        high = high + room
     lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)

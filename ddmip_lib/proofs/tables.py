@@ -49,10 +49,14 @@ def tables_of(
     without a value are left out. None where a row has more than `most`, or a continuous input that
     no equation gives.
     """
-    found, s = [], instance.milp
-    listing, base = Listing(s), np.where(np.isfinite(s.lower), s.lower, 0.0)
+    found = []
+    s = instance.milp
+    listing = Listing(s)
+    base = np.where(np.isfinite(s.lower), s.lower, 0.0)
     for predictor, m, numbers in zip(instance.predictors, instance.maps, wanted, strict=True):
-        keys, tables, points = [], [], []
+        keys = []
+        tables = []
+        points = []
         for r in numbers:
             check_time()
             deciding = listing.deciders(np.array(unfixed(s, m.index[r]), dtype=int))
@@ -122,10 +126,8 @@ def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> 
     """All full assignments (k, n) that rows on whole variables allow, if these and outputs are all
     that is free and there are at most `most` numbers.
     """
-    s, at = (
-        instance.milp,
-        np.array(sorted({variable for table in tables for variable in table.key}), dtype=int),
-    )
+    s = instance.milp
+    at = np.array(sorted({variable for table in tables for variable in table.key}), dtype=int)
     free = (s.lower < s.upper) & ~instance.is_output
     free[at] = False
     listing = Listing(s)

@@ -17,7 +17,8 @@ from tools.material import Material, Statement
 from tools.notebooks import contents
 
 DECKS = sorted(slides.SOURCES.glob("part_*.md"))
-DESK, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 844}
+DESK = {"width": 1280, "height": 720}
+PHONE = {"width": 390, "height": 844}
 # What sticks out of its slide, by the boxes as drawn: nothing may leave its slide, nor hide in a
 # box that is cut off.
 STICKING_OUT = """() => [...document.querySelectorAll('.slide')].flatMap((slide, i) => {

@@ -20,7 +20,9 @@ class Visit:
     """One page load, with everything that went wrong during it."""
 
     def __init__(self, page: Page, base: str, formulas: bool) -> None:
-        self.page, self.base, self.formulas = page, base, formulas
+        self.page = page
+        self.base = base
+        self.formulas = formulas
         self.foreign: list[str] = []
         self.errors: list[str] = []
         if not formulas:  # typesetting takes most of a page's time

@@ -34,9 +34,11 @@ class Own:
     optional: bool
 
     def problem(self) -> NeuralMIP:
-        n, model = len(self.w), Model()
+        n = len(self.w)
+        model = Model()
         model.hideOutput()
-        w, large = self.w[:, None], 100.0
+        w = self.w[:, None]
+        large = 100.0
         x = model.addMatrixVar((n, 1), lb=w - 1.5, ub=w + 1.5, name="x")
         a, b = (model.addMatrixVar((n, 1), ub=3.0) for _ in range(2))
         model.addMatrixCons(x - a + b == w)
@@ -56,7 +58,9 @@ class Own:
             sign * self.worth * counted.sum() + self.offset,
             "minimize" if self.minimise else "maximize",
         )
-        problem, each, one = NeuralMIP(model), np.arange(n), np.eye(1)
+        problem = NeuralMIP(model)
+        each = np.arange(n)
+        one = np.eye(1)
         problem.add_predictor(self.net, x, y, output=self.kind)
         use = (one, 2 * one, np.zeros((n, 1)), np.zeros(1))
         mode = Mode(each, each, w - 1.5, w + 1.5, w, *use, worth=self.worth, cap=self.cap)
@@ -116,11 +120,10 @@ class Own:
 def own(seed: int, kind: str, minimise: bool = False, optional: bool = True) -> Own:
     draw = np.random.default_rng(seed)
     net = relu_net(1, width=4, seed=seed)
-    worth, cap = (
-        draw.uniform(0.2, 5),
-        (draw.uniform(0.2, 2) if draw.integers(2) and kind == "regression" else np.inf),
-    )
-    w, capacity = draw.normal(size=draw.integers(1, 4)), draw.uniform(0.1, 2.0)
+    worth = draw.uniform(0.2, 5)
+    cap = draw.uniform(0.2, 2) if draw.integers(2) and kind == "regression" else np.inf
+    w = draw.normal(size=draw.integers(1, 4))
+    capacity = draw.uniform(0.1, 2.0)
     return Own(net, w, capacity, kind, worth, cap, draw.normal(), minimise, optional)
 
 

@@ -26,7 +26,8 @@ class Ticking:
     """
 
     def __init__(self, step: float = 1.0) -> None:
-        self.step, self.looks = step, 0
+        self.step = step
+        self.looks = 0
 
     def __call__(self) -> float:
         self.looks += 1
@@ -55,7 +56,9 @@ class Counting(Ticking):
 
     def __init__(self, step: float = 1.0) -> None:
         super().__init__(step)
-        self.operations, self.before, self.most = Operations(), 0, 0
+        self.operations = Operations()
+        self.before = 0
+        self.most = 0
 
     def __call__(self) -> float:
         self.most = max(self.most, self.operations.total - self.before)

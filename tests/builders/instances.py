@@ -70,7 +70,8 @@ def relu_net(
 
 def forward(net: nn.Sequential, x: np.ndarray) -> np.ndarray:
     """The same network in plain numpy."""
-    first, last = net[0], net[2]
+    first = net[0]
+    last = net[2]
     hidden = np.maximum(x @ first.weight.detach().numpy().T + first.bias.detach().numpy(), 0.0)
     return hidden @ last.weight.detach().numpy().T + last.bias.detach().numpy()
 
@@ -154,8 +155,10 @@ def tiny(seed: int) -> Tiny:
     centre = points[rng.integers(len(points))]
     a = rng.normal(size=(2, p)).round(2)
     b = (a @ centre + rng.random(2)).round(2)
-    c, d = 0.3 * rng.normal(size=p), rng.normal(size=q)
-    h, e = rng.normal(size=p).round(2), float(rng.random() + 0.1)
+    c = 0.3 * rng.normal(size=p)
+    d = rng.normal(size=q)
+    h = rng.normal(size=p).round(2)
+    e = float(rng.random() + 0.1)
     t_max = 2.0
     s = float(np.round(h @ centre - rng.uniform(0.0, 1.5), 2))
     maximise = bool(rng.integers(2))
@@ -186,7 +189,8 @@ def knapsack(seed=0, sense="maximize"):
     """
     net = mlp(2, 6, 6, seed=seed)
     rng = np.random.default_rng(seed)
-    weight, cost = rng.integers(1, 6, 6), rng.normal(size=6) * 0.1
+    weight = rng.integers(1, 6, 6)
+    cost = rng.normal(size=6) * 0.1
     m = Model()
     x = m.addMatrixVar((1, 6), vtype="B", name="x")
     y = m.addMatrixVar((1, 1), lb=None, name="y")

@@ -31,7 +31,8 @@ def relu_layers(*layers: tuple[object, object]) -> nn.Sequential:
     modules: list[nn.Module] = []
     for weight, bias in layers:
         layer = nn.Linear(*np.shape(weight)[::-1])
-        layer.weight.data, layer.bias.data = double(weight), double(bias)
+        layer.weight.data = double(weight)
+        layer.bias.data = double(bias)
         modules += [layer, nn.ReLU()]
     return nn.Sequential(*modules[:-1]).eval().requires_grad_(False)
 
@@ -53,7 +54,9 @@ class Residual(nn.Module):
 
     def __init__(self, p: int, h: int) -> None:
         super().__init__()
-        self.first, self.second, self.last = nn.Linear(p, h), nn.Linear(h, h), nn.Linear(h, 1)
+        self.first = nn.Linear(p, h)
+        self.second = nn.Linear(h, h)
+        self.last = nn.Linear(h, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         z = torch.relu(self.first(x))

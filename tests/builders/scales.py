@@ -32,7 +32,8 @@ class Scaled:
         """
         s = self.problem.instance().milp
         cost = self.sign * (self.points @ s.cost + s.offset)
-        left, size = self.points @ s.rows.T.toarray(), np.abs(self.points) @ abs(s.rows).T.toarray()
+        left = self.points @ s.rows.T.toarray()
+        size = np.abs(self.points) @ abs(s.rows).T.toarray()
         kept = ((left <= s.row_upper + 1e-15 * size) & (left >= s.row_lower - 1e-15 * size)).all(
             axis=1
         )
@@ -49,7 +50,8 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
     def scale() -> float:
         return float(10.0 ** rng.uniform(-spread, spread))
 
-    p, continuous = int(rng.integers(1, 4)), bool(rng.random() < 0.35)
+    p = int(rng.integers(1, 4))
+    continuous = bool(rng.random() < 0.35)
     widths = [p, *(int(rng.integers(2, 5)) for _ in range(int(rng.integers(1, 3)))), 1]
     units = [scale() if continuous and rng.random() < 0.7 else 1.0 for _ in range(p)]
     layers: list[nn.Module] = []
@@ -61,7 +63,8 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
         layer.bias.copy_(torch.tensor(rng.standard_normal(after) * size))
         layers += [layer, nn.ReLU()]
     net = nn.Sequential(*layers[:-1]).eval()
-    lower, upper = -rng.integers(0, 3, p).astype(float), rng.integers(1, 4, p).astype(float)
+    lower = -rng.integers(0, 3, p).astype(float)
+    upper = rng.integers(1, 4, p).astype(float)
     whole = np.array([not continuous or (unit == 1.0 and rng.random() < 0.5) for unit in units])
     grid = [
         np.arange(low, high + 1)
@@ -91,7 +94,8 @@ def draw_scaled(seed: int, spread: float) -> Scaled:
         size = scale()
         model.addCons(float(size / typical) * y <= float(size * np.quantile(said / typical, 0.8)))
     cost = rng.standard_normal(p) * typical / np.array(units) * (rng.random() < 0.6)
-    size, sense = scale(), str(rng.choice(["minimize", "maximize"]))
+    size = scale()
+    sense = str(rng.choice(["minimize", "maximize"]))
     size = min(size, 1e15 / max(1.0, float(np.abs(cost).max())))  # beyond 1e20 SCIP reads infinity
     model.setObjective(
         size * y + sum(float(size * c) * v for c, v in zip(cost, x, strict=True)), sense

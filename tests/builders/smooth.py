@@ -67,7 +67,8 @@ class Smooth:
 
     def delta(self, rho: float) -> float:
         """Lemma 2's constant of decrease."""
-        m, big = self.lower, self.upper
+        m = self.lower
+        big = self.upper
         return min((rho - 2 * m) * (rho + m), (rho - big) * (rho + 2 * big)) / (2 * rho)
 
     def slope_left(self, rho: float, value: float) -> float:
@@ -88,7 +89,9 @@ def smooth(kind: str, p: int, seed: int) -> Smooth:
         q, _ = np.linalg.qr(rng.normal(size=(p, p)))
         spectrum = np.append(rng.uniform(0.0, 1.0, p - 1), 1.5)
         return Smooth(Quadratic(q * spectrum @ q.T, rng.uniform(-2, 2, p)), 1.5, 0.0)
-    w, b, v = rng.normal(size=(5, p)), rng.normal(size=5), rng.normal(size=5)
+    w = rng.normal(size=(5, p))
+    b = rng.normal(size=5)
+    v = rng.normal(size=5)
     if kind == "softplus":
         # input-convex: nonnegative weights on convex ridges; softplus'' <= 1/4
         v = np.abs(v)

@@ -58,7 +58,8 @@ def new_model() -> Model:
 
 def normed(seed: int) -> NeuralMIP:
     """GELU and LayerNorm, at most six of fourteen inputs on."""
-    n, m = 14, new_model()
+    n = 14
+    m = new_model()
     body = [
         nn.Linear(n, 32),
         nn.GELU(),
@@ -68,7 +69,8 @@ def normed(seed: int) -> NeuralMIP:
         nn.Linear(32, 3),
     ]
     net = heated(nn.Sequential(*body), seed)
-    x, on = m.addMatrixVar((1, n), lb=-1, ub=1), m.addMatrixVar(n, vtype="B")
+    x = m.addMatrixVar((1, n), lb=-1, ub=1)
+    on = m.addMatrixVar(n, vtype="B")
     y = m.addMatrixVar((1, 3), lb=None)
     switched(m, x, on)
     m.addCons(on.sum() <= 6)
@@ -84,8 +86,11 @@ class Residual(nn.Module):
 
     def __init__(self, n: int) -> None:
         super().__init__()
-        self.first, self.norm, self.middle = nn.Linear(n, 24), nn.BatchNorm1d(24), nn.Linear(24, 24)
-        self.drop, self.last = nn.Dropout(0.3), nn.Linear(24, 2)
+        self.first = nn.Linear(n, 24)
+        self.norm = nn.BatchNorm1d(24)
+        self.middle = nn.Linear(24, 24)
+        self.drop = nn.Dropout(0.3)
+        self.last = nn.Linear(24, 2)
 
     def forward(self, x: Tensor) -> Tensor:
         h = torch.relu(self.norm(self.first(x)))
@@ -94,7 +99,9 @@ class Residual(nn.Module):
 
 def balanced(seed: int) -> NeuralMIP:
     """The difference of two outputs is given; four inputs come in tenths."""
-    rng, n, m = np.random.default_rng([12, seed]), 8, new_model()
+    rng = np.random.default_rng([12, seed])
+    n = 8
+    m = new_model()
     net = Residual(n)
     with torch.no_grad():
         net.norm.running_mean.copy_(torch.tensor(rng.normal(0, 0.5, 24)))
@@ -103,7 +110,8 @@ def balanced(seed: int) -> NeuralMIP:
     known = rng.uniform(0, 1, (1, n))
     with torch.no_grad():
         low, high = net.double()(torch.tensor(known))[0].tolist()
-    x, tenths = m.addMatrixVar((1, n), lb=0, ub=1), m.addMatrixVar(4, vtype="I", lb=0, ub=10)
+    x = m.addMatrixVar((1, n), lb=0, ub=1)
+    tenths = m.addMatrixVar(4, vtype="I", lb=0, ub=10)
     y = m.addMatrixVar((1, 2), lb=None)
     for j in range(4):
         m.addCons(x[0, j] == 0.1 * tenths[j])
@@ -132,9 +140,13 @@ class Picture(nn.Module):
 
 def pixels(seed: int) -> NeuralMIP:
     """Five of the pixels of a picture may change."""
-    rng, n, m = np.random.default_rng([13, seed]), 36, new_model()
-    net, picture = heated(Picture(), seed), rng.uniform(0, 1, n)
-    x, free = m.addMatrixVar((1, n), lb=0, ub=1), m.addMatrixVar(n, vtype="B")
+    rng = np.random.default_rng([13, seed])
+    n = 36
+    m = new_model()
+    net = heated(Picture(), seed)
+    picture = rng.uniform(0, 1, n)
+    x = m.addMatrixVar((1, n), lb=0, ub=1)
+    free = m.addMatrixVar(n, vtype="B")
     y = m.addMatrixVar((1, 2), lb=None)
     for j in range(n):
         m.addCons(x[0, j] - float(picture[j]) <= free[j])
@@ -149,11 +161,9 @@ def pixels(seed: int) -> NeuralMIP:
 class Recurrent(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.width, self.steps, self.last = (
-            width,
-            nn.GRU(width, 12, batch_first=True),
-            nn.Linear(12, 1),
-        )
+        self.width = width
+        self.steps = nn.GRU(width, 12, batch_first=True)
+        self.last = nn.Linear(12, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.steps(x.view(x.shape[0], -1, self.width))[0]).flatten(1)
@@ -163,9 +173,13 @@ def periods(seed: int) -> NeuralMIP:
     """Six periods of a recurrent network, at most four of them active, ramps on inputs and
     outputs.
     """
-    rng, count, width, m = np.random.default_rng([14, seed]), 6, 3, new_model()
+    rng = np.random.default_rng([14, seed])
+    count = 6
+    width = 3
+    m = new_model()
     net = heated(Recurrent(width), seed, 2.5)
-    x, on = m.addMatrixVar((1, count * width), lb=0, ub=2), m.addMatrixVar(count, vtype="B")
+    x = m.addMatrixVar((1, count * width), lb=0, ub=2)
+    on = m.addMatrixVar(count, vtype="B")
     y = m.addMatrixVar((1, count), lb=None)
     for t in range(count):
         switched(m, x[0, t * width : (t + 1) * width], [on[t]] * width, 2.0)
@@ -184,7 +198,9 @@ def odd_units(seed: int) -> NeuralMIP:
     """Inputs in units from a ten-thousandth to ten thousand, scaled by the network's first
     layer.
     """
-    rng, n, m = np.random.default_rng([15, seed]), 9, new_model()
+    rng = np.random.default_rng([15, seed])
+    n = 9
+    m = new_model()
     unit = 10.0 ** rng.integers(-4, 5, n)
     scale = nn.Linear(n, n).double()
     with torch.no_grad():
@@ -205,12 +221,13 @@ def odd_units(seed: int) -> NeuralMIP:
 
 def two_networks(seed: int) -> NeuralMIP:
     """Four rows through a regression and a class that share inputs; whole effort beside them."""
-    rng, n, m = np.random.default_rng([16, seed]), 10, new_model()
-    gain, passes = (
-        heated(mlp(n, 20, 2, act=nn.SiLU), seed, 2.2),
-        heated(mlp(n + 2, 20, 1), seed + 100, 2.0),
-    )
-    x, effort = m.addMatrixVar((4, n), lb=0, ub=1), m.addMatrixVar((4, 2), vtype="I", lb=0, ub=3)
+    rng = np.random.default_rng([16, seed])
+    n = 10
+    m = new_model()
+    gain = heated(mlp(n, 20, 2, act=nn.SiLU), seed, 2.2)
+    passes = heated(mlp(n + 2, 20, 1), seed + 100, 2.0)
+    x = m.addMatrixVar((4, n), lb=0, ub=1)
+    effort = m.addMatrixVar((4, 2), vtype="I", lb=0, ub=3)
     problem = NeuralMIP(m)
     y = problem.add_predictor(gain, x).outputs
     both = np.array([[*x[i], *effort[i]] for i in range(4)], dtype=object)
@@ -228,7 +245,8 @@ class Chained(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = mlp(6, 16, 2), mlp(6, 16, 1)
+        self.first = mlp(6, 16, 2)
+        self.second = mlp(6, 16, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         between = self.first(x[:, :6])
@@ -239,7 +257,8 @@ def chains(seed: int) -> NeuralMIP:
     """Five chains that share three rows."""
     m = new_model()
     net = heated(Chained(), seed, 2.0)
-    x, on = m.addMatrixVar((5, 10), lb=-1, ub=1), m.addMatrixVar((5, 10), vtype="B")
+    x = m.addMatrixVar((5, 10), lb=-1, ub=1)
+    on = m.addMatrixVar((5, 10), vtype="B")
     problem = NeuralMIP(m)
     y = problem.add_predictor(net, x).outputs
     for i in range(5):
@@ -255,9 +274,11 @@ def chains(seed: int) -> NeuralMIP:
 
 def machines(seed: int) -> NeuralMIP:
     """Twelve jobs on three machines; the last to be done counts."""
-    jobs, m = 12, new_model()
+    jobs = 12
+    m = new_model()
     net = heated(mlp(jobs, 16, 16, 1), seed, 1.6)
-    given, done = m.addMatrixVar((3, jobs), vtype="B"), m.addVar(lb=None)
+    given = m.addMatrixVar((3, jobs), vtype="B")
+    done = m.addVar(lb=None)
     for j in range(jobs):
         m.addCons(given[:, j].sum() == 1)
     problem = NeuralMIP(m)
@@ -272,7 +293,9 @@ def machines(seed: int) -> NeuralMIP:
 
 def whole(seed: int) -> NeuralMIP:
     """Twelve whole numbers with a given sum."""
-    rng, n, m = np.random.default_rng([19, seed]), 12, new_model()
+    rng = np.random.default_rng([19, seed])
+    n = 12
+    m = new_model()
     layers = [nn.Linear(n, 20), nn.Tanh(), nn.Linear(20, 20), nn.Softplus(), nn.Linear(20, 2)]
     net = heated(nn.Sequential(*layers), seed, 1.0)
     with torch.no_grad():
@@ -289,9 +312,11 @@ def whole(seed: int) -> NeuralMIP:
 
 def no_rows(seed: int) -> NeuralMIP:
     """A ball and a special ordered set, which are no rows."""
-    n, m = 10, new_model()
+    n = 10
+    m = new_model()
     net = heated(mlp(n, 24, 24, 1), seed, 2.0)
-    x, on = m.addMatrixVar((1, n), lb=-2, ub=2), m.addMatrixVar(n, vtype="B")
+    x = m.addMatrixVar((1, n), lb=-2, ub=2)
+    on = m.addMatrixVar(n, vtype="B")
     problem = NeuralMIP(m)
     y = problem.add_predictor(net, x).outputs
     m.addCons(quicksum(v * v for v in x[0]) <= 4)
@@ -305,7 +330,8 @@ def no_rows(seed: int) -> NeuralMIP:
 class Attentive(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.looks = nn.Linear(4, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.first = nn.Linear(4, 8)
+        self.looks = nn.MultiheadAttention(8, 2, batch_first=True)
         self.last = nn.Linear(8, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -315,9 +341,11 @@ class Attentive(nn.Module):
 
 def attention(seed: int) -> NeuralMIP:
     """Five items of four features, at most two of them on, each feature somewhere."""
-    rng, m = np.random.default_rng([21, seed]), new_model()
+    rng = np.random.default_rng([21, seed])
+    m = new_model()
     net = heated(Attentive(), seed, 2.0)
-    x, on = m.addMatrixVar((1, 20), lb=0, ub=1), m.addMatrixVar((5, 4), vtype="B")
+    x = m.addMatrixVar((1, 20), lb=0, ub=1)
+    on = m.addMatrixVar((5, 4), vtype="B")
     switched(m, x, on)
     for i in range(5):
         m.addCons(on[i].sum() <= 2)
@@ -332,9 +360,12 @@ def attention(seed: int) -> NeuralMIP:
 
 def wide(seed: int) -> NeuralMIP:
     """A hundred and fifty inputs under two budgets."""
-    rng, n, m = np.random.default_rng([22, seed]), 150, new_model()
+    rng = np.random.default_rng([22, seed])
+    n = 150
+    m = new_model()
     net = heated(mlp(n, 64, 64, 1), seed, 1.6)
-    x, on = m.addMatrixVar((1, n), lb=0, ub=1), m.addMatrixVar(n, vtype="B")
+    x = m.addMatrixVar((1, n), lb=0, ub=1)
+    on = m.addMatrixVar(n, vtype="B")
     switched(m, x, on)
     m.addCons(dot(rng.uniform(1, 5, n), on) <= 100)
     m.addCons(dot(rng.uniform(0, 2, n), x[0]) <= 25)
@@ -348,10 +379,14 @@ def stations(seed: int) -> NeuralMIP:
     """Fifteen stations, at most nine open, whole crews, an output with a limit and one that
     earns.
     """
-    rng, count, m = np.random.default_rng([23, seed]), 15, new_model()
+    rng = np.random.default_rng([23, seed])
+    count = 15
+    m = new_model()
     net = heated(mlp(6, 20, 20, 2), seed, 2.0)
-    x, open_ = m.addMatrixVar((count, 4), lb=0, ub=1), m.addMatrixVar(count, vtype="B")
-    crew, place = m.addMatrixVar(count, vtype="I", lb=0, ub=4), rng.normal(0, 1, count)
+    x = m.addMatrixVar((count, 4), lb=0, ub=1)
+    open_ = m.addMatrixVar(count, vtype="B")
+    crew = m.addMatrixVar(count, vtype="I", lb=0, ub=4)
+    place = rng.normal(0, 1, count)
     problem = NeuralMIP(m)
     inputs = np.array([[*x[i], crew[i], float(place[i])] for i in range(count)], dtype=object)
     y = problem.add_predictor(net, inputs).outputs

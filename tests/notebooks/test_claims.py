@@ -67,7 +67,8 @@ def test_experiments_are_judged_by_computation() -> None:
 
 
 def test_nothing_stays_open_when_all_runs_are_stored() -> None:
-    ledger, stored = the_ledger(), {row.key for row in stored_rows()}
+    ledger = the_ledger()
+    stored = {row.key for row in stored_rows()}
     wanted = {case.key for experiment in EXPERIMENTS for case in grid(experiment)}
     still_open = [claim.id for claim in ledger.claims if ledger.verdict(claim) == OPEN]
     assert not still_open or wanted - stored

@@ -14,7 +14,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 from tools import install_cell
 from tools.notebooks import ROOT, chapters
 
-LONGEST_CELL, USUAL_CELL, LONGEST_LINE = 30, 15, 88
+LONGEST_CELL = 30
+USUAL_CELL = 15
+LONGEST_LINE = 88
 FOLDED = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 POINTING = re.compile(
     r"printed (?:above|below|here|by the (?:cell|code))|as printed\b(?! in)|(?:is|are|was|were)"

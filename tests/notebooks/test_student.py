@@ -57,7 +57,8 @@ def copy_of(path: Path) -> list[nbformat.NotebookNode]:
 
 def parts(path: Path) -> tuple[list[str], list[str]]:
     """The lines of a chapter inside and outside its solutions."""
-    inside, lines = False, ([], [])
+    inside = False
+    lines = ([], [])
     for cell in cells_of(path):
         inside = inside or "{solution-start}" in cell.source
         lines[not inside].extend(cell.source.split("\n"))

@@ -60,7 +60,8 @@ def network(u: np.ndarray) -> np.ndarray:
 def triangle(low: float, high: float) -> tuple[float, float]:
     """Area of the relaxed Big-M rows of a unit, and the largest z at 0 (by a linear program)."""
     # variables z, delta at a = 0: z <= -low (1 - delta), z <= high delta
-    rows, right = [[1, -low], [1, -high]], [-low, 0]
+    rows = [[1, -low], [1, -high]]
+    right = [-low, 0]
     highest = -linprog([-1, 0], rows, right, bounds=[(0, None), (0, 1)]).fun
     return -low * high / 2, highest
 
@@ -69,14 +70,16 @@ def root_bound(first: tuple[float, float], second: tuple[float, float]) -> float
     """The linear relaxation of problem 2's Big-M model with these bounds; variables x1, x2, z1, z2,
     d1, d2.
     """
-    rows, right = [], []
+    rows = []
+    right = []
     for (low, high), weights, shift, z, d in (
         (first, (1, -1), -0.5, 2, 4),
         (second, (1, 1), -1.0, 3, 5),
     ):
         a = np.zeros(6)
         a[:2] = weights
-        e_z, e_d = np.eye(6)[z], np.eye(6)[d]
+        e_z = np.eye(6)[z]
+        e_d = np.eye(6)[d]
         rows += [
             a - e_z,
             e_z - a - low * e_d,
@@ -102,14 +105,17 @@ def two_decisions() -> list[str]:
     total = {x: float(COST @ x + network(np.array(x, float))[0]) for x in CORNERS}
     assert min(total, key=lambda x: total[x]) == (1, 1)
     said = [f"$F{x} = {t(value)}$".replace(",)", ")") for x, value in total.items()]
-    tight, lazy = root_bound((-1.5, 0.5), (-1, 1)), root_bound((-5, 5), (-5, 5))
+    tight = root_bound((-1.5, 0.5), (-1, 1))
+    lazy = root_bound((-5, 5), (-5, 5))
     return [*said, f"the root bound is ${t(tight)}$", f"the root bound is ${t(lazy)}$"]
 
 
 def prices_and_penalties() -> list[str]:
     qp = EqualityQP(np.diag([1.0, 2.0]), [0, 0], [[1, 2]], [3])
     x, lam = qp.solution()
-    s, price, rounds = float(qp.price_matrix()[0, 0]), 0.0, []
+    s = float(qp.price_matrix()[0, 0])
+    price = 0.0
+    rounds = []
     for _ in range(2):
         r = float(qp.residual(qp.minimiser(1.0, price))[0])
         price += r
@@ -140,7 +146,8 @@ def exact_blocks() -> Tiny:
 
 def by_hand() -> list[str]:
     problem = exact_blocks()
-    path, rho = problem.run(2.0, 3), 2.0
+    path = problem.run(2.0, 3)
+    rho = 2.0
     bids = [np.zeros(2), path.lam[0] + rho * path.u[0]]
     rows = [
         f"| {k + 1} | ${pair(bids[k])}$ | ${pair(path.x[k])}$ | ${pair(path.u[k])}$ |"
@@ -178,7 +185,8 @@ def nn_block() -> list[str]:
     for eta in (0.01, 1 / 8, 2 / 13):
         factor = float(contraction_factor(eta, 5, 8))
         counts[eta] = (factor, math.ceil(math.log(1e3) / -math.log(factor)))
-    aim, rows = np.array([3.0, 3.0]), ([2.0, 1.0], [1.0, 1.0])
+    aim = np.array([3.0, 3.0])
+    rows = ([2.0, 1.0], [1.0, 1.0])
     ends = [project_halfspace(aim, np.array(row), 3.0) for row in rows]
     slopes = [aim - end for end in ends]
     assert slopes[0][0] != slopes[0][1]
@@ -236,7 +244,9 @@ def multiply_adds(net: torch.nn.Module) -> int:
 
 def counting() -> list[str]:
     net = mlp(3, 20, 9)
-    work, n, units = multiply_adds(net), 50, 60
+    work = multiply_adds(net)
+    n = 50
+    units = 60
     parameters = sum(p.numel() for p in net.parameters())
     rates = [k / 15 for k in range(16)]
     possible = {rate: any(abs(r - rate) <= 0.005 for r in rates) for rate in (0.33, 0.55, 0.87)}
@@ -259,7 +269,8 @@ def counting() -> list[str]:
 def market() -> list[str]:
     uses = [[2, 0], [0, 2], [1, 1], [0, 2], [1, 0], [1, 1]]
     listed = Listed([0, 0, 1, 1, 2, 2], np.ones(6), uses, [2, 2])
-    halves, skewed = listed.demand([0.5, 0.5])[0], listed.demand([1.0, 0.0])
+    halves = listed.demand([0.5, 0.5])[0]
+    skewed = listed.demand([1.0, 0.0])
     assert skewed[1].tolist() == [2, -2]
     assert listed.best() <= listed.linear().value <= halves < listed.best() + 1
     one = torch.ones(1, 2, dtype=torch.float64)
@@ -281,7 +292,8 @@ def certificate() -> list[str]:
     slope = np.array([-1.5, -1.5])
     assert (network(SQUARE) >= SQUARE @ slope - 1e-12).all()
     points = np.array(CORNERS, float)
-    best, zero = (points @ (COST + slope)).min(), (points @ COST).min() + (SQUARE @ slope).min()
+    best = (points @ (COST + slope)).min()
+    zero = (points @ COST).min() + (SQUARE @ slope).min()
     return [f"so $D = {t(best)}$", f"so $D = {t(zero)}$", f"$A = {pair(slope)}$"]
 
 

@@ -79,10 +79,8 @@ def test_every_key_is_a_name_and_no_number_is_typed() -> None:
 
 
 def test_a_chapter_put_in_takes_one_command_and_no_key(copy: Path) -> None:
-    before, spoken = (
-        Contents.read(copy),
-        sorted(key for key in keys(copy) if key[0] != "book/redirects.yml"),
-    )
+    before = Contents.read(copy)
+    spoken = sorted(key for key in keys(copy) if key[0] != "book/redirects.yml")
     put_in(copy, "caching", before="split")
     assert chapters.main(["--check"], copy) == 1, "the new chapter has no number yet"
     assert chapters.main([], copy) == 0
@@ -208,7 +206,8 @@ def test_a_chapter_with_the_name_of_a_page_is_refused(copy: Path) -> None:
 
 def test_redirects_are_written_once_and_not_over_a_page(copy: Path, tmp_path: Path) -> None:
     (copy / redirects.FILE).write_text("old/place.html: split\n")
-    found, html = Contents.read(copy), tmp_path / "html"
+    found = Contents.read(copy)
+    html = tmp_path / "html"
     for page in found.pages:
         (html / page.address).parent.mkdir(parents=True, exist_ok=True)
         (html / page.address).write_text(

@@ -49,7 +49,8 @@ def words(path: Path) -> int:
 
 
 def test_twelve_weeks_cover_the_book_in_an_order_that_can_be_followed() -> None:
-    plan, seen = PLAN, set()
+    plan = PLAN
+    seen = set()
     for session in plan["formats"]["twelve-weeks"]["sessions"]:
         seen |= set(session["chapters"])
         assert all(set(plan["chapters"][c]["needs"]) <= seen for c in session["chapters"]), session[
@@ -201,7 +202,8 @@ def sections(name: str) -> dict[int, str]:
 
 
 def test_points_add_up_and_every_problem_is_solved() -> None:
-    problems, solutions = sections("problems.md"), sections("solutions.md")
+    problems = sections("problems.md")
+    solutions = sections("solutions.md")
     assert problems.keys() == solutions.keys() == EXAM.keys()
     points = {}
     for number, text in problems.items():
@@ -327,7 +329,8 @@ def test_a_quiz_can_be_done_by_keyboard_on_a_phone(quiz_page: Page) -> None:
         " !i.labels[0].textContent.trim())"
     )
     assert page.evaluate(f"{unnamed}.length") == 0
-    first, second = page.locator("fieldset").nth(0), page.locator("fieldset").nth(1)
+    first = page.locator("fieldset").nth(0)
+    second = page.locator("fieldset").nth(1)
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowDown")  # the second option, which is wrong
     page.keyboard.press("Tab")

@@ -40,7 +40,8 @@ def calls(name: str, source: str) -> list[str]:
     """
     found = []
     for match in re.finditer(rf"\b{name}\(", source):
-        end, depth = match.end(), 1
+        end = match.end()
+        depth = 1
         while depth and end < len(source):
             depth += {"(": 1, ")": -1}.get(source[end], 0)
             end += 1

@@ -117,7 +117,8 @@ def violations(sources: dict[str, str]) -> list[str]:
     ]
     for file, targets in graph.items():
         for target in sorted(targets):
-            here, there = part(file), part(target)
+            here = part(file)
+            there = part(target)
             if HEIGHT.get(there, 0) > HEIGHT.get(here, len(LAYERS)):
                 found.append(f"{file} imports {target} against the flow")
             elif here != there and HEIGHT.get(there) == HEIGHT.get(here):

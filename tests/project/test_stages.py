@@ -78,7 +78,8 @@ def test_commands_of_a_stage_follow_each_other_and_what_runs_beside_is_shown_aft
 
 @pytest.mark.parametrize("place", ["shown", "beside"])
 def test_a_failure_ends_neither_its_stage_nor_another(run, place: str) -> None:
-    fails, passes = [says("before it"), FAILS, says("after it")], [says("its neighbour")]
+    fails = [says("before it"), FAILS, says("after it")]
+    passes = [says("its neighbour")]
     code, said = run(fails, passes) if place == "shown" else run(passes, fails)
     assert code == 1
     for shown in ("before it", "what went wrong", "after it", "its neighbour", "the last stage"):

@@ -81,14 +81,16 @@ def test_the_form_for_faults_asks_for_versions_by_a_command_that_runs() -> None:
 def test_the_release_is_built_checked_and_published_without_a_secret() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # to YAML 1.1 "on" is a truth value
-    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    build = workflow["jobs"]["build"]
+    publish = workflow["jobs"]["publish"]
     runs = [step.get("run", "") for step in build["steps"]]
     checked = next(number for number, run in enumerate(runs) if "tools.release" in run)
     assert checked < runs.index("make test") < runs.index("make dist")
     assert "permissions" not in build, "only the job that publishes may identify itself"
     assert publish["needs"] == "build"
     assert publish["permissions"] == {"id-token": "write"}
-    kept, taken = build["steps"][-1]["with"], publish["steps"][0]["with"]
+    kept = build["steps"][-1]["with"]
+    taken = publish["steps"][0]["with"]
     assert kept["name"] == taken["name"]
     dist = re.search(r"^dist:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert dist is not None
@@ -158,7 +160,8 @@ def test_hooks_notice_what_they_are_for(tmp_path: Path) -> None:
 
 
 def test_hooks_look_at_the_files_that_the_tests_look_at() -> None:
-    files, exclude = hook("codespell")["files"], hook("codespell")["exclude"]
+    files = hook("codespell")["files"]
+    exclude = hook("codespell")["exclude"]
     for name in (
         "README.md",
         "book/preface.md",

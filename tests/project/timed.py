@@ -91,7 +91,9 @@ class Names:
     """What the names of a piece of code stand for: timed, stored, or told by a driven clock."""
 
     def __init__(self, tree: ast.AST) -> None:
-        self.timed, self.stored, self.driven = set[str](), set[str](), set[str]()
+        self.timed = set[str]()
+        self.stored = set[str]()
+        self.driven = set[str]()
         for node in ast.walk(tree):
             if isinstance(node, ast.With) and any(
                 called(item.context_expr) == "using" for item in node.items
@@ -414,7 +416,8 @@ class Script:
         return joined(*map(self.kind, ast.iter_child_nodes(node)))
 
     def entry(self, node: ast.Subscript) -> Kind:
-        kind, key = self.kind(node.value), ast.unparse(node.slice).lstrip("f").strip("\"'")
+        kind = self.kind(node.value)
+        key = ast.unparse(node.slice).lstrip("f").strip("\"'")
         if (
             isinstance(node.slice, (ast.Constant, ast.JoinedStr))
             and SECONDS.search(key)

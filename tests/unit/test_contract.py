@@ -107,7 +107,9 @@ class Broken:
     """A solver that spoils what a good one does."""
 
     def __init__(self, spoil=lambda solution: solution, limit=None):
-        self.good, self.spoil, self.limit = Enumeration(), spoil, limit
+        self.good = Enumeration()
+        self.spoil = spoil
+        self.limit = limit
 
     def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
         limit = time_limit if self.limit is None else self.limit

@@ -30,7 +30,8 @@ class RecordedByHand(Recorded):
     """
 
     def _record(self, like: Tensor) -> None:
-        self.ahead, self.back = self._ahead, self._back  # type: ignore[assignment]
+        self.ahead = self._ahead
+        self.back = self._back  # type: ignore[assignment]
         self._buffers(like.shape, self._values(like.to(self.dtype, copy=True)).shape, pinned=False)
 
     def _replay(self, graph: Callable[[], None]) -> None:  # type: ignore[override]
@@ -76,7 +77,8 @@ class Recurrent(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cells, self.head = nn.GRU(1, 6, batch_first=True), nn.Linear(6, 1)
+        self.cells = nn.GRU(1, 6, batch_first=True)
+        self.head = nn.Linear(6, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.cells(x.unsqueeze(-1))[0][:, -1])
@@ -130,7 +132,8 @@ class TestEveryNetwork:
 
     def test_single_precision_is_close_and_comes_back_double(self, device: str, name: str) -> None:
         net = frozen(NETS[name])
-        f, (x,) = recorded(net, torch.float32, device), points(1, seed=3)
+        f = recorded(net, torch.float32, device)
+        (x,) = points(1, seed=3)
         assert f(x.clone()).dtype == slope(f, x).dtype == DOUBLE
         torch.testing.assert_close(f(x.clone()), net(x.clone()), rtol=1e-4, atol=1e-4)
         assert not torch.equal(f(x.clone()), net(x.clone()))
@@ -141,15 +144,18 @@ class TestEveryNetwork:
 class TestPlayback:
     def test_a_slope_asked_for_late_is_of_its_own_point(self, device: str) -> None:
         net = frozen(NETS["attention"])
-        f, (a, b) = recorded(net, device=device), points(2)
+        f = recorded(net, device=device)
+        (a, b) = points(2)
         a.requires_grad_(True), b.requires_grad_(True)
-        value_a, value_b = f(a).sum(), f(b).sum()
+        value_a = f(a).sum()
+        value_b = f(b).sum()
         for value, x in ((value_a, a), (value_b, b), (value_a, a)):
             found = torch.autograd.grad(value, x, retain_graph=True)[0]
             torch.testing.assert_close(found, slope(net, x.detach()), rtol=1e-9, atol=1e-9)
 
     def test_values_do_not_change_when_another_point_is_played(self, device: str) -> None:
-        f, (a, b) = recorded(frozen(NETS["mlp"]), device=device), points(2)
+        f = recorded(frozen(NETS["mlp"]), device=device)
+        (a, b) = points(2)
         first = f(a)
         kept = first.clone()
         f(b)
@@ -176,7 +182,8 @@ class TestPlayback:
 def test_linear_layers_both_ways_are_the_same_layers() -> None:
     (x,) = points(1, seed=6)
     for name, layers in (("mlp", 4), ("attention", 5), ("recurrent", 1)):
-        net, both = frozen(NETS[name]), BothWays()
+        net = frozen(NETS[name])
+        both = BothWays()
 
         def turned(x: Tensor, net: nn.Module = net, both: BothWays = both) -> Tensor:
             with both:
@@ -191,7 +198,8 @@ def test_linear_layers_both_ways_are_the_same_layers() -> None:
 
 
 def test_the_cpu_is_left_as_it_is() -> None:
-    net, like = frozen(NETS["mlp"]), torch.zeros(5, 9)
+    net = frozen(NETS["mlp"])
+    like = torch.zeros(5, 9)
     assert type(place(net, "cpu", torch.float32, like)) is Elsewhere
     problem = water_potability(n=3, net=mlp(2, 8, 9, seed=1), seed=42)
     run = DualDecomposition(restarts=0).start(problem)
@@ -201,7 +209,8 @@ def test_the_cpu_is_left_as_it_is() -> None:
 @cuda
 class TestCuda:
     def test_a_network_that_reads_its_values_runs_unrecorded_and_says_so(self) -> None:
-        net, like = frozen(Reads), points(1)[0]
+        net = frozen(Reads)
+        like = points(1)[0]
         with pytest.warns(UserWarning, match="cannot be recorded"):
             placed = place(net, "cuda", torch.float32, like)
         assert type(placed) is Elsewhere
@@ -256,11 +265,10 @@ def screened(problem: NeuralMIP, place_on: str) -> Run:
 def test_points_judged_elsewhere_are_verified_here_once(
     place_on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    solver, problem = (
-        DualDecomposition(max_iterations=15),
-        water_potability(n=8, net=mlp(2, 16, 9, seed=3)),
-    )
-    runs, seen = (solver.start(problem, seed=1), screened(problem, place_on)), list[int]()
+    solver = DualDecomposition(max_iterations=15)
+    problem = water_potability(n=8, net=mlp(2, 16, 9, seed=3))
+    runs = (solver.start(problem, seed=1), screened(problem, place_on))
+    seen = list[int]()
     last = runs[1].incumbent._last
     check = last.check
     monkeypatch.setattr(last, "check", lambda values: seen.append(1) or check(values))
@@ -293,7 +301,8 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
     solver = DualDecomposition(max_iterations=15)
     for _ in range(15):
         solver.step(run)
-    claimed, solution = run.incumbent.objective, solver._solution([run], cut_short="stopped")
+    claimed = run.incumbent.objective
+    solution = solver._solution([run], cut_short="stopped")
     assert claimed is not None
     assert solution.objective is not None
     assert solution.objective < claimed
@@ -304,10 +313,8 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
 
 def test_other_numbers_of_rows_pass_a_recorded_network_kernel_by_kernel() -> None:
     net = frozen(NETS["mlp"])
-    recorded, more = (
-        RecordedByHand(net, "cpu", DOUBLE, torch.zeros(5, 9, dtype=DOUBLE)),
-        torch.rand(7, 9, dtype=DOUBLE),
-    )
+    recorded = RecordedByHand(net, "cpu", DOUBLE, torch.zeros(5, 9, dtype=DOUBLE))
+    more = torch.rand(7, 9, dtype=DOUBLE)
     torch.testing.assert_close(recorded(more), net(more))
     torch.testing.assert_close(slope(recorded, more), slope(net, more))
 
@@ -316,10 +323,8 @@ def test_other_numbers_of_rows_pass_a_recorded_network_kernel_by_kernel() -> Non
 def test_slopes_computed_elsewhere_are_the_same(place_on: str) -> None:
     instance = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42).instance()
     values = 0.5 * (instance.milp.lower + instance.milp.upper)
-    here, there = (
-        lines_at(instance, values),
-        lines_at(instance.elsewhere(torch.device(place_on)), values),
-    )
+    here = lines_at(instance, values)
+    there = lines_at(instance.elsewhere(torch.device(place_on)), values)
     assert there.said == pytest.approx(here.said, rel=1e-9, abs=1e-12)
     assert there.slopes.toarray() == pytest.approx(here.slopes.toarray(), rel=1e-9, abs=1e-12)
 
@@ -328,7 +333,8 @@ def test_slopes_computed_elsewhere_are_the_same(place_on: str) -> None:
 def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
     place_on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, incumbent = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42), Begun.incumbent
+    problem = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42)
+    incumbent = Begun.incumbent
     here = SequentialMIP(idle_starts=2).solve(problem, time_limit=LONG, seed=1)
     monkeypatch.setattr(
         Begun, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on))

@@ -44,7 +44,8 @@ class Press:
     """A `visit` that presses Ctrl-C at one point; the signal is a real one."""
 
     def __init__(self, at=1):
-        self.at, self.heard = at, 0
+        self.at = at
+        self.heard = 0
 
     def __call__(self, inputs):
         self.heard += 1
@@ -111,10 +112,8 @@ def test_the_history_up_to_ctrl_c_is_kept():
 
 @pytest.mark.parametrize("at", [2, 3])
 def test_price_coordination_keeps_its_rounds(at, monkeypatch):
-    problem, whole = (
-        water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42),
-        PriceCoordination.round,
-    )
+    problem = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42)
+    whole = PriceCoordination.round
 
     def pressed(self, market, seen=None):
         if (
@@ -131,10 +130,8 @@ def test_price_coordination_keeps_its_rounds(at, monkeypatch):
 
 
 def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeypatch):
-    problem, solver = (
-        water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42),
-        DualDecomposition(max_iterations=3),
-    )
+    problem = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42)
+    solver = DualDecomposition(max_iterations=3)
     recovering = Recovering(solver)
     assert recovering.solve(problem, time_limit=LONG, visit=Press(2)).status == "stopped"
 
@@ -149,7 +146,8 @@ def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeyp
 
 def test_as_printed_the_claimed_point_is_kept(monkeypatch):
     problem, _ = knapsack(1)
-    press, loss = Press(at=5), Relaxation.loss  # as printed, no point is visited on the way
+    press = Press(at=5)
+    loss = Relaxation.loss  # as printed, no point is visited on the way
 
     def pressed(self, v, penalty):
         press([])
@@ -164,7 +162,8 @@ def test_as_printed_the_claimed_point_is_kept(monkeypatch):
 
 def packing(n=60, rows=12):
     """A model that keeps SCIP busy for longer than any test waits, and has incumbents at once."""
-    model, draw = pyscipopt.Model(), np.random.default_rng(0)
+    model = pyscipopt.Model()
+    draw = np.random.default_rng(0)
     model.hideOutput()
     x = [model.addVar(vtype="B") for _ in range(n)]
     for _ in range(rows):
@@ -181,7 +180,8 @@ def packing(n=60, rows=12):
 
 
 def test_a_solve_ends_in_good_order_and_raises_after_it(capfd):
-    model, press = packing(), Press(at=2)
+    model = packing()
+    press = Press(at=2)
     raised = hear_incumbents(model, lambda scip: press([]))
     with pytest.raises(KeyboardInterrupt):
         optimise(model, 600, raised)
@@ -204,7 +204,9 @@ def test_what_a_callback_raises_does_not_cross_scip(problem, capfd):
 
 
 def test_a_handler_of_the_programs_own_is_asked():
-    heard, model, press = [], packing(), Press(at=2)
+    heard = []
+    model = packing()
+    press = Press(at=2)
     signal.signal(signal.SIGINT, lambda *_: heard.append(1))
     optimise(model, 600, hear_incumbents(model, lambda scip: press([])))
     assert (model.getStatus(), heard) == ("userinterrupt", [1])

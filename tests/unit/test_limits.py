@@ -125,7 +125,8 @@ def test_enumeration_returns_the_best_assignment_that_it_has():
 def test_the_innermost_and_the_outermost_deadline_both_count():
     clock = Ticking(step=0.0)
     with using(clock), limited(1.0), limited(2.0):
-        clock.step, clock.looks = 1.5, 0
+        clock.step = 1.5
+        clock.looks = 0
         with pytest.raises(TimeOver):
             check_time()
         with unlimited():

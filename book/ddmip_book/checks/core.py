@@ -61,7 +61,8 @@ def agrees(answer: Any, right: Any, rel: float = 1e-3) -> bool:
     ... )
     (True, True, False)
     """
-    answer, right = as_plain(answer), as_plain(right)
+    answer = as_plain(answer)
+    right = as_plain(right)
     if isinstance(right, bool):
         if not isinstance(answer, bool):
             raise FormError(f"True or False is wanted where you have {answer!r}")

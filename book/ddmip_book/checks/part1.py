@@ -27,7 +27,8 @@ def _quick_budget() -> tuple[Any, Any, Any]:
 def _greenhouses(ruled: bool) -> Any:
     """Two houses with a harvest that grows with heaters, solved with or without the rule."""
     model = pyscipopt.Model()
-    x, y = model.addMatrixVar((2, 2), vtype="I", ub=3), model.addMatrixVar((2, 1), lb=None)
+    x = model.addMatrixVar((2, 2), vtype="I", ub=3)
+    y = model.addMatrixVar((2, 1), lb=None)
     model.setObjective(y.sum(), "maximize")
     if ruled:
         model.addMatrixCons(x[:, 1] <= 1)
@@ -74,7 +75,8 @@ def _ladder() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Bounds of the second layer of a small network in four ways."""
     layers: Any = list(mlp(2, 2, 3, seed=1).double().eval())[:3]
     box = np.zeros((1, 3)), np.ones((1, 3))
-    by_interval, start = interval_layers(layers, *box), crown_layers(layers, *box)
+    by_interval = interval_layers(layers, *box)
+    start = crown_layers(layers, *box)
     found = {"interval": by_interval[1], "CROWN": start[1]}
     for name, relaxed in (("LP", True), ("exact", False)):
         ends = [
@@ -95,7 +97,8 @@ def _nested(found: Any, outer: str, inner: str) -> bool:
 
 def _held(square: bool, blocks: str = "both") -> list[int]:
     """How many decisions of the hand-sized example rest at price zero, for rho = 2, 8 and 16."""
-    tiny, side = hand_tiny(), np.linspace(0, 1, 41)
+    tiny = hand_tiny()
+    side = np.linspace(0, 1, 41)
     grid = np.array([[a, b] for a in side for b in side])
     network = np.maximum(grid @ np.array(HIDDEN).T + HIDDEN_BIAS, 0.0) @ OUTPUT
     counts = []
@@ -104,7 +107,8 @@ def _held(square: bool, blocks: str = "both") -> list[int]:
         for x in tiny.points:
             away, apart = (np.linalg.norm(points - x, axis=1) for points in (grid, tiny.points))
             terms = [rho / 2 * t**2 if square else rho * t for t in (away, apart)]
-            of_u, of_x = network + terms[0], tiny.points @ tiny.cost + terms[1]
+            of_u = network + terms[0]
+            of_x = tiny.points @ tiny.cost + terms[1]
             rests = of_u[away == 0][0] <= of_u.min(), of_x[apart == 0][0] <= of_x.min()
             held += bool(rests[0] and rests[1] if blocks == "both" else rests[blocks == "x"])
         counts.append(held)

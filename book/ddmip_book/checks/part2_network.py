@@ -25,7 +25,8 @@ def _counts(
 
 def _scaled(v: Any, a: Any, b: float, d: Any, power: int = -1) -> np.ndarray:
     """Projection on a'w <= b in the norm of the diagonal d."""
-    v, a = np.asarray(v), np.asarray(a)
+    v = np.asarray(v)
+    a = np.asarray(a)
     move = a * np.asarray(d, dtype=float) ** power
     return v - max(0.0, float(a @ v) - b) / float(a @ move) * move
 
@@ -34,17 +35,22 @@ class _Steps:
     """An NN block of plain or of Barzilai-Borwein steps."""
 
     def __init__(self, adaptive: bool = True, project: bool = True, returns: bool = True) -> None:
-        self.adaptive, self.project, self.returns = adaptive, project, returns
+        self.adaptive = adaptive
+        self.project = project
+        self.returns = returns
 
     def minimise(self, sub: Any, u: np.ndarray) -> np.ndarray | None:
-        eta, slope = 1 / sub.rho.inputs, sub.gradient(u)
+        eta = 1 / sub.rho.inputs
+        slope = sub.gradient(u)
         for _ in range(20):
             new = u - eta * slope
             new = sub.project(new) if self.project else new
-            du, ds = new - u, sub.gradient(new) - slope
+            du = new - u
+            ds = sub.gradient(new) - slope
             if self.adaptive and du @ ds > 0:
                 eta = (du @ du) / (du @ ds)
-            u, slope = new, slope + ds
+            u = new
+            slope = slope + ds
         return u if self.returns else None
 
 
@@ -52,7 +58,8 @@ def _one_block(block: Any) -> np.ndarray:
     """What a block returns on a convex parabola over the unit square whose minimiser is (1,
     0.3).
     """
-    bends, wish = np.array([1.0, 0.02]), np.array([2.0, 0.3])
+    bends = np.array([1.0, 0.02])
+    wish = np.array([2.0, 0.3])
     sub = SimpleNamespace(
         rho=Penalty.both(1.0),
         gradient=lambda u: bends * (u - wish),

@@ -27,7 +27,8 @@ def _window() -> tuple[float, float, float]:
 
 def _lazy(toy: Tiny, reach: float = 1.0, rho: float = 1.2) -> float:
     """The last cost of Algorithm 1 whose x-step sees points within `reach` of x."""
-    x, copy = np.zeros(2), np.zeros(2)
+    x = np.zeros(2)
+    copy = np.zeros(2)
     price = -toy.gradient(copy)
     for _ in range(40):
         near = toy.points[np.abs(toy.points - x).sum(axis=1) <= reach]

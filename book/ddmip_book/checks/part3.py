@@ -31,9 +31,11 @@ def _projected_step(
 
 
 def _fit(table: Any, times: Any, relative: bool = True) -> np.ndarray:
-    table, times = np.asarray(table, dtype=float), np.asarray(times, dtype=float)
+    table = np.asarray(table, dtype=float)
+    times = np.asarray(times, dtype=float)
     if relative:
-        table, times = table / times[:, None], np.ones(len(times))
+        table = table / times[:, None]
+        times = np.ones(len(times))
     return np.linalg.lstsq(table, times)[0]
 
 

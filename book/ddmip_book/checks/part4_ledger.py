@@ -12,10 +12,8 @@ from .core import Check, FormError, agrees, as_plain, calls, same_set
 
 
 def _linear(weight: Any, bias: Any) -> nn.Linear:
-    weight, bias = (
-        torch.as_tensor(weight, dtype=torch.float64),
-        torch.as_tensor(bias, dtype=torch.float64),
-    )
+    weight = torch.as_tensor(weight, dtype=torch.float64)
+    bias = torch.as_tensor(bias, dtype=torch.float64)
     layer = nn.Linear(weight.shape[1], weight.shape[0]).double().requires_grad_(False)
     layer.weight.copy_(weight)
     layer.bias.copy_(bias)
@@ -52,9 +50,12 @@ def _rewritten(carry: bool = True) -> tuple[nn.Module, nn.Module]:
     the same).
     """
     deep: Any = resnet(2, 3, 9, seed=1).double().eval().requires_grad_(False)
-    eye, ahead, stack = torch.eye(3, dtype=torch.float64), (deep.embed.weight, deep.embed.bias), []
+    eye = torch.eye(3, dtype=torch.float64)
+    ahead = (deep.embed.weight, deep.embed.bias)
+    stack = []
     for block in deep.blocks:
-        inner, outer = block[0], block[2]
+        inner = block[0]
+        outer = block[2]
         spread = torch.cat([eye, -eye if carry else 0 * eye, inner.weight])
         shift = torch.cat([torch.zeros(6, dtype=torch.float64), inner.bias])
         stack += [_linear(spread @ ahead[0], spread @ ahead[1] + shift), nn.ReLU()]

@@ -54,7 +54,8 @@ class _Warm:
     """Algorithm 1, then the exact model."""
 
     def __init__(self, exact: bool = True, returns: bool = True) -> None:
-        self.exact, self.returns = exact, returns
+        self.exact = exact
+        self.returns = returns
 
     def solve(
         self, problem: Any, time_limit: float = 60.0, seed: int = 0, progress: bool = False

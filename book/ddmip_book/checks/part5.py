@@ -15,7 +15,8 @@ def _pulled(slopes: Any, bias: float, u: Any, order: Sequence[int]) -> float:
     """The cost of u pulled back to the boundary of a linear logit, coordinates dropped in this
     order.
     """
-    slopes, u = np.asarray(slopes, dtype=float), np.array(u, dtype=float)
+    slopes = np.asarray(slopes, dtype=float)
+    u = np.array(u, dtype=float)
     for j in order:
         without = np.where(np.arange(len(u)) == j, 0.0, u)
         if slopes @ without + bias > 0:

@@ -9,7 +9,8 @@ def _threshold(level: float) -> float:
 
 def _below(at: float) -> float:
     """What the tangent of x^4 - x proves about its minimum on [0, 1]."""
-    value, slope = at**4 - at, 4 * at**3 - 1
+    value = at**4 - at
+    slope = 4 * at**3 - 1
     return value + min(-slope * at, slope * (1 - at))
 
 

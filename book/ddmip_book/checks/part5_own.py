@@ -50,13 +50,11 @@ class _Chain(nn.Module):
         turned: bool = False,
     ) -> None:
         super().__init__()
-        self.first, self.second, self.between, self.order, self.turned = (
-            first,
-            second,
-            between,
-            list(order),
-            turned,
-        )
+        self.first = first
+        self.second = second
+        self.between = between
+        self.order = list(order)
+        self.turned = turned
 
     def forward(self, x: Tensor) -> Tensor:
         middle = self.first(x[:, :2])
@@ -82,7 +80,8 @@ def _chained(answer: Any) -> np.ndarray:
 
 
 def _same_chain(answer: Any, right: Any) -> bool:
-    mine, wanted = _chained(answer), _chained(right)
+    mine = _chained(answer)
+    wanted = _chained(right)
     return mine.shape == wanted.shape and bool(np.allclose(mine, wanted))
 
 
@@ -122,7 +121,8 @@ def _problem(answer: Any) -> NeuralMIP:
 def _apart(problem: NeuralMIP) -> float:
     """How far two heats can be apart in a point that keeps the rows, whatever the network says."""
     instance = problem.instance()
-    s, heats = instance.milp, instance.maps[0].index[:, 0]
+    s = instance.milp
+    heats = instance.maps[0].index[:, 0]
     rows = np.vstack([s.rows.toarray(), -s.rows.toarray()])
     sides = np.concatenate([s.row_upper, -s.row_lower])
     kept = np.isfinite(sides)

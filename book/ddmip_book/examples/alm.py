@@ -118,7 +118,8 @@ def best_price(costs: Any, residuals: Any) -> tuple[float, np.ndarray]:
     >>> best_price([1.0, 0.0, 0.0], [[0.0], [1.0], [-1.0]])[0]
     0.0
     """
-    costs, residuals = np.asarray(costs, dtype=float), np.asarray(residuals, dtype=float)
+    costs = np.asarray(costs, dtype=float)
+    residuals = np.asarray(residuals, dtype=float)
     prices = residuals.shape[1]
     best = linprog(
         np.r_[np.zeros(prices), -1.0],

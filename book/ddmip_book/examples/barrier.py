@@ -79,7 +79,8 @@ def central_point(
     for _ in range(200):
         value, slope, bend = polytope_barrier(a, b, z, rho, mu, u)
         step = np.linalg.solve(bend, -slope)
-        promise, length = -slope @ step, 1.0
+        promise = -slope @ step
+        length = 1.0
         if promise <= 1e-12 * mu:
             return u + step if polytope_barrier(a, b, z, rho, mu, u + step)[0] < np.inf else u
         while (

@@ -29,7 +29,8 @@ def weights(layers: list[nn.Module]) -> list[tuple[np.ndarray, np.ndarray]]:
     >>> weights(list(hand_sized_net()))[0][1]
     array([-0.5,  1.5, -0.5])
     """
-    linear, between = layers[::2], layers[1::2]
+    linear = layers[::2]
+    between = layers[1::2]
     if len(layers) % 2 == 0 or not all(isinstance(layer, nn.ReLU) for layer in between):
         raise ValueError(
             "CROWN is written here for Linear, ReLU, Linear, ... alone: see flat_layers."
@@ -95,7 +96,8 @@ def crown_layers(
 def _graph(layers: list[nn.Module]) -> Graph:
     """Input, Linear, ReLU, Linear, ...: every other node is a Linear layer."""
     parts = weights(layers)
-    builder, node = Builder(parts[0][0].shape[1]), 0
+    builder = Builder(parts[0][0].shape[1])
+    node = 0
     for i, (theta, beta) in enumerate(parts):
         node = builder.affine(
             builder.activation(node, "relu") if i else 0, torch.tensor(theta), torch.tensor(beta)
@@ -180,7 +182,8 @@ def largest_output(
     >>> round(largest_output(net, box, crown_layers(net, *box), sign=-1.0).value, 6)
     3.0
     """
-    model, began = Model(), time.perf_counter()
+    model = Model()
+    began = time.perf_counter()
     plain_search(model)
     model.setParam("limits/time", time_limit)
     x = [

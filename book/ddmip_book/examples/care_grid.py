@@ -47,7 +47,10 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
             f"levels={levels} must be at least 2: the ends of each category are levels."
         )
     begun = begin(problem, time_limit, 0)
-    began, incumbent, grids, blocks = begun.began, begun.incumbent(), [], []
+    began = begun.began
+    incumbent = begun.incumbent()
+    grids = []
+    blocks = []
     for i in range(len(problem.plot.sites)):
         x = _points(problem, i, levels)
         use = problem.usage(i, x)
@@ -60,13 +63,18 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
                     [np.full(len(kept), i), np.full(len(kept), k), value[kept], use[kept]]
                 )
             )
-    options, points = np.concatenate(blocks), np.concatenate(grids)
-    site, species, value = options[:, 0].astype(int), options[:, 1].astype(int), options[:, 2]
+    options = np.concatenate(blocks)
+    points = np.concatenate(grids)
+    site = options[:, 0].astype(int)
+    species = options[:, 1].astype(int)
+    value = options[:, 2]
     each = np.arange(len(options))
     one = sp.csr_matrix((np.ones(len(options)), (site, each)))
-    shared, cost = sp.csr_matrix(options[:, 3:].T), sp.csr_matrix(problem.plot.cost[species][None])
+    shared = sp.csr_matrix(options[:, 3:].T)
+    cost = sp.csr_matrix(problem.plot.cost[species][None])
     rows = sp.vstack([one, shared, cost, sp.csr_matrix((value, (species, each)))])
-    n, none = len(problem.plot.sites), np.full(4, np.inf)
+    n = len(problem.plot.sites)
+    none = np.full(4, np.inf)
     lower = np.concatenate([np.ones(n), -none, problem.plot.gamma])
     upper = np.concatenate([np.ones(n), problem.budgets, [problem.plot.budget], none])
     seconds = max(0.0, began + time_limit - time.perf_counter())
@@ -98,10 +106,8 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
 
 def _points(problem: SiteCare, site: int, levels: int) -> np.ndarray:
     """The treated features of one site on the grid, (points, 7)."""
-    untreated, steps = (
-        problem.plot.sites[site],
-        np.linspace(0, 1, levels) if problem.doses else np.array([0.0, 1.0]),
-    )
+    untreated = problem.plot.sites[site]
+    steps = np.linspace(0, 1, levels) if problem.doses else np.array([0.0, 1.0])
     soils = [(m, z) for m, z in itertools.product(steps, steps) if m + z <= 1]
     if problem.doses and untreated[5]:  # exchanging nothing, at every dose of sterilising
         soils = sorted({*soils, *((1 - z, z) for z in steps)})

@@ -82,7 +82,8 @@ def cheapest(
     >>> found.bound <= found.value + 1e-6 <= 1.0
     True
     """
-    model, began = Model(), time.perf_counter()
+    model = Model()
+    began = time.perf_counter()
     model.hideOutput()
     model.setParam("limits/time", time_limit)
     lower, upper, base, up, down = (
@@ -125,19 +126,22 @@ def branch(
     """
     if on not in ("units", "inputs"):
         raise ValueError(f"on={on!r}: branch on 'units' or on 'inputs'.")
-    taken, proven = torch.zeros(len(radius), dtype=torch.long), radius.clone()
+    taken = torch.zeros(len(radius), dtype=torch.long)
+    proven = radius.clone()
     waiting: Nodes = roots(graph, losses)
     while len(waiting):
         late = taken[waiting.row] >= most
         proven.scatter_reduce_(0, waiting.row[late], waiting.least[late], "amin")
         waiting = waiting[~late]
-        now, waiting = waiting[:BATCH], waiting[BATCH:]
+        now = waiting[:BATCH]
+        waiting = waiting[BATCH:]
         if not len(now):
             break
         found = evaluate(graph, losses[now.row], now, radius[now.row])
         taken.index_add_(0, now.row, torch.ones_like(now.row))
         missing = found.nodes.least < radius[now.row]
-        nodes, (score, unit) = found.nodes[missing], found.scores[missing].max(1)
+        nodes = found.nodes[missing]
+        (score, unit) = found.scores[missing].max(1)
         children: list[Any] = [waiting]
         if on == "inputs":
             children += [halved(nodes, found.pull[missing].argmax(1), sign) for sign in (1, -1)]
@@ -166,7 +170,8 @@ def plane_graph(seed: int = 5, width: int = 6) -> Graph:
 def plane_losses() -> Losses:
     """One sample at the origin of the plane, whose steps up and down have different prices."""
     one = torch.ones(1, 2, dtype=torch.float64)
-    up, down = torch.tensor([[0.8, 0.6]]).double(), torch.tensor([[0.5, 1.25]]).double()
+    up = torch.tensor([[0.8, 0.6]]).double()
+    down = torch.tensor([[0.5, 1.25]]).double()
     return Losses(
         -1.5 * one, 1.5 * one, 0 * one, up, down, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0]
     )

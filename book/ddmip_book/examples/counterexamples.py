@@ -34,7 +34,8 @@ def constrained(
     >>> wall.u_step(np.array([-3.0]), 1.0)
     array([-2.])
     """
-    s, z = np.asarray(slope, dtype=float), np.asarray(centre, dtype=float)
+    s = np.asarray(slope, dtype=float)
+    z = np.asarray(centre, dtype=float)
     return Tiny(
         points,
         cost,
@@ -67,7 +68,8 @@ def random_slab(rng: np.random.Generator, points: Any, half_width: float) -> Pro
     >>> any(np.allclose(project(np.array(point)), point) for point in SQUARE)
     True
     """
-    angle, centre = rng.uniform(0, np.pi), np.asarray(points)[rng.integers(len(points))]
+    angle = rng.uniform(0, np.pi)
+    centre = np.asarray(points)[rng.integers(len(points))]
     normal = np.array([np.cos(angle), np.sin(angle)])
     return slab(normal, normal @ centre - half_width, normal @ centre + half_width)
 

@@ -47,7 +47,8 @@ def he_start(net: nn.Module, seed: int) -> nn.Module:
     >>> he_start(nn.Linear(9, 1), seed=0).bias.abs().sum().item()
     0.0
     """
-    own, generator = copy.deepcopy(net), torch.Generator().manual_seed(seed)
+    own = copy.deepcopy(net)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for layer in own.modules():
             if isinstance(layer, nn.Linear):
@@ -63,7 +64,9 @@ class ToTheDigit:
     """
 
     def __init__(self, block: MIPBlock, split: Split, near: float = 1e-6) -> None:
-        self.block, self.split, self.near = block, split, near
+        self.block = block
+        self.split = split
+        self.near = near
 
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf

@@ -61,7 +61,9 @@ def hand_prox(v: Sequence[float | Fraction] | np.ndarray, rho: float | Fraction)
     >>> hand_prox([0, 0], 3).tolist()
     [Fraction(1, 3), Fraction(1, 1)]
     """
-    first, second, weight = Fraction(v[0]), Fraction(v[1]), Fraction(rho)
+    first = Fraction(v[0])
+    second = Fraction(v[1])
+    weight = Fraction(rho)
     found = list(CORNERS)
     for a, b in SLOPES:
         z = (first - a / weight, second - b / weight)
@@ -79,7 +81,8 @@ def hand_tiny() -> Tiny:
     >>> hand_tiny().run(rho=6.0, steps=5).x[-1]
     array([1., 1.])
     """
-    weights, shifts = np.array(HIDDEN), np.array(HIDDEN_BIAS)
+    weights = np.array(HIDDEN)
+    shifts = np.array(HIDDEN_BIAS)
     return Tiny(
         points=list(product((0, 1), repeat=2)),
         cost=COST,
@@ -119,4 +122,5 @@ def _slopes() -> list[Point]:
 
 
 ONOFF = list(product((False, True), repeat=len(NEURONS)))
-CORNERS, SLOPES = _crossings(), _slopes()
+CORNERS = _crossings()
+SLOPES = _slopes()

@@ -48,7 +48,8 @@ def relu_net(hidden: Any, bias: Any, last: Any, shift: float = 0.0) -> nn.Sequen
     weights, shifts, outer = (
         torch.tensor(part, dtype=torch.float64) for part in (hidden, bias, last)
     )
-    inner, final = nn.Linear(weights.shape[1], len(weights)), nn.Linear(len(weights), 1)
+    inner = nn.Linear(weights.shape[1], len(weights))
+    final = nn.Linear(len(weights), 1)
     net = nn.Sequential(inner, nn.ReLU(), final).double()
     with torch.no_grad():
         for place, values in (
@@ -78,7 +79,8 @@ def minimise(
       minimise, 2 variables (0 integer), 0 rows
       predictor 0  Formula, regression, 1 x 1 (1 free) -> 1 x 1
     """
-    model, p = Model(name), len(low)
+    model = Model(name)
+    p = len(low)
     model.hideOutput()
     x = [model.addVar(f"x{j}", "I" if j in whole else "C", low[j], high[j]) for j in range(p)]
     y = model.addVar("y", lb=None)
@@ -166,7 +168,8 @@ def descend(
     if point is None:
         raise ValueError("the start has no completion: pass network inputs that the rows allow.")
     tried: list[Tried] = []
-    ended, hold = "small radius", False
+    ended = "small radius"
+    hold = False
     while radius > SMALLEST:
         line = lines_at(elastic.instance, point.values)
         aim = models[hold].step(point.values, line, radius, price, np.inf)
@@ -181,7 +184,8 @@ def descend(
         tried.append(Tried(point, aim, new, radius, predicted, decrease, taken))
         moved = (point.values != new.values)[elastic.inputs[elastic.whole]].any()
         if taken:
-            point, hold = new, False
+            point = new
+            hold = False
             radius = min(1.0, 2 * radius) if decrease >= GOOD * predicted else radius
         elif held and moved:
             hold = True  # the same radius once more, for the continuous inputs alone
@@ -251,7 +255,8 @@ def undecided(problem: NeuralMIP, values: np.ndarray, radius: float) -> int:
     (0, 2)
     """
     instance = problem.instance()
-    graphs, ends = exact_graphs(instance), Elastic(instance).box(values, radius)
+    graphs = exact_graphs(instance)
+    ends = Elastic(instance).box(values, radius)
     if graphs is None:
         raise ValueError(
             "undecided units are counted in ReLU networks: pass a problem with such networks alone."
@@ -272,7 +277,8 @@ def switching(net: nn.Sequential, points: np.ndarray) -> int:
     >>> switching(relu_net([[1.0], [1.0]], [0.0, 5.0], [1.0, 1.0]), np.array([[-1.0], [1.0]]))
     1
     """
-    x, count = torch.tensor(points), 0
+    x = torch.tensor(points)
+    count = 0
     with torch.no_grad():
         for layer in net:
             if isinstance(layer, nn.ReLU):

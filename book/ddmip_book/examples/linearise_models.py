@@ -39,11 +39,9 @@ def harvest_net(width: int = 24, seed: int = 0) -> nn.Sequential:
     training loop.
     """
     draw = np.random.default_rng(seed)
-    lamps, heaters, sun = (
-        draw.integers(0, 7, 300),
-        draw.integers(0, 5, 300),
-        draw.uniform(2, 8, 300),
-    )
+    lamps = draw.integers(0, 7, 300)
+    heaters = draw.integers(0, 5, 300)
+    sun = draw.uniform(2, 8, 300)
     light = lamps + sun
     kilos = 12 - 0.12 * (light - 9) ** 2 - 0.5 * (heaters - 0.35 * light) ** 2
     net = drawn(3, width, nn.SiLU(), seed=seed, scale=0.5)
@@ -79,7 +77,8 @@ def recipe() -> NeuralMIP:
     model = Model("recipe")
     model.hideOutput()
     x = [model.addVar(f"x{j}", "I" if j < 2 else "C", 0, 4 if j < 2 else 1) for j in range(4)]
-    gain, safe = model.addVar("gain", lb=None), model.addVar("safe", "B")
+    gain = model.addVar("gain", lb=None)
+    safe = model.addVar("safe", "B")
     model.addCons(safe == 1)
     model.addCons(x[0] + x[1] + 2 * x[2] <= 6)
     model.setObjective(gain - 0.1 * x[3], "maximize")
@@ -129,7 +128,8 @@ def best_of_grid(problem: NeuralMIP, each: int = 41) -> float | None:
     0.5
     """
     instance = problem.instance()
-    s, at = instance.milp, instance.free_inputs
+    s = instance.milp
+    at = instance.free_inputs
     ends = zip(s.lower[at], s.upper[at], s.integer[at], strict=True)
     sides = [
         np.arange(low, high + 0.5) if whole else np.linspace(low, high, each)

@@ -39,9 +39,12 @@ class EpigraphBlock:
     """
 
     def __init__(self, split: Split, seed: int = 0) -> None:
-        self.split, self.model = split, split.block_model(seed)
+        self.split = split
+        self.model = split.block_model(seed)
         self.model.setParam("nlp/disable", True)
-        s, at, variables = split.milp, split.coupled, self.model.getVars()
+        s = split.milp
+        at = split.coupled
+        variables = self.model.getVars()
         self.variables = matrix_of(variables)
         self.binary = s.integer[at] & (s.lower[at] == 0) & (s.upper[at] == 1)
         squares = []
@@ -55,7 +58,8 @@ class EpigraphBlock:
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
         """One x-step, within whatever limits `model` was given."""
-        at, cost = self.split.coupled, self.split.cost.copy()
+        at = self.split.coupled
+        cost = self.split.cost.copy()
         cost[at] -= lam + rho * copies
         cost[at[self.binary]] += 0.5 * rho[self.binary]
         self.model.freeTransform()

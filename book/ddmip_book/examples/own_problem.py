@@ -38,12 +38,15 @@ def in_own_units(net: nn.Sequential, x: np.ndarray, y: np.ndarray | None = None)
     """
     made = copy.deepcopy(net).double().requires_grad_(False).eval()
     linear = [layer for layer in made if isinstance(layer, nn.Linear)]
-    first, last = linear[0], linear[-1]
-    mean, deviation = torch.tensor(x.mean(axis=0)), torch.tensor(x.std(axis=0))
+    first = linear[0]
+    last = linear[-1]
+    mean = torch.tensor(x.mean(axis=0))
+    deviation = torch.tensor(x.std(axis=0))
     first.bias.sub_(first.weight @ (mean / deviation))
     first.weight /= deviation
     if y is not None:
-        mean, deviation = torch.tensor(y.mean(axis=0)), torch.tensor(y.std(axis=0))
+        mean = torch.tensor(y.mean(axis=0))
+        deviation = torch.tensor(y.std(axis=0))
         last.weight *= deviation[:, None]
         last.bias.copy_(deviation * last.bias + mean)
     return made
@@ -73,7 +76,8 @@ def glue_trials(n: int = 500, seed: int = 0) -> Records:
     ((3, 5), (3, 2))
     """
     rng = np.random.default_rng(seed)
-    low, high = np.array([30, 5, 60, 1, 0]), np.array([70, 25, 140, 5, 1])
+    low = np.array([30, 5, 60, 1, 0])
+    high = np.array([70, 25, 140, 5, 1])
     x = rng.uniform(low, high, (n, 5))
     x[:, 3:] = rng.integers(low[3:], high[3:] + 1, (n, 2))
     return Records(x, glue_truth(x) + rng.normal(0, [0.3, 1.0], (n, 2)))
@@ -88,10 +92,13 @@ def kiln_log(n: int = 800, seed: int = 0) -> Records:
     True
     """
     rng = np.random.default_rng(seed)
-    mass, programme = rng.uniform(10, 100, n), rng.integers(0, 3, n)
-    glazed, thick = mass * rng.beta(1.5, 1.5, n), mass * rng.beta(1.2, 1.8, n)
+    mass = rng.uniform(10, 100, n)
+    programme = rng.integers(0, 3, n)
+    glazed = mass * rng.beta(1.5, 1.5, n)
+    thick = mass * rng.beta(1.2, 1.8, n)
     heat = 0.9 + 0.35 * programme - 0.006 * mass  # a full kiln is slower
-    gloss, cracks = heat - 0.011 * glazed, 0.45 * heat**2 + 0.013 * thick
+    gloss = heat - 0.011 * glazed
+    cracks = 0.45 * heat**2 + 0.013 * thick
     fine = np.minimum(gloss - 0.25, 0.95 - cracks) + rng.normal(0, 0.03, n) > 0
     return Records(np.column_stack([mass, glazed, thick, programme]), fine[:, None].astype(float))
 
@@ -105,8 +112,10 @@ def store_days(n: int = 1200, seed: int = 0) -> Records:
     True
     """
     rng = np.random.default_rng(seed)
-    inside, fans = rng.uniform(1, 12, n), rng.integers(0, 4, n)
-    tonnes, outside = rng.uniform(4, 14, n), rng.uniform(12, 34, n)
+    inside = rng.uniform(1, 12, n)
+    fans = rng.integers(0, 4, n)
+    tonnes = rng.uniform(4, 14, n)
+    outside = rng.uniform(12, 34, n)
     rot = 0.04 + 0.5 / (1 + np.exp(-(inside + 0.12 * (outside - 20) - 1.6 * fans - 5) / 1.4))
     dry = 0.015 * fans * (1 + 0.05 * (outside - 12))
     kept = tonnes * (1 - rot - dry) + rng.normal(0, 0.1, n)

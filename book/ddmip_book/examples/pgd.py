@@ -35,7 +35,9 @@ class Adam:
     """
 
     def __init__(self) -> None:
-        self.t, self.mean, self.square = 0, np.zeros(1), np.zeros(1)
+        self.t = 0
+        self.mean = np.zeros(1)
+        self.square = np.zeros(1)
 
     def __call__(self, slope: np.ndarray) -> np.ndarray:
         self.t += 1
@@ -113,17 +115,18 @@ def project_below(
     ... )
     array([0.  , 0.25])
     """
-    (w, b), (a, c) = (
-        (net[i].weight.detach().numpy(), net[i].bias.detach().numpy()) for i in (0, 2)
-    )  # type: ignore
-    best, nearest = np.inf, None
+    weights = [weight.detach().numpy() for weight in net.parameters()]
+    w, b, a, c = weights
+    best = np.inf
+    nearest = None
     for on in product((0.0, 1.0), repeat=len(b)):
         sign = 1 - 2 * np.array(on)  # a unit that is on has w'u + b >= 0
         active = a[0] * np.array(on)
         rows = np.vstack([sign[:, None] * w, active @ w])
         point = qp_project(v, rows, np.append(-sign * b, limit - c[0] - active @ b), low, high)
         if point is not None and np.linalg.norm(point - v) < best:
-            best, nearest = float(np.linalg.norm(point - v)), point
+            best = float(np.linalg.norm(point - v))
+            nearest = point
     if nearest is None:
         raise ValueError(f"no point of the box has f(u) <= {limit}. To fix this, raise the limit.")
     return nearest

@@ -57,7 +57,8 @@ class Listed:
         r"""The dual function $\theta(\pi)$, its subgradient $R - \sum_i r_i$, and the options
         bought (-1: none).
         """
-        profits, bought = self.profits(prices), np.full(self.n, -1)
+        profits = self.profits(prices)
+        bought = np.full(self.n, -1)
         for i in range(self.n):
             mine = np.flatnonzero(self.block == i)
             best = mine[profits[mine].argmax()]
@@ -71,7 +72,8 @@ class Listed:
         own = (self.block == np.arange(self.n)[:, None]).astype(float)
         upper = np.concatenate([self.capacities, np.ones(self.n)])
         result = linprog(-self.value, np.vstack([self.use.T, own]), upper, method="highs")
-        multipliers, m = -result.ineqlin.marginals, len(self.capacities)
+        multipliers = -result.ineqlin.marginals
+        m = len(self.capacities)
         return Linear(0.0 - float(result.fun), multipliers[:m], multipliers[m:], result.x)
 
     def best(self) -> float:
@@ -100,7 +102,9 @@ class Listed:
         none = Listed(
             [0 if joint else self.n - 1], [0.0], 0 * self.capacities[None], self.capacities
         )
-        found, pool, seen = [], none, np.zeros(len(self.capacities))
+        found = []
+        pool = none
+        seen = np.zeros(len(self.capacities))
         for _ in range(rounds):
             lp = pool.linear()
             found.append((lp.value, lp.prices, self.demand(lp.prices)[0]))
@@ -110,13 +114,13 @@ class Listed:
             for prices in (seen, lp.prices):
                 bought = self.demand(prices)[2]
                 taken = bought[bought >= 0]
-                block, value, use = self.block[taken], self.value[taken], self.use[taken]
+                block = self.block[taken]
+                value = self.value[taken]
+                use = self.use[taken]
                 if joint:
-                    block, value, use = (
-                        np.zeros(1, int),
-                        value.sum(keepdims=True),
-                        use.sum(axis=0, keepdims=True),
-                    )
+                    block = np.zeros(1, int)
+                    value = value.sum(keepdims=True)
+                    use = use.sum(axis=0, keepdims=True)
                 if (value - use @ lp.prices - lp.earned[block]).max(initial=0.0) > 1e-9:
                     break
             block, value, use = (
@@ -152,18 +156,17 @@ def adam_search(
     point of class 1 on its path, and its profit (minus infinity where there was none).
     """
     u = u.clone().requires_grad_(True)
-    adam, best, most = (
-        torch.optim.Adam([u], lr=rate),
-        u.detach().clone(),
-        torch.full((len(u),), -torch.inf),
-    )
+    adam = torch.optim.Adam([u], lr=rate)
+    best = u.detach().clone()
+    most = torch.full((len(u),), -torch.inf)
     most = most.to(u.dtype)
     for _ in range(steps + 1):
         output, slope = values_and_slopes(network, u)
         with torch.no_grad():
             profit = task.profit(u, output)
             better = profit > most
-            best, most = torch.where(better[:, None], u, best), torch.where(better, profit, most)
+            best = torch.where(better[:, None], u, best)
+            most = torch.where(better, profit, most)
             rises = torch.where(u > task.base, task.up, torch.where(u < task.base, -task.down, 0.0))
             u.grad = rises - weight * slope * (output < task.margin)[:, None]
             adam.step()

@@ -49,7 +49,9 @@ def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
     problem = NeuralMIP(model, name=f"shared budget (n={n})")
     problem.add_predictor(net, x, y, output="classification")
     problem.set_start(w)
-    each, up, nothing = np.arange(n), np.eye(p, 2 * p), np.zeros((n, 2 * p))
+    each = np.arange(n)
+    up = np.eye(p, 2 * p)
+    nothing = np.zeros((n, 2 * p))
     down = np.roll(up, p, axis=1)
     mode = Mode(each, each, w - budget, w + budget, w, up, down, nothing, nothing[0])
     problem.set_blocks(Blocks([mode], np.full(2 * p, budget)))
@@ -81,16 +83,20 @@ def visited_options(
     >>> bool((short.pool.use <= plain.pool.use).all()), short.pool.u[0].round(2).tolist()
     (True, [0.8, 0.0])
     """
-    blocks, network = problem.blocks, problem.predictors[0]
+    blocks = problem.blocks
+    network = problem.predictors[0]
     assert blocks is not None
     u = np.clip(np.stack(points), blocks.lower, blocks.upper)
     origin, at = np.nonzero(network.raw(u.reshape(-1, u.shape[2]))[:, 0].reshape(u.shape[:2]) > 0)
-    pool, found = Pool(blocks), u[origin, at]
+    pool = Pool(blocks)
+    found = u[origin, at]
     if pulled and len(at):
         up, down = (rate[at] for rate in blocks.rates(1.0 / blocks.capacities))
         task = Task.of(blocks, at, up, down, np.full(len(at), np.inf))
         found = pull_back(network.net, task, torch.from_numpy(found)).numpy()
-    pool.at, pool.u, pool.value = at, found, blocks.worth[at]
+    pool.at = at
+    pool.u = found
+    pool.value = blocks.worth[at]
     pool.use = blocks.use(at, found, pool.value)
     return Visits(pool, origin)
 

@@ -33,7 +33,8 @@ class Smooth(Tiny):
 
     def decrease(self, rho: float) -> float:
         r"""The constant $\delta$ of the descent lemma."""
-        first, second = (rho - 2 * self.m) * (rho + self.m), (rho - self.ell) * (rho + 2 * self.ell)
+        first = (rho - 2 * self.m) * (rho + self.m)
+        second = (rho - self.ell) * (rho + 2 * self.ell)
         return min(first, second) / (2 * rho)
 
     def bregman(self, a: np.ndarray, b: np.ndarray) -> float:
@@ -69,7 +70,8 @@ def newton_step(g: Callable[[np.ndarray], float], gradient: Slope, hessian: Slop
             if np.linalg.norm(slope) <= 1e-14 * (1 + rho * (1 + np.linalg.norm(v))):
                 break
             move = -np.linalg.solve(hessian(u) + rho * np.eye(u.size), slope)
-            here, length = value(u), 1.0
+            here = value(u)
+            length = 1.0
             noise = 1e-14 * (1 + abs(here))
             while (
                 value(u + length * move) > here + 1e-4 * length * (slope @ move) + noise
@@ -133,7 +135,9 @@ def triangle_nets(seed: int) -> tuple[Smooth, Smooth]:
     """
     points = [z for z in itertools.product(range(13), repeat=2) if sum(z) <= 18]
     rng = np.random.default_rng(seed)
-    inner, bias, outer = rng.normal(size=(16, 2)), rng.normal(size=16), rng.normal(size=16)
+    inner = rng.normal(size=(16, 2))
+    bias = rng.normal(size=16)
+    outer = rng.normal(size=16)
     wavy = ridge(points, 0.07 * inner, bias, 4 * outer, 0.05 * rng.normal(size=2))
     convex = (0.14 * inner, bias, 4 * np.abs(outer))
     lowest = np.array([5.3, 4.6])  # where the convex network, with its cost, has its minimum
@@ -167,7 +171,8 @@ def piecewise(points: Any, knots: Any, slopes: Any, start: float = 0.0, cost: An
     >>> bend.ell, bend.m, bend.gradient(np.array([3.0])), bend.g(np.array([-2.0]))
     (2.0, 1.0, array([6.]), -2.0)
     """
-    knot, bend = np.asarray(knots, dtype=float), np.asarray(slopes, dtype=float)
+    knot = np.asarray(knots, dtype=float)
+    bend = np.asarray(slopes, dtype=float)
     value = start + np.concatenate([[0.0], np.cumsum(bend[1:-1] * np.diff(knot))])
 
     def derivative(t: float) -> float:
@@ -189,7 +194,8 @@ def piecewise(points: Any, knots: Any, slopes: Any, start: float = 0.0, cost: An
         near = max(i - 1, 0)
         return np.array([knot[near] - level[near] / (bend[i] + rho)])
 
-    ell, m = float(np.abs(bend).max()), max(0.0, -float(bend.min()))
+    ell = float(np.abs(bend).max())
+    m = max(0.0, -float(bend.min()))
     return Smooth(points, cost, g, lambda u: np.array([derivative(u[0])]), u_step, ell=ell, m=m)
 
 

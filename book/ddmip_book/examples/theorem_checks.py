@@ -23,9 +23,16 @@ def theorem_a_margins(path: Path, problem: Smooth) -> dict[str, float]:
     >>> min(theorem_a_margins(problem.run(1.5, 30), problem).values()) >= -1e-12
     True
     """
-    rho, ell, m = float(path.rho[0]), problem.ell, problem.m
-    x, u, merit, total = path.x, path.u, path.merit, path.total
-    delta, best, r2 = problem.decrease(rho), problem.optimum(), path.residual**2
+    rho = float(path.rho[0])
+    ell = problem.ell
+    m = problem.m
+    x = path.x
+    u = path.u
+    merit = path.merit
+    total = path.total
+    delta = problem.decrease(rho)
+    best = problem.optimum()
+    r2 = path.residual**2
     moved = (np.diff(u, axis=0) ** 2).sum(axis=1)
     room = (merit[0] - best) / delta
     summed = ell**2 / rho**2 * room

@@ -172,16 +172,19 @@ def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> 
             return own.first(Penalty.both(scale)).inputs
         x, u, lam, rho = path.rows[-1]
         old = path.rows[-2][:3] if len(path.rows) > 1 else None
-        problem, u_old = path.problem, path.start[0] if old is None else old[1]
+        problem = path.problem
+        u_old = path.start[0] if old is None else old[1]
 
         def descends(sigma: float) -> bool:
             if old is None:
                 return True
-            before, after = problem.lagrangian(*old, rho), problem.lagrangian(x, u, lam, rho)
+            before = problem.lagrangian(*old, rho)
+            after = problem.lagrangian(x, u, lam, rho)
             enough = after <= before - sigma * rho * float((u - u_old) @ (u - u_old)) + 1e-13
             return enough and after >= problem.total(x) - 1e-13
 
-        primal, dual = float(np.abs(u - x).max()), float(rho * np.abs(u - u_old).max())
+        primal = float(np.abs(u - x).max())
+        dual = float(rho * np.abs(u - u_old).max())
         settled = max(primal, dual) < tolerance
         following = own.after(
             Progress(Penalty.both(rho), (primal, 0.0), (dual, 0.0), settled, descends)

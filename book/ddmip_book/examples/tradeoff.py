@@ -22,8 +22,10 @@ def tanh_problem(seed: int, inputs: int = 8, hidden: int = 14, most: int = 5) ->
     ((219, 8), True)
     """
     random = np.random.default_rng(seed)
-    matrix, shift = 0.5 * random.standard_normal((hidden, inputs)), random.standard_normal(hidden)
-    weight, cost = random.standard_normal(hidden), 0.3 * random.standard_normal(inputs)
+    matrix = 0.5 * random.standard_normal((hidden, inputs))
+    shift = random.standard_normal(hidden)
+    weight = random.standard_normal(hidden)
+    cost = 0.3 * random.standard_normal(inputs)
     points = [x for x in itertools.product((0.0, 1.0), repeat=inputs) if sum(x) <= most]
     ell = 4 / (3 * np.sqrt(3)) * np.linalg.norm((matrix.T * np.abs(weight)) @ matrix, 2)
 
@@ -42,7 +44,8 @@ def tanh_problem(seed: int, inputs: int = 8, hidden: int = 14, most: int = 5) ->
                 break
             bend = (matrix.T * (-2 * weight * t * (1 - t * t))) @ matrix + rho * np.eye(inputs)
             size, axes = np.linalg.eigh(bend)
-            step, length = -axes @ ((axes.T @ slope) / np.maximum(np.abs(size), 0.1 * rho)), 1.0
+            step = -axes @ ((axes.T @ slope) / np.maximum(np.abs(size), 0.1 * rho))
+            length = 1.0
             while length > 1e-10:
                 ahead = u + length * step
                 reached = g(ahead) + rho / 2 * (ahead - v) @ (ahead - v)
@@ -51,7 +54,8 @@ def tanh_problem(seed: int, inputs: int = 8, hidden: int = 14, most: int = 5) ->
                 length /= 2
             else:
                 break
-            u, value = ahead, reached
+            u = ahead
+            value = reached
         return value, u
 
     def u_step(v: np.ndarray, rho: float) -> np.ndarray:

@@ -74,7 +74,8 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 def _status(folder: Path, name_missing: bool) -> None:
     known = read_known(folder)
     for experiment in EXPERIMENTS:
-        cases, content = grid(experiment, "full"), Store(experiment, folder).content()
+        cases = grid(experiment, "full")
+        content = Store(experiment, folder).content()
         rows = content.rows
         left = missing(cases, rows)
         keys = {case.key for case in cases}
@@ -96,7 +97,8 @@ def _status(folder: Path, name_missing: bool) -> None:
 
 
 def _table(rows: list[Row]) -> None:
-    results, names = Results(rows), ("problem", "network", "size", "method", "device")
+    results = Results(rows)
+    names = ("problem", "network", "size", "method", "device")
     columns = {"objective": 11, "objective_last": 16, "bound": 9, "seconds": 9, "converged": 11}
     heads = "".join(f"{name:>{width}}" for name, width in columns.items())
     print(f"{'setting':<28}{'method':<20}{'runs':>5}{heads}")

@@ -23,7 +23,8 @@ class RandomSearch(Search):
         (predictor, part), draw = shard, np.random.default_rng(ask.seed)
         found = []
         for start in range(self.starts):
-            best, worth = part.base.copy(), np.full(len(part.at), -np.inf)
+            best = part.base.copy()
+            worth = np.full(len(part.at), -np.inf)
             for _ in range(self.steps):
                 moved = draw.random(part.base.shape) < draw.random((len(part.base), 1))
                 length = draw.random((len(part.base), 1)) ** 2

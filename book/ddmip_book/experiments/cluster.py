@@ -103,8 +103,10 @@ def work_on_cluster(
     stays done.
     """
     check_client(client)
-    distributed, here = import_module("distributed"), _data(todo)
-    workers, failures = max(1, sum(client.nthreads().values())), list[str]()
+    distributed = import_module("distributed")
+    here = _data(todo)
+    workers = max(1, sum(client.nthreads().values()))
+    failures = list[str]()
     given = {
         client.submit(_row, case, weights, memory_limit, workers, here, pure=False): case
         for case in todo
@@ -159,6 +161,7 @@ def _row(case: Case, weights: Path, memory_limit: float, workers: int, data: dic
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # Dask's may have none
     limits = weights, memory_limit, workers
     if getattr(_mine, "limits", None) != limits:
-        _mine.limits, _mine.worker = limits, Worker(*limits)
+        _mine.limits = limits
+        _mine.worker = Worker(*limits)
     row: Row = _mine.worker.run(case)
     return row

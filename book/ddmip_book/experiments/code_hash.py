@@ -190,7 +190,8 @@ class Module:
     """
 
     def __init__(self, name: str, is_package: bool, source: str) -> None:
-        self.name, self.is_package = name, is_package
+        self.name = name
+        self.is_package = is_package
         self.tree = ast.parse(source)
 
     @cached_property
@@ -251,7 +252,8 @@ class Module:
         """`start` and the statements of this module that define what it uses, and what
         these use.
         """
-        waiting, seen = [start], {id(start)}
+        waiting = [start]
+        seen = {id(start)}
         while waiting:
             node = waiting.pop()
             yield node

@@ -44,8 +44,10 @@ def is_todays(row: Row, known: Known) -> bool:
     """Whether the code at hand made this row, or is known to give the same results as the code that
     did.
     """
-    code, now = made_by(row), method_hash(row.method, row.problem)
-    steps, passed = known.get(kind_of(row), {}), set[str]()
+    code = made_by(row)
+    now = method_hash(row.method, row.problem)
+    steps = known.get(kind_of(row), {})
+    passed = set[str]()
     while code is not None and code != now and code in steps and code not in passed:
         passed.add(code)
         code = steps[code]["same_as"]

@@ -93,7 +93,8 @@ def run_case(
 
     `weights` is the folder of stored networks; `ready` is called when the timed part begins.
     """
-    nets, data = networks_of(case, weights), data_sets(case)
+    nets = networks_of(case, weights)
+    data = data_sets(case)
     solver = solver_of(case.method, case.device)
     problem = build(case, nets)
     untreated = _untreated(problem)
@@ -237,7 +238,8 @@ def _score(nets: list[nn.Module]) -> float | None:
 
 def samples(data: Dataset, rows: np.ndarray, net: nn.Module) -> np.ndarray:
     """The instance's samples as the network sees them, from indices into the complete rows."""
-    mean, std = net.__dict__["mean"], net.__dict__["std"]
+    mean = net.__dict__["mean"]
+    std = net.__dict__["std"]
     return np.asarray((data.features[rows] - mean) / std)
 
 

@@ -10,14 +10,16 @@ from .suite.members import SUITE as MODELS
 FIRST = SEEDS[0]
 CERTIFICATE = 480.0
 """Seconds for a solution and its certificate."""
-E1_NETWORKS, E1_SIZES = ("2x16", "4x32", "6x64", "6x128"), (25, 50, 100, 200, 400)
+E1_NETWORKS = ("2x16", "4x32", "6x64", "6x128")
+E1_SIZES = (25, 50, 100, 200, 400)
 E2_NETWORKS = ("2x16", "4x32", "8x64", "16x128", "32x256", "64x512")
 E3_SIZES = (20, 40, 60, 80, 32, 64, 128)
 """The sizes of the paper's results, then those that its text announces."""
 HARD_CELLS = {"4x32": (50,), "6x64": (100,), "6x128": (50, 100, 200, 400)}
 """Some cells of E1 where two cores leave many blocks of a certificate open: a GPU is tried as well.
 """
-E4_NETWORKS, E4_SIZES = ("fc", "conv1d", "resnet", "lstm", "attention"), (60, 100, 200)
+E4_NETWORKS = ("fc", "conv1d", "resnet", "lstm", "attention")
+E4_SIZES = (60, 100, 200)
 E5_NETWORKS = ("8x32", "16x64", "24x128")
 LARGEST = "64x4096"
 """1.06e9 parameters."""
@@ -28,13 +30,15 @@ ABLATION = (
     "prices-no-scarcity",
     "prices-random",
 )
-BUDGETS, BUDGET_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0), (20, 40, 60, 80, 128)
+BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
+BUDGET_SIZES = (20, 40, 60, 80, 128)
 E7_SEEDS = SEEDS[:3]
 E7_RANDOM = ("solve", "sequential", "dd", "dd-graph", "random-points")
 """Methods of E7 that a seed changes: three seeds each."""
 E7_FIXED = ("prices", "dd-paper", "ssg", "bigm", "enumeration")
 """Methods of E7 that run once: a seed changes nothing or little in them."""
-E7_WALKS, E7_PEERS = ("relax-walk", "gradient-walk"), ("omlt-highs", "gurobi-ml")
+E7_WALKS = ("relax-walk", "gradient-walk")
+E7_PEERS = ("omlt-highs", "gurobi-ml")
 
 
 def _water(
@@ -217,7 +221,8 @@ def reacting(profile: str) -> list[Case]:
     """
     if profile == "quick":
         return _water("reacting", ["8x64" + REACTING], [20], [FIRST], ["dd-paper"], 120.0)
-    networks, found = [network + REACTING for network in E2_NETWORKS], []
+    networks = [network + REACTING for network in E2_NETWORKS]
+    found = []
     fast = ("enumeration", "random", "dd-paper", "dd-barrier", "dd")
     for seed in SEEDS[:3]:
         found += _water("reacting", networks, [100], [seed], ["dd-paper"])
@@ -254,7 +259,8 @@ def ablation(profile: str) -> list[Case]:
     """Price coordination without one of its parts."""
     if profile == "quick":
         return _water("ablation", ["2x16"], [10], [FIRST], ABLATION, 10.0)
-    networks, sizes = E1_NETWORKS[1:3], E1_SIZES[1:3]
+    networks = E1_NETWORKS[1:3]
+    sizes = E1_SIZES[1:3]
     return [
         c for seed in SEEDS[:3] for c in _water("ablation", networks, sizes, [seed], ABLATION, 60.0)
     ]

@@ -34,7 +34,8 @@ from .grids import EXPERIMENTS
 from .results import Results, load
 
 KINDS = ("theory", "experiment", "consistency")
-OPEN, NEW = "open", "new"
+OPEN = "open"
+NEW = "new"
 """Open is stated for a claim that the stored rows are to decide: its check's verdict is shown, once
 it has one. New is what is ours and not the paper's.
 """
@@ -217,8 +218,11 @@ class Ledger:
         return found
 
     def _problems(self, claim: Claim) -> list[str]:
-        finding, box, found = self.findings.get(claim.id), self.boxes.get(claim.id), []
-        stated, shown = claim.verdict, self.verdict(claim)
+        finding = self.findings.get(claim.id)
+        box = self.boxes.get(claim.id)
+        found = []
+        stated = claim.verdict
+        shown = self.verdict(claim)
         if finding is None and stated == OPEN:
             found.append("it is open, but has no check that could decide it")
         if finding is not None and finding.verdict not in (None, shown):

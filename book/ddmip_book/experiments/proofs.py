@@ -56,7 +56,8 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
                 flush=True,
             )
             continue
-        began, problem = time.perf_counter(), build(row.case, nets)
+        began = time.perf_counter()
+        problem = build(row.case, nets)
         incumbent = Incumbent(problem.instance(), began)
         best = Enumeration(check=False).solve(problem, 60, row.seed)
         assert best.values is not None

@@ -43,7 +43,8 @@ class RandomInputs:
     ) -> Solution:
         """Draw `points` directions by `seed` and return the best verified point."""
         begun = begin(problem, time_limit, seed, visit)
-        incumbent, draw = begun.incumbent(), np.random.default_rng(seed)
+        incumbent = begun.incumbent()
+        draw = np.random.default_rng(seed)
         model = copy_model(problem.model, seed)
         variables = model.getVars()
         inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in begun.instance.maps]))

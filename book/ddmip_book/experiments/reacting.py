@@ -23,14 +23,20 @@ from ddmip_lib.model.description import Aside
 from ddmip_lib.predictors import cache as disk
 from ddmip_lib.predictors.training import one_thread
 
-EPOCHS, BATCH, WARM_UP, PATIENCE = 40, 64, 100, 5
+EPOCHS = 40
+BATCH = 64
+WARM_UP = 100
+PATIENCE = 5
 LAST_LAYER = 0.1
 """What the last layer's weights are multiplied by at the beginning."""
 CLIP = 1.0
-LARGEST_RATE, RATE = 1e-3, 2.0
+LARGEST_RATE = 1e-3
+RATE = 2.0
 """The learning rate is `RATE` over depth times width, at most the first."""
 ASIDE = 0.2  # share of the rows
-LOGITS, CLASS_SHARE, OUTPUTS = 1.0, 0.1, 0.1
+LOGITS = 1.0
+CLASS_SHARE = 0.1
+OUTPUTS = 0.1
 """Reacting: logits that differ by 1 and each class on a tenth of the rows, or outputs that differ
 by a tenth of what the data's do; and no less accurate than the larger class.
 """
@@ -40,7 +46,8 @@ def he_initialised(net: nn.Module, seed: int) -> nn.Module:
     """A copy with normal weights of variance 2 over the layer's inputs, no biases, and a small last
     layer.
     """
-    net, draw = copy.deepcopy(net), torch.Generator().manual_seed(seed)
+    net = copy.deepcopy(net)
+    draw = torch.Generator().manual_seed(seed)
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
     with torch.no_grad():
         for layer in layers:
@@ -110,28 +117,31 @@ def _train(
     y = torch.tensor(data.labels, dtype=torch.float32, device=device)
     order = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(x), generator=order)
-    aside, fitted = rows[: round(ASIDE * len(x))], rows[round(ASIDE * len(x)) :]
+    aside = rows[: round(ASIDE * len(x))]
+    fitted = rows[round(ASIDE * len(x)) :]
     classes = data.task == "classification"
     loss = nn.BCEWithLogitsLoss() if classes else nn.MSELoss()
     share = float(data.labels.mean())
     larger = max(share, 1 - share) if classes else 0.0
-    trained, began = copy.deepcopy(net).to(device).requires_grad_(True), time.perf_counter()
-    best, found, idle = -math.inf, {}, 0
+    trained = copy.deepcopy(net).to(device).requires_grad_(True)
+    began = time.perf_counter()
+    best = -math.inf
+    found = {}
+    idle = 0
     for _ in _epochs(trained, x, y, fitted, loss, order):
         with torch.no_grad():
             outputs = trained(x)[:, 0]
             right = ((outputs > 0) == (y > 0.5)).double() if classes else -((outputs - y) ** 2)
-        score, reaction = (
-            float(right[aside].mean()),
-            Reaction(outputs.double().cpu().numpy(), data.labels, data.task),
-        )
+        score = float(right[aside].mean())
+        reaction = Reaction(outputs.double().cpu().numpy(), data.labels, data.task)
         if not math.isfinite(score):
             break
         if not reaction.reacts or (classes and score < larger):
             continue
         idle += 1
         if score > best:
-            best, idle = score, 0
+            best = score
+            idle = 0
             found = {"state": _copy(trained), "report": _report(score, reaction, larger, began)}
         if idle >= PATIENCE:
             break

@@ -92,7 +92,8 @@ class Row:
     @classmethod
     def parse(cls, line: str) -> Row:
         """Back from `line`; a field that is missing or unknown is an error that names it."""
-        found, names = json.loads(line), {f.name for f in fields(cls)}
+        found = json.loads(line)
+        names = {f.name for f in fields(cls)}
         if not isinstance(found, dict) or not isinstance(found.get("key", ""), str):
             raise ValueError("a row is an object of JSON, with a text for its key.")
         if set(found) != names:

@@ -148,7 +148,9 @@ def _work(
     waiting: queue.SimpleQueue[Case] = queue.SimpleQueue()
     for case in todo:
         waiting.put(case)
-    lock, rows, left = threading.Lock(), store.rows(), list(todo)
+    lock = threading.Lock()
+    rows = store.rows()
+    left = list(todo)
     failures: list[str] = []
     errors: list[BaseException] = []
     bar = tqdm(

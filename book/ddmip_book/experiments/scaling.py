@@ -35,7 +35,10 @@ from ddmip_lib.problems import water_potability
 from .cluster import cluster_client
 from .store import results_folder
 
-FILE, LARGE, SEARCHES, APART = "scaling.jsonl", "large.jsonl", "searches.jsonl", "apart.jsonl"
+FILE = "scaling.jsonl"
+LARGE = "large.jsonl"
+SEARCHES = "searches.jsonl"
+APART = "apart.jsonl"
 SHARDS = 4  # of a timed round, unless there are more workers
 
 
@@ -131,7 +134,8 @@ def rounds(problem: NeuralMIP, client: Any = None, count: int = 2, shards: int =
         market = solver.start(problem, seed=0)
         for _ in range(count + 1):
             solver.round(market)
-    timed, pool = [*market.rounds][1:], market.pool
+    timed = [*market.rounds][1:]
+    pool = market.pool
     held = sum(part.nbytes for part in (pool.at, pool.u, pool.value, pool.use))
     return Timed(
         min(r.seconds_nn for r in timed), min(r.seconds_lp + r.seconds_mip for r in timed), held

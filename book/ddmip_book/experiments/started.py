@@ -24,7 +24,8 @@ class Lowered(nn.Module):
 
     def __init__(self, net: nn.Module, margin: float) -> None:
         super().__init__()
-        self.net, self.margin = net, margin
+        self.net = net
+        self.margin = margin
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x) - self.margin
@@ -54,7 +55,8 @@ class Started:
         self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
     ) -> Solution:
         """Price coordination first, then the exact model in the time that is left."""
-        began, lowered = time.perf_counter(), problem.twin()
+        began = time.perf_counter()
+        lowered = problem.twin()
         lowered.predictors = [
             replace(p, net=Lowered(p.net, 2 * self.exact.margin)) if p.gives_class else p
             for p in problem.predictors

@@ -70,7 +70,8 @@ class Store:
         """What stands in the file. A last line without its end, unless it is a whole row, was being
         written when its writer died: it is nothing.
         """
-        found, first = Content(), dict[str, tuple[int, bytes]]()
+        found = Content()
+        first = dict[str, tuple[int, bytes]]()
         lines = self.path.read_bytes().split(b"\n") if self.path.is_file() else []
         for number, line in enumerate(lines, start=1):
             try:
@@ -153,7 +154,8 @@ class Store:
 
     def append(self, row: Row) -> None:
         """Add a row, in one write, on the disk before this returns. Only inside `writing`."""
-        line, before = row.line().encode(), os.fstat(self._file.fileno()).st_size
+        line = row.line().encode()
+        before = os.fstat(self._file.fileno()).st_size
         if os.write(self._file.fileno(), line) != len(line):
             self._file.truncate(before)  # else the next row would be glued to this part
             raise OSError(

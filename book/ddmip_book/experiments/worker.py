@@ -69,7 +69,9 @@ class Worker:
     def __init__(
         self, weights: Path | None = None, memory_limit: float = 8192.0, workers: int = 1
     ) -> None:
-        self.weights, self.memory_limit, self.workers = weights, memory_limit, workers
+        self.weights = weights
+        self.memory_limit = memory_limit
+        self.workers = workers
         self._process: Any = None
 
     def run(self, case: Case) -> Row:
@@ -80,7 +82,9 @@ class Worker:
         if self._process is None:
             self._start()
         self._pipe.send(case)
-        began, deadline, peak = time.perf_counter(), float("inf"), 0.0
+        began = time.perf_counter()
+        deadline = float("inf")
+        peak = 0.0
         while True:
             if self._pipe.poll(TURN):
                 try:

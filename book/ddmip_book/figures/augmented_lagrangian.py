@@ -31,7 +31,8 @@ def plot_level_panels(
     1
     """
     figure, axes = draw_panels(len(functions), 3.9, sharey=True)
-    first, second = np.linspace(box[0], box[1], 91), np.linspace(box[2], box[3], 91)
+    first = np.linspace(box[0], box[1], 91)
+    second = np.linspace(box[2], box[3], 91)
     for ax, (title, function) in zip(axes, functions.items(), strict=True):
         heights = np.array([[function(np.array([a, b])) for a in first] for b in second])
         levels = np.unique(np.quantile(heights, np.linspace(0.02, 0.98, 14)))
@@ -86,7 +87,8 @@ def plot_shifted_penalty(
     )  # the later the price, the darker
     for number, price in enumerate(prices):
         curve = cost(x) + price * (x - target) + rho / 2 * (x - target) ** 2
-        low, colour = int(curve.argmin()), {"color": shades[number]}
+        low = int(curve.argmin())
+        colour = {"color": shades[number]}
         ax.plot(x, curve, **look(number, marker="") | colour)
         ax.plot(
             x[low],

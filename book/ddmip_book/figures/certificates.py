@@ -38,7 +38,8 @@ def plot_plane(
         torch.linspace(low, high, 121, dtype=torch.float64) for low, high in zip(*ends, strict=True)
     )
     points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)
-    output, cost = graph(points)[..., 0].numpy(), losses.cost(points).numpy()
+    output = graph(points)[..., 0].numpy()
+    cost = losses.cost(points).numpy()
     for axes, (title, (bounds, proven)) in zip(grid, panels.items(), strict=True):
         yes = axes.contourf(x, y, output, levels=[0, np.inf], colors=[PALE_RED], hatches=["///"])
         yes.set(edgecolor=RED, linewidth=0)
@@ -76,7 +77,8 @@ def plot_blocks(proven: Mapping[str, np.ndarray], known: np.ndarray) -> Figure:
     'cost to change the class'
     """
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
-    order, places = np.argsort(known, kind="stable"), np.arange(1, len(known) + 1)
+    order = np.argsort(known, kind="stable")
+    places = np.arange(1, len(known) + 1)
     axes.bar(
         places, known[order], 0.8, color="#E8E8E8", edgecolor=INK, linewidth=0.8, label="known"
     )

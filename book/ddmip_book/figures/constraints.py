@@ -39,7 +39,8 @@ def plot_cycle(
         ax.plot(1, 1, "*", color=GREEN, ms=13, label="feasible point")
         scaled = np.array(before.scaled, dtype=float)
         start = np.array(before.u, dtype=float) + scaled
-        x, u = np.array(state.x, dtype=float), np.array(state.u, dtype=float)
+        x = np.array(state.x, dtype=float)
+        u = np.array(state.u, dtype=float)
         stops = ((start, x, "1", ORANGE), (x, x - scaled, "2", INK), (x - scaled, u, "3", RED))
         for begin, end, word, colour in stops:
             bend = 0.45 if word == "1" else 0.0  # the first and the last arrow may lie on one line

@@ -26,7 +26,8 @@ def plot_balance(highest: float = 3.2) -> list[Axes]:
     cases = ((1.0, 1.0, "convex, $m = 0$"), (-1.0, 2.0, r"any smooth $g$, $m = \ell$"))
     for ax, (bend, threshold, title) in zip(axes, cases, strict=True):
         ratio = np.linspace(max(0.3, -bend), highest, 200)
-        earned, cost = (ratio + bend) / 2, bend**2 / ratio
+        earned = (ratio + bend) / 2
+        cost = bend**2 / ratio
         ax.fill_between(
             ratio,
             cost,
@@ -105,7 +106,8 @@ def plot_descent(path: Path, bound: float) -> np.ndarray:
     (2,)
     """
     _, axes = plt.subplots(1, 2)
-    k, last = np.arange(1, len(path.rows) + 1), path.total[-1]
+    k = np.arange(1, len(path.rows) + 1)
+    last = path.total[-1]
     for values, label, style in (
         (path.merit, r"$L_\rho^k$", "-o"),
         (path.total, "$F(x^k)$", "--s"),

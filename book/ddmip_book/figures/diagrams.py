@@ -40,7 +40,8 @@ def _box(
             linewidth=1.6,
         )
     )
-    middle, top = x + width / 2, y + height / 2 if not text else y + height - 2.6
+    middle = x + width / 2
+    top = y + height / 2 if not text else y + height - 2.6
     ax.text(
         middle, top, title, ha="center", va="center", fontsize=10.5, fontweight="bold", color=INK
     )

@@ -35,7 +35,8 @@ from .kit import (
     ticks_at,
 )
 
-WITH, WITHOUT = "dd-paper", "dd-no-multipliers"
+WITH = "dd-paper"
+WITHOUT = "dd-no-multipliers"
 CAP = 50
 """The paper's limit of iterations."""
 Instance = tuple[str, str, int, int, float | None]

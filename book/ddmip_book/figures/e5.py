@@ -71,7 +71,8 @@ def closed_runs(full: Results, problem: str, method: str) -> list[tuple[str, flo
     """Network and share closed of every run of a method, on instances that leave something
     to gain.
     """
-    best, found = best_known(full), []
+    best = best_known(full)
+    found = []
     for row in same_networks(full).where(problem=problem, method=method):
         key = row.problem, row.network, row.seed
         if key in best and row.objective is not None and row.untreated is not None:
@@ -85,7 +86,8 @@ def survivals(row: Row) -> np.ndarray:
     Behind the sterilising variable of each site stand four planting variables, then the four
     survivals.
     """
-    n, values = row.size**2, decode(row.point["values"], row.point["dtype"])
+    n = row.size**2
+    values = decode(row.point["values"], row.point["dtype"])
     return values[5 * n : 9 * n].reshape(n, 4)
 
 
@@ -138,7 +140,8 @@ def plot_seconds(full: Results) -> Axes:
     """The paper's figure: seconds by network, its own (hollow) and ours (filled; dots where
     networks are constant).
     """
-    ax, flat = plt.subplots()[1], flat_instances(full)
+    ax = plt.subplots()[1]
+    flat = flat_instances(full)
     for shift, (method, printed) in zip((-0.25, 0.0, 0.25), PRINTED.items(), strict=True):
         for place, network in enumerate(E5_NETWORKS):
             runs = timed(full, network, method)

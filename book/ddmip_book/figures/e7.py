@@ -107,7 +107,8 @@ def plot_distances(rows: Sequence[Row], methods: Sequence[str] | None = None) ->
     """Median distance of every method on every model as a map: darker is closer, a dot is a run
     without a point.
     """
-    names, shown = models_of(rows), list(methods_of(rows) if methods is None else methods)
+    names = models_of(rows)
+    shown = list(methods_of(rows) if methods is None else methods)
     gaps = distances(rows)
     values = np.full((len(names), len(shown)), np.nan)
     for (i, name), (j, method) in ((a, b) for a in enumerate(names) for b in enumerate(shown)):

@@ -48,7 +48,8 @@ def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Fi
 def _draw_try(ax: plt.Axes, descent: Descent, step: Tried, ends: tuple[float, float]) -> None:
     (at,) = descent.elastic.inputs
     line = lines_at(descent.elastic.instance, step.point.values)
-    here, reach = step.point.values[at], step.radius * (ends[1] - ends[0])
+    here = step.point.values[at]
+    reach = step.radius * (ends[1] - ends[0])
     inside = np.array([max(ends[0], here - reach), min(ends[1], here + reach)])
     ax.axvspan(*inside, color=PALE_BLUE, label="trust region")
     ax.plot(
@@ -148,14 +149,16 @@ def plot_ridge(problem: NeuralMIP, descent: Descent, best: np.ndarray) -> Figure
     2
     """
     figure, (left, right) = draw_panels(2, 3.3, 6.6)
-    path, end = descent.path, descent.inputs
+    path = descent.path
+    end = descent.inputs
     reach = 0.06
     windows = (
         (0.0, 1.0, 0.0, 1.0),
         (end[0] - reach, end[0] + reach, end[1] - reach, end[1] + reach),
     )
     for ax, (a, b, c, d) in zip((left, right), windows, strict=True):
-        xs, ys = np.linspace(a, b, 121), np.linspace(c, d, 121)
+        xs = np.linspace(a, b, 121)
+        ys = np.linspace(c, d, 121)
         points = np.stack(np.meshgrid(xs, ys), -1).reshape(-1, 2)
         heights = problem.predictors[0].raw(points).reshape(121, 121)
         ax.contour(xs, ys, heights, 12, colors=[INK], linewidths=0.7, alpha=0.6)

@@ -144,7 +144,8 @@ def plot_drift(paths: Mapping[str, Path], saw: Mapping[str, Path]) -> list[Axes]
     left.set(xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="$X = \\{0\\}$")
     legend_below(left, 3, fontsize=9, columnspacing=0.7, handlelength=2.2, handletextpad=0.4)
     for number, (label, path) in enumerate(saw.items()):
-        k, lam = np.arange(1, len(path.rows) + 1), path.lam[:, 0]
+        k = np.arange(1, len(path.rows) + 1)
+        lam = path.lam[:, 0]
         right.plot(k, lam, **look(number, marker="", label=label))
         away = path.x[:, 0] != 0
         right.plot(k[away], lam[away], "o", color=INK, fillstyle="none", markersize=8)

@@ -22,7 +22,8 @@ def nearest_site(sites: Any, where: Any) -> np.ndarray:
     >>> nearest_site([[0, 0], [2, 0]], [[0.9, 5.0], [1.1, 5.0]])
     array([0, 1])
     """
-    sites, where = np.asarray(sites, dtype=float), np.asarray(where, dtype=float)
+    sites = np.asarray(sites, dtype=float)
+    where = np.asarray(where, dtype=float)
     distance: np.ndarray = ((where[..., None, :] - sites) ** 2).sum(axis=-1)
     return distance.argmin(axis=-1)
 
@@ -79,7 +80,8 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
     [1, 2]
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4), width_ratios=(1, 1.15))
-    steps, corners = np.asarray(targets, dtype=float), np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    steps = np.asarray(targets, dtype=float)
+    corners = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     low = float(min(steps.min(), -0.5)) - 0.2
     left.plot([0.5, 0.5], [low, 1.8], "-", [low, 1.8], [0.5, 0.5], "-", color=INK, linewidth=1.2)
     left.plot(*corners.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
@@ -114,7 +116,8 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
         title="over the cells",
     )
     left.grid(visible=False)
-    when, first = np.arange(len(steps))[:shown], steps[:shown, 0]
+    when = np.arange(len(steps))[:shown]
+    first = steps[:shown, 0]
     right.plot(when, first, "-", color=RED, linewidth=0.9)
     for bought, fill, label in (
         (first > 0.5, RED, "next $x_1 = 1$"),

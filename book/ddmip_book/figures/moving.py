@@ -16,7 +16,8 @@ from ..examples.hand_steps import hand_tiny
 from .convergence import plot_balance, plot_phases
 from .neural_mips import landscape
 
-TARGET, WANTED = 2.0, 0.5
+TARGET = 2.0
+WANTED = 0.5
 PENALTIES = (0.7, 1.5, 3.0, 5.0, 6.0, 7.0, 8.0, 10.0)
 PHASES = tuple(k / 4 for k in range(1, 49) if k != 8)
 """Penalties of the phase diagram; at 2, where the period changes, rounding would decide."""
@@ -49,7 +50,8 @@ def hand_sized_bounds() -> tuple[np.ndarray, np.ndarray]:
     >>> [side.tolist() for side in hand_sized_bounds()]
     [[-2.5, -0.5, -0.5], [0.5, 3.5, 1.5]]
     """
-    weights, bias = np.array(HIDDEN), np.array(HIDDEN_BIAS)
+    weights = np.array(HIDDEN)
+    bias = np.array(HIDDEN_BIAS)
     return bias + np.minimum(weights, 0).sum(1), bias + np.maximum(weights, 0).sum(1)
 
 
@@ -67,7 +69,8 @@ def root_bound(looseness: float) -> float:
     cost = COST[0] * x[0] + COST[1] * x[1]
     for j, (row, bias, out) in enumerate(zip(HIDDEN, HIDDEN_BIAS, OUTPUT, strict=True)):
         bracket = row[0] * x[0] + row[1] * x[1] + bias
-        z, on = model.addVar(), model.addVar(ub=1.0)
+        z = model.addVar()
+        on = model.addVar(ub=1.0)
         model.addCons(z >= bracket)
         model.addCons(z <= bracket - low[j] * (1 - on))
         model.addCons(z <= high[j] * on)
@@ -141,7 +144,8 @@ def still_steps(rho: float = 3.0) -> Axes:
     use_style()
     ax = plt.subplots(figsize=(4.4, 4.0))[1]
     run = stepping(rho)
-    u, x = np.array(run["u"]), np.array(run["x"])
+    u = np.array(run["u"])
+    x = np.array(run["x"])
     ax.plot(u[:, 0], u[:, 1], "o--", color=BLUE, label="u")
     ax.plot(x[:, 0], x[:, 1], "s", color=RED, markersize=9, linestyle="", label="x")
     ax.set(xlabel="first machine", ylabel="second machine", xlim=(-0.1, 1.1), ylim=(-0.1, 1.1))
@@ -155,7 +159,8 @@ def still_envelope(looseness: float = 2.0) -> Axes:
     """
     use_style()
     ax = plt.subplots()[1]
-    low, high = -1.0, 2.0
+    low = -1.0
+    high = 2.0
     a = np.linspace(low, high, 61)
     relu = np.maximum(a, 0)
     for t, colour, dash in ((1.0, GREEN, "-"), (looseness, BLUE, "--")):

@@ -22,7 +22,8 @@ def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
     array([1.5, 3.5, 2. , 0.5])
     """
     instance = problem.instance()
-    where, predictor = instance.maps[0], instance.predictors[0]
+    where = instance.maps[0]
+    predictor = instance.predictors[0]
     values = np.zeros((len(points), instance.milp.n_variables))
     values[:, where.index.ravel()] = points
     values[:, where.output.ravel()] = predictor.raw(points)

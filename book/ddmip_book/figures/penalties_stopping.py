@@ -67,10 +67,12 @@ def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
         rows, 2, figsize=(6.6, 0.9 + 1.7 * rows), sharex=True, sharey=True, squeeze=False
     )
     counts = [np.asarray(history["incumbent"], dtype=float) for history in histories.values()]
-    low, high = min(np.nanmin(c) for c in counts), max(np.nanmax(c) for c in counts)
+    low = min(np.nanmin(c) for c in counts)
+    high = max(np.nanmax(c) for c in counts)
     panels = list(grid.flat)[: len(histories)]
     for place, (ax, (label, history)) in enumerate(zip(panels, histories.items(), strict=True)):
-        k, other = np.arange(1, len(history["rho"]) + 1), ax.twinx()
+        k = np.arange(1, len(history["rho"]) + 1)
+        other = ax.twinx()
         for column, style, name in (("primal_residual", "-", "residual"), ("rho", ":", "penalty")):
             values = np.asarray(history[column], dtype=float)
             colour = RED if column == "primal_residual" else INK

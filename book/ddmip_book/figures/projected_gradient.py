@@ -58,7 +58,8 @@ def plot_surprise(steps: int = 4_000) -> Axes:
     >>> [line.get_label() for line in ax.get_lines() if not line.get_label().startswith("_")]
     ['projected gradient', 'Adam with a projection', 'aim']
     """
-    aim, normal = np.array([2.0, 2.0]), np.array([1.0, 2.0])
+    aim = np.array([2.0, 2.0])
+    normal = np.array([1.0, 2.0])
     problem = (
         lambda u: u - aim,
         lambda v: project_halfspace(v, normal, 1.0),

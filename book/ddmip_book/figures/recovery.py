@@ -46,11 +46,13 @@ def plot_plane(
     ... )
     1
     """
-    blocks, net = problem.blocks, problem.predictors[0].net
+    blocks = problem.blocks
+    net = problem.predictors[0].net
     assert blocks is not None
     w = blocks.base
     every = np.concatenate([w, *(visits.pool.u for _, visits, _ in runs.values())])
-    low, high = every.min(axis=0) - 0.3, every.max(axis=0) + 0.3
+    low = every.min(axis=0) - 0.3
+    high = every.max(axis=0) + 0.3
     across, along = np.meshgrid(*(np.linspace(*ends, 120) for ends in zip(low, high, strict=True)))
     with torch.no_grad():
         logit = net(torch.from_numpy(np.stack([across.ravel(), along.ravel()], axis=1)))[

@@ -75,7 +75,8 @@ def plot_speedups(
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.4))
     counts = np.array([row["processes"] for row in rows])
-    networks, rest = rows[0]["seconds_networks"], rows[0]["seconds_rest"]
+    networks = rows[0]["seconds_networks"]
+    rest = rows[0]["seconds_rest"]
     ax.plot(
         counts, counts, "-", marker="", color=INK, linewidth=0.8, label="as many times as processes"
     )

@@ -47,7 +47,8 @@ def plot_accuracy(rows: Results, majority: float, tested: int) -> Axes:
     ['chance, 400 test rows', 'always the larger class']
     """
     _, axes = plt.subplots()
-    half, scores = noise(majority, tested), trained(rows)
+    half = noise(majority, tested)
+    scores = trained(rows)
     axes.axhspan(
         majority - half, majority + half, color=RED, alpha=0.15, label=f"chance, {tested} test rows"
     )

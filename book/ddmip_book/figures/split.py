@@ -84,8 +84,10 @@ def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
     """
     figure, axes = draw_panels(len(paths), width=3.3 * len(paths))
     for ax, (title, path) in zip(axes, paths.items(), strict=True):
-        k, rho = np.arange(1, len(path.rows)), path.rho[:-1]
-        bid, ask = path.lam[:-1, i] + rho * path.u[:-1, i], path.problem.cost[i] + rho / 2
+        k = np.arange(1, len(path.rows))
+        rho = path.rho[:-1]
+        bid = path.lam[:-1, i] + rho * path.u[:-1, i]
+        ask = path.problem.cost[i] + rho / 2
         taken = path.x[1:, i] == 1
         ax.plot(k, bid, "-", color=BLUE)
         for chosen, fill, label in ((taken, BLUE, "bid, taken"), (~taken, "white", "bid, refused")):

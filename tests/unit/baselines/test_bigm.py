@@ -54,7 +54,8 @@ def tiny(seed, kind):
     problem = NeuralMIP(m)
     problem.add_predictor(net, x, y, output=kind)
 
-    best, net64 = None, net.double()
+    best = None
+    net64 = net.double()
     for point in itertools.product(range(3), repeat=6):
         grid = np.array(point, dtype=float).reshape(2, 3)
         with torch.no_grad():
@@ -195,7 +196,8 @@ def one_site(net, features):
 
 
 def test_networks_with_small_weights_are_not_called_infeasible():
-    net, rng = stored_survival(), np.random.RandomState(0)
+    net = stored_survival()
+    rng = np.random.RandomState(0)
     for _ in range(
         20
     ):  # with SCIP's own epsilon several are infeasible, one is optimal at the worse point
@@ -218,7 +220,8 @@ def test_deep_networks_at_several_sites_are_not_optimal_at_a_wrong_point():
     net = stored_survival(species="prunus_serotina")
     sites = np.random.RandomState(0).uniform(size=(4, 6)).round(2)
     model = pyscipopt.Model()
-    z, y = model.addMatrixVar((4, 1), vtype="B"), model.addMatrixVar((4, 1), lb=None)
+    z = model.addMatrixVar((4, 1), vtype="B")
+    y = model.addMatrixVar((4, 1), lb=None)
     model.setObjective(y.sum(), "maximize")
     problem = NeuralMIP(model)
     problem.add_predictor(net, np.hstack([sites.astype(object), z]), y)
@@ -233,7 +236,9 @@ def test_deep_networks_at_several_sites_are_not_optimal_at_a_wrong_point():
 
 
 def test_an_answer_that_a_verified_point_contradicts_is_asked_again():
-    net, coarse, fine = stored_survival(), [], []
+    net = stored_survival()
+    coarse = []
+    fine = []
     for seed in range(5):  # rounding decides on which of them a coarse epsilon fails
         features = np.random.RandomState(seed).uniform(size=6).round(2)
         problem = one_site(net, features)
@@ -251,7 +256,8 @@ def test_an_answer_that_a_verified_point_contradicts_is_asked_again():
 def infeasible_by_the_network():
     """y = net(x) for a bit x, and a row that no bit meets."""
     model = pyscipopt.Model()
-    x, y = model.addMatrixVar((1, 1), vtype="B"), model.addMatrixVar((1, 1), lb=None)
+    x = model.addMatrixVar((1, 1), vtype="B")
+    y = model.addMatrixVar((1, 1), lb=None)
     net = random_net(0, 1)
     highest = net.double()(torch.tensor([[0.0], [1.0]], dtype=torch.float64)).max().item()
     model.addCons(y[0, 0] >= highest + 1.0)

@@ -46,9 +46,13 @@ def test_networks_that_share_their_few_inputs(seed):
     repeated variables.
     """
     rng = np.random.default_rng(seed)
-    low, high = rng.integers(-2, 1, 4), rng.integers(1, 3, 4)
-    regression, classifier = relu_net(3, q=2, seed=seed), relu_net(3, seed=seed + 100)
-    cost, gain, value = rng.normal(size=4), rng.normal(size=(3, 2)), rng.normal(size=2)
+    low = rng.integers(-2, 1, 4)
+    high = rng.integers(1, 3, 4)
+    regression = relu_net(3, q=2, seed=seed)
+    classifier = relu_net(3, seed=seed + 100)
+    cost = rng.normal(size=4)
+    gain = rng.normal(size=(3, 2))
+    value = rng.normal(size=2)
     m = pyscipopt.Model()
     fixed = m.addVar("fixed", lb=0.5, ub=0.5)
     x = [m.addVar(f"x{j}", vtype="I", lb=low[j], ub=high[j]) for j in range(4)]

@@ -121,7 +121,8 @@ def test_what_no_point_satisfies_is_proved_infeasible():
 @pytest.mark.parametrize("ranges", [None, "crown"])
 def test_a_start_may_be_a_solution_a_vector_or_values_by_name(ranges):
     problem, best = knapsack(1)
-    solver, point = BigM(ranges=ranges), BigM().solve(problem)
+    solver = BigM(ranges=ranges)
+    point = BigM().solve(problem)
     for start in (point, point.values, {f"x_0_{j}": 0.0 for j in range(6)}, (np.zeros((1, 6)),)):
         found = dataclasses.replace(solver, start=start).solve(problem, time_limit=LONG)
         assert found.objective == pytest.approx(best, abs=1e-6)

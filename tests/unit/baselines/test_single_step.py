@@ -41,12 +41,14 @@ def printed_pseudo_code(side: float, x: float) -> tuple[float, float]:
     """The paper's loop on `threshold`, in plain Python: the claimed objective and the rounded
     point.
     """
-    best, point = np.inf, np.nan
+    best = np.inf
+    point = np.nan
     for t in range(1, 101):
         p = max(0.0, side - x)
         following = float(np.clip(x - 1e-2 * (1 + 0.01 * t) ** -0.5 * (1 - 100 * p), 0, 1))
         if p == 0 and following < best:
-            best, point = following, round(following)
+            best = following
+            point = round(following)
         x = following
     return best, point
 
@@ -253,7 +255,8 @@ class TestLoss:
         y = instance.problem.predictors[0].outputs
         model.addCons(sum(y.ravel()) + instance.problem.predictors[0].inputs[0, 0] >= 3)
         read = Instance(model, instance.problem.predictors)
-        s, m = read.milp, read.maps[0]
+        s = read.milp
+        m = read.maps[0]
         if instance.kind == "regression":
             model.chgVarUb(y[0, 0], -1.0)
             read = Instance(model, instance.problem.predictors)
@@ -268,12 +271,14 @@ class TestLoss:
             )
 
         def expected(v: np.ndarray) -> float:
-            raw, full = forward(instance.net, v[m.index]), v.copy()
+            raw = forward(instance.net, v[m.index])
+            full = v.copy()
             full[m.output] = 1 / (1 + np.exp(-raw)) if instance.kind == "classification" else raw
             return s.sign * s.cost @ full + 50 * (excess(full) ** 2).sum()
 
         rng = np.random.default_rng(seed)
-        low, high = np.maximum(s.lower, -3), np.minimum(s.upper, 3)
+        low = np.maximum(s.lower, -3)
+        high = np.minimum(s.upper, 3)
         point = low + (high - low) * rng.random(low.size)
         v = torch.tensor(point, requires_grad=True)
         loss, slope, violation = relaxation.loss(v, 50.0)
@@ -366,7 +371,8 @@ class TestCalls:
         )
 
     def test_empty_rows_and_rows_that_no_output_reaches_are_proved_so(self) -> None:
-        empty, contradictory = _two_inputs(), _two_inputs()
+        empty = _two_inputs()
+        contradictory = _two_inputs()
         empty.model.addCons(empty.x.sum() >= 3)
         contradictory.model.addCons(contradictory.y[0, 0] >= 1000)
         assert SingleStepGradient().solve(empty.problem).status == "infeasible"

@@ -30,13 +30,13 @@ class OwnNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mean, self.std = nn.Parameter(torch.randn(4)), nn.Parameter(1.5 + torch.rand(4))
-        self.first, self.second, self.conv = (
-            nn.Linear(4, 6),
-            nn.Linear(6, 6),
-            nn.Conv1d(2, 3, 2, bias=False),
-        )
-        self.norm, self.head = nn.BatchNorm1d(3), nn.Linear(6, 2)
+        self.mean = nn.Parameter(torch.randn(4))
+        self.std = nn.Parameter(1.5 + torch.rand(4))
+        self.first = nn.Linear(4, 6)
+        self.second = nn.Linear(6, 6)
+        self.conv = nn.Conv1d(2, 3, 2, bias=False)
+        self.norm = nn.BatchNorm1d(3)
+        self.head = nn.Linear(6, 2)
         self.drop = nn.Dropout()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -206,19 +206,19 @@ def test_other_networks_are_refused_by_name(net: nn.Module, named: str) -> None:
 @pytest.mark.parametrize("p", [1, 2, 6])
 def test_the_smallest_value_over_a_ball_is_that_of_linear_programming(p: int) -> None:
     rng = np.random.default_rng(p)
-    n, k = 12, 3
+    n = 12
+    k = 3
     centre = rng.normal(size=(n, p))
-    lower, upper = centre - rng.uniform(0, 1, (n, p)), centre + rng.uniform(0, 1, (n, p))
+    lower = centre - rng.uniform(0, 1, (n, p))
+    upper = centre + rng.uniform(0, 1, (n, p))
     up, down = (
         rng.uniform(0, 2, (n, p)) * (rng.random((n, p)) < 0.8) for _ in range(2)
     )  # some have no price
     radius = rng.uniform(0, 1.5, n) * (rng.random(n) < 0.8)
     coef = rng.normal(size=(n, k, p)) * (rng.random((n, k, p)) < 0.8)
     ball = Ball(*map(torch.tensor, (lower, upper, centre, up, down, radius)))
-    found, points = (
-        ball.smallest(torch.tensor(coef)).numpy(),
-        ball.argsmallest(torch.tensor(coef)).numpy(),
-    )
+    found = ball.smallest(torch.tensor(coef)).numpy()
+    points = ball.argsmallest(torch.tensor(coef)).numpy()
     for i in range(n):
         moves = [(0, b) for b in [*(upper - centre)[i], *(centre - lower)[i]]]
         for j in range(k):
@@ -244,7 +244,8 @@ def test_the_smallest_value_over_a_ball_is_that_of_linear_programming(p: int) ->
 
 
 def test_regions_refuse_what_is_none() -> None:
-    zero, one = torch.zeros(1, 2), torch.ones(1, 2)
+    zero = torch.zeros(1, 2)
+    one = torch.ones(1, 2)
     for wrong in ((one, zero), (zero, torch.inf * one), (zero[0], one[0])):
         with pytest.raises(ValueError, match="box"):
             Box(*wrong)
@@ -259,7 +260,8 @@ def test_regions_refuse_what_is_none() -> None:
 def test_lines_enclose_the_activation(kind: str, scale: float) -> None:
     rng = np.random.default_rng(3)
     middle, half = (torch.tensor(rng.normal(size=500)) * scale for _ in range(2))
-    low, high = middle - half.abs(), middle + half.abs()
+    low = middle - half.abs()
+    high = middle + half.abs()
     lines = ACTIVATIONS[kind].lines(low, high)
     a = torch.minimum(
         torch.maximum(low + torch.linspace(0, 1, 101).double()[:, None] * (high - low), low), high
@@ -293,11 +295,9 @@ def test_the_exact_model_is_exact_and_lies_within_the_bounds(name: str, depth: i
         parameter.data.mul_(2.0)
     graph = network_graph(chosen, 3)
     box = Box(torch.full((2, 3), -1.0), torch.ones(2, 3) * torch.tensor([[0.2], [1.0]]))
-    plain, better, wide = (
-        crown(graph, box),
-        optimised_crown(graph, box, 30, 10),
-        intervals(graph, box),
-    )
+    plain = crown(graph, box)
+    better = optimised_crown(graph, box, 30, 10)
+    wide = intervals(graph, box)
     points = torch.cat([torch.cartesian_prod(*[torch.linspace(-1, 1, 21).double()] * 3)])
     seen = graph(points).max().item()
     for bounds in (plain, wide):
@@ -327,7 +327,8 @@ def test_the_exact_model_refuses_what_is_not_linear() -> None:
 
 
 def test_optimised_slopes_reach_the_linear_relaxation() -> None:
-    graph, box = network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2))
+    graph = network_graph(hand_sized_net(), 2)
+    box = Box(torch.zeros(1, 2), torch.ones(1, 2))
     assert crown(graph, box).upper.item() == pytest.approx(4.25)
     assert optimised_crown(graph, box, steps=200, rate=0.03).upper.item() == pytest.approx(
         25 / 8, abs=1e-3
@@ -355,10 +356,8 @@ def test_splits_hold_where_their_units_are_so_and_multipliers_help() -> None:
     signs = [(2 * (values[i][:rows] > 0) - 1) for i in graph.hidden]
     splits = random_splits(graph, signs, 0.3, rng)
     whole = optimised_crown(graph, box)
-    plain, better = (
-        crown(graph, box, splits=splits),
-        optimised_crown(graph, box, splits=splits, known=whole.nodes),
-    )
+    plain = crown(graph, box, splits=splits)
+    better = optimised_crown(graph, box, splits=splits, known=whole.nodes)
     cheap = optimised_crown(
         graph, box, splits=splits, known=whole.nodes, tighten=False, start=whole.slopes
     )
@@ -378,8 +377,10 @@ def test_splits_hold_where_their_units_are_so_and_multipliers_help() -> None:
 
 def test_contradictory_splits_are_empty() -> None:
     net = nn.Sequential(nn.Linear(1, 2), nn.ReLU(), nn.Linear(2, 1))
-    net[0].weight.data, net[0].bias.data = torch.tensor([[1.0], [1.0]]), torch.tensor([5.0, 0.0])
-    graph, box = network_graph(net, 1), Box(-torch.ones(3, 1), torch.ones(3, 1))
+    net[0].weight.data = torch.tensor([[1.0], [1.0]])
+    net[0].bias.data = torch.tensor([5.0, 0.0])
+    graph = network_graph(net, 1)
+    box = Box(-torch.ones(3, 1), torch.ones(3, 1))
     bounds = crown(graph, box, splits=[torch.tensor([[-1, 0], [1, 1], [0, -1]])])
     assert bounds.empty.tolist() == [True, False, False]
     assert bounds.lower[0] == torch.inf
@@ -396,7 +397,8 @@ def test_multipliers_use_the_split_beyond_its_unit() -> None:
     and f = 0.
     """
     net = relu_layers(([[1.0], [1.0]], [0.0, -0.5]), ([[1.0, -1.0]], [0.0])).float()
-    graph, box = network_graph(net, 1), Box(-torch.ones(1, 1), torch.ones(1, 1))
+    graph = network_graph(net, 1)
+    box = Box(-torch.ones(1, 1), torch.ones(1, 1))
     splits = [torch.tensor([[-1, 0]])]
     assert crown(graph, box, splits=splits).lower.item() == pytest.approx(-0.5)
     # the chord -(x + 1)/4, with the multiplier 1/4 for x <= 0
@@ -429,7 +431,8 @@ def test_rows_are_independent_and_chunks_change_nothing(monkeypatch: pytest.Monk
 def test_the_outward_push_is_tiny() -> None:
     graph = network_graph(mlp(6, 64, 9, seed=3), 9)
     point = torch.tensor(np.random.default_rng(0).normal(size=(4, 9)))
-    bounds, value = crown(graph, Box(point, point)), graph(point)
+    bounds = crown(graph, Box(point, point))
+    value = graph(point)
     assert (bounds.lower < value).all()
     assert (value < bounds.upper).all()
     assert (bounds.upper - bounds.lower).max() < 1e-11

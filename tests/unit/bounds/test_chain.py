@@ -20,8 +20,10 @@ def forward(layers, x):
 def test_nested_dropout_batchnorm_and_missing_bias_are_folded():
     torch.manual_seed(0)
     norm = nn.BatchNorm1d(4)
-    norm.running_mean, norm.running_var = torch.randn(4), torch.rand(4) + 0.5
-    norm.weight.data, norm.bias.data = torch.randn(4), torch.randn(4)
+    norm.running_mean = torch.randn(4)
+    norm.running_var = torch.rand(4) + 0.5
+    norm.weight.data = torch.randn(4)
+    norm.bias.data = torch.randn(4)
     net = nn.Sequential(
         nn.Sequential(nn.Linear(3, 4, bias=False), norm, nn.ReLU()),
         nn.Dropout(0.5),

@@ -35,12 +35,14 @@ def random_graph(rng: np.random.Generator) -> Graph:
     large.
     """
     builder = Builder(int(rng.integers(1, 5)))
-    scale, node = 10.0 ** rng.uniform(-2, 1), 0
+    scale = 10.0 ** rng.uniform(-2, 1)
+    node = 0
     for _ in range(rng.integers(1, 5)):
         units = int(rng.integers(1, 7))
         wide = builder.nodes[node].units
         weight = scale * normal(rng, units, wide) * torch.tensor(rng.random((units, wide)) < 0.9)
-        before, node = node, builder.affine(node, weight, scale * normal(rng, units))
+        before = node
+        node = builder.affine(node, weight, scale * normal(rng, units))
         if rng.random() < 0.9:
             node = builder.activation(
                 node, str(rng.choice(["relu", "relu", "relu", "tanh", "sigmoid"]))
@@ -58,7 +60,8 @@ def random_region(rng: np.random.Generator, n: int, p: int) -> Box:
         10.0 ** rng.uniform(-3, 1) * torch.tensor(rng.random((n, p)) * (rng.random((n, p)) < 0.9))
         for _ in "lu"
     ]
-    lower, upper = centre - room[0], centre + room[1]
+    lower = centre - room[0]
+    upper = centre + room[1]
     if rng.random() < 0.4:
         return Box(lower, upper)
     prices = [torch.tensor(rng.random((n, p)) * (rng.random((n, p)) < 0.8)) for _ in "ud"]
@@ -122,7 +125,8 @@ def test_crown_lies_within_intervals_and_optimised_slopes_within_crown(seed: int
     for _ in range(2):
         graph = random_graph(rng)
         region = random_region(rng, 3, graph.n_in)
-        wide, found = intervals(graph, region), crown(graph, region)
+        wide = intervals(graph, region)
+        found = crown(graph, region)
         best = optimised_crown(graph, region, steps=3, inner=0)
         inner = optimised_crown(graph, region, steps=2, inner=2)
         points = points_of(
@@ -160,9 +164,11 @@ def test_the_network_as_written_stays_within_too(seed: int) -> None:
     """Not only its graph, in which affine maps are merged and convolutions are matrices."""
     rng = np.random.default_rng(seed)
     make = [mlp, conv1d, resnet][seed % 3]
-    p, seed = int(rng.integers(1, 5)), int(rng.integers(1000))
+    p = int(rng.integers(1, 5))
+    seed = int(rng.integers(1000))
     net = make(int(rng.integers(1, 4)), int(rng.integers(1, 6)), p, n_out=2, seed=seed)
-    graph, exact = network_graph(net, p), net.double()
+    graph = network_graph(net, p)
+    exact = net.double()
     region = random_region(rng, 4, p)
     bounds = crown(graph, region)
     points = points_of(region, rng, 100, bounds.lower_form[0])

@@ -29,7 +29,9 @@ class Net(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.own = forward
-        self.a, self.c, self.act = nn.Linear(4, 4), nn.Linear(4, 4), nn.ReLU(inplace=True)
+        self.a = nn.Linear(4, 4)
+        self.c = nn.Linear(4, 4)
+        self.act = nn.ReLU(inplace=True)
         self.register_buffer("count", torch.zeros(1))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,7 +91,8 @@ READ: dict[str, Forward] = {
 def test_what_forward_does_is_in_the_graph(name: str) -> None:
     net = Net(READ[name]).eval()
     net.a.bias.data += 3
-    graph, exact = network_graph(net, 4), copy.deepcopy(net).double()
+    graph = network_graph(net, 4)
+    exact = copy.deepcopy(net).double()
     x = torch.tensor(np.random.default_rng(0).normal(size=(50, 4)))
     box = Box(-torch.ones(1, 4), torch.ones(1, 4))
     with torch.no_grad():
@@ -196,7 +199,8 @@ class RandomNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         values = [x]
         for kind, first, second in self.steps:
-            one, two = values[int(first * len(values))], values[int(second * len(values))]
+            one = values[int(first * len(values))]
+            two = values[int(second * len(values))]
             made = one + 0
             if kind < 3:
                 made = self.layers[int(second * len(self.layers))](one)
@@ -240,9 +244,11 @@ def stays_within(seed: int) -> None:
     of three boxes.
     """
     net = RandomNet(seed).eval()
-    graph, exact = network_graph(net, 4), net.double()
+    graph = network_graph(net, 4)
+    exact = net.double()
     rng = np.random.default_rng(seed)
-    centre, half = rng.normal(size=(3, 4)), rng.random((3, 4))
+    centre = rng.normal(size=(3, 4))
+    half = rng.random((3, 4))
     points = torch.tensor(centre + half * rng.uniform(-1, 1, (40, 3, 4)))
     with torch.no_grad():
         values = exact(points.reshape(-1, 4)).reshape(40, 3, -1)
@@ -291,7 +297,8 @@ def test_products_that_vanish_leave_the_bounds_sound() -> None:
 
 
 def test_what_overflows_is_an_error_that_names_the_layer() -> None:
-    graph, one = network_graph(scaled(*[1e100] * 4), 1), torch.ones(1, 1)
+    graph = network_graph(scaled(*[1e100] * 4), 1)
+    one = torch.ones(1, 1)
     for bound in (crown, intervals, optimised_crown):
         with pytest.raises(
             UnsupportedNetworkError, match=r"node 7 .*layer Linear 6\) is not finite.*rescale"
@@ -300,7 +307,8 @@ def test_what_overflows_is_an_error_that_names_the_layer() -> None:
 
 
 def test_slopes_and_prices_that_bounds_cannot_use_are_refused() -> None:
-    graph, one = network_graph(scaled(1.0, 1.0), 1), torch.ones(1, 1)
+    graph = network_graph(scaled(1.0, 1.0), 1)
+    one = torch.ones(1, 1)
     for slope in (-0.1, 1.1, torch.nan):
         with pytest.raises(ValueError, match=r"\[0, 1\]"):
             crown(graph, Box(-one, one), slopes=[slope * one])
@@ -333,12 +341,15 @@ def test_a_plain_network_read_by_hand_is_the_one_that_torch_would_have_us_trace(
     )
     assert is_plain(net)
     assert not is_plain(Wrapped(net))
-    by_hand, traced = network_graph(net, 4), network_graph(Wrapped(net), 4)
+    by_hand = network_graph(net, 4)
+    traced = network_graph(Wrapped(net), 4)
     assert [type(node) for node in by_hand.nodes] == [type(node) for node in traced.nodes]
     for one, other in zip(by_hand.nodes, traced.nodes, strict=True):
-        mine, theirs = vars(one), vars(other)
+        mine = vars(one)
+        theirs = vars(other)
         for name in mine:
-            a, b = mine[name], theirs[name]
+            a = mine[name]
+            b = theirs[name]
             same = torch.equal(a, b) if isinstance(a, Tensor) else a == b
             assert same or name == "layer", (type(one).__name__, name)
     last = traced_run(net.double(), 4).last

@@ -16,7 +16,9 @@ from ddmip_lib.bounds.reader import traced_run
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.predictors import conv1d, resnet
 
-READERS, PREDICTORS, REPETITIONS = 3, 2, 15
+READERS = 3
+PREDICTORS = 2
+REPETITIONS = 15
 
 
 class Mixed(nn.Module):
@@ -24,7 +26,9 @@ class Mixed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.bend, self.last = nn.Linear(3, 4), nn.Softplus(), nn.Linear(4, 1)
+        self.first = nn.Linear(3, 4)
+        self.bend = nn.Softplus()
+        self.last = nn.Linear(4, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.last(self.bend(self.first(x)))
@@ -65,7 +69,8 @@ def quick_switches() -> Iterator[None]:
 
 @pytest.mark.usefixtures("quick_switches")
 def test_reading_while_others_read_and_predict() -> None:
-    nets, done = networks(), Event()
+    nets = networks()
+    done = Event()
     expected = [reading(net) for net in nets]
     x = torch.zeros(2, 3).double()
     values = [net(x) for net in nets]
@@ -73,7 +78,8 @@ def test_reading_while_others_read_and_predict() -> None:
     def read(first: int) -> list[str]:
         found = []
         for k in range(first, first + REPETITIONS):
-            now, then = reading(nets[k % len(nets)]), expected[k % len(nets)]
+            now = reading(nets[k % len(nets)])
+            then = expected[k % len(nets)]
             same = now[0] == then[0] and now[2] == then[2]
             same &= (
                 now[1] == then[1]

@@ -36,8 +36,10 @@ def bound_at(problem: NeuralMIP, prices: np.ndarray | None) -> float:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_prices_give_a_bound(seed: int) -> None:
-    case, draw = Family(seed, minimise=seed % 2 == 1), np.random.default_rng(seed)
-    problem, least = case.problem(), -case.sign * case.brute()  # the model as a minimisation
+    case = Family(seed, minimise=seed % 2 == 1)
+    draw = np.random.default_rng(seed)
+    problem = case.problem()
+    least = -case.sign * case.brute()  # the model as a minimisation
     for prices in (None, np.zeros(2), *draw.normal(scale=(0.1, 1.0, 10.0), size=(2, 3)).T):
         assert bound_at(problem, prices) <= least + 1e-9
 
@@ -68,7 +70,8 @@ def test_prices_of_the_coordination_nearly_close_it(minimise: bool) -> None:
 def shared_inputs(n: int = 4) -> NeuralMIP:
     """max sum of f(x_i) - x_i3 over boxes with a row of their own, with a budget that all share."""
     m = Model()
-    x, y = m.addMatrixVar((n, 3), lb=-1, ub=1), m.addMatrixVar((n, 1), lb=None)
+    x = m.addMatrixVar((n, 3), lb=-1, ub=1)
+    y = m.addMatrixVar((n, 1), lb=None)
     for i in range(n):
         m.addCons(x[i, 0] + x[i, 1] + x[i, 2] >= -0.5 + 0.1 * i)
     m.addCons(x[:, 0].sum() <= 1.0, name="shared")

@@ -48,10 +48,12 @@ def random_problem(draw: np.random.Generator) -> NeuralMIP:
     does not say what they mean, which only a solution could notice.
     """
     n, p, m = (int(draw.integers(1, most)) for most in (4, 3, 3))
-    model, modes = Model(), []
+    model = Model()
+    modes = []
     problem = NeuralMIP(model)
     for t in range(draw.integers(1, 3)):
-        classes, net = bool(draw.integers(2)), random_net(draw, p, str(draw.choice(sorted(KINDS))))
+        classes = bool(draw.integers(2))
+        net = random_net(draw, p, str(draw.choice(sorted(KINDS))))
         mode = random_mode(
             draw,
             n,
@@ -92,8 +94,10 @@ def best_choice(problem: NeuralMIP, size: int = 40) -> float:
     """The best choice among points of grids, by trying all; minus infinity where none keeps the
     capacities.
     """
-    blocks, nothing = problem.blocks, (np.zeros(1), np.zeros((1, len(problem.blocks.capacities))))
-    values, uses = np.zeros(1), nothing[1]
+    blocks = problem.blocks
+    nothing = (np.zeros(1), np.zeros((1, len(problem.blocks.capacities))))
+    values = np.zeros(1)
+    uses = nothing[1]
     for block in range(blocks.n):
         own_rows = [options(problem, row, size) for row in np.flatnonzero(blocks.block == block)]
         value, use = (
@@ -126,10 +130,8 @@ def test_no_choice_is_better_than_the_bound(seed: int) -> None:
     ):  # the networks were still being bounded for the first time
         assert solution.bound is None
         return
-    certificate, sign = (
-        solution.details["certificate"],
-        -1 if problem.model.getObjectiveSense() == "maximize" else 1,
-    )
+    certificate = solution.details["certificate"]
+    sign = -1 if problem.model.getObjectiveSense() == "maximize" else 1
     least = best_choice(problem)
     assert -sign * certificate.bound >= least - 1e-9
     assert -sign * solution.bound >= least - 1e-9
@@ -176,7 +178,8 @@ def test_the_bound_is_the_dual_value_and_holds(
     optional or not.
     """
     instance = own(seed, kind, minimise, optional)
-    problem, sign = instance.problem(), 1.0 if minimise else -1.0
+    problem = instance.problem()
+    sign = 1.0 if minimise else -1.0
     solution = PriceCoordination().solve(problem, LONG)
     certified = certify(problem, solution, time_limit=LONG, workers=1)
     certificate = certified.details["certificate"]
@@ -312,8 +315,10 @@ def test_the_same_answer_twice() -> None:
 
 
 def test_an_interrupt_keeps_what_was_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    instance, calls = own(3, "regression"), itertools.count()
-    problem, step = instance.problem(), UnitSearch.step
+    instance = own(3, "regression")
+    calls = itertools.count()
+    problem = instance.problem()
+    step = UnitSearch.step
 
     def interrupted(search: UnitSearch) -> None:
         if next(calls) == 2:
@@ -352,14 +357,16 @@ def test_blocks_that_do_not_describe_the_model_are_noticed() -> None:
     to be true.
     """
     problem = easy()
-    solution, mode = PriceCoordination().solve(problem, LONG), problem.blocks.modes[0]
+    solution = PriceCoordination().solve(problem, LONG)
+    mode = problem.blocks.modes[0]
     problem.set_blocks(Blocks([replace(mode, worth=0.5)], problem.blocks.capacities))
     with pytest.raises(ProblemError, match="blocks do not describe the model"):
         certify(problem, solution, time_limit=LONG, workers=1)
 
 
 def test_a_solution_of_another_problem_is_refused() -> None:
-    problem, other = own(1, "classification").problem(), own(5, "classification").problem()
+    problem = own(1, "classification").problem()
+    other = own(5, "classification").problem()
     same_size = replace(own(1, "classification"), w=own(1, "classification").w + 7.0).problem()
     for stranger in (other, same_size):
         solution = PriceCoordination().solve(stranger, LONG)

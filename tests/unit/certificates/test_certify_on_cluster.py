@@ -89,7 +89,8 @@ def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(clien
         distributed.Client(one) as alone,
     ):
         first = proved(alone)
-    second, here = proved(client), proved(workers=1)
+    second = proved(client)
+    here = proved(workers=1)
     same(first, second)
     same(second, here)
     assert min(first.nodes, second.nodes) > 4 * cluster.ENOUGH
@@ -99,7 +100,9 @@ class Task:
     """A task that is done here when its result is asked for, once."""
 
     def __init__(self, work: Any, parts: tuple[Any, ...]) -> None:
-        self.work, self.parts, self.done = work, parts, []
+        self.work = work
+        self.parts = parts
+        self.done = []
 
     def result(self, timeout: float = 0.0) -> Any:
         if not self.done:
@@ -127,7 +130,8 @@ class NewestFirst:
         return [Task(work, (one,)) for one in each]
 
     def nthreads(self) -> dict[str, int]:
-        now, self.workers = self.workers, 4
+        now = self.workers
+        self.workers = 4
         return {"all": now}
 
     def cancel(self, _: Any) -> None:
@@ -174,8 +178,11 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
     monkeypatch.setattr(cluster, "ENOUGH", 1)
-    four, take, heard = Four(), cluster._take_turns, account.Account.take
-    going, most = list[dict[Any, cluster.Part]](), list[int]()
+    four = Four()
+    take = cluster._take_turns
+    heard = account.Account.take
+    going = list[dict[Any, cluster.Part]]()
+    most = list[int]()
 
     def taking(
         book: account.Account, deadline: float, crew: Crew, parts: dict[Any, cluster.Part]
@@ -208,7 +215,8 @@ class Forgetful(Four):
             (number, count), turn = parts[4], parts[1]
             if count > 1 and number == count - 1:
                 again = Task(turn.work, (*turn.parts[:-1], 0.0))
-                parts, self.lost = (parts[0], again, *parts[2:]), self.lost + 1
+                parts = (parts[0], again, *parts[2:])
+                self.lost = self.lost + 1
         return super().submit(work, *parts)
 
 
@@ -221,7 +229,9 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
     monkeypatch.setattr(cluster, "ENOUGH", 1)
-    expected, forgetful, take = proved(workers=1), Forgetful(), account.Account.take
+    expected = proved(workers=1)
+    forgetful = Forgetful()
+    take = account.Account.take
 
     def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
         take(book, rows, found)
@@ -247,7 +257,9 @@ def test_a_client_that_is_closed_is_a_lost_cluster(
 def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     client: Any, cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected, heard, least = proved(client), [], []
+    expected = proved(client)
+    heard = []
+    least = []
     take = account.Account.take
 
     def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
@@ -273,7 +285,8 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(
     """Time is over when the first turn, of one batch of nodes, has ended: those that are under way
     are the last.
     """
-    take, turns = account.Account.take, list[int]()
+    take = account.Account.take
+    turns = list[int]()
 
     def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
         clock.stop()
@@ -309,7 +322,9 @@ def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(
 
 @pytest.mark.long
 def test_solve_hands_the_client_on(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, search, start = [], cluster.search_on_cluster, PriceCoordination.solve
+    given = []
+    search = cluster.search_on_cluster
+    start = PriceCoordination.solve
 
     def searching(book: account.Account, deadline: float, crew: Crew) -> None:
         given.append(crew.client)

@@ -54,7 +54,8 @@ def knapsack(
 
 def test_the_order_of_the_bounds_on_the_theory_example() -> None:
     problem, optimum = knapsack()
-    zero, best = np.zeros(8), crown_multipliers(problem)
+    zero = np.zeros(8)
+    best = crown_multipliers(problem)
     result = lagrangian_bound(problem)
     values = [
         dual_value(problem, zero, intervals),
@@ -76,7 +77,8 @@ def test_the_order_of_the_bounds_on_the_theory_example() -> None:
 
 def test_the_best_multipliers_beat_all_others_of_the_same_form() -> None:
     problem, optimum = knapsack(offset=7.0)
-    rng, best = np.random.default_rng(0), crown_multipliers(problem)
+    rng = np.random.default_rng(0)
+    best = crown_multipliers(problem)
     top = dual_value(problem, best)
     for scale in (0.01, 0.1, 1.0, 10.0):
         assert dual_value(problem, best + scale * rng.standard_normal(8)) <= top + 1e-5
@@ -104,7 +106,8 @@ def test_multipliers_of_algorithm_1_give_bounds_in_both_splits() -> None:
 )
 def test_no_bound_crosses_the_optimum_of_a_tiny_instance(seed: int) -> None:
     instance = tiny(seed)
-    optimum, sign = instance.optimum(), instance.sign
+    optimum = instance.optimum()
+    sign = instance.sign
     rng = np.random.default_rng(seed)
     lam = rng.standard_normal(instance.points.shape[1])
     result = lagrangian_bound(instance.problem, time_limit=LONG)
@@ -127,7 +130,8 @@ def test_rows_on_outputs_and_several_networks(kind: str, sense: str) -> None:
     solved = 0
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        one, two = relu_net(3, seed=seed), relu_net(4, q=2, seed=100 + seed)
+        one = relu_net(3, seed=seed)
+        two = relu_net(4, q=2, seed=100 + seed)
         model = Model()
         x = model.addMatrixVar((1, 4), vtype="I", lb=-1, ub=0)
         y = model.addMatrixVar((2, 1), lb=None)
@@ -272,7 +276,8 @@ def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None
 
 def test_an_interrupt_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, optimum = knapsack(seed=5, p=12, cap=6)
-    solve, calls = input_search.Search._solve, itertools.count()
+    solve = input_search.Search._solve
+    calls = itertools.count()
 
     def interrupted(self: input_search.Search, node: input_search.Node) -> None:
         if next(calls) == 30:
@@ -288,7 +293,8 @@ def test_an_interrupt_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_cannot_be_bounded_says_so() -> None:
     model = Model()
-    x, y = model.addMatrixVar((1, 2), vtype="B"), model.addMatrixVar((1, 1), lb=None)
+    x = model.addMatrixVar((1, 2), vtype="B")
+    y = model.addMatrixVar((1, 1), lb=None)
     t = model.addVar(lb=None, ub=None)
     model.setObjective(y[0, 0] + t)
     problem = NeuralMIP(model)
@@ -308,7 +314,8 @@ def test_refusals() -> None:
     with pytest.raises(TypeError, match="NeuralMIP"):
         dual_value(problem.model, [0.0, 0.0])
     model = Model()
-    x, y = model.addMatrixVar((1, 4), lb=0, ub=1), model.addMatrixVar((1, 1), lb=None)
+    x = model.addMatrixVar((1, 4), lb=0, ub=1)
+    y = model.addMatrixVar((1, 1), lb=None)
     recurrent = NeuralMIP(model)
     recurrent.add_predictor(lstm(depth=1, width=2, n_in=4).eval(), x, y)
     for bound in (lagrangian_bound, crown_multipliers):

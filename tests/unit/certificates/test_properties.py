@@ -73,12 +73,11 @@ class Rows:
 
 def random_rows(draw: Draw, kind: str, classes: bool, k: int = 2, p: int | None = None) -> Rows:
     p = int(draw.integers(1, 4)) if p is None else p
-    net, base = random_net(draw, p, kind), draw.normal(size=(k, p))
+    net = random_net(draw, p, kind)
+    base = draw.normal(size=(k, p))
     wide = draw.random((2, k, p)) < 0.85  # some boxes have no room on a side, or none at all
-    lower, upper = (
-        base - 2 * draw.random((k, p)) * wide[0],
-        base + 2 * draw.random((k, p)) * wide[1],
-    )
+    lower = base - 2 * draw.random((k, p)) * wide[0]
+    upper = base + 2 * draw.random((k, p)) * wide[1]
     points = [grid(*ends) for ends in zip(lower, upper, base, strict=True)]
     if (
         classes and kind != "ends in ReLU"
@@ -120,7 +119,8 @@ def exact_loss(rows: Rows, i: int) -> float:
     """The least loss of row i by SCIP on the exact model; a class counts from 0 on, infinite where
     out of reach.
     """
-    losses, model = rows.losses[torch.tensor([i])], Model()
+    losses = rows.losses[torch.tensor([i])]
+    model = Model()
     model.hideOutput()
     for name in ("feastol", "dualfeastol"):
         model.setParam(f"numerics/{name}", 1e-7)
@@ -170,7 +170,8 @@ def in_ball(draw: Draw, ball: tuple[np.ndarray, ...], radius: float, count: int 
 def in_front(points: np.ndarray, cut: np.ndarray, level: float) -> np.ndarray:
     """The points in front of a plane, and where the lines to those behind it cross the plane."""
     height = points @ cut + level
-    front, back = points[height >= 0], points[height < 0]
+    front = points[height >= 0]
+    back = points[height < 0]
     share = (height[height >= 0][:, None] / (height[height >= 0][:, None] - height[height < 0]))[
         ..., None
     ]
@@ -182,7 +183,8 @@ def in_front(points: np.ndarray, cut: np.ndarray, level: float) -> np.ndarray:
 @given(seeds, st.integers(1, 4))
 def test_a_cut_ball_bounds_every_form_and_no_worse_than_the_ball(seed: int, p: int) -> None:
     draw = np.random.default_rng(seed)
-    ball, radius = random_ball(draw, p), draw.choice([0.0, 0.1, 1.0]) * draw.random()
+    ball = random_ball(draw, p)
+    radius = draw.choice([0.0, 0.1, 1.0]) * draw.random()
     cut = draw.normal(size=p) * (draw.random(p) < 0.8) * draw.choice([1e-8, 1.0, 1e6])
     forms = draw.normal(size=(3, p)) * (draw.random((3, p)) < 0.8) * draw.choice([1e-6, 1.0, 1e4])
     # in front of the plane lies the centre, or only a part of the ball, or nothing
@@ -216,21 +218,26 @@ def test_a_form_gives_the_best_bound_of_its_linear_program(
     draw = np.random.default_rng(seed)
     lower, upper, base = random_ball(draw, p)[:3]
     up, down = draw.uniform(0.02, 2.0, (2, p)) * (draw.random((2, p)) < 0.9)
-    coef, const = draw.normal(size=p) * (draw.random(p) < 0.9), draw.normal()
+    coef = draw.normal(size=p) * (draw.random(p) < 0.9)
+    const = draw.normal()
     gain, level = (np.inf, 0.0) if classes else (draw.uniform(0.1, 5.0), draw.normal())
     const = const - coef @ base  # so that the base point is no special case
     parts = [double(part)[None] for part in (lower, upper, base, up, down, gain, level, 0.0)]
-    losses, zero = Losses(*parts), torch.zeros(1, p)
+    losses = Losses(*parts)
+    zero = torch.zeros(1, p)
     region = CutBall(*parts[:5], double([1.0]), zero, zero[:, 0])
     form = double(coef)[None], double([const])
     least = least_loss(losses, region, *form)
-    costs, ends = np.concatenate([up, down]), [(0, r) for r in (*(upper - base), *(base - lower))]
-    row, need = np.concatenate([coef, -coef]), level + coef @ base + const
+    costs = np.concatenate([up, down])
+    ends = [(0, r) for r in (*(upper - base), *(base - lower))]
+    row = np.concatenate([coef, -coef])
+    need = level + coef @ base + const
     if classes:
         exact = linprog(costs, row[None], [-need], bounds=ends)
     else:  # one more column for what is missed
         exact = linprog([*costs, gain], [[*row, -1.0]], [-need], bounds=[*ends, (0, None)])
-    value, size = least.value.item(), 1e-6 * (1 + np.abs(coef).sum())
+    value = least.value.item()
+    size = 1e-6 * (1 + np.abs(coef).sum())
     if exact.status == 2:  # out of reach: the bound is beyond the radius
         assert value > 1.0
     else:
@@ -263,13 +270,12 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
         for line in lines
     ]
     duals = [torch.from_numpy(draw.exponential(0.1, split.shape)) for split in nodes.splits]
-    ascent, start = (
-        Ascent.of(sweep, rows.losses, region),
-        [joined(each, region.centre) for each in (slopes, duals)],
-    )
+    ascent = Ascent.of(sweep, rows.losses, region)
+    start = [joined(each, region.centre) for each in (slopes, duals)]
     value, *found = ascent.step(*start)
     moving = [part.requires_grad_() for part in (*slopes, *duals)]
-    last, minus = len(rows.graph.nodes) - 1, -torch.ones(1, 1, 1, dtype=torch.float64)
+    last = len(rows.graph.nodes) - 1
+    minus = -torch.ones(1, 1, 1, dtype=torch.float64)
     coef, const = (
         part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals, rounded=False)
     )
@@ -311,7 +317,8 @@ def test_profit_is_the_top_less_the_loss(seed: int, classes: bool, m: int) -> No
     alone.
     """
     draw = np.random.default_rng(seed)
-    p, n = int(draw.integers(1, 4)), 3
+    p = int(draw.integers(1, 4))
+    n = 3
     mode = random_mode(
         draw,
         n,
@@ -320,10 +327,8 @@ def test_profit_is_the_top_less_the_loss(seed: int, classes: bool, m: int) -> No
         worth=float(draw.uniform(0.3, 4)),
         cap=float(draw.choice([np.inf, draw.normal()])),
     )
-    blocks, pi = (
-        Blocks([mode], np.ones(m)),
-        draw.exponential(size=m) * draw.choice([0.0, 1.0, 1e4], m),
-    )
+    blocks = Blocks([mode], np.ones(m))
+    pi = draw.exponential(size=m) * draw.choice([0.0, 1.0, 1e4], m)
     net = random_net(draw, p, "one layer")
     rows = np.array([2, 0])
     losses = losses_at(blocks, pi, rows, network_graph(net, p), classes)
@@ -379,7 +384,8 @@ def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) 
     """
     draw = np.random.default_rng(seed)
     rows = random_rows(draw, kind, classes, k=1)
-    nodes, radius = roots(rows.graph, rows.losses), rows.possible * draw.uniform(0.5, 1.0)
+    nodes = roots(rows.graph, rows.losses)
+    radius = rows.possible * draw.uniform(0.5, 1.0)
     u = double(
         grid(*(getattr(rows.losses, name)[0].numpy() for name in ("lower", "upper", "base")))
     )
@@ -433,7 +439,8 @@ def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, 
     slope = (last.weight.numpy()[0] * (sign > 0)) @ first.weight.numpy()
     output = float(rows.graph(double(u)[None]))
     # columns: ways up, ways down, what is missed
-    ways, zero = np.vstack([np.eye(p), -np.eye(p)]), np.zeros((len(sign), 1))
+    ways = np.vstack([np.eye(p), -np.eye(p)])
+    zero = np.zeros((len(sign), 1))
     stays = np.hstack([-(sign[:, None] * first.weight.numpy()) @ ways.T, zero])
     counts = np.append(-slope @ ways.T, -1.0)
     at_base = output + slope @ (base - u) - losses.level.item()
@@ -534,7 +541,8 @@ def test_nodes_for_the_next_radius_hold_nothing_of_the_last() -> None:
 def test_crown_contains_what_the_exact_model_of_pyscipopt_ml_attains(seed: int) -> None:
     """Largest and smallest outputs of random networks by another library's exact model."""
     net = relu_net(2, width=5, q=2, seed=seed)
-    graph, box = network_graph(net, 2), Box(-torch.ones(1, 2), torch.ones(1, 2))
+    graph = network_graph(net, 2)
+    box = Box(-torch.ones(1, 2), torch.ones(1, 2))
     both = crown(graph, box), optimised_crown(graph, box)
     for output, sense in itertools.product(range(2), ("minimize", "maximize")):
         built = build(net, 2, low=-1.0, high=1.0, sense=sense)
@@ -542,14 +550,16 @@ def test_crown_contains_what_the_exact_model_of_pyscipopt_ml_attains(seed: int) 
         solution = BigM().solve(built.problem)
         assert solution.status == "optimal"
         for bounds in both:
-            low, high = bounds.lower[0, output].item(), bounds.upper[0, output].item()
+            low = bounds.lower[0, output].item()
+            high = bounds.upper[0, output].item()
             assert low - 1e-9 <= solution.objective <= high + 1e-9
             assert low > solution.objective - 20 or high < solution.objective + 20
 
 
 def counted_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many nodes take part in each gradient step from now on."""
-    taken, step = [], Ascent.step
+    taken = []
+    step = Ascent.step
 
     def counting(ascent: Ascent, *parts: Tensor) -> object:
         taken.append(len(ascent.free))
@@ -564,7 +574,8 @@ def test_a_node_that_is_proven_or_empty_takes_no_step(monkeypatch: pytest.Monkey
     radius; one of which that was known before; and one on no side of its first unit.
     """
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
-    losses, zero = rows.losses[torch.zeros(4, dtype=torch.long)], torch.zeros(1, dtype=torch.long)
+    losses = rows.losses[torch.zeros(4, dtype=torch.long)]
+    zero = torch.zeros(1, dtype=torch.long)
     root = roots(rows.graph, losses)
     first = evaluate(rows.graph, losses, root, rows.possible[zero].expand(4), steps=0).nodes.least[
         0
@@ -624,7 +635,8 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
     ):
         search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
         search.asked |= True
-        search.floor, search.work = floor * search.target, torch.full_like(search.work, work)
+        search.floor = floor * search.target
+        search.work = torch.full_like(search.work, work)
         search._next_ball(search.asked.clone())
         shares[floor, work] = (search.radius / search.target).numpy()
         assert search.active.all()
@@ -634,7 +646,8 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
 
 def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
-    search, looked = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4), []
+    search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+    looked = []
     found = evaluate(
         rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=0
     )

@@ -91,7 +91,9 @@ class TestStandIn:
 
     def test_sterilising_helps_some_sites_and_harms_others(self) -> None:
         tree = load_trees()["Acer saccharum"]
-        light, myco, sterilised = tree.features[:, 0], tree.features[:, 4], tree.features[:, 6]
+        light = tree.features[:, 0]
+        myco = tree.features[:, 4]
+        sterilised = tree.features[:, 6]
 
         def effect(rows: np.ndarray) -> float:
             survived = tree.labels[rows]

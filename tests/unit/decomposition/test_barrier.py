@@ -38,11 +38,13 @@ class Subproblem:
         row_group=None,
         interior=None,
     ):
-        self.terms, self.rows = terms, rows or (lambda u: u[:0])
+        self.terms = terms
+        self.rows = rows or (lambda u: u[:0])
         self.lower, self.upper = (
             torch.tensor(side, dtype=torch.float64) for side in (lower, upper)
         )
-        p, m = len(lower), len(self.rows(self.lower))
+        p = len(lower)
+        m = len(self.rows(self.lower))
         self.x = torch.zeros(p, dtype=torch.float64) + torch.as_tensor(x)
         self.rho = SimpleNamespace(inputs=rho, outputs=rho)
         self.group = torch.zeros(p, dtype=torch.long) if group is None else torch.tensor(group)
@@ -87,8 +89,11 @@ def fixed(mu, **options):
 def polytope(seed, rho=1.0, scale=1.0):
     """Nearest point of {A u <= b} in a box to x: the subproblem and its solution by a QP solver."""
     rng = np.random.default_rng(seed)
-    p, m = int(rng.integers(1, 6)), int(rng.integers(1, 9))
-    a, b, x = rng.normal(size=(m, p)), rng.uniform(0.1, 1.0, m), 3 * rng.normal(size=p)
+    p = int(rng.integers(1, 6))
+    m = int(rng.integers(1, 9))
+    a = rng.normal(size=(m, p))
+    b = rng.uniform(0.1, 1.0, m)
+    x = 3 * rng.normal(size=p)
     box = (np.full(p, -3.0), np.full(p, 2.0))
     solver = piqp.DenseSolver()
     solver.settings.eps_abs = solver.settings.eps_rel = 1e-13
@@ -127,7 +132,10 @@ def test_every_newton_step_is_strictly_feasible(seed):
 
 def boundary(block, rows, iterations, rho=1.0):
     """Algorithm 1 on X = {0}, C = (-inf, 0], g = 0: multipliers and residuals."""
-    width, lam, u, trace = 2.0, 0.0, np.array([-0.5]), []
+    width = 2.0
+    lam = 0.0
+    u = np.array([-0.5])
+    trace = []
     for _ in range(iterations):
         at = lam
         if rows:
@@ -142,7 +150,9 @@ def boundary(block, rows, iterations, rho=1.0):
 
 @pytest.mark.parametrize("rows", [True, False])
 def test_a_fixed_mu_never_lets_u_meet_x_on_the_boundary(rows):
-    rho, k, width = 1.0, 100, 4.0 if rows else 2.0
+    rho = 1.0
+    k = 100
+    width = 4.0 if rows else 2.0
     mu = 1e-3
     lam, residual = boundary(fixed(mu), rows, k, rho)[-1]
     absolute = mu * rho * width**2
@@ -242,7 +252,8 @@ def networks(n, p, which=None, factor=1.0, x=None):
 
 
 def test_groups_together_give_what_each_gives_alone():
-    n, p = 6, 4
+    n = 6
+    p = 4
     together = LogBarrier(mu_final=1e-8).minimise(networks(n, p), np.zeros(n * p)).reshape(n, p)
     for i in range(n):
         alone = LogBarrier(mu_final=1e-8).minimise(networks(n, p, which=i), np.zeros(p))
@@ -250,10 +261,12 @@ def test_groups_together_give_what_each_gives_alone():
 
 
 def test_units_of_the_objective_do_not_matter():
-    plain, large = LogBarrier(), LogBarrier()
+    plain = LogBarrier()
+    large = LogBarrier()
     u = v = np.zeros(24)
     for _ in range(3):
-        u, v = plain.minimise(networks(6, 4), u), large.minimise(networks(6, 4, factor=1024.0), v)
+        u = plain.minimise(networks(6, 4), u)
+        v = large.minimise(networks(6, 4, factor=1024.0), v)
         np.testing.assert_allclose(u, v, atol=1e-9)
 
 

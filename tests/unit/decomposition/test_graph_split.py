@@ -78,7 +78,9 @@ class TestSplit:
     def test_gradient_of_the_nn_block_against_differences(self) -> None:
         split = graph_of(tree_planting(grid=2, nets=survival_nets(3)))
         rng = np.random.default_rng(1)
-        w, lam, u = rng.random(20), rng.normal(size=20), rng.uniform(0.2, 0.8, 4)
+        w = rng.random(20)
+        lam = rng.normal(size=20)
+        u = rng.uniform(0.2, 0.8, 4)
         sub = NNSubproblem(split, w, lam, Penalty(0.7, 3.0))
 
         def phi(u):
@@ -118,11 +120,13 @@ class TestMIPBlock:
         split = graph_of(problem)
         block = mip_block(split)
         assert len(block.onoff) == 16
-        s, outputs = split.milp, split.coupled[4:]
+        s = split.milp
+        outputs = split.coupled[4:]
         rng = np.random.default_rng(seed)
         target = s.row_lower[[i for i, name in enumerate(s.row_names) if name.startswith("target")]]
         for rho in (Penalty(0.1, 2.0), Penalty(1.0, 10.0), Penalty(0.5, 0.3)):
-            lam, kappa = 0.5 * rng.normal(size=20), np.concatenate([rng.random(4), rng.random(16)])
+            lam = 0.5 * rng.normal(size=20)
+            kappa = np.concatenate([rng.random(4), rng.random(16)])
             result = block.solve(lam, kappa, split.weights(rho))
             v = result.values
             assert (s.rows @ v <= s.row_upper + 1e-6).all()
@@ -136,8 +140,10 @@ class TestMIPBlock:
                 for z in map(np.array, itertools.product((0.0, 1.0), repeat=4))
                 if z.sum() <= 2
             )
-            lam_y, k_y = lam[4:].reshape(4, 4), kappa[4:].reshape(4, 4)  # by species, then by site
-            low, high = s.lower[outputs].reshape(4, 4), s.upper[outputs].reshape(4, 4)
+            lam_y = lam[4:].reshape(4, 4)
+            k_y = kappa[4:].reshape(4, 4)  # by species, then by site
+            low = s.lower[outputs].reshape(4, 4)
+            high = s.upper[outputs].reshape(4, 4)
             free = np.clip(k_y + lam_y / rho.outputs, low, high)
             off = -lam_y * free + 0.5 * rho.outputs * (free - k_y) ** 2
             plantings = min(
@@ -159,7 +165,8 @@ class TestMIPBlock:
         rho = split.weights(Penalty(0.2, 4.0))
         before = None
         for _ in range(4):
-            lam, kappa = 0.3 * rng.normal(size=45), rng.random(45)
+            lam = 0.3 * rng.normal(size=45)
+            kappa = rng.random(45)
             v = block.solve(lam, kappa, rho).values
 
             def value(v, lam=lam, kappa=kappa):
@@ -178,16 +185,20 @@ class TestMIPBlock:
         assert block.qp.kept.size == 3 * 27  # x, a, b; classes and logits stay with SCIP
         assert isinstance(mip_block(PaperSplit(split.instance, problem.start)), QPBlock)
         rng = np.random.default_rng(0)
-        lam, kappa = rng.normal(size=30), split.copies(split.start) + 0.3 * rng.normal(size=30)
+        lam = rng.normal(size=30)
+        kappa = split.copies(split.start) + 0.3 * rng.normal(size=30)
         rho = split.weights(Penalty(2.0, 0.5))
         result = block.solve(lam, kappa, rho)
-        s, v = split.milp, result.values
+        s = split.milp
+        v = result.values
         assert (s.rows @ v <= s.row_upper + 1e-6).all()
         assert (s.rows @ v >= s.row_lower - 1e-6).all()
         # each class on its own: y = 1 pays where the gain of one exceeds what moving its logit
         # costs
-        o, y = v[split.coupled[27:]], v[split.instance.maps[0].output.ravel()]
-        low, high = s.lower[split.coupled[27:]], s.upper[split.coupled[27:]]
+        o = v[split.coupled[27:]]
+        y = v[split.instance.maps[0].output.ravel()]
+        low = s.lower[split.coupled[27:]]
+        high = s.upper[split.coupled[27:]]
         grid = np.linspace(low, high, 200001)
         term = -lam[27:] * grid + 0.25 * (grid - kappa[27:]) ** 2
         on = np.where(grid >= 1e-3, term, np.inf).min(axis=0) - 1.0
@@ -229,7 +240,8 @@ class TestRuns:
         assert solution.objective == pytest.approx(values.min(), abs=1e-6)
 
     def test_several_networks_share_an_input(self) -> None:
-        first, second = relu_net(2, seed=1), relu_net(2, seed=2)
+        first = relu_net(2, seed=1)
+        second = relu_net(2, seed=2)
         m = pyscipopt.Model()
         x = m.addMatrixVar((1, 3), vtype="B")
         y = m.addMatrixVar((1, 2), lb=None)
@@ -282,7 +294,8 @@ class TestRuns:
             )
             return DualDecomposition(max_iterations=10).solve(problem, seed=1)
 
-        one, thousand = solve(1.0), solve(1000.0)
+        one = solve(1.0)
+        thousand = solve(1000.0)
         assert thousand.objective == pytest.approx(1000 * one.objective, rel=1e-6)
         np.testing.assert_allclose(thousand.history["rho"], 1000 * one.history["rho"], rtol=1e-3)
 

@@ -99,7 +99,8 @@ def enumerate_block(
         if continuous:
             at = r.coupled - 1
             v = np.insert(v, at, 0.0)
-            room, slope = r.b - r.a @ v, r.a[:, at]
+            room = r.b - r.a @ v
+            slope = r.a[:, at]
             low = max([-2.0, *(room[slope < 0] / slope[slope < 0])])
             high = min([3.0, *(room[slope > 0] / slope[slope > 0])])
             if low > high:
@@ -127,8 +128,10 @@ class TestMILPBlock:
         slots = [list(split.coupled).index(at) for at in order[: r.coupled]]
         rng = np.random.default_rng(1000 + seed)
         for rho in (0.3, 2.0, 0.05, 20.0):
-            lam, u = 2 * rng.normal(size=r.coupled), 3 * rng.normal(size=r.coupled)
-            scattered_lam, scattered_u = np.empty(r.coupled), np.empty(r.coupled)
+            lam = 2 * rng.normal(size=r.coupled)
+            u = 3 * rng.normal(size=r.coupled)
+            scattered_lam = np.empty(r.coupled)
+            scattered_u = np.empty(r.coupled)
             scattered_lam[slots], scattered_u[slots] = lam, u
             result = block.solve(scattered_lam, scattered_u, np.full(scattered_u.size, rho))
             assert result.status == "solved"
@@ -191,7 +194,8 @@ class TestQPBlock:
         is an LP.
         """
         rng = np.random.default_rng(seed)
-        p, extra = int(rng.integers(1, 5)), int(rng.integers(0, 3))
+        p = int(rng.integers(1, 5))
+        extra = int(rng.integers(0, 3))
         model = Model()
         model.hideOutput()
         y = model.addVar("y", lb=None)
@@ -199,9 +203,12 @@ class TestQPBlock:
         t = [model.addVar(f"t{j}", lb=-1.0, ub=4.0) for j in range(extra)]
         variables = [*x, *t]
         size = p + extra
-        inside, c = rng.uniform(-1, 1, size), rng.normal(size=size)
-        a, g = rng.normal(size=(int(rng.integers(0, 2)), size)), rng.normal(size=(3, size))
-        top, bottom = g @ inside + rng.random(3), g[:1] @ inside - rng.random(1)
+        inside = rng.uniform(-1, 1, size)
+        c = rng.normal(size=size)
+        a = rng.normal(size=(int(rng.integers(0, 2)), size))
+        g = rng.normal(size=(3, size))
+        top = g @ inside + rng.random(3)
+        bottom = g[:1] @ inside - rng.random(1)
         for row, side in zip(a, a @ inside, strict=True):
             model.addCons(sum(k * v for k, v in zip(row, variables, strict=True)) == side)
         for row, side in zip(g, top, strict=True):
@@ -216,7 +223,8 @@ class TestQPBlock:
         names = [v.name for v in model.getVars()]
         order = [names.index(v.name) for v in variables]
         for rho in (0.1, 1.0, 30.0):
-            lam, u = rng.normal(size=p), 2 * rng.normal(size=p)
+            lam = rng.normal(size=p)
+            u = 2 * rng.normal(size=p)
             result = block.solve(lam, u, np.full(u.size, rho))
             assert result.values is not None
             v = result.values[order]

@@ -20,7 +20,8 @@ def wavy(units: float = 1.0) -> NeuralMIP:
     first.weight.data[:, 0] /= units
     m = pyscipopt.Model()
     high = np.array([[2.0 * units, 2.0]])
-    x, y = m.addMatrixVar((1, 2), lb=-high, ub=high), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, 2), lb=-high, ub=high)
+    y = m.addMatrixVar((1, 1), lb=None)
     m.addCons(x[0, 0] / units + x[0, 1] <= 1.5)
     m.setObjective(y[0, 0])
     problem = NeuralMIP(m)

@@ -20,12 +20,15 @@ def budgeted(draw: np.random.Generator, lower: float = 0.0) -> NeuralMIP:
     """Inputs w + r a - q b, the steps bounded, budgets with weights for some of them; not every
     input may move.
     """
-    n, p, model = int(draw.integers(1, 5)), int(draw.integers(1, 4)), Model()
+    n = int(draw.integers(1, 5))
+    p = int(draw.integers(1, 4))
+    model = Model()
     w = draw.normal(size=(n, p))
     x = model.addMatrixVar((n, p), lb=w - draw.random((n, p)), ub=w + draw.random((n, p)))
     a, b = (model.addMatrixVar((n, p), lb=lower, ub=draw.uniform(0.2, 2.0)) for _ in range(2))
     y = model.addMatrixVar((n, 1), lb=None)
-    rates, scale = draw.uniform(0.5, 2.0, (2, n, p)), draw.choice([-2.0, 1.0], (n, p))
+    rates = draw.uniform(0.5, 2.0, (2, n, p))
+    scale = draw.choice([-2.0, 1.0], (n, p))
     for i, j in np.ndindex(n, p):
         moved = rates[0, i, j] * a[i, j] - rates[1, i, j] * b[i, j] * (draw.random() < 0.8)
         if draw.random() < 0.9:
@@ -50,13 +53,16 @@ def budgeted(draw: np.random.Generator, lower: float = 0.0) -> NeuralMIP:
 def test_sorting_finds_the_optimum_that_piqp_finds(seed: int) -> None:
     draw = np.random.default_rng(seed)
     split = PaperSplit(budgeted(draw).instance())
-    block, plain = QPBlock(split), QPBlock(split)
+    block = QPBlock(split)
+    plain = QPBlock(split)
     if block.budgets is None:  # steps that no row ties to an input
         assert (np.diff(plain.equalities[0].indptr) == 0).any()
         return
     plain.budgets = None
     k = split.coupled.size
-    lam, copies, rho = draw.normal(size=k), draw.normal(size=k) * 2, draw.uniform(0.1, 3.0, k)
+    lam = draw.normal(size=k)
+    copies = draw.normal(size=k) * 2
+    rho = draw.uniform(0.1, 3.0, k)
     sorted_, by_piqp = (each.solve(lam, copies, rho).values for each in (block, plain))
     assert sorted_ is not None
     assert by_piqp is not None

@@ -22,8 +22,10 @@ class TestIdentities:
     @pytest.mark.parametrize("seed", range(3))
     def test_all(self, kind: str, seed: int) -> None:
         rng = np.random.default_rng(100 + seed)
-        p, rho = 2, float(rng.uniform(2, 8))
-        s, cost = smooth(kind, p, seed), rng.normal(size=2)
+        p = 2
+        rho = float(rng.uniform(2, 8))
+        s = smooth(kind, p, seed)
+        cost = rng.normal(size=2)
         solver = exact(rho)
         run = solver.start(restricted(s.net, p, -2, 2, cost).problem)
         run.lam = rng.normal(size=p)
@@ -59,13 +61,15 @@ class TestIdentities:
 
     def test_order_of_the_updates_is_douglas_rachford(self) -> None:
         """With s = u - lam/rho: x+ = P_X(2u - s - c/rho), s+ = s + x+ - u."""
-        cost, rho = np.array([0.4, -0.7]), 2.3
+        cost = np.array([0.4, -0.7])
+        rho = 2.3
         s = smooth("quadratic", 2, 5)
         solver = exact(rho)
         run = solver.start(restricted(s.net, 2, -2, 2, cost).problem)
         points = lattice(-2, 2, 2)
         for _ in range(6):
-            u, shifted = run.u, run.u - run.lam / rho
+            u = run.u
+            shifted = run.u - run.lam / rho
             solver.step(run)
             target = 2 * u - shifted - cost / rho
             nearest = points[((points - target) ** 2).sum(axis=1).argmin()]
@@ -94,10 +98,13 @@ class TestTheoremA:
         solution = exact(rho, trace).solve(built.problem)
         assert solution.status == "converged"
 
-        u, x, lam = np.array(trace.u), np.array(trace.x), np.array(trace.lam)
+        u = np.array(trace.u)
+        x = np.array(trace.x)
+        lam = np.array(trace.lam)
         assert np.abs(u).max() < WIDE - 1
         f = points @ cost + s.net(torch.tensor(points)).numpy().ravel()
-        lagrangian, objective = solution.history["lagrangian"], solution.history["objective"]
+        lagrangian = solution.history["lagrangian"]
+        objective = solution.history["objective"]
         r2 = ((u - x) ** 2).sum(axis=1)
         du2 = (np.diff(u, axis=0) ** 2).sum(axis=1)
         delta = s.delta(rho)

@@ -38,7 +38,8 @@ def without_and_best_of_random(problem, tries: int, seed: int) -> tuple[float, f
     instance = problem.instance()
     GraphSplit(instance, problem.start)  # finds the on/off rows, with which completion is fast
     s = instance.milp
-    n, budget = len(problem.start[0]), int(s.row_upper[s.row_names.index("sterilising budget")])
+    n = len(problem.start[0])
+    budget = int(s.row_upper[s.row_names.index("sterilising budget")])
     rng = np.random.default_rng(seed)
     objectives = []
     for _ in range(tries):

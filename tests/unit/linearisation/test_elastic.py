@@ -18,8 +18,10 @@ from tests.builders.networks import linear
 def shared_inputs():
     """Two networks, one variable that enters both, one number, and outputs of two widths."""
     m = pyscipopt.Model()
-    x, w = m.addMatrixVar(3, lb=-1, ub=2, name="x"), m.addVar("w", ub=3)
-    y, z = m.addMatrixVar((2, 2), lb=None, name="y"), m.addMatrixVar((1, 1), lb=None, name="z")
+    x = m.addMatrixVar(3, lb=-1, ub=2, name="x")
+    w = m.addVar("w", ub=3)
+    y = m.addMatrixVar((2, 2), lb=None, name="y")
+    z = m.addMatrixVar((1, 1), lb=None, name="z")
     m.setObjective(y.sum() + z[0, 0] + w)
     problem = NeuralMIP(m)
     problem.add_predictor(

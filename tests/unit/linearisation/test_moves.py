@@ -29,7 +29,8 @@ class Bumps(nn.Module):
 def whole_box(net: nn.Module, count: int, budget: float | None = None) -> NeuralMIP:
     """max f(x) over whole numbers from 0 to 4, with a budget for their sum."""
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, count), vtype="I", lb=0, ub=4), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, count), vtype="I", lb=0, ub=4)
+    y = m.addMatrixVar((1, 1), lb=None)
     if budget is not None:
         m.addCons(x.sum() <= budget)
     m.setObjective(y.sum(), "maximize")
@@ -75,7 +76,8 @@ def test_an_assignment_is_moved_by_exchanges() -> None:
     some start.
     """
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((4, 4), vtype="B"), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((4, 4), vtype="B")
+    y = m.addMatrixVar((1, 1), lb=None)
     m.addMatrixCons(x.sum(axis=0) == 1)
     m.addMatrixCons(x.sum(axis=1) == 1)
     m.setObjective(y.sum(), "maximize")
@@ -92,7 +94,8 @@ def test_an_assignment_is_moved_by_exchanges() -> None:
 
 def test_without_whole_inputs_there_is_no_move() -> None:
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, 2), lb=0, ub=1), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, 2), lb=0, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 4, 2).double(), x, y)
     elastic = Elastic(problem.instance())

@@ -12,13 +12,16 @@ from ddmip_lib.linearisation.recombination import Options
 from ddmip_lib.predictors import mlp
 from tests.builders.clocks import LONG
 
-ROWS, COLUMNS, BUDGET = 3, 2, 2.0
+ROWS = 3
+COLUMNS = 2
+BUDGET = 2.0
 
 
 def shared_budget(seed: int) -> NeuralMIP:
     """max sum of f(x_i) over three rows of two inputs each, which share a budget."""
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((ROWS, COLUMNS), lb=0, ub=1), m.addMatrixVar((ROWS, 1), lb=None)
+    x = m.addMatrixVar((ROWS, COLUMNS), lb=0, ub=1)
+    y = m.addMatrixVar((ROWS, 1), lb=None)
     m.addCons(x.sum() <= BUDGET)
     m.setObjective(y.sum(), "maximize")
     problem = NeuralMIP(m)
@@ -28,8 +31,10 @@ def shared_budget(seed: int) -> NeuralMIP:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
-    problem, draw = shared_budget(seed), np.random.default_rng(seed)
-    instance, net = problem.instance(), problem.predictors[0]
+    problem = shared_budget(seed)
+    draw = np.random.default_rng(seed)
+    instance = problem.instance()
+    net = problem.predictors[0]
     points = draw.random((3, ROWS, COLUMNS))
     points *= BUDGET / points.sum(axis=(1, 2), keepdims=True)
     points[0] *= 0.9  # a mixture may then spend what this one leaves
@@ -58,7 +63,8 @@ def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
 
 def test_one_network_row_has_nothing_to_put_together() -> None:
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, 2), lb=0, ub=1), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, 2), lb=0, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 4, 2).double(), x, y)
     instance = problem.instance()

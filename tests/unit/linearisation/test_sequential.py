@@ -127,7 +127,8 @@ def test_exact_models_in_vain_become_rarer(monkeypatch):
     best = run.incumbent.objective
     paid = []
     for _ in range(5):
-        before, run.around = run.work, 0.5  # the same box again
+        before = run.work
+        run.around = 0.5  # the same box again
         run.look_around()
         paid.append(run.work - before)
     assert run.incumbent.objective == pytest.approx(best, rel=1e-6)
@@ -139,7 +140,9 @@ def test_exact_models_in_vain_become_rarer(monkeypatch):
 def test_a_box_that_closes_or_finds_a_better_point_makes_the_next_no_dearer():
     run = looking(build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem, around=0.1)
     while run.closed < 1.0 and run.exact < 20:
-        run.dear, best, closed = DEAREST, run.incumbent.objective, run.closed
+        run.dear = DEAREST
+        best = run.incumbent.objective
+        closed = run.closed
         run.look_around()
         assert run.incumbent.objective < best or run.closed > closed
         assert run.dear == DEAR

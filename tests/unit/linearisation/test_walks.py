@@ -25,7 +25,8 @@ torch.set_num_threads(1)
 def two_networks(seed: int, output: str = "regression") -> NeuralMIP:
     """Two networks that share inputs, with rows on inputs, outputs and a variable of its own."""
     m = pyscipopt.Model()
-    x, z = m.addMatrixVar((3, 2), lb=-1, ub=2), m.addVar(lb=0, ub=5)
+    x = m.addMatrixVar((3, 2), lb=-1, ub=2)
+    z = m.addVar(lb=0, ub=5)
     w = m.addMatrixVar((1, 2), lb=None)
     y = (
         m.addMatrixVar((3, 1), lb=None)
@@ -56,7 +57,8 @@ def box(seed: int, n: int = 3) -> NeuralMIP:
         for layer in net[::2]:
             layer.weight *= 3.0
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, n), lb=-1, ub=1), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, n), lb=-1, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
     m.setObjective(y[0, 0], "maximize")
     problem = NeuralMIP(m)
     problem.add_predictor(net, x, y)
@@ -64,7 +66,8 @@ def box(seed: int, n: int = 3) -> NeuralMIP:
 
 
 def walking(problem: NeuralMIP) -> tuple[Walks, np.ndarray, float]:
-    elastic, rng = Elastic(problem.instance()), np.random.default_rng(3)
+    elastic = Elastic(problem.instance())
+    rng = np.random.default_rng(3)
     return (
         Walks(elastic, Moves(elastic, rng).norm, rng),
         np.zeros(elastic.milp.n_variables),

@@ -78,7 +78,9 @@ def test_a_solution_starts_the_next_run():
 
 def test_what_makes_no_sense_is_refused():
     milp = both()[1].instance().milp
-    net, x, y = mlp(1, 4, 9), np.arange(4, 40).reshape(4, 9), np.arange(4)[:, None]
+    net = mlp(1, 4, 9)
+    x = np.arange(4, 40).reshape(4, 9)
+    y = np.arange(4)[:, None]
     with pytest.raises(ProblemError, match="binary variables first"):
         ArrayMIP(replace(milp, integer=milp.integer[::-1].copy()))
     with pytest.raises(ProblemError, match="unbounded"):

@@ -25,7 +25,8 @@ def adder(n: int) -> torch.nn.Module:
 def test_a_second_network_on_part_of_the_inputs(split: str) -> None:
     m = pyscipopt.Model()
     x = m.addMatrixVar((2, 3), lb=-1, ub=1)
-    y, w = m.addMatrixVar((2, 1), lb=None), m.addMatrixVar((1, 1), lb=None)
+    y = m.addMatrixVar((2, 1), lb=None)
+    w = m.addMatrixVar((1, 1), lb=None)
     m.setObjective(y.sum() + w.sum(), "minimize")
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 8, 3, seed=1), x, y)
@@ -37,11 +38,9 @@ def test_a_second_network_on_part_of_the_inputs(split: str) -> None:
 
 def test_a_violated_indicator_is_a_verdict_not_an_exception() -> None:
     m = pyscipopt.Model()
-    x, y, b = (
-        m.addMatrixVar((1, 1), lb=0, ub=1),
-        m.addMatrixVar((1, 1), lb=None),
-        m.addVar(vtype="B", name="b"),
-    )
+    x = m.addMatrixVar((1, 1), lb=0, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
+    b = m.addVar(vtype="B", name="b")
     m.addConsIndicator(x[0, 0] <= 0.2, binvar=b)
     m.setObjective(y[0, 0])
     problem = NeuralMIP(m)
@@ -55,12 +54,11 @@ def test_a_violated_indicator_is_a_verdict_not_an_exception() -> None:
 
 
 def test_no_time_is_no_time_where_the_mip_block_is_hard() -> None:
-    m, rng = pyscipopt.Model(), np.random.default_rng(0)
-    x, y, t = (
-        m.addMatrixVar((1, 2), vtype="B"),
-        m.addMatrixVar((1, 1), lb=None),
-        m.addVar(lb=-5, ub=5),
-    )
+    m = pyscipopt.Model()
+    rng = np.random.default_rng(0)
+    x = m.addMatrixVar((1, 2), vtype="B")
+    y = m.addMatrixVar((1, 1), lb=None)
+    t = m.addVar(lb=-5, ub=5)
     b = m.addMatrixVar((30,), vtype="B")
     for a in rng.integers(1, 100, (4, 30)):  # market split: one point takes SCIP long
         m.addCons((b * a).sum() == int(a.sum() // 2))
@@ -78,11 +76,9 @@ def test_no_time_is_no_time_where_the_mip_block_is_hard() -> None:
 
 def test_the_users_start_is_not_lost_to_a_sampled_range() -> None:
     m = pyscipopt.Model()
-    x, y, b = (
-        m.addMatrixVar((1, 30), lb=0, ub=1),
-        m.addMatrixVar((1, 1), lb=None),
-        m.addVar(vtype="B"),
-    )
+    x = m.addMatrixVar((1, 30), lb=0, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
+    b = m.addVar(vtype="B")
     m.addCons(y[0, 0] <= 23.5 + 6.5 * b)
     m.setObjective(x.sum() - b, "maximize")
     problem = NeuralMIP(m)
@@ -94,11 +90,9 @@ def test_the_users_start_is_not_lost_to_a_sampled_range() -> None:
 @pytest.mark.parametrize("vtype", ["C", "B"])
 def test_outputs_that_random_inputs_never_show(vtype: str) -> None:
     m = pyscipopt.Model()
-    x, y, t = (
-        m.addMatrixVar((1, 50), vtype=vtype, lb=0, ub=1),
-        m.addMatrixVar((1, 1), lb=None),
-        m.addVar(vtype="B"),
-    )
+    x = m.addMatrixVar((1, 50), vtype=vtype, lb=0, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
+    t = m.addVar(vtype="B")
     m.addCons(y[0, 0] >= 45 * t)
     m.addCons(t >= 1)
     m.setObjective(x.sum())
@@ -109,7 +103,8 @@ def test_outputs_that_random_inputs_never_show(vtype: str) -> None:
 
 def test_no_integer_between_the_bounds_in_the_graph_split() -> None:
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, 2), vtype="I", lb=0.2, ub=0.8), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, 2), vtype="I", lb=0.2, ub=0.8)
+    y = m.addMatrixVar((1, 1), lb=None)
     m.setObjective(y[0, 0])
     problem = NeuralMIP(m)
     problem.add_predictor(adder(2), x, y)
@@ -118,11 +113,9 @@ def test_no_integer_between_the_bounds_in_the_graph_split() -> None:
 
 def test_an_output_with_one_value_does_not_blow_up_the_default_penalty() -> None:
     m = pyscipopt.Model()
-    x, y, t = (
-        m.addMatrixVar((1, 2), lb=-1, ub=1),
-        m.addMatrixVar((1, 1), lb=0.9, ub=0.9),
-        m.addVar(lb=-5, ub=5),
-    )
+    x = m.addMatrixVar((1, 2), lb=-1, ub=1)
+    y = m.addMatrixVar((1, 1), lb=0.9, ub=0.9)
+    t = m.addVar(lb=-5, ub=5)
     m.addCons(t >= x[0, 0] + y[0, 0])
     m.setObjective(t)
     problem = NeuralMIP(m)
@@ -134,7 +127,8 @@ def test_an_output_with_one_value_does_not_blow_up_the_default_penalty() -> None
 def test_enumeration_calls_nothing_infeasible_that_verify_accepts() -> None:
     net = mlp(1, 8, 2, seed=1).double()
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, 2), vtype="B"), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, 2), vtype="B")
+    y = m.addMatrixVar((1, 1), lb=None)
     m.addCons(
         y[0, 0] == round(float(net(torch.tensor([[1.0, 0.0]], dtype=torch.float64)).item()), 7)
     )
@@ -166,7 +160,8 @@ def test_the_descent_test_is_refused_where_its_theorem_does_not_reach() -> None:
 def test_a_failed_phase_one_is_told() -> None:
     """y <= -1 where the network is never below 0: the barrier has no start, and says so."""
     m = pyscipopt.Model()
-    x, y = m.addMatrixVar((1, 2), lb=0, ub=1), m.addMatrixVar((1, 1), lb=None)
+    x = m.addMatrixVar((1, 2), lb=0, ub=1)
+    y = m.addMatrixVar((1, 1), lb=None)
     m.addCons(y[0, 0] <= -1)
     m.setObjective(x.sum())
     problem = NeuralMIP(m)
@@ -184,10 +179,8 @@ def test_a_failed_phase_one_is_told() -> None:
 def test_the_default_penalty_needs_no_start(vtype: str) -> None:
     """2t + x1 + x2 with t >= 30 - f(x): 60 at zero, 30 where x1 + x2 = 30."""
     m = pyscipopt.Model()
-    x, y = (
-        m.addMatrixVar((1, 2), vtype="I", lb=0, ub=40),
-        m.addMatrixVar((1, 1), vtype=vtype, lb=None),
-    )
+    x = m.addMatrixVar((1, 2), vtype="I", lb=0, ub=40)
+    y = m.addMatrixVar((1, 1), vtype=vtype, lb=None)
     t = m.addVar(lb=0, ub=1e5)
     m.addCons(t >= 30 - y[0, 0])
     m.setObjective(2 * t + x.sum())

@@ -34,7 +34,8 @@ from tests.builders.networks import linear
 def add(net: nn.Module) -> None:
     """The network on three inputs in [0, 1], as it is given."""
     model = Model()
-    x, y = model.addMatrixVar((2, 3), ub=1.0), model.addMatrixVar((2, 1), lb=None)
+    x = model.addMatrixVar((2, 3), ub=1.0)
+    y = model.addMatrixVar((2, 1), lb=None)
     NeuralMIP(model).add_predictor(net, x, y)
 
 
@@ -44,7 +45,9 @@ class Own(nn.Module):
     def __init__(self, forward: Callable[[nn.Module, Tensor], Tensor]) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.layer, self.own, self.gate = nn.Linear(3, 1), forward, nn.Sigmoid()
+        self.layer = nn.Linear(3, 1)
+        self.own = forward
+        self.gate = nn.Sigmoid()
 
     def forward(self, x: Tensor) -> Tensor:
         return self.own(self.layer, x)

@@ -223,7 +223,8 @@ PAIRS = 9  # of each family; 207 in all
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_networks_that_differ_anywhere_have_different_digests(family: str) -> None:
-    make, rng = FAMILIES[family], np.random.default_rng(len(family))
+    make = FAMILIES[family]
+    rng = np.random.default_rng(len(family))
     values = [
         0.0,
         5.0,
@@ -273,7 +274,8 @@ def test_what_cannot_be_described_is_equal_to_itself_alone() -> None:
 
     lock = threading.Lock()
     for function in (guarded, seen):
-        problem, twin = problem_of(black_box(function)), problem_of(black_box(function))
+        problem = problem_of(black_box(function))
+        twin = problem_of(black_box(function))
         assert problem.instance().digest == problem.instance().digest != twin.instance().digest
 
 
@@ -301,11 +303,9 @@ def test_a_table_that_changes_changes_the_problem() -> None:
 
 def test_facts_of_the_training_are_not_part_of_a_network() -> None:
     nets = [mlp(1, 4, 2) for _ in range(3)]
-    nets[0].report, nets[1].report, nets[2].report = (
-        Aside(seconds=1.0),
-        Aside(seconds=2.0),
-        {"seconds": 1.0},
-    )
+    nets[0].report = Aside(seconds=1.0)
+    nets[1].report = Aside(seconds=2.0)
+    nets[2].report = {"seconds": 1.0}
     one, same, other = map(digest_of, nets)
     assert one == same != other
 
@@ -322,7 +322,8 @@ def test_constraints_that_are_no_rows_count_with_their_numbers() -> None:
 
 class TestABoundThatIsBroughtAlong:
     def test_a_bound_of_another_slope_proves_nothing(self) -> None:
-        low, high = problem_of(Bent(0.0), 1), problem_of(Bent(5.0), 1)
+        low = problem_of(Bent(0.0), 1)
+        high = problem_of(Bent(5.0), 1)
         proved = solve(low, 10.0)
         assert (proved.status, proved.objective) == ("optimal", 1.0)
         found = certify(high, proved, time_limit=0.0)

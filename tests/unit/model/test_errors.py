@@ -160,10 +160,8 @@ class TestVariables:
     def test_variables_deleted_later(self, at: int) -> None:
         """SCIP reads memory that it has given back where it is asked about them."""
         model = Model()
-        given, more = (
-            [model.addVar("x", ub=1.0), model.addVar("y", lb=None)],
-            model.addVar("z", ub=1.0),
-        )
+        given = [model.addVar("x", ub=1.0), model.addVar("y", lb=None)]
+        more = model.addVar("z", ub=1.0)
         problem = NeuralMIP(model)
         problem.add_predictor(relu_net(1), [[given[0]]], [[given[1]]])
         model.delVar(given[at])

@@ -61,7 +61,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 def problem_of(net: Any) -> NeuralMIP:
     model = Model()
-    x, y = model.addMatrixVar((1, 3), lb=-1.0, ub=1.0), model.addVar("y", lb=None)
+    x = model.addMatrixVar((1, 3), lb=-1.0, ub=1.0)
+    y = model.addVar("y", lb=None)
     model.setObjective(y, "maximize")
     problem = NeuralMIP(model)
     problem.add_predictor(net, x, [[y]])
@@ -89,7 +90,8 @@ def by_remedy(net: nn.Module) -> torch.export.ExportedProgram:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_round_trip(name: str, tmp_path: Path) -> None:
     net = NETWORKS[name]()
-    program, path = by_remedy(net), tmp_path / "net.pt2"
+    program = by_remedy(net)
+    path = tmp_path / "net.pt2"
     torch.export.save(program, path)
     x = np.random.default_rng(0).uniform(-1, 1, (6, 3))
     own = problem_of(net)
@@ -101,7 +103,8 @@ def test_a_round_trip(name: str, tmp_path: Path) -> None:
         if NAMES_STAY:
             assert problem.instance().digest == problem_of(path).instance().digest
         assert "ExportedProgram, regression, 1 x 3" in repr(problem)
-    best, found = solve(own, 60.0), solve(problem_of(path), 60.0)
+    best = solve(own, 60.0)
+    found = solve(problem_of(path), 60.0)
     assert found.status == best.status == "optimal"
     assert found.objective == pytest.approx(best.objective, rel=1e-5)
 

@@ -43,7 +43,8 @@ from tests.builders.instances import build, forward, relu_net
 from tests.builders.networks import linear
 from tests.builders.smooth import WIDE, Quadratic, exact, restricted, smooth
 
-SITES, TREES = 5, 3
+SITES = 5
+TREES = 3
 
 
 def planting(seed: int = 0) -> tuple[NeuralMIP, nn.Sequential]:
@@ -92,9 +93,11 @@ class TestMultiplierStep:
         )
         solver = DualDecomposition(split=split, penalty=Sweeps(lengths=(6,)), detect_cycles=False)
         run = solver.start(problem)
-        n, moved = run.split.inputs.size, 0.0
+        n = run.split.inputs.size
+        moved = 0.0
         for _ in range(5):
-            rho, lam = run.rho, run.lam
+            rho = run.rho
+            lam = run.lam
             solver.step(run)
             assert run.stopped is None
             assert run.rho.inputs > rho.inputs
@@ -111,12 +114,15 @@ class TestMultiplierStep:
         """x+ from u, lam; u+ from x+, lam. The Douglas-Rachford form alone does not see which x the
         u-step had.
         """
-        s, cost = smooth("tanh", 2, 4), np.array([0.8, -0.5])
-        rho, solver = s.threshold, exact(s.threshold)
+        s = smooth("tanh", 2, 4)
+        cost = np.array([0.8, -0.5])
+        rho = s.threshold
+        solver = exact(s.threshold)
         run = solver.start(build(s.net, 2, low=-WIDE, high=WIDE, cost=cost).problem)
         run.lam = np.array([1.0, 2.0])
         for _ in range(4):
-            u, lam = run.u, run.lam
+            u = run.u
+            lam = run.lam
             solver.step(run)
             np.testing.assert_allclose(run.w, u + (lam - cost) / rho, atol=1e-6)
             np.testing.assert_allclose(
@@ -140,14 +146,16 @@ class TestNNSubproblem:
         built = build(net, 3, n=4, low=-1.0, sense="maximize")
         instance = built.problem.instance()
         s = PaperSplit(instance) if split == "paper" else GraphSplit(instance)
-        size, rho = s.coupled.size, Penalty(0.7, 11.0)
+        size = s.coupled.size
+        rho = Penalty(0.7, 11.0)
         w, lam, u = rng.normal(size=(3, size))
         u = u[:12]
         sub = NNSubproblem(s, w, lam, rho)
 
         def phi(v: np.ndarray) -> np.ndarray:
             """One value for each of the four samples."""
-            y, r = forward(net, v.reshape(4, 3)), (v - w[:12]).reshape(4, 3)
+            y = forward(net, v.reshape(4, 3))
+            r = (v - w[:12]).reshape(4, 3)
             value = (lam[:12].reshape(4, 3) * r + 0.35 * r**2).sum(axis=1)
             if split == "paper":
                 return value - y.sum(axis=1)
@@ -230,10 +238,12 @@ class TestGraphSplitBlock:
         assert isinstance(block, MILPBlock)
         assert len(block.onoff) == SITES
         s = split.milp
-        low, high = s.lower[split.coupled[SITES:]], s.upper[split.coupled[SITES:]]
+        low = s.lower[split.coupled[SITES:]]
+        high = s.upper[split.coupled[SITES:]]
         rng = np.random.default_rng(seed)
         for rho_z, rho_s in ((0.1, 0.5), (0.5, 4.0), (0.02, 20.0)):
-            lam, copies = 0.4 * rng.normal(size=2 * SITES), rng.uniform(0, 1, 2 * SITES)
+            lam = 0.4 * rng.normal(size=2 * SITES)
+            copies = rng.uniform(0, 1, 2 * SITES)
             copies[SITES:] = rng.uniform(low, high)
             rho = np.repeat([rho_z, rho_s], SITES)
             values = block.solve(lam, copies, rho).values
@@ -246,14 +256,16 @@ class TestGraphSplitBlock:
             def q(v: np.ndarray, part: slice, rho: float, lam=lam, copies=copies) -> np.ndarray:
                 return -lam[part] * v + 0.5 * rho * (v - copies[part]) ** 2
 
-            inputs, outputs = slice(0, SITES), slice(SITES, None)
+            inputs = slice(0, SITES)
+            outputs = slice(SITES, None)
             total = q(w[inputs], inputs, rho_z).sum() + q(w[outputs], outputs, rho_s).sum()
             total -= named(problem, values, "c").sum()
             # z: the two best flips; s: free where p = 0, else traded against what is counted
             gains = np.sort(q(np.ones(SITES), inputs, rho_z) - q(np.zeros(SITES), inputs, rho_z))
             best = q(np.zeros(SITES), inputs, rho_z).sum() + np.minimum(gains[:2], 0).sum()
             free = np.clip(copies[outputs] + lam[outputs] / rho_s, low, high)
-            off, on = q(free, outputs, rho_s), np.full(SITES, np.inf)
+            off = q(free, outputs, rho_s)
+            on = np.full(SITES, np.inf)
             pulled = np.clip(
                 copies[outputs] + (lam[outputs] + 1) / rho_s, low, np.clip(1.0, low, high)
             )
@@ -300,10 +312,8 @@ class TestGraphSplitBlock:
         s = next(v for v in problem.model.getVars() if v.name.startswith("s"))
         problem.model.addCons(s <= 0.5)
         instance = problem.instance()
-        outputs, rows = (
-            instance.maps[0].output.ravel(),
-            np.ones(len(instance.milp.row_names), dtype=bool),
-        )
+        outputs = instance.maps[0].output.ravel()
+        rows = np.ones(len(instance.milp.row_names), dtype=bool)
         assert len(find_onoff(instance.milp, outputs, rows)) == SITES - 1
 
 
@@ -386,9 +396,11 @@ class TestCompletion:
         for by_scip in (False, True):
             draw = np.random.default_rng(seed)
             built = build(relu_net(2), 2, n=1, low=-1.0)
-            model, z = built.model, [built.model.addVar(f"z{k}", lb=0.0, ub=2.0) for k in range(4)]
+            model = built.model
+            z = [built.model.addVar(f"z{k}", lb=0.0, ub=2.0) for k in range(4)]
             for _ in range(3):
-                a, b = draw.normal(size=4), draw.normal(size=2)
+                a = draw.normal(size=4)
+                b = draw.normal(size=2)
                 left = (
                     quicksum(a[k] * z[k] for k in range(4))
                     + b[0] * built.x[0, 0]

@@ -197,7 +197,8 @@ def test_a_row_on_two_outputs_of_one_sample_belongs_to_that_sample():
 def test_two_runs_of_one_solver_do_not_share_state():
     solver = DualDecomposition(restarts=0)
     problem = one_input(Function(lambda x: (x - 0.7) ** 2))
-    first, second = solver.start(problem), solver.start(problem)
+    first = solver.start(problem)
+    second = solver.start(problem)
     for _ in range(5):
         solver.step(first)
     solver.step(second)

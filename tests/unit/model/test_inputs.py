@@ -152,12 +152,11 @@ class TestExpressions:
         assert z[1, 1:].tolist() == [2.0, 1]
 
     def test_what_has_no_bounds_or_is_not_linear_is_refused_by_name(self) -> None:
-        model, other = quiet(), quiet()
-        x, free, stranger = (
-            model.addVar("x", ub=1),
-            model.addVar("free", lb=None),
-            other.addVar("stranger", ub=1),
-        )
+        model = quiet()
+        other = quiet()
+        x = model.addVar("x", ub=1)
+        free = model.addVar("free", lb=None)
+        stranger = other.addVar("stranger", ub=1)
         problem = NeuralMIP(model)
         y = problem.add_predictor(linear(1.0), [x]).outputs[0, 0]
         for entry, message in [
@@ -228,7 +227,8 @@ class Keeps(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer, self.hidden = nn.Linear(3, 1), []
+        self.layer = nn.Linear(3, 1)
+        self.hidden = []
 
     def forward(self, x: Tensor) -> Tensor:
         self.hidden.append(self.layer(x))

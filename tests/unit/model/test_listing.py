@@ -19,12 +19,14 @@ def test_all_that_rows_allow_and_nothing_else(seed, count):
     draw = np.random.default_rng(seed)
     low = draw.integers(-3, 1, count)
     high = low + draw.integers(0, 4, count)
-    weights, fixed = draw.integers(-2, 3, (2, count)).astype(float), float(draw.integers(-2, 3))
+    weights = draw.integers(-2, 3, (2, count)).astype(float)
+    fixed = float(draw.integers(-2, 3))
     sides = draw.integers(-3, 6, 2).astype(float)
     weights[0, 0], high[0] = 1.0, low[0] + 2  # a row in which nothing moves rules nothing out
     m = pyscipopt.Model()
     x = m.addMatrixVar((count,), vtype="I", lb=low.astype(float), ub=high.astype(float))
-    still, free = m.addVar(lb=fixed, ub=fixed), m.addVar(lb=None)
+    still = m.addVar(lb=fixed, ub=fixed)
+    free = m.addVar(lb=None)
     m.addCons((x * weights[0]).sum() + still <= sides[0])
     m.addCons((x * weights[1]).sum() + free >= sides[1])  # says nothing: `free` is free
     at = np.array([i for i, v in enumerate(m.getVars()) if v.vtype() != "CONTINUOUS"])
@@ -49,12 +51,14 @@ def test_too_many_are_not_listed():
 def test_inputs_that_an_equation_gives():
     m = pyscipopt.Model()
     z = m.addMatrixVar(3, vtype="B", name="z")
-    x, loose = m.addVar("x", ub=9), m.addVar("loose", ub=9)
+    x = m.addVar("x", ub=9)
+    loose = m.addVar("loose", ub=9)
     m.addCons(z.sum() == 1)
     m.addCons(2 * x == 4 * z[0] + 6 * z[1] + 1)
     m.addCons(loose <= z[0])
     s = read_model(m)
-    listing, place = Listing(s), {name: i for i, name in enumerate(s.names)}
+    listing = Listing(s)
+    place = {name: i for i, name in enumerate(s.names)}
     assert listing.deciders(np.array([place["loose"]])) is None
     deciding = listing.deciders(np.array([place["x"]]))
     assert [s.names[at] for at in deciding.at] == ["z_0", "z_1"]
@@ -69,7 +73,8 @@ def test_what_verification_forgives_is_not_ruled_out():
     must a list.
     """
     m = pyscipopt.Model()
-    x, still = m.addVar("x", vtype="I", ub=3), m.addVar(lb=1e-7, ub=1e-7)
+    x = m.addVar("x", vtype="I", ub=3)
+    still = m.addVar(lb=1e-7, ub=1e-7)
     m.addCons(x + still <= 2)
     assert Listing(read_model(m)).combinations(np.array([0]), 10).ravel().tolist() == [
         0.0,

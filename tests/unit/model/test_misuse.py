@@ -46,7 +46,8 @@ def built(net=None, **output):
 
 @pytest.mark.parametrize("needscons", [False, True])
 def test_a_constraint_handler_of_the_users_is_refused_before_and_after(needscons):
-    problem, handler = built(lb=None), Forbids()
+    problem = built(lb=None)
+    handler = Forbids()
     assert problem.verify(np.zeros(2)).feasible
     problem.model.includeConshdlr(handler, "lazy", "of the user's own", needscons=needscons)
     if needscons:

@@ -24,7 +24,8 @@ class TestVerifyAgreesWithNumpy:
     @pytest.mark.parametrize("seed", range(6))
     def test_every_point(self, seed: int) -> None:
         instance = tiny(seed)
-        good, best_t = instance.feasible_inputs(), instance.best_t()
+        good = instance.feasible_inputs()
+        best_t = instance.best_t()
         y = instance.outputs(instance.points)
         objective = instance.values(best_t, y)
         assert 0 < good.sum() < len(good)
@@ -36,9 +37,12 @@ class TestVerifyAgreesWithNumpy:
     @pytest.mark.parametrize("seed", range(6))
     def test_each_kind_of_violation_is_seen(self, seed: int) -> None:
         instance = tiny(seed)
-        good, best_t = instance.feasible_inputs(), instance.best_t()
+        good = instance.feasible_inputs()
+        best_t = instance.best_t()
         at = int(np.flatnonzero(good)[0])
-        x, t, y = instance.points[at], best_t[at], instance.outputs(instance.points[at : at + 1])[0]
+        x = instance.points[at]
+        t = best_t[at]
+        y = instance.outputs(instance.points[at : at + 1])[0]
         verify = instance.problem.verify
         assert verify(self.full(instance, x, t, y))
         late = verify(self.full(instance, x, instance.t_max + 0.01, y))
@@ -152,9 +156,11 @@ class TestInputs:
         model.hideOutput()
         v = model.addVar("v", vtype="I", lb=-2, ub=2)
         w = model.addVar("w", vtype="B")
-        y, z = model.addVar("y", lb=None), model.addVar("z", vtype="B")
+        y = model.addVar("y", lb=None)
+        z = model.addVar("z", vtype="B")
         model.setObjective(y - 3 * z)
-        first, second = relu_net(3, seed=1), relu_net(1, seed=2)
+        first = relu_net(3, seed=1)
+        second = relu_net(1, seed=2)
         problem = NeuralMIP(model)
         problem.add_predictor(first, [v, v, w], y)
         problem.add_predictor(second, [v], z, output="classification")

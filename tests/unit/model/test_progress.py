@@ -78,10 +78,8 @@ def test_every_solver_shows_and_logs_it(name, capsys, caplog):
     make, problem = SOLVERS[name]
     with caplog.at_level(logging.INFO, "ddmip_lib"):
         found = make().solve(problem(), time_limit=LONG, progress=True)
-    lines, records = (
-        shown(capsys.readouterr().err),
-        [r for r in caplog.records if r.levelno == logging.INFO],
-    )
+    lines = shown(capsys.readouterr().err)
+    records = [r for r in caplog.records if r.levelno == logging.INFO]
     assert lines
     assert records
     assert all(re.fullmatch(LINE, text) for text in [*lines, *(r.getMessage() for r in records)])
@@ -143,7 +141,8 @@ def test_without_a_point_the_nearest_one_is_told():
 
 def test_six_digits_a_gap_and_a_bound_that_is_claimed_beyond_the_best_value():
     line = ProgressLine(hand_sized(), "a method", now(), visible=False)
-    line.sign, line.best = -1.0, 1234.5678
+    line.sign = -1.0
+    line.best = 1234.5678
     line.raise_to(1300.0)
     assert line.text().endswith("a method  best 1234.57  bound 1300  gap 5.3 %")
     line.raise_to(1400.0)  # of a maximisation: worse

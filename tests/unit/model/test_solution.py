@@ -34,7 +34,8 @@ def solved() -> tuple[Built, Solution]:
 class TestValues:
     def test_variables_expressions_arrays_and_names(self) -> None:
         built, solution = solved()
-        x, y = built.x, built.y
+        x = built.x
+        y = built.y
         assert solution[x[0, 0]] == 1.0
         assert type(solution[x[0, 0]]) is float
         assert solution["x_0_0"] == 1.0

@@ -16,10 +16,8 @@ from ddmip_lib.problems import site_care, tree_planting, water_potability
 def rows_of(n: int, link, p: int = 2) -> NeuralMIP:
     """n rows of one network; `link(model, x, y)` adds what joins them."""
     model = Model()
-    x, y = (
-        model.addMatrixVar((n, p), ub=1.0, name="x"),
-        model.addMatrixVar((n, 1), lb=None, name="y"),
-    )
+    x = model.addMatrixVar((n, p), ub=1.0, name="x")
+    y = model.addMatrixVar((n, 1), lb=None, name="y")
     link(model, x, y)
     model.setObjective(y.sum(), "maximize")
     problem = NeuralMIP(model)
@@ -87,7 +85,8 @@ def test_a_fixed_variable_joins_nothing():
 
 def shared_input() -> NeuralMIP:
     model = Model()
-    x, z = model.addMatrixVar((3,), ub=1.0, name="x"), model.addVar(ub=1.0, name="weather")
+    x = model.addMatrixVar((3,), ub=1.0, name="x")
+    z = model.addVar(ub=1.0, name="weather")
     y = model.addMatrixVar((3, 1), lb=None, name="y")
     problem = NeuralMIP(model)
     problem.add_predictor(mlp(1, 4, 2), np.array([[v, z] for v in x], dtype=object), y)
@@ -126,7 +125,8 @@ def test_without_linking_rows_no_row_meets_two_blocks(n, extra, seed):
                 model.addCons(sum(chosen) <= 1)
 
     problem = rows_of(n, link)
-    found, s = structure(problem), problem.instance().milp
+    found = structure(problem)
+    s = problem.instance().milp
     assert found.n >= 2
     for r in range(s.n_rows):
         blocks = set(found.block[s.rows[r].indices])

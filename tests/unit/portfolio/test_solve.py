@@ -27,7 +27,8 @@ def test_random_problems_equal_enumeration(tabulate, monkeypatch):
     right = 0
     for seed in range(10):
         instance = tiny(seed)
-        solution, best = solve(instance.problem, time_limit=LONG, seed=seed), instance.optimum()
+        solution = solve(instance.problem, time_limit=LONG, seed=seed)
+        best = instance.optimum()
         if best is None:
             assert solution.status == "infeasible"
             right += 1
@@ -96,7 +97,8 @@ def test_networks_that_nobody_can_bound_still_get_a_point():
 
 
 def test_methods_have_turns_with_other_seeds_until_three_rounds_find_nothing_better(monkeypatch):
-    seeds, take = [], Portfolio.take
+    seeds = []
+    take = Portfolio.take
 
     def noted(self, solver, seconds, why, seed):
         seeds.append((solver.method, seed))
@@ -121,7 +123,8 @@ def test_a_proof_that_would_not_close_in_time_leaves_it_to_the_methods(monkeypat
     a turn after it. Time passes with looks at the clock, so the shares of methods and proof are
     counted in looks.
     """
-    turns, take = [], Portfolio.take
+    turns = []
+    take = Portfolio.take
 
     def counted(self, solver, seconds, why, seed):
         turns.append(solver.method)

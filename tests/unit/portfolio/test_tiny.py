@@ -20,7 +20,8 @@ def right(instance: Tiny, seed: int) -> bool:
     """Whether `solve` finds the optimum; every point that it reports is checked, against the list
     of all points too.
     """
-    solution, best = solve(instance.problem, time_limit=LONG, seed=seed), instance.optimum
+    solution = solve(instance.problem, time_limit=LONG, seed=seed)
+    best = instance.optimum
     assert best is not None
     if solution.values is None:
         return False

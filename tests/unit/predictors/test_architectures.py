@@ -230,7 +230,8 @@ class TestNpz:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, array in self.arrays().items():
                 for copy_ in range(3 if forged == "packed" else 1):
-                    file, shape = io.BytesIO(), array.shape
+                    file = io.BytesIO()
+                    shape = array.shape
                     if forged == "shape" and name == "W0":
                         shape = (2**25, 2**25)
                     np.lib.format.write_array_header_1_0(

@@ -23,7 +23,8 @@ def wave(rows: np.ndarray) -> np.ndarray:
 
 
 def test_values_are_exact_and_slopes_central_differences() -> None:
-    net, h = black_box(wave, n_outputs=2, width=1e-2), 1e-2
+    net = black_box(wave, n_outputs=2, width=1e-2)
+    h = 1e-2
     x = torch.tensor([[0.3, 2.0], [1.0, -1.0]], dtype=torch.float64, requires_grad=True)
     at = x.detach().numpy()
     np.testing.assert_array_equal(net(x).detach().numpy(), wave(at))

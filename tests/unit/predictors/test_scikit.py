@@ -81,7 +81,8 @@ class TestWithSklearn:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        two, three = np.where(Y.mean() < Y, "yes", "no"), np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+        two = np.where(Y.mean() < Y, "yes", "no")
+        three = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
         for last in (
             MLPClassifier(hidden_layer_sizes=(5,), max_iter=50, random_state=0),
             LogisticRegression(),

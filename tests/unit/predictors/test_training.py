@@ -202,7 +202,8 @@ class TestCache:
         content = bytearray(path.read_bytes())
         if damage == "flip":
             content[len(content) // 2] ^= 1
-        digest, other = hashlib.sha256, io.BytesIO()
+        digest = hashlib.sha256
+        other = io.BytesIO()
         torch.save({"weights": torch.zeros(2)}, other)
         sound = {
             "no checkpoint": b"of another torch",
@@ -297,7 +298,8 @@ class TestStandIn:
         assert net.report["test_mse"] < tree.labels.var()
         sites = torch.tensor(tree.features)
         sites[:, 5] = 0
-        untreated, treated = sites.clone(), sites.clone()
+        untreated = sites.clone()
+        treated = sites.clone()
         untreated[:, 6], treated[:, 6] = 0, 1
         effect = (net(treated) - net(untreated))[:, 0]
         assert effect.max() > 0.1

@@ -81,10 +81,8 @@ def test_a_killed_worker_costs_time_and_nothing_else(client, tmp_path):
 
 
 def test_a_worker_killed_between_rounds_takes_no_shard_with_it(client):
-    problem, solver = (
-        water_potability(n=8, net=mlp(2, 8, 9, seed=3)),
-        PriceCoordination(steps=6, client=client),
-    )
+    problem = water_potability(n=8, net=mlp(2, 8, 9, seed=3))
+    solver = PriceCoordination(steps=6, client=client)
     market, alone = (each.start(problem, seed=5) for each in (solver, replace(solver, client=None)))
     for k in range(2):
         solver.round(market)
@@ -100,7 +98,8 @@ class Sent:
     """A client that remembers how many pieces were sent at a time."""
 
     def __init__(self, **threads: int) -> None:
-        self.threads, self.sent = threads, list[int]()
+        self.threads = threads
+        self.sent = list[int]()
 
     def nthreads(self) -> dict[str, int]:
         return self.threads
@@ -112,7 +111,8 @@ class Sent:
 
 def test_pieces_are_sent_by_as_many_as_workers_can_take():
     """Sent one by one they end with whom is quick to say that it has them."""
-    few, none = Sent(a=1, b=2), Sent()
+    few = Sent(a=1, b=2)
+    none = Sent()
     Crew(few).keep(range(7))
     assert few.sent == [3, 3, 1]
     Crew(none).keep(range(2))  # workers may come later

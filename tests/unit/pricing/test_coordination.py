@@ -81,7 +81,8 @@ def two_ways(minimise: bool = False, target: float = 0.6, start: bool = False) -
     """Three blocks that must choose between two networks with inputs of their own, one of them of
     worth 2; what the second one earns must reach a target.
     """
-    n, nets = 3, [relu_net(1, 3, seed=4), relu_net(1, 3, seed=7)]
+    n = 3
+    nets = [relu_net(1, 3, seed=4), relu_net(1, 3, seed=7)]
     model = Model()
     model.hideOutput()
     on = model.addMatrixVar((n, 2), vtype="B", name="on")
@@ -101,7 +102,9 @@ def two_ways(minimise: bool = False, target: float = 0.6, start: bool = False) -
     model.setObjective(
         sign * (v[0].sum() + 2 * v[1].sum()) + 5, "minimize" if minimise else "maximize"
     )
-    problem, each, one = NeuralMIP(model), np.arange(n), np.ones((n, 1))
+    problem = NeuralMIP(model)
+    each = np.arange(n)
+    one = np.ones((n, 1))
     for t in range(2):
         problem.add_predictor(nets[t], x[t], y[t])
     if start:
@@ -178,10 +181,13 @@ def optional_with_target(target: float) -> NeuralMIP:
     """
     model = Model()
     model.hideOutput()
-    x, y = model.addMatrixVar((1, 1), lb=-1.0, ub=1.0), model.addMatrixVar((1, 1), vtype="B")
+    x = model.addMatrixVar((1, 1), lb=-1.0, ub=1.0)
+    y = model.addMatrixVar((1, 1), vtype="B")
     model.addCons(y.sum() >= target)
     model.setObjective(y.sum(), "maximize")
-    problem, one, each = NeuralMIP(model), np.ones((1, 1)), np.zeros(1, int)
+    problem = NeuralMIP(model)
+    one = np.ones((1, 1))
+    each = np.zeros(1, int)
     problem.add_predictor(linear(1.0, bias=-0.5), x, y, output="classification")
     mode = Mode(each, each, -one, one, 0 * one, 0 * one, 0 * one, 0 * one, np.array([-1.0]))
     problem.set_blocks(Blocks([mode], [-target]))
@@ -209,8 +215,10 @@ def test_same_seed_same_answer():
 
 def test_nothing_of_the_users_is_changed():
     net = mlp(2, 8, 9, seed=1)
-    weights, problem = [p.clone() for p in net.parameters()], small_water(net)
-    model, blocks = problem.model, problem.blocks
+    weights = [p.clone() for p in net.parameters()]
+    problem = small_water(net)
+    model = problem.model
+    blocks = problem.blocks
 
     def state():
         variables = [
@@ -422,7 +430,8 @@ def _threshold(at: float) -> nn.Sequential:
     ],
 )
 def test_blocks_that_make_no_sense_are_refused(changes, said):
-    one, each = np.ones((2, 1)), np.arange(2)
+    one = np.ones((2, 1))
+    each = np.arange(2)
     good = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
     Blocks([good], [1.0])
     with pytest.raises(ProblemError, match=said):
@@ -430,7 +439,8 @@ def test_blocks_that_make_no_sense_are_refused(changes, said):
 
 
 def test_lists_do_for_arrays():
-    one, each = np.ones((2, 1)), np.arange(2)
+    one = np.ones((2, 1))
+    each = np.arange(2)
     mode = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
     parts = {f.name: getattr(mode, f.name) for f in fields(mode)}
     lists = Mode(**{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in parts.items()})
@@ -438,7 +448,8 @@ def test_lists_do_for_arrays():
 
 
 def test_blocks_need_modes_capacities_and_as_many_names():
-    one, each = np.ones((2, 1)), np.arange(2)
+    one = np.ones((2, 1))
+    each = np.arange(2)
     good = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
     with pytest.raises(ProblemError, match="at least one mode"):
         Blocks([], [1.0])
@@ -460,7 +471,8 @@ def test_blocks_need_modes_capacities_and_as_many_names():
 
 def test_set_blocks_refuses_what_does_not_fit_the_predictors():
     problem = own(0, "regression").problem()
-    n, mode = problem.blocks.n, problem.blocks.modes[0]
+    n = problem.blocks.n
+    mode = problem.blocks.modes[0]
     with pytest.raises(TypeError, match="Blocks"):
         problem.set_blocks([mode])
     for changes, said in [
@@ -470,7 +482,8 @@ def test_set_blocks_refuses_what_does_not_fit_the_predictors():
         with pytest.raises(ProblemError, match=said):
             problem.set_blocks(Blocks([replace(mode, **changes)], [1.0]))
     model = Model()
-    x, y = model.addMatrixVar((1, 1), lb=-1.5, ub=1.5), model.addMatrixVar((1, 2), lb=None)
+    x = model.addMatrixVar((1, 1), lb=-1.5, ub=1.5)
+    y = model.addMatrixVar((1, 2), lb=None)
     two = NeuralMIP(model)
     two.add_predictor(relu_net(1, q=2), x, y)
     one = np.ones((1, 1))
@@ -492,7 +505,8 @@ def shared(net: nn.Module, n: int, capacity: float, scale: float = 1.0) -> Neura
     """n blocks with two inputs in [-scale, scale] and one budget for all movement; every block
     counts its output.
     """
-    model, w = Model(), np.zeros((n, 2))
+    model = Model()
+    w = np.zeros((n, 2))
     model.hideOutput()
     x = model.addMatrixVar((n, 2), lb=-scale, ub=scale)
     a, b = (model.addMatrixVar((n, 2), ub=scale) for _ in range(2))
@@ -500,7 +514,9 @@ def shared(net: nn.Module, n: int, capacity: float, scale: float = 1.0) -> Neura
     model.addMatrixCons(x - a + b == w)
     model.addCons((a + b).sum() <= capacity)
     model.setObjective(y.sum(), "maximize")
-    problem, each, ones = NeuralMIP(model), np.arange(n), np.ones((n, 2))
+    problem = NeuralMIP(model)
+    each = np.arange(n)
+    ones = np.ones((n, 2))
     problem.add_predictor(net, x, y)
     rate = np.ones((2, 1))
     mode = Mode(
@@ -538,16 +554,20 @@ def test_options_between_options(capacities):
     """Class 1 where 2 x1 + x2 > 1: with scarce capacities both blocks must mix the two ways to get
     there.
     """
-    model, n = Model(), 2
+    model = Model()
+    n = 2
     model.hideOutput()
-    x, size = model.addMatrixVar((n, 2), lb=-5.0, ub=5.0), model.addMatrixVar((n, 2), ub=5.0)
+    x = model.addMatrixVar((n, 2), lb=-5.0, ub=5.0)
+    size = model.addMatrixVar((n, 2), ub=5.0)
     y = model.addMatrixVar((n, 1), vtype="B")
     model.addMatrixCons(size >= x)
     model.addMatrixCons(size >= -x)
     for j, capacity in enumerate(capacities):
         model.addCons(size[:, j].sum() <= capacity)
     model.setObjective(y.sum(), "maximize")
-    problem, each, ones = NeuralMIP(model), np.arange(n), np.ones((n, 2))
+    problem = NeuralMIP(model)
+    each = np.arange(n)
+    ones = np.ones((n, 2))
     problem.add_predictor(linear(2.0, 1.0, bias=-1.0), x, y, output="classification")
     mode = Mode(
         each, each, -5 * ones, 5 * ones, 0 * ones, np.eye(2), np.eye(2), 0 * ones, np.zeros(2)
@@ -592,7 +612,8 @@ def test_water_of_any_size_and_budget(n, budget):
 def test_nothing_may_be_shared():
     """Without a shared resource every block takes its best point."""
     problem = shared(linear(1.0, 2.0), 2, capacity=10.0)
-    mode, none = problem.blocks.modes[0], np.zeros((2, 0))
+    mode = problem.blocks.modes[0]
+    none = np.zeros((2, 0))
     free = replace(mode, up=none, down=none, fixed=none, per_value=np.zeros(0))
     problem.set_blocks(Blocks([free], [], optional=False))
     assert PriceCoordination().solve(problem, time_limit=LONG).objective == pytest.approx(6.0)

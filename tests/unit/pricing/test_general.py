@@ -46,19 +46,22 @@ class Family:
     def __post_init__(self) -> None:
         draw = np.random.default_rng(self.seed)
         self.net: nn.Module = relu_net(2, width=8, q=2, seed=self.seed)
-        self.gain, self.take = draw.uniform(0.5, 2.0, self.n), draw.uniform(0.5, 1.5, (self.n, 2))
-        self.most, self.open, self.over, self.extra = 2.0 * self.n, max(1, self.n - 1), 0.2, 0.3
+        self.gain = draw.uniform(0.5, 2.0, self.n)
+        self.take = draw.uniform(0.5, 1.5, (self.n, 2))
+        self.most = 2.0 * self.n
+        self.open = max(1, self.n - 1)
+        self.over = 0.2
+        self.extra = 0.3
         self.sign = -1.0 if self.minimise else 1.0
 
     def problem(self) -> NeuralMIP:
-        n, model = self.n, Model()
+        n = self.n
+        model = Model()
         model.hideOutput()
         x = model.addMatrixVar((n, 2), vtype="I", ub=3, name="x")
         z = model.addMatrixVar((n,), vtype="B", name="z")
-        s, y = (
-            model.addMatrixVar((n,), lb=-50, ub=2.0, name="s"),
-            model.addMatrixVar((n, 2), lb=None, name="y"),
-        )
+        s = model.addMatrixVar((n,), lb=-50, ub=2.0, name="s")
+        y = model.addMatrixVar((n, 2), lb=None, name="y")
         t = model.addVar(vtype="I", ub=2, name="t")
         for i in range(n):
             model.addCons(x[i, 0] + x[i, 1] <= 4)
@@ -106,9 +109,11 @@ def test_the_family_has_blocks_that_blocks_cannot_describe():
 
 
 def test_most_optima_of_the_family_are_hit_and_no_point_is_too_good():
-    hits, cases = 0, [Family(seed, minimise=seed % 2 == 1) for seed in range(4)]
+    hits = 0
+    cases = [Family(seed, minimise=seed % 2 == 1) for seed in range(4)]
     for case in cases:
-        problem, exact = case.problem(), case.brute()
+        problem = case.problem()
+        exact = case.brute()
         solution = PriceCoordination(max_rounds=12).solve(problem, LONG, seed=case.seed)
         assert problem.verify(solution)
         assert case.sign * (solution.objective - exact) <= 1e-6
@@ -119,10 +124,8 @@ def test_most_optima_of_the_family_are_hit_and_no_point_is_too_good():
 def classes(capacity: float = 1.0) -> NeuralMIP:
     """Classes in blocks with a row of their own; each of three costs 0.6 of what is shared."""
     model = Model()
-    x, y = (
-        model.addMatrixVar((3, 2), ub=1.0, name="x"),
-        model.addMatrixVar((3, 1), vtype="B", name="y"),
-    )
+    x = model.addMatrixVar((3, 2), ub=1.0, name="x")
+    y = model.addMatrixVar((3, 1), vtype="B", name="y")
     for i in range(3):
         model.addCons(x[i, 0] + x[i, 1] <= 1.2)
     model.addCons(x.sum() <= capacity, name="shared")
@@ -145,10 +148,8 @@ def test_classes_are_bought_as_far_as_the_capacity_goes(capacity, best):
 
 def test_an_equality_between_blocks_is_met_by_joined_steps():
     model = Model()
-    x, y = (
-        model.addMatrixVar((3, 2), ub=2.0, name="x"),
-        model.addMatrixVar((3, 1), lb=None, name="y"),
-    )
+    x = model.addMatrixVar((3, 2), ub=2.0, name="x")
+    y = model.addMatrixVar((3, 1), lb=None, name="y")
     for i in range(3):
         model.addCons(x[i, 0] + x[i, 1] >= 0.5)
     model.addCons(y.sum() == 8.0, name="demand")
@@ -168,7 +169,8 @@ def test_an_equality_between_blocks_is_met_by_joined_steps():
 def test_linear_networks_are_their_own_linearisation():
     problem = classes()
     instance = problem.instance()
-    model, values = Apart(instance, find_structure(instance)), np.zeros(instance.milp.n_variables)
+    model = Apart(instance, find_structure(instance))
+    values = np.zeros(instance.milp.n_variables)
     found = model.step(values, lines_at(instance, values), 1.0, 100.0, 10.0)
     assert found is not None
     np.testing.assert_array_equal(

@@ -32,7 +32,9 @@ def random_blocks(
     """One to three blocks with one or two modes, two inputs, two resources; `targets`: the second
     one is given.
     """
-    n, p, m = int(draw.integers(1, 4)), 2, 2
+    n = int(draw.integers(1, 4))
+    p = 2
+    m = 2
     modes = []
     for _ in range(draw.integers(1, 3)):
         base = draw.normal(size=(n, p))
@@ -89,18 +91,18 @@ def test_a_linear_step_is_optimal_for_the_linearisation(seed: int, p: int, kind:
     $t \le f, h$.
     """
     draw = np.random.default_rng(seed)
-    base, u = draw.normal(size=p), draw.normal(size=p)
-    lower, upper = np.minimum(base, u) - draw.random(p), np.maximum(base, u) + draw.random(p)
-    up, down, slope = (
-        draw.uniform(0.01, 2, p),
-        draw.uniform(0.01, 2, p),
-        draw.normal(size=p) * (draw.random(p) < 0.8),
-    )
-    radius, output, margin = draw.uniform(0.05, 1.5), draw.normal(), 1e-6
-    gain, cap = (
-        (np.inf if kind == "class" else draw.uniform(0.1, 3)),
-        (draw.normal() if kind == "capped" else np.inf),
-    )
+    base = draw.normal(size=p)
+    u = draw.normal(size=p)
+    lower = np.minimum(base, u) - draw.random(p)
+    upper = np.maximum(base, u) + draw.random(p)
+    up = draw.uniform(0.01, 2, p)
+    down = draw.uniform(0.01, 2, p)
+    slope = draw.normal(size=p) * (draw.random(p) < 0.8)
+    radius = draw.uniform(0.05, 1.5)
+    output = draw.normal()
+    margin = 1e-6
+    gain = np.inf if kind == "class" else draw.uniform(0.1, 3)
+    cap = draw.normal() if kind == "capped" else np.inf
 
     def rows(*parts: np.ndarray | float) -> list[torch.Tensor]:
         return [torch.tensor(np.atleast_1d(part)[None], dtype=torch.float64) for part in parts]
@@ -108,7 +110,8 @@ def test_a_linear_step_is_optimal_for_the_linearisation(seed: int, p: int, kind:
     gains, caps, outputs = torch.tensor([[gain], [cap], [output]], dtype=torch.float64)
     task = Task(*rows(lower, upper, base, up, down), gains, caps, margin)
     v = linear_step(task, *rows(u), outputs, *rows(slope, np.full(p, radius))).numpy()[0]
-    low, high = np.maximum(lower, u - radius), np.minimum(upper, u + radius)
+    low = np.maximum(lower, u - radius)
+    high = np.minimum(upper, u + radius)
     assert (v >= low - 1e-12).all()
     assert (v <= high + 1e-12).all()
     reached = output + slope @ (v - u)
@@ -168,10 +171,8 @@ def test_pulling_back_keeps_the_class_and_never_costs_more(seed: int) -> None:
 
 def test_pulling_back_ends_at_the_boundary_and_leaves_dear_coordinates_alone() -> None:
     net = linear(1.0, 1.0, bias=-1.0)
-    base, price = (
-        torch.zeros(1, 2, dtype=torch.float64),
-        torch.tensor([[5.0, 1.0]], dtype=torch.float64),
-    )
+    base = torch.zeros(1, 2, dtype=torch.float64)
+    price = torch.tensor([[5.0, 1.0]], dtype=torch.float64)
     task = Task(base - 3, base + 3, base, price, price, *[torch.full((1,), torch.inf)] * 2)
     u = pull_back(net, task, torch.tensor([[1.5, 2.0]], dtype=torch.float64))
     assert u[0, 0] == 0
@@ -183,7 +184,8 @@ def test_pulling_back_ends_at_the_boundary_and_leaves_dear_coordinates_alone() -
 def test_a_path_of_steps_returns_the_profit_of_its_point(seed: int) -> None:
     draw = np.random.default_rng(seed)
     net = mlp(1, 5, 2, seed=seed % 1000).double()
-    base, k = torch.tensor(draw.normal(size=(4, 2))), 4
+    base = torch.tensor(draw.normal(size=(4, 2)))
+    k = 4
     costs = [torch.tensor(draw.uniform(0.01, 1, size=(k, 2))) for _ in range(2)]
     gain = torch.tensor(draw.uniform(0.5, 2, size=k))
     task = Task(base - 1, base + 1, base, *costs, gain, torch.full((k,), torch.inf))
@@ -200,11 +202,9 @@ def test_use_priced_is_mode_plus_distance_plus_value(seed: int, targets: bool) -
     draw = np.random.default_rng(seed)
     blocks = random_blocks(draw, targets)
     at = draw.integers(0, len(blocks.base), 7)
-    u, value, prices = (
-        draw.uniform(blocks.lower[at], blocks.upper[at]),
-        draw.normal(size=7),
-        draw.random(2),
-    )
+    u = draw.uniform(blocks.lower[at], blocks.upper[at])
+    value = draw.normal(size=7)
+    prices = draw.random(2)
     up, down = blocks.rates(prices)
     move = u - blocks.base[at]
     per_value = np.array([blocks.modes[t].per_value @ prices for t in blocks.mode[at]])
@@ -218,7 +218,9 @@ def test_use_priced_is_mode_plus_distance_plus_value(seed: int, targets: bool) -
 @given(seeds, st.booleans())
 def test_prices_solve_the_linear_program_and_its_dual(seed: int, targets: bool) -> None:
     pool = random_pool(np.random.default_rng(seed), targets)
-    blocks, k, m = pool.blocks, len(pool), len(pool.blocks.capacities)
+    blocks = pool.blocks
+    k = len(pool)
+    m = len(pool.blocks.capacities)
     own = (pool.block == np.arange(blocks.n)[:, None]).astype(float)
     rows: dict[str, np.ndarray] = (
         {
@@ -228,7 +230,8 @@ def test_prices_solve_the_linear_program_and_its_dual(seed: int, targets: bool) 
         if blocks.optional
         else {"A_ub": pool.use.T, "b_ub": blocks.capacities, "A_eq": own, "b_eq": np.ones(blocks.n)}
     )
-    plain, lp = linprog(-pool.value, **rows), pool.prices()
+    plain = linprog(-pool.value, **rows)
+    lp = pool.prices()
     assert lp.shares.shape == (k,)
     assert (lp.prices >= 0).all()
     if plain.status == 0:

@@ -39,7 +39,8 @@ def ordered(blocks: Blocks) -> np.ndarray:
     ids=["water", "trees", "care", "dark"],
 )
 def test_what_is_found_is_what_was_described(problem):
-    described, read = problem.blocks, found(problem)
+    described = problem.blocks
+    read = found(problem)
     assert isinstance(read, Blocks)
     assert (read.n, read.optional, len(read.modes)) == (
         described.n,
@@ -47,7 +48,8 @@ def test_what_is_found_is_what_was_described(problem):
         len(described.modes),
     )
     np.testing.assert_allclose(np.sort(read.capacities), np.sort(described.capacities))
-    a, b = ordered(read), ordered(described)
+    a = ordered(read)
+    b = ordered(described)
     for name in ("block", "row", "predictor", "cap", "worth", "lower", "upper", "base"):
         np.testing.assert_allclose(
             getattr(read, name)[a], getattr(described, name)[b], atol=1e-12, err_msg=name
@@ -64,7 +66,8 @@ def moved(n: int = 3, absolute: bool = True, **keywords) -> NeuralMIP:
     """Rows x with |x - w| from a budget, by one variable for both directions; or x itself from a
     budget.
     """
-    model, w = Model(), np.linspace(-0.5, 0.5, n)
+    model = Model()
+    w = np.linspace(-0.5, 0.5, n)
     x = model.addMatrixVar((n, 1), lb=-1.0, ub=1.0, name="x")
     d = model.addMatrixVar((n,), name="d", **keywords)
     y = model.addMatrixVar((n, 1), vtype="B", name="y")
@@ -113,7 +116,8 @@ def test_other_blocks_are_left_to_the_general_method(problem):
 
 def test_an_output_that_must_not_be_negative_needs_a_network_that_never_is():
     model = Model()
-    x, y = model.addMatrixVar((2, 1), ub=1.0), model.addMatrixVar((2, 1), name="y")
+    x = model.addMatrixVar((2, 1), ub=1.0)
+    y = model.addMatrixVar((2, 1), name="y")
     model.addCons(x.sum() <= 1)
     model.setObjective(y.sum(), "maximize")
     problem = NeuralMIP(model)

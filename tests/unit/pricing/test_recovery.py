@@ -33,13 +33,16 @@ def planted(capacity: float = 0.6, n: int = 2) -> NeuralMIP:
     """n blocks, one input in [-1, 1], class 1 above 0.25; all movement shares one capacity."""
     model = Model()
     model.hideOutput()
-    x, size = model.addMatrixVar((n, 1), lb=-1.0, ub=1.0), model.addMatrixVar((n, 1), ub=1.0)
+    x = model.addMatrixVar((n, 1), lb=-1.0, ub=1.0)
+    size = model.addMatrixVar((n, 1), ub=1.0)
     y = model.addMatrixVar((n, 1), vtype="B")
     model.addMatrixCons(size >= x)
     model.addMatrixCons(size >= -x)
     model.addCons(size.sum() <= capacity)
     model.setObjective(y.sum(), "maximize")
-    problem, one, each = NeuralMIP(model), np.ones((n, 1)), np.arange(n)
+    problem = NeuralMIP(model)
+    one = np.ones((n, 1))
+    each = np.arange(n)
     problem.add_predictor(linear(1.0, bias=-0.25), x, y, output="classification")
     mode = Mode(each, each, -one, one, 0 * one, np.eye(1), np.eye(1), 0 * one, np.zeros(1))
     problem.set_blocks(Blocks([mode], [capacity]))
@@ -117,7 +120,8 @@ def test_an_lstm_is_recovered_too():
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
     problem = trees(grid=3, seed=1)
-    exact, sites = Enumeration().solve(problem).objective, problem.start[0].copy()
+    exact = Enumeration().solve(problem).objective
+    sites = problem.start[0].copy()
     assert exact is not None
     sites[:, 6] = share
     solution = recover(problem, [[sites] * 4])
@@ -126,7 +130,8 @@ def test_on_trees_a_fractional_treatment_is_the_nearest_one(share):
 
 
 def test_on_trees_algorithm_1_gains_by_recovery():
-    problem, alone = trees(grid=2, seed=1), DualDecomposition(max_iterations=4)
+    problem = trees(grid=2, seed=1)
+    alone = DualDecomposition(max_iterations=4)
     plain, recovered = (
         solver.solve(problem, time_limit=LONG, seed=1) for solver in (alone, Recovering(alone))
     )
@@ -156,7 +161,8 @@ def test_recovery_wraps_any_solver_and_tells_what_was_visited(solver):
     """Every point that the solver looked at is heard by the caller too, and the answer is never
     worse.
     """
-    problem, heard = planted(), list[np.ndarray]()
+    problem = planted()
+    heard = list[np.ndarray]()
     plain = solver.solve(problem, time_limit=LONG)
     wrapped = Recovering(solver).solve(
         problem, time_limit=LONG, visit=lambda inputs: heard.append(inputs[0].copy())

@@ -23,7 +23,9 @@ class Options:
 
     def __init__(self, seed: int) -> None:
         draw = np.random.default_rng(seed)
-        n, m, optional = int(draw.integers(2, 60)), int(draw.integers(1, 6)), bool(draw.integers(2))
+        n = int(draw.integers(2, 60))
+        m = int(draw.integers(1, 6))
+        optional = bool(draw.integers(2))
         self.block = np.repeat(np.arange(n), draw.integers(0 if optional else 1, 6, n))
         k = len(self.block)
         self.value = draw.random(k) if draw.integers(2) else np.ones(k)
@@ -45,7 +47,8 @@ class Options:
             np.zeros((n, m)),
             np.zeros(m),
         )
-        self.blocks, self.draw = Blocks([mode], capacities, optional), draw
+        self.blocks = Blocks([mode], capacities, optional)
+        self.draw = draw
         self.parts = self.block, self.value, self.use
 
 
@@ -53,7 +56,8 @@ class Options:
 @given(seeds, st.integers(1, 20), st.booleans())
 def test_sifting_solves_the_whole_linear_program(seed: int, few: int, near: bool) -> None:
     options = Options(seed)
-    blocks, k = options.blocks, len(options.block)
+    blocks = options.blocks
+    k = len(options.block)
     if k == 0:
         return
     whole = linear(blocks.n, blocks.optional, *options.parts, blocks.capacities)
@@ -96,11 +100,14 @@ def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
 def test_rounding_in_strides_is_rounding_one_by_one(seed: int) -> None:
     options = Options(seed)
     pool = Pool(options.blocks)
-    pool.at, pool.value, pool.use = options.block, options.value, options.use
+    pool.at = options.block
+    pool.value = options.value
+    pool.use = options.use
     shares = np.round(options.draw.random(len(options.block)), 1)
     weight = pool.use @ (1.0 / np.maximum(np.abs(pool.blocks.capacities), 1e-9))
     order = np.lexsort((weight / np.maximum(pool.value, 1e-9), -shares))
-    left, taken = pool.blocks.capacities.copy(), {}
+    left = pool.blocks.capacities.copy()
+    taken = {}
     for o in order:
         if pool.block[o] not in taken and (pool.use[o] <= left + 1e-12).all():
             taken[pool.block[o]] = o

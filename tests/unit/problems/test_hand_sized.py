@@ -29,7 +29,8 @@ def test_values_are_those_of_the_formula() -> None:
 
 def test_no_neuron_sits_on_its_kink_at_a_corner() -> None:
     hidden = hand_sized().predictors[0].net[0]
-    weight, bias = hidden.weight.numpy(), hidden.bias.numpy()
+    weight = hidden.weight.numpy()
+    bias = hidden.bias.numpy()
     assert np.abs(CORNERS @ weight.T + bias).min() >= 0.5
 
 

@@ -106,10 +106,13 @@ def brute_force(seed, nets, steps=100):
     """The best of all assignments of the four species to four sites, at `steps` levels of the light
     budget.
     """
-    draw, data, n = np.random.RandomState(seed), load_trees(), 4
+    draw = np.random.RandomState(seed)
+    data = load_trees()
+    n = 4
     edges = light_edges(data)
     draw.randint(8, 13)
-    cost, gamma = draw.uniform(25, 45, size=4), draw.uniform(n / 80, n / 60, size=4)
+    cost = draw.uniform(25, 45, size=4)
+    gamma = draw.uniform(n / 80, n / 60, size=4)
     flags = [[draw.randint(3), draw.randint(2), draw.randint(2)] for _ in range(n)]
     sites = []
     for (category, myco, soil), share in zip(flags, draw.uniform(size=n), strict=True):
@@ -169,7 +172,8 @@ def test_grid_search_is_a_lower_bound_close_to_the_optimum(seed):
     """Of what treating the plot can gain, a grid of nine lights for each category misses a few per
     cent.
     """
-    problem, nets = site_care(nets=reference(), seed=seed, **TINY), reference()
+    problem = site_care(nets=reference(), seed=seed, **TINY)
+    nets = reference()
     best, coarse, fine = brute_force(seed, nets), *(grid_search(problem, levels=k) for k in (2, 9))
     assert problem.verify(fine).feasible
     assert best - 0.05 * (best - untreated(problem)) <= fine.objective <= best + 1e-4
@@ -192,7 +196,8 @@ def test_doses_can_only_help_and_lie_between_none_and_all():
 def test_what_a_point_uses_is_what_the_budget_rows_count():
     problem, solution = exact(3)
     s = {v.name: x for v, x in zip(problem.model.getVars(), solution.values, strict=True)}
-    x, rows = solution.inputs[0], {c.name: c for c in problem.model.getConss()}
+    x = solution.inputs[0]
+    rows = {c.name: c for c in problem.model.getConss()}
     used = sum(problem.usage(i, x[[i]])[0] for i in range(4))
     assert (used <= problem.budgets + 1e-6).all()
     assert used[0] == pytest.approx(
@@ -221,7 +226,8 @@ def test_every_treated_site_is_one_that_the_data_could_hold():
 
 def test_the_sites_are_those_of_tree_planting_but_for_their_light():
     nets = [mlp(1, 3, 7)] * 4
-    care, plain = site_care(nets=nets, seed=123), tree_planting(nets=nets, seed=123)
+    care = site_care(nets=nets, seed=123)
+    plain = tree_planting(nets=nets, seed=123)
     np.testing.assert_array_equal(care.start[0][:, 1:], plain.start[0][:, 1:])
     sides = [{c.name: p.model.getRhs(c) for c in p.model.getConss()} for p in (care, plain)]
     for name in ("planting budget", "sterilising budget", "planted_0_0"):

@@ -60,7 +60,8 @@ class Instance:
     seed: int
 
     def __post_init__(self):
-        n, draw = self.grid**2, np.random.RandomState(self.seed)
+        n = self.grid**2
+        draw = np.random.RandomState(self.seed)
         low, high = light_bounds()
         self.beta = draw.randint(8, 13)
         self.cost = draw.uniform(25, 45, size=4)
@@ -69,7 +70,9 @@ class Instance:
         sites = []
         for row in range(self.grid):
             for _ in range(self.grid):
-                category, myco, soil = draw.randint(3), draw.randint(2), draw.randint(2)
+                category = draw.randint(3)
+                myco = draw.randint(2)
+                soil = draw.randint(2)
                 light = high - (row / self.grid) * (high - low)
                 sites.append(
                     [light, category == 0, category == 1, category == 2, myco == 0, soil == 0, 0]
@@ -147,7 +150,8 @@ def test_a_survival_below_zero_counts_as_none_and_above_one_as_one():
 @pytest.mark.parametrize("seed", [42, 1024])
 def test_the_draws_are_those_of_the_definition(seed):
     net = mlp(1, 3, 7)
-    instance, problem = Instance(6, [net] * 4, seed), tree_planting(nets=[net] * 4, seed=seed)
+    instance = Instance(6, [net] * 4, seed)
+    problem = tree_planting(nets=[net] * 4, seed=seed)
     model = problem.model
     rows = {c.name: c for c in model.getConss()}
     assert model.getRhs(rows["sterilising budget"]) == instance.beta

@@ -24,7 +24,8 @@ LOOKS = 1000.0  # at the clock, after which time is over
 def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0) -> Tree:
     """A search that began at 0, is to reach 10, and had a bound of 4 when it was judged last."""
     tree = Tree(draw_program(0), 0.0, deadline, 10.0, None)
-    tree.nodes, tree.last = JUDGED, 4.0
+    tree.nodes = JUDGED
+    tree.last = 4.0
     monkeypatch.setattr(branching, "now", lambda: now)
     return tree
 

@@ -59,7 +59,8 @@ def relu_program(seed: int, inputs: int = 3, width: int = 5) -> tuple[Program, t
 
 def complete(program: Program, net: torch.nn.Sequential, x: np.ndarray) -> np.ndarray:
     """All variables of `relu_program` where its inputs are x, whose output is the network's."""
-    lower, upper = program.lower.copy(), program.upper.copy()
+    lower = program.lower.copy()
+    upper = program.upper.copy()
     lower[: x.size] = upper[: x.size] = x
     found = linprog(
         0 * program.cost, bounds=np.c_[lower, upper], integrality=program.integer, **sides(program)
@@ -72,7 +73,8 @@ def complete(program: Program, net: torch.nn.Sequential, x: np.ndarray) -> np.nd
 def sides(program: Program) -> dict[str, np.ndarray]:
     """Rows as scipy wants them."""
     matrix = program.rows.matrix(len(program.cost)).toarray()
-    above, below = np.isfinite(program.row_upper), np.isfinite(program.row_lower)
+    above = np.isfinite(program.row_upper)
+    below = np.isfinite(program.row_lower)
     return {
         "A_ub": np.vstack([matrix[above], -matrix[below]]),
         "b_ub": np.concatenate([program.row_upper[above], -program.row_lower[below]]),
@@ -81,10 +83,12 @@ def sides(program: Program) -> dict[str, np.ndarray]:
 
 def optimum(program: Program) -> float:
     """By a linear program for every choice of the whole numbers."""
-    best, whole = np.inf, np.flatnonzero(program.integer)
+    best = np.inf
+    whole = np.flatnonzero(program.integer)
     grids = [np.arange(program.lower[j], program.upper[j] + 1) for j in whole]
     for choice in itertools.product(*grids):
-        lower, upper = program.lower.copy(), program.upper.copy()
+        lower = program.lower.copy()
+        upper = program.upper.copy()
         lower[whole] = upper[whole] = choice
         found = linprog(program.cost, bounds=np.c_[lower, upper], **sides(program))
         best = min(best, found.fun if found.status == 0 else np.inf)
@@ -132,7 +136,8 @@ def test_what_is_proved_with_ranges_is_the_optimum(first: int, seed: int, beyond
 def test_ranges_save_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the linear programs were not worth their time."""
     program, _ = relu_program(2, inputs=4, width=16)
-    best, nodes = prove(program).bound, []
+    best = prove(program).bound
+    nodes = []
     for first in (0, 10**6):
         monkeypatch.setattr(branching, "FIRST", first)
         nodes.append(prove(program, best - 1e-5).nodes)

@@ -22,19 +22,19 @@ def draw_program(seed: int, spread: float = 0.0, continuous: int = 0) -> Program
     1e+spread.
     """
     rng = np.random.default_rng(seed)
-    n, m = int(rng.integers(2, 6)) + continuous, int(rng.integers(1, 5))
+    n = int(rng.integers(2, 6)) + continuous
+    m = int(rng.integers(1, 5))
     integer = np.arange(n) >= continuous
     matrix = rng.integers(-4, 5, (m, n)) * (rng.random((m, n)) < 0.7) + 0.1 * rng.integers(
         -3, 4, (m, n)
     )
     unit = np.where(integer, 1.0, 10.0 ** rng.uniform(-spread, spread, n))
-    matrix, scale = (
-        matrix / unit * 10.0 ** rng.uniform(-spread, spread, (m, 1)),
-        10.0 ** rng.uniform(-spread, spread),
-    )
+    matrix = matrix / unit * 10.0 ** rng.uniform(-spread, spread, (m, 1))
+    scale = 10.0 ** rng.uniform(-spread, spread)
     upper = np.where(integer, rng.choice([1.0, 1.0, 2.0], n), rng.uniform(0.5, 2.0, n) * unit)
     inside = np.where(integer, np.floor(rng.random(n) * (upper + 1)), rng.random(n) * upper)
-    middle, width = matrix @ inside, np.abs(matrix) @ upper
+    middle = matrix @ inside
+    width = np.abs(matrix) @ upper
     kind = rng.integers(0, 3, m)
     low = np.where(kind == 0, -np.inf, middle - 0.1 * width * rng.random(m))
     high = np.where(kind == 1, np.inf, middle + 0.1 * width * rng.random(m))
@@ -72,10 +72,8 @@ def whole_points(program: Program) -> np.ndarray:
 
 def exact_dual(program: Program, multipliers: np.ndarray) -> Fraction:
     """The same bound in rational arithmetic."""
-    mu, matrix = (
-        [Fraction(m) for m in multipliers],
-        program.rows.matrix(len(program.cost)).toarray(),
-    )
+    mu = [Fraction(m) for m in multipliers]
+    matrix = program.rows.matrix(len(program.cost)).toarray()
     total = Fraction(0)
     for m, low, high in zip(mu, program.row_lower, program.row_upper, strict=True):
         side = low if m > 0 else high
@@ -102,10 +100,8 @@ def test_a_value_is_below_the_exact_one_and_near_it(seed: int, spread: float) ->
         scale * np.random.default_rng(seed).standard_normal(len(program.row_lower)),
         Proposer().ask(program).multipliers,
     ):
-        value, exact = (
-            program.value(multipliers, program.lower, program.upper),
-            exact_dual(program, multipliers),
-        )
+        value = program.value(multipliers, program.lower, program.upper)
+        exact = exact_dual(program, multipliers)
         size = float(
             np.abs(program.cost) @ program.upper + abs(program.constant) + abs(float(exact))
         )

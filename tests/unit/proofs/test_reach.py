@@ -41,7 +41,8 @@ def asking(net, low, rows=2, kind="I", output="regression", coefficients=(1.0, 1
     st.sampled_from([(1.0, 1.0), (1.0, -1.0), (-3.0, 0.5)]),
 )
 def test_no_problem_with_a_point_is_called_infeasible(seed, scale, share, classes, coefficients):
-    net, points = relu_net(2, seed=seed, scale=scale), lattice(-2, 2, 2)
+    net = relu_net(2, seed=seed, scale=scale)
+    points = lattice(-2, 2, 2)
     said = (
         asking(net, 0.0, output="classification" if classes else "regression")
         .predictors[0]

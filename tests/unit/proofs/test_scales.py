@@ -34,7 +34,9 @@ def judge(
     scaled: Scaled, said: str, objective: float | None, bound: float | None, checked: bool
 ) -> str:
     """Compare what is said with all points: the status, or an error."""
-    best, loosely, size = scaled.best(strictly=True), scaled.best(strictly=False), size_of(scaled)
+    best = scaled.best(strictly=True)
+    loosely = scaled.best(strictly=False)
+    size = size_of(scaled)
     if checked and bound is not None and loosely is not None:
         beyond = scaled.sign * bound - loosely
         assert beyond <= 1e-9 * size, f"bound {bound} beyond {scaled.sign * loosely}"
@@ -50,7 +52,8 @@ def judge(
 
 def attack(scaled: Scaled) -> dict[str, str]:
     """What every exact method says; its answer is judged."""
-    problem, said = scaled.problem, dict[str, str]()
+    problem = scaled.problem
+    said = dict[str, str]()
     nothing = Solution("no_solution_found", "none")
     solvers = {"big-m": lambda: BigM().solve(problem, LONG)}
     if scaled.complete:

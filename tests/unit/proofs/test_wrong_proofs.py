@@ -47,7 +47,8 @@ class TestABoundBelongsToItsProblem:
         assert certify(problem, found).bound == 1.0
 
     def test_a_bound_of_another_problem_is_not_taken_over(self) -> None:
-        low, high = problem_of(linear(1.0), 1.0), problem_of(linear(3.0), 1.0)
+        low = problem_of(linear(1.0), 1.0)
+        high = problem_of(linear(3.0), 1.0)
         proved = Enumeration().solve(problem_of(linear(1.0), 1, vtype="I"))
         assert proved.status == "optimal"
         assert certify(high, BigM().solve(low)).bound == pytest.approx(3.0, rel=1e-5)

@@ -9,7 +9,8 @@ from .finding import Runs, check, graded, time_verdict
 from .printed import DD_ITERATIONS, E1_SIZES_PRINTED, E3_SIZES_PRINTED, HEADLINE_DD
 
 GRID = {"experiment": "e1", "size": E1_SIZES_PRINTED, "time_limit": 300.0}
-OURS, EXACT = {**GRID, "method": "dd-paper"}, {**GRID, "method": "bigm"}
+OURS = {**GRID, "method": "dd-paper"}
+EXACT = {**GRID, "method": "bigm"}
 PRICES = {
     "experiment": "e6",
     "problem": "water",
@@ -74,7 +75,8 @@ def _by_network(
         ratio = same_objective_ratio(row, other)
         if ratio is not None:
             runs.setdefault(row.network, {}).setdefault(row.size, []).append(ratio >= least)
-    found, told = {}, []
+    found = {}
+    told = []
     for network, sizes in runs.items():
         reached, every = (sum(map(of, sizes.values())) for of in (sum, len))
         found[network] = reached, every
@@ -157,7 +159,8 @@ def e1_headline_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
             graded(False, False),
             f"Big-M ran out of memory ({slow.why}): no time to compare with",
         )
-    ratio, same = (slow.seconds or 0) / (fast.seconds or np.inf), same_objective_ratio(slow, fast)
+    ratio = (slow.seconds or 0) / (fast.seconds or np.inf)
+    same = same_objective_ratio(slow, fast)
     text = (
         f"Big-M's {slow.seconds or 0:,.0f} s ({slow.status.replace('_', ' ')}) are {ratio:.0f}"
         " times Algorithm 1's; "

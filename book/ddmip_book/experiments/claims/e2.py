@@ -19,7 +19,8 @@ CPU = {"experiment": "e2", "method": "dd-paper", "device": "cpu"}
 ALIVE = {**CPU, "experiment": "reacting", "problem": "water"}
 ALIVE_GPU = {**ALIVE, "method": "dd-paper-float32", "device": "cuda"}
 REACT = tuple(network + REACTING for network in E2_NETWORKS)
-SMALLEST, LARGEST = E2_NETWORKS[0], E2_NETWORKS[-1]
+SMALLEST = E2_NETWORKS[0]
+LARGEST = E2_NETWORKS[-1]
 
 
 @check(runs={**CPU, "network": SMALLEST}, alive={**ALIVE_GPU, "network": REACT[0]})

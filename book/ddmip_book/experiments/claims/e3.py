@@ -19,7 +19,8 @@ def e3_ssg_quality(ssg: Runs, repaired: Runs, exact: Runs) -> tuple[str, str]:
     """SSG over Big-M: the published pseudo-code within 0.1 of each figure holds; a verified point
     at every size and less than 0.9 on average, by it or by the repaired version, is the direction.
     """
-    quality, mended = _over("objective", ssg, exact), _over("objective", repaired, exact)
+    quality = _over("objective", ssg, exact)
+    mended = _over("objective", repaired, exact)
     text = (
         f"SSG over Big-M: as published {comma_list(quality, 2)}, repaired {comma_list(mended, 2)}"
     )
@@ -52,10 +53,8 @@ def e3_ssg_iterations(ssg: Runs) -> tuple[str, str]:
 @check(ours=OURS)
 def e3_dd_iterations(ours: Runs) -> tuple[str, str]:
     """Every run converges, in about the printed numbers of iterations; in others is a change."""
-    met, means = (
-        np.nan_to_num(ours.values("converged")),
-        ours.means("iterations", "size", E3_SIZES_PRINTED),
-    )
+    met = np.nan_to_num(ours.values("converged"))
+    means = ours.means("iterations", "size", E3_SIZES_PRINTED)
     text = f"{met.sum():.0f} of {len(met)} runs meet the test; iterations {comma_list(means)}"
     return (
         graded(bool(met.all()) and np.allclose(means, DD_ITERATIONS, atol=5), bool(met.all())),
@@ -78,7 +77,8 @@ def e3_dd_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
     """Near the printed ratios; at least ten at n = 60 and 80, and growing with n, is the
     direction.
     """
-    ratios, printed = _over("seconds", exact, ours)[1:], list(DD_SPEEDUPS.values())
+    ratios = _over("seconds", exact, ours)[1:]
+    printed = list(DD_SPEEDUPS.values())
     text = (
         f"Big-M's seconds (at most 300) over Algorithm 1's: {comma_list(ratios)} (paper"
         f" {', '.join(map(str, printed))})"

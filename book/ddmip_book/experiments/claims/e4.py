@@ -28,7 +28,8 @@ def e4_accuracy(runs: Runs) -> tuple[str, str]:
     That no run changes a weight is no evidence by itself: every method that does not train keeps
     the accuracy.
     """
-    ours, printed = runs.means("test_score", "network", BACKBONES), list(ACCURACY.values())
+    ours = runs.means("test_score", "network", BACKBONES)
+    printed = list(ACCURACY.values())
     digests = {(row.network, row.seed, row.weights.get("sha256")) for row in runs}
     kept = len(digests) == len({(network, seed) for network, seed, _ in digests})
     near = sum(abs(a - b) < 0.05 for a, b in zip(ours, printed, strict=True))
@@ -43,7 +44,8 @@ def e4_accuracy(runs: Runs) -> tuple[str, str]:
 @check(runs=RUNS)
 def e4_convergence(runs: Runs) -> tuple[str, str]:
     """Shares within 0.1 of the printed ones confirm; some on every backbone is a change."""
-    ours, printed = runs.means("converged", "network", BACKBONES), list(CONVERGENCE.values())
+    ours = runs.means("converged", "network", BACKBONES)
+    printed = list(CONVERGENCE.values())
     text = f"shares that meet the test: {comma_list(ours, 2)} against {comma_list(printed)}"
     return graded(np.allclose(ours, printed, atol=0.1), min(ours) > 0), text
 
@@ -51,7 +53,8 @@ def e4_convergence(runs: Runs) -> tuple[str, str]:
 @check(runs={**RUNS, "size": 200})
 def e4_seconds(runs: Runs) -> tuple[str, str]:
     """Seconds at n = 200, each backbone against its printed time."""
-    ours, printed = runs.means("seconds", "network", BACKBONES), list(E4_SECONDS.values())
+    ours = runs.means("seconds", "network", BACKBONES)
+    printed = list(E4_SECONDS.values())
     return (
         time_verdict(ours, printed),
         f"n = 200: {comma_list(ours)} s on one core against {comma_list(printed)} s",

@@ -70,7 +70,8 @@ def _growing(runs: Results, printed: tuple[float, ...]) -> tuple[str, str]:
     """Printed times that grow with the network: times below the printed ones count only if they
     grow too.
     """
-    verdicts, said = [], []
+    verdicts = []
+    said = []
     for kind, names in KINDS.items():
         ours = _seconds(runs, names)
         if ours:
@@ -150,13 +151,18 @@ def e5_same_objective(
     """The same objective in every run, and 5 % of the way to the optimum on the instances that
     leave something to gain; agreement at the start is a change.
     """
-    others, optima = _pooled(barrier, alive_barrier), _pooled(best, alive_best)
-    apart, closed = [0.0], []
+    others = _pooled(barrier, alive_barrier)
+    optima = _pooled(best, alive_best)
+    apart = [0.0]
+    closed = []
     for row in _pooled(pgd, alive_pgd):
         other, optimum = (part.one(network=row.network, seed=row.seed) for part in (others, optima))
         if other is not None and optimum is not None:
-            ours, start, goal = row.objective or 0.0, row.untreated or 0.0, optimum.objective or 0.0
-            theirs, scale = other.objective or 0.0, max(abs(goal), 1e-9)
+            ours = row.objective or 0.0
+            start = row.untreated or 0.0
+            goal = optimum.objective or 0.0
+            theirs = other.objective or 0.0
+            scale = max(abs(goal), 1e-9)
             apart.append(abs(ours - theirs) / scale)
             if goal - start > 1e-6 * scale:
                 closed.append([(value - start) / (goal - start) for value in (ours, theirs)])
@@ -190,7 +196,8 @@ def e5_order_of_magnitude(exact: Runs, pgd: Runs, barrier: Runs, best: Runs) -> 
     """On instances that leave something to gain: ten times fewer seconds than Big-M with either
     block, and as much in the end in three runs of four; the seconds alone are a change.
     """
-    ratios, kept = [], []
+    ratios = []
+    kept = []
     for block in (pgd, barrier):
         pairs = [
             (slow, fast)
@@ -233,9 +240,11 @@ def e5_block_ratio(
     fast, slow = (
         _open(_pooled(*two), optima) for two in ((pgd, alive_pgd), (barrier, alive_barrier))
     )
-    verdicts, said = [], []
+    verdicts = []
+    said = []
     for kind, names in KINDS.items():
-        below, above = _seconds(fast, names), _seconds(slow, names)
+        below = _seconds(fast, names)
+        above = _seconds(slow, names)
         ratios = {name: above[name] / below[name] for name in below if name in above}
         printed = [E5_BARRIER[k] / E5_PGD[k] for k in (names.index(name) for name in ratios)]
         if ratios:
@@ -264,7 +273,8 @@ def e5_gap_source(
     iterations with both, so that the NN block explains the times; half of the time is a change.
     """
     rows = _open(_pooled(pgd, barrier, alive_pgd, alive_barrier), _pooled(best, alive_best))
-    verdicts, said = [], []
+    verdicts = []
+    said = []
     for kind, names in KINDS.items():
         own = rows.where(network=names)
         total = sum(row.seconds or 0.0 for row in own)

@@ -14,8 +14,12 @@ from ..grids import grid
 from ..results import Results
 from ..rows import Row
 
-HOLDS, CHANGED, NOT_REPRODUCED, FAILS = "holds", "holds with changes", "not reproduced", "fails"
-NOT_SHOWN, UNTESTABLE = "not shown", "untestable here"
+HOLDS = "holds"
+CHANGED = "holds with changes"
+NOT_REPRODUCED = "not reproduced"
+FAILS = "fails"
+NOT_SHOWN = "not shown"
+UNTESTABLE = "untestable here"
 VERDICTS = (HOLDS, CHANGED, NOT_REPRODUCED, NOT_SHOWN, FAILS, UNTESTABLE)
 """The words of boxes and ledger. No experiment of ours can make a claim fail: that takes a proof, a
 counterexample or the paper's own figures.
@@ -118,7 +122,8 @@ class Check:
     def __call__(self, stored: Results) -> Finding:
         """The finding; its verdict counts once every wanted run is stored."""
         parts = {name: Runs(stored, **fields) for name, fields in self.wanted.items()}
-        have, need = sum(map(len, parts.values())), sum(part.need for part in parts.values())
+        have = sum(map(len, parts.values()))
+        need = sum(part.need for part in parts.values())
         if not all(map(len, parts.values())):
             return Finding(f"waits for its runs: {have} of {need} are stored", None, have, need)
         verdict, text = self.function(**parts)

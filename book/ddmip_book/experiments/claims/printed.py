@@ -17,23 +17,27 @@ from ddmip_lib.predictors import conv1d, mlp
 from ddmip_lib.problems import tree_planting
 from .finding import CHANGED, FAILS, HOLDS, NOT_SHOWN, arithmetic, check, comma_list
 
-HEADLINE_DD, HEADLINE_EXACT = 8.7, 900.0
+HEADLINE_DD = 8.7
+HEADLINE_EXACT = 900.0
 """Seconds on the X-Large case, 500 samples (introduction)."""
 E1_SIZES_PRINTED = (25, 50, 100, 200, 400)
-E3_SIZES_PRINTED, E3_SIZES_ANNOUNCED, E4_SIZES_PRINTED = (
-    (20, 40, 60, 80),
-    (32, 64, 128),
-    (60, 100, 200),
-)
+E3_SIZES_PRINTED = (20, 40, 60, 80)
+E3_SIZES_ANNOUNCED = (32, 64, 128)
+E4_SIZES_PRINTED = (60, 100, 200)
 E2_CONVERGED = 0.40
 """Share of the 2 x 16 runs (E2)."""
-SSG_QUALITY, DD_QUALITY = (0.45, 0.94, 0.53, 0.50), (1.0, 1.0, 1.0, 0.998)
-SSG_ITERATIONS, DD_ITERATIONS = 88.0, (10, 12, 42, 48)
-SSG_SPEEDUPS, DD_SPEEDUPS = {20: 0.3, 40: 2.7}, {40: 2.2, 60: 66.7, 80: 111.7}
+SSG_QUALITY = (0.45, 0.94, 0.53, 0.50)
+DD_QUALITY = (1.0, 1.0, 1.0, 0.998)
+SSG_ITERATIONS = 88.0
+DD_ITERATIONS = (10, 12, 42, 48)
+SSG_SPEEDUPS = {20: 0.3, 40: 2.7}
+DD_SPEEDUPS = {40: 2.2, 60: 66.7, 80: 111.7}
 ACCURACY = {"fc": 0.694, "conv1d": 0.743, "resnet": 0.696, "lstm": 0.791}
 CONVERGENCE = {"fc": 0.75, "conv1d": 0.83, "resnet": 0.83, "lstm": 0.50}
 E4_SECONDS = {"fc": 6.0, "conv1d": 15.0, "resnet": 8.0, "lstm": 50.0}
-E5_EXACT, E5_BARRIER, E5_PGD = (111.0, 860.0), (8.5, 24.8, 63.1), (0.4, 1.4, 6.5)
+E5_EXACT = (111.0, 860.0)
+E5_BARRIER = (8.5, 24.8, 63.1)
+E5_PGD = (0.4, 1.4, 6.5)
 """Seconds of E5; of the exact model only the first and the last are printed."""
 OBJECTIVES: dict[str, float] = {}
 """Objective values that E4 and E5 print, by backbone or block: none."""
@@ -50,7 +54,8 @@ def _agree(holds: bool, text: str, otherwise: str = FAILS) -> tuple[str, str]:
 @arithmetic
 def one_speedup() -> tuple[str, str]:
     """X1: "up to 100x", 120x, 111.7x and 280x cannot all be the largest speed-up."""
-    ceiling, stated = 100, (max(DD_SPEEDUPS.values()), 120, 280)
+    ceiling = 100
+    stated = (max(DD_SPEEDUPS.values()), 120, 280)
     text = (
         f"'up to {ceiling}' in one place, "
         + ", ".join(f"{ratio:g}" for ratio in stated)
@@ -103,7 +108,8 @@ def swap_factor() -> tuple[str, str]:
 @arithmetic
 def fails_beyond() -> tuple[str, str]:
     """X6: the exact tool fails beyond 6 x 128, and solves 24 x 128 in E5."""
-    units, largest = 6 * 128, 24 * 128
+    units = 6 * 128
+    largest = 24 * 128
     text = (
         f"E5 reports 24 x 128 ({largest} units > {units}) solved in {E5_EXACT[-1]:.0f} s, beyond"
         " E2's limit of 300 s"
@@ -236,7 +242,8 @@ def solver_version() -> tuple[str, str]:
 def two_means() -> tuple[str, str]:
     """X23: a geometric mean in the caption, an average in the text."""
     times = np.array(list(E4_SECONDS.values()))
-    mean, geometric = times.mean(), math.exp(np.log(times).mean())
+    mean = times.mean()
+    geometric = math.exp(np.log(times).mean())
     text = (
         f"the two differ: of 6, 8, 15 and 50 s the mean is {mean:.1f}, the geometric mean"
         f" {geometric:.1f}"
@@ -276,7 +283,8 @@ def class_gradient() -> tuple[str, str]:
     x = torch.randn(1000, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     net = mlp(2, 16, 9).double()
     with torch.no_grad():
-        here, there = net(x), net(x + 1e-6)
+        here = net(x)
+        there = net(x + 1e-6)
     logit, label = (
         (a != b).double().mean().item() for a, b in ((here, there), (here > 0, there > 0))
     )
@@ -293,7 +301,8 @@ def gradient_formula() -> tuple[str, str]:
     draw = torch.Generator().manual_seed(0)
     net = mlp(1, 8, 5, n_out=3).double()
     u, x, multiplier = torch.randn(3, 5, dtype=torch.float64, generator=draw)
-    d, rho = torch.randn(3, dtype=torch.float64, generator=draw), 10.0
+    d = torch.randn(3, dtype=torch.float64, generator=draw)
+    rho = 10.0
     jacobian = torch.autograd.functional.jacobian(net, u)
     formula = jacobian.T @ d + multiplier + rho * (u - x)
     u.requires_grad_()
@@ -328,7 +337,8 @@ def ssg_rounding() -> tuple[str, str]:
     never checked.
     """
     model = Model()
-    x, y = model.addMatrixVar((1, 1), vtype="B"), model.addMatrixVar((1, 1), lb=None)
+    x = model.addMatrixVar((1, 1), vtype="B")
+    y = model.addMatrixVar((1, 1), lb=None)
     model.addCons(x[0, 0] >= 0.4)
     model.setObjective(x[0, 0])
     problem = NeuralMIP(model)

@@ -45,7 +45,8 @@ class GurobiML(Peer):
             model.update()
             effort = {"build_seconds": job.seconds, "model_variables": model.NumVars}
             effort |= {"model_rows": model.NumConstrs, "model_relus": model.NumGenConstrs}
-            own, failures = v.tolist(), []
+            own = v.tolist()
+            failures = []
 
             def on_event(running: Any, where: int) -> None:
                 if where != gp.GRB.Callback.MIPSOL:
@@ -109,7 +110,8 @@ class GurobiML(Peer):
         s = job.instance.milp
         kinds = np.where(s.integer, gp.GRB.INTEGER, gp.GRB.CONTINUOUS)
         v = model.addMVar(s.n_variables, lb=s.lower, ub=s.upper, vtype=kinds, obj=s.cost)
-        model.ModelSense, model.ObjCon = int(s.sign), s.offset
+        model.ModelSense = int(s.sign)
+        model.ObjCon = s.offset
         equal = s.row_lower == s.row_upper
         for sense, side in (("=", s.row_upper), ("<", s.row_upper), (">", s.row_lower)):
             chosen = equal if sense == "=" else np.isfinite(side) & ~equal
@@ -124,7 +126,8 @@ class GurobiML(Peer):
         add = import_module("gurobi_ml").add_predictor_constr
         own = np.array(v.tolist(), dtype=object)
         for number, (where, layers) in enumerate(zip(job.instance.maps, job.flat, strict=True)):
-            inputs, targets = own[where.index], own[where.output]
+            inputs = own[where.index]
+            targets = own[where.output]
             for cell in np.argwhere(where.index < 0):
                 value = where.constant[tuple(cell)]
                 inputs[tuple(cell)] = model.addVar(lb=value, ub=value)

@@ -31,7 +31,8 @@ class OmltHighs(Peer):
     def _run(self, job: Job) -> Outcome:
         highspy = import_module("highspy")
         compiler = import_module("pyomo.repn.plugins.standard_form").LinearStandardFormCompiler()
-        s, model = job.instance.milp, self._rows(job)
+        s = job.instance.milp
+        model = self._rows(job)
         with _errors_only(
             "pyomo.core"
         ):  # it warns of every input whose box excludes 0, OMLT's initial value
@@ -77,12 +78,14 @@ class OmltHighs(Peer):
             highspy.HighsModelStatus.kUnbounded: "unbounded",
             highspy.HighsModelStatus.kTimeLimit: "timelimit",
         }
-        info, status = highs.getInfo(), known.get(highs.getModelStatus(), "stopped")
+        info = highs.getInfo()
+        status = known.get(highs.getModelStatus(), "stopped")
         effort |= {
             "solve_seconds": job.seconds - effort["build_seconds"],
             "nodes": max(int(info.mip_node_count), 0),
         }
-        bound, values = info.mip_dual_bound, None
+        bound = info.mip_dual_bound
+        values = None
         if info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible:
             values = own(highs.getSolution().col_value)
             effort["claimed"] = info.objective_function_value
@@ -114,7 +117,8 @@ class OmltHighs(Peer):
             ("mip_rel_gap", 0.0),
         ):
             highs.setOptionValue(option, value)
-        n, s = len(form.columns), job.instance.milp
+        n = len(form.columns)
+        s = job.instance.milp
         lower = np.array([-np.inf if v.lb is None else v.lb for v in form.columns], dtype=float)
         upper = np.array([np.inf if v.ub is None else v.ub for v in form.columns], dtype=float)
         integer = np.array([not v.is_continuous() for v in form.columns], dtype=np.uint8)
@@ -126,15 +130,19 @@ class OmltHighs(Peer):
         highs.changeObjectiveSense(
             highspy.ObjSense.kMinimize if s.sign > 0 else highspy.ObjSense.kMaximize
         )
-        kind, a = np.array([row.bound_type for row in form.rows]), form.A.tocsr()
-        lower, upper = np.where(kind <= 0, form.rhs, -np.inf), np.where(kind >= 0, form.rhs, np.inf)
-        starts, indices = a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32)
+        kind = np.array([row.bound_type for row in form.rows])
+        a = form.A.tocsr()
+        lower = np.where(kind <= 0, form.rhs, -np.inf)
+        upper = np.where(kind >= 0, form.rhs, np.inf)
+        starts = a.indptr[:-1].astype(np.int32)
+        indices = a.indices.astype(np.int32)
         highs.addRows(len(kind), lower, upper, a.nnz, starts, indices, a.data)
         return highs
 
     def _rows(self, job: Job) -> Any:
         """A Pyomo model with the user's variables, rows and objective."""
-        pyo, s = import_module("pyomo.environ"), job.instance.milp
+        pyo = import_module("pyomo.environ")
+        s = job.instance.milp
         model = pyo.ConcreteModel()
         model.v = pyo.Var(range(s.n_variables))
         for at, variable in model.v.items():
@@ -161,7 +169,8 @@ class OmltHighs(Peer):
         omlt, neuralnet, layer = (
             import_module(f"omlt{part}") for part in ("", ".neuralnet", ".neuralnet.layer")
         )
-        maps, start = job.instance.maps, []
+        maps = job.instance.maps
+        start = []
         if job.start is not None:
             values = job.model_start()
             start = [

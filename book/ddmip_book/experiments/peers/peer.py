@@ -71,7 +71,8 @@ class Job:
 
     def box(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the inputs of one predictor, row by row."""
-        s, where = self.instance.milp, self.instance.maps[number]
+        s = self.instance.milp
+        where = self.instance.maps[number]
         return where.at(s.lower), where.at(s.upper)
 
     def ties(self, number: int) -> Iterator[Tie]:

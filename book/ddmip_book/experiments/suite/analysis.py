@@ -150,7 +150,8 @@ def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[s
 
     A model counts as the share of its seeds that are; one that the method refuses counts as none.
     """
-    models, limits = models_of(rows), np.asarray(within, dtype=float)
+    models = models_of(rows)
+    limits = np.asarray(within, dtype=float)
     found = {}
     for method, runs in distances(rows).items():
         shares = [
@@ -162,7 +163,8 @@ def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[s
 
 def summaries(rows: Sequence[Row]) -> list[Summary]:
     """Of each method: median and worst distance, runs without a point, refusals."""
-    models, found = models_of(rows), []
+    models = models_of(rows)
+    found = []
     for method, runs in distances(rows).items():
         middle = [float(np.median(seeds)) for seeds in runs.values()]
         every = [d for seeds in runs.values() for d in seeds]
@@ -220,7 +222,9 @@ def chart(rows: Sequence[Row]) -> list[Choice]:
     """Of each model its features, and which methods come within `NEAR` of the best known value and
     how soon.
     """
-    best, features, gaps = best_known(rows), features_of(rows), distances(rows)
+    best = best_known(rows)
+    features = features_of(rows)
+    gaps = distances(rows)
     found = []
     for name in models_of(rows):
         if name not in best:
@@ -285,7 +289,8 @@ def beaten(rows: Iterable[Row]) -> Mapping[str, str]:
     value.
     """
     rows = list(rows)
-    best, found = best_known(rows), {}
+    best = best_known(rows)
+    found = {}
     for row in rows:
         if row.bound is not None and row.network in best:
             value = best[row.network].value

@@ -15,7 +15,8 @@ from .parts import drawn, mlp, new_model, said, weighted
 
 def knapsack(seed: int = 0) -> NeuralMIP:
     """Twelve shares under three resources, valued by a ReLU network and a price each."""
-    rng, n = np.random.default_rng([1, seed]), 12
+    rng = np.random.default_rng([1, seed])
+    n = 12
     net = drawn(mlp([n, 20, 20, 1]), rng, 2.0)
     m = new_model("knapsack")
     x = m.addMatrixVar((1, n), lb=0, ub=1, name="x")
@@ -32,7 +33,8 @@ def units(seed: int = 0) -> NeuralMIP:
     """The same kind of problem in units from a thousandth to a thousand, its objective in ten
     thousands.
     """
-    rng, n = np.random.default_rng([2, seed]), 10
+    rng = np.random.default_rng([2, seed])
+    n = 10
     unit = 10.0 ** rng.integers(-3, 4, n)
     net = drawn(mlp([n, 20, 20, 1]), rng, 2.0)
     net[0].weight.copy_(net[0].weight / net[0].weight.new_tensor(unit))  # type: ignore[index]
@@ -50,7 +52,8 @@ def units(seed: int = 0) -> NeuralMIP:
 
 def whole(seed: int = 0) -> NeuralMIP:
     """Eight whole numbers from 0 to 6 under two rows, in a smooth network."""
-    rng, n = np.random.default_rng([3, seed]), 8
+    rng = np.random.default_rng([3, seed])
+    n = 8
     net = drawn(
         nn.Sequential(nn.Linear(n, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)),
         rng,
@@ -73,7 +76,8 @@ def switches(seed: int = 0) -> NeuralMIP:
     """Thirty binaries, four to ten of them on, ten conflicts; a sigmoid network says the gain and a
     limited risk.
     """
-    rng, n = np.random.default_rng([4, seed]), 30
+    rng = np.random.default_rng([4, seed])
+    n = 30
     net = drawn(mlp([n, 20, 2], nn.Sigmoid), rng, 4.0)
     m = new_model("switches")
     x = m.addMatrixVar((1, n), vtype="B", name="x")
@@ -97,7 +101,8 @@ def balance(seed: int = 0) -> NeuralMIP:
     """Six continuous inputs as cheap as possible, two equations on three outputs of a smooth
     network.
     """
-    rng, n = np.random.default_rng([5, seed]), 6
+    rng = np.random.default_rng([5, seed])
+    n = 6
     net = drawn(mlp([n, 16, 16, 3], nn.Tanh), rng, 2.0)
     target = said(net, rng.uniform(-1, 1, (1, n)))[0]
     m = new_model("balance")
@@ -114,10 +119,12 @@ def balance(seed: int = 0) -> NeuralMIP:
 def chain(seed: int = 0) -> NeuralMIP:
     """What a first network makes of five inputs enters a second one, with two inputs of its own."""
     rng = np.random.default_rng([6, seed])
-    first, second = drawn(mlp([5, 12, 2]), rng, 1.5), drawn(mlp([4, 16, 1]), rng, 2.0)
+    first = drawn(mlp([5, 12, 2]), rng, 1.5)
+    second = drawn(mlp([4, 16, 1]), rng, 2.0)
     second[-1].weight.mul_(3.0)  # type: ignore[index]
     middle = said(first, rng.uniform(-1, 1, (500, 5)))
-    low, high = middle.min(axis=0) - 1.0, middle.max(axis=0) + 1.0
+    low = middle.min(axis=0) - 1.0
+    high = middle.max(axis=0) + 1.0
     m = new_model("chain")
     x = m.addMatrixVar((1, 5), lb=-1, ub=1, name="x")
     between = m.addMatrixVar((1, 2), lb=None, name="between")
@@ -138,7 +145,8 @@ def shared(seed: int = 0) -> NeuralMIP:
     """Four whole and four continuous inputs in two networks, of ReLUs and smooth: one limited, the
     other to lower.
     """
-    rng, n = np.random.default_rng([7, seed]), 8
+    rng = np.random.default_rng([7, seed])
+    n = 8
     nets = drawn(mlp([n, 16, 16, 1]), rng, 1.5), drawn(mlp([n, 16, 1], nn.Tanh), rng, 1.5)
     nets[1][-1].weight.mul_(3.0)  # type: ignore[index]
     points = np.column_stack([rng.integers(-2, 3, (400, 4)), rng.uniform(-1, 1, (400, 4))])
@@ -157,7 +165,8 @@ def shared(seed: int = 0) -> NeuralMIP:
 
 def sequence(seed: int = 0) -> NeuralMIP:
     """A control over twelve steps with a limited slope and sum, read by an LSTM."""
-    rng, n = np.random.default_rng([8, seed]), 12
+    rng = np.random.default_rng([8, seed])
+    n = 12
     net = drawn(lstm(1, 8, n), rng, 2.0)
     net.head.weight.mul_(4.0)  # type: ignore[operator,union-attr]
     m = new_model("sequence")
@@ -177,7 +186,8 @@ def strip(seed: int = 0) -> NeuralMIP:
     """Sixteen levels in steps of a quarter along a strip, read by a convolutional network, two rows
     on them.
     """
-    rng, n = np.random.default_rng([9, seed]), 16
+    rng = np.random.default_rng([9, seed])
+    n = 16
     net = drawn(conv1d(2, 4, n), rng, 2.5)
     m = new_model("strip")
     step = m.addMatrixVar(n, vtype="I", lb=0, ub=4, name="step")
@@ -194,7 +204,8 @@ def departments(seed: int = 0) -> NeuralMIP:
     """Ten departments with two levels and a whole number each, a row of their own, and two budgets
     between them.
     """
-    rng, n = np.random.default_rng([10, seed]), 10
+    rng = np.random.default_rng([10, seed])
+    n = 10
     net = drawn(mlp([4, 12, 12, 1]), rng, 2.0)
     m = new_model("departments")
     level = m.addMatrixVar((n, 2), lb=0, ub=1, name="level")

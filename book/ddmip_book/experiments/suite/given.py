@@ -10,7 +10,8 @@ import numpy as np
 from ddmip_lib.model.problem import NeuralMIP
 from .parts import Former, mlp, new_model, stored, weighted, with_weights
 
-UNITS, PERIODS = 3, 6
+UNITS = 3
+PERIODS = 6
 
 
 def blend() -> NeuralMIP:
@@ -40,7 +41,9 @@ def ladder() -> NeuralMIP:
     """Choose one of six prices for each of four goods whose demands a network predicts, under a
     capacity.
     """
-    data, prices, n = stored("ladder"), np.linspace(5, 15, 6), 4
+    data = stored("ladder")
+    prices = np.linspace(5, 15, 6)
+    n = 4
     m = new_model("ladder")
     chosen = m.addMatrixVar((n, 6), vtype="B", name="chosen")
     price = m.addMatrixVar((1, n), lb=5, ub=15, name="price")
@@ -95,7 +98,8 @@ def diet() -> NeuralMIP:
     """Up to four portions of each of fifteen foods: enough of every nutrient, and a taste that a
     network predicts.
     """
-    data, n = stored("diet"), 15
+    data = stored("diet")
+    n = 15
     m = new_model("diet")
     portions = m.addMatrixVar((1, n), vtype="I", lb=0, ub=4, name="portions")
     taste = m.addMatrixVar((1, 1), lb=None, name="taste")
@@ -116,7 +120,8 @@ def adversarial() -> NeuralMIP:
     data = stored("adversarial")
     given = data["picture"]
     m = new_model("adversarial")
-    low, high = np.maximum(0, given - 0.3), np.minimum(1, given + 0.3)
+    low = np.maximum(0, given - 0.3)
+    high = np.minimum(1, given + 0.3)
     pixel = m.addMatrixVar((1, 64), lb=low[None], ub=high[None], name="pixel")
     change = m.addMatrixVar(64, lb=0, name="change")
     said = m.addMatrixVar((1, 3), lb=None, name="said")
@@ -136,7 +141,8 @@ def sites() -> NeuralMIP:
     """Open at most six of twelve sites: size and advertising of each, sales by a network, one
     budget.
     """
-    data, n = stored("sites"), 12
+    data = stored("sites")
+    n = 12
     people, income, rent, margin = (data[name] for name in ("people", "income", "rent", "margin"))
     m = new_model("sites")
     opened = m.addMatrixVar(n, vtype="B", name="open")
@@ -166,7 +172,8 @@ def integers() -> NeuralMIP:
     """Six whole numbers from -5 to 5 that add up to 2, neighbours at most 6 apart, under a wavy
     network.
     """
-    data, n = stored("integers"), 6
+    data = stored("integers")
+    n = 6
     m = new_model("integers")
     x = m.addMatrixVar((1, n), vtype="I", lb=-5, ub=5, name="x")
     said = m.addMatrixVar((1, 1), lb=None, name="said")
@@ -184,7 +191,8 @@ def jobs() -> NeuralMIP:
     """Six jobs on two lines: crews decide durations through a network, orders and lines decide the
     makespan.
     """
-    data, n = stored("jobs"), 6
+    data = stored("jobs")
+    n = 6
     m = new_model("jobs")
     crew = m.addMatrixVar(n, vtype="I", lb=1, ub=4, name="crew")
     lasts = m.addMatrixVar((n, 1), lb=0, name="lasts")
@@ -194,7 +202,8 @@ def jobs() -> NeuralMIP:
     for i in range(n):
         m.addCons(end >= start[i] + lasts[i, 0])
         for j in range(i + 1, n):
-            first, same = m.addVar(vtype="B"), m.addVar(vtype="B")
+            first = m.addVar(vtype="B")
+            same = m.addVar(vtype="B")
             m.addCons(same >= line[i] + line[j] - 1)
             m.addCons(same >= 1 - line[i] - line[j])
             m.addCons(start[j] >= start[i] + lasts[i, 0] - 40 * (1 - first) - 40 * (1 - same))

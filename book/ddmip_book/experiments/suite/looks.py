@@ -64,7 +64,9 @@ def features(problem: NeuralMIP) -> dict[str, Any]:
     (2, 2, 4, ['ReLU'])
     """
     instance = problem.instance()
-    s, inputs, outputs = instance.milp, instance.free_inputs, instance.outputs
+    s = instance.milp
+    inputs = instance.free_inputs
+    outputs = instance.outputs
     touching = np.diff(s.rows[:, outputs].indptr) > 0
     blocks = find_blocks(problem, instance)
     found = Listing(s).combinations(inputs, MOST) if s.integer[inputs].all() else None

@@ -89,7 +89,8 @@ class Former(nn.Module):
     def __init__(self, n: int = 6, width: int = 16) -> None:
         super().__init__()
         self.n = n
-        self.e, self.pos = nn.Linear(n, width), nn.Parameter(torch.zeros(1, n, width))
+        self.e = nn.Linear(n, width)
+        self.pos = nn.Parameter(torch.zeros(1, n, width))
         layer = nn.TransformerEncoderLayer(
             width, 2, 32, dropout=0.0, batch_first=True, norm_first=True
         )

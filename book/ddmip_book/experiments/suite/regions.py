@@ -30,7 +30,8 @@ class Regions:
     @classmethod
     def read(cls, instance: Instance, method: str) -> "Regions":
         """From a problem that is one ReLU network in a box; every other is refused."""
-        s, where = instance.milp, instance.maps[0]
+        s = instance.milp
+        where = instance.maps[0]
         index = where.index[0]
         alone = (
             len(instance.maps) == 1
@@ -59,7 +60,8 @@ class Regions:
         linear = [layer for layer in layers if isinstance(layer, nn.Linear)]
         weights = [layer.weight.detach().numpy() for layer in linear]
         biases = [layer.bias.detach().numpy() for layer in linear]
-        cost, worth = s.sign * s.cost[index], s.sign * s.cost[where.output[0]]
+        cost = s.sign * s.cost[index]
+        worth = s.sign * s.cost[where.output[0]]
         return cls(weights, biases, cost, worth, s.lower[index], s.upper[index], index)
 
     @property
@@ -85,7 +87,8 @@ class Regions:
         """Of the region with this pattern: rows A and offsets b with A x + b what enters the hidden
         units, and the gradient of the function.
         """
-        rows, offsets = [self.weights[0]], [self.biases[0]]
+        rows = [self.weights[0]]
+        offsets = [self.biases[0]]
         for weight, bias, on in zip(self.weights[1:], self.biases[1:], pattern, strict=True):
             rows.append((weight * on) @ rows[-1])
             offsets.append((weight * on) @ offsets[-1] + bias)
@@ -104,18 +107,23 @@ class Regions:
         """
         pattern = self.pattern(x)
         rows, offsets, _ = self.affine(pattern)
-        height, slope = rows @ x + offsets, rows @ direction
+        height = rows @ x + offsets
+        slope = rows @ direction
         nearing = height * slope < 0
         return float((-height[nearing] / slope[nearing]).min(initial=np.inf))
 
     def ranges(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """What can enter each hidden unit, by interval arithmetic."""
-        low, high, found = self.lower, self.upper, []
+        low = self.lower
+        high = self.upper
+        found = []
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            plus, minus = np.maximum(weight, 0), np.minimum(weight, 0)
+            plus = np.maximum(weight, 0)
+            minus = np.minimum(weight, 0)
             ends = plus @ low + minus @ high + bias, plus @ high + minus @ low + bias
             found.append(ends)
-            low, high = np.maximum(ends[0], 0), np.maximum(ends[1], 0)
+            low = np.maximum(ends[0], 0)
+            high = np.maximum(ends[1], 0)
         return found
 
 

@@ -53,11 +53,15 @@ class RandomPoints:
     ) -> Solution:
         """Draw targets by `seed`; the best verified point is returned."""
         begun = begin(problem, time_limit, seed, visit)
-        incumbent, rng, s = begun.incumbent(), np.random.default_rng(seed), begun.instance.milp
+        incumbent = begun.incumbent()
+        rng = np.random.default_rng(seed)
+        s = begun.instance.milp
         if s.others:
             raise ProblemError(f"{self.method} takes linear rows only, not {s.others[0].kind}.")
         at = begun.instance.free_inputs
-        unit, n, k = (s.upper - s.lower)[at], s.n_variables, len(at)
+        unit = (s.upper - s.lower)[at]
+        n = s.n_variables
+        k = len(at)
         pick = sp.csr_matrix((1.0 / unit, (np.arange(k), at)), shape=(k, n))
         off = sp.identity(k)
         rows = sp.vstack(
@@ -71,7 +75,8 @@ class RandomPoints:
         bounds = Bounds(
             np.concatenate([s.lower, np.zeros(k)]), np.concatenate([s.upper, np.full(k, np.inf)])
         )
-        whole, points = np.concatenate([s.integer, np.zeros(k)]), 0
+        whole = np.concatenate([s.integer, np.zeros(k)])
+        points = 0
         while begun.seconds_left > 0 and (self.most is None or points < self.most):
             points += 1
             target = s.lower[at] / unit + rng.random(k)
@@ -94,10 +99,12 @@ class _Walk:
     """What both walks share: the function, its best point, the clock."""
 
     def __init__(self, begun: Begun, method: str) -> None:
-        self.begun, self.incumbent = begun, begun.incumbent()
+        self.begun = begun
+        self.incumbent = begun.incumbent()
         self.regions = Regions.read(begun.instance, method)
         self.rng = np.random.default_rng(begun.seed)
-        self.best, self.points = np.inf, 0
+        self.best = np.inf
+        self.points = 0
         self.kept: np.ndarray | None = None
 
     def look(self, x: np.ndarray) -> float:
@@ -105,7 +112,8 @@ class _Walk:
         self.points += 1
         value = self.regions.value(x)
         if value < self.best - 1e-9 * max(1.0, abs(value)):
-            self.best, self.kept = value, x
+            self.best = value
+            self.kept = x
         return value
 
     def hand_in(self) -> None:
@@ -152,7 +160,8 @@ class RelaxAndWalk:
     ) -> Solution:
         """Walk from the points of ever more restricted relaxations until the time is up."""
         begun = begin(problem, time_limit, seed, visit)
-        walk, visited = _Walk(begun, self.method), set[Pattern]()
+        walk = _Walk(begun, self.method)
+        visited = set[Pattern]()
         while begun.seconds_left > 0:
             for x in self._starts(walk):
                 self._walk_from(walk, x, visited)
@@ -163,7 +172,8 @@ class RelaxAndWalk:
         return _solution(self.method, begun, walk.incumbent, walk.points)
 
     def _walk_from(self, walk: _Walk, x: np.ndarray, visited: set[Pattern]) -> None:
-        before, regions = walk.look(x), walk.regions
+        before = walk.look(x)
+        regions = walk.regions
         while walk.begun.seconds_left > 0:
             pattern = regions.pattern(x)
             if key(pattern) in visited:
@@ -178,21 +188,24 @@ class RelaxAndWalk:
             if found.x is None:
                 return
             corner = walk.clip(found.x)
-            value, step = walk.look(corner), corner - x
+            value = walk.look(corner)
+            step = corner - x
             length = np.abs(step / regions.width).max()
             if value > before - 1e-9 * max(1.0, abs(before)) or length == 0:
                 return
-            before, x = value, walk.clip(corner + BEYOND / length * step)
+            before = value
+            x = walk.clip(corner + BEYOND / length * step)
 
     def _starts(self, walk: _Walk):  # type: ignore[no-untyped-def]
         """Points of the relaxation while its units are fixed one after the other."""
-        regions, ranges = walk.regions, walk.regions.ranges()
+        regions = walk.regions
+        ranges = walk.regions.ranges()
         sizes = [len(bias) for bias in regions.biases[:-1]]
         model = _relaxation(regions, ranges)
         fixed: dict[int, float] = {}
         order = np.concatenate(
-            [walk.rng.permutation(size) + sum(sizes[:l]) for l, size in enumerate(sizes)]
-        )  # noqa: E741
+            [walk.rng.permutation(size) + sum(sizes[:k]) for k, size in enumerate(sizes)]
+        )
         found = model(fixed)
         for unit in order:
             if found is None:
@@ -213,7 +226,10 @@ def _relaxation(regions: Regions, ranges: list[tuple[np.ndarray, np.ndarray]]): 
     """
     n, low, high = len(regions.lower), *(np.concatenate(end) for end in zip(*ranges, strict=True))
     m = len(low)  # variables: inputs, what leaves the hidden units, their binaries
-    rows, sides, first, before = [], [], 0, slice(0, n)
+    rows = []
+    sides = []
+    first = 0
+    before = slice(0, n)
     for weight, bias in zip(regions.weights[:-1], regions.biases[:-1], strict=True):
         for i, (w, b) in enumerate(zip(weight, bias, strict=True)):
             unit = first + i
@@ -227,8 +243,10 @@ def _relaxation(regions: Regions, ranges: list[tuple[np.ndarray, np.ndarray]]): 
             down[n + unit], down[n + m + unit] = 1.0, -max(high[unit], 0.0)  # s <= u z
             rows += [at, up, down]
             sides += [-b, b - min(low[unit], 0.0), 0.0]
-        before, first = slice(n + first, n + first + len(bias)), first + len(bias)
-    a, b = sp.csr_matrix(np.array(rows)), np.array(sides)
+        before = slice(n + first, n + first + len(bias))
+        first = first + len(bias)
+    a = sp.csr_matrix(np.array(rows))
+    b = np.array(sides)
     cost = np.zeros(n + 2 * m)
     cost[:n] = regions.cost
     cost[before] = regions.worth @ regions.weights[-1]
@@ -283,10 +301,12 @@ class GradientWalk:
         """Walk from random points until the time is up."""
         begun = begin(problem, time_limit, seed, visit)
         walk = _Walk(begun, self.method)
-        regions, rng = walk.regions, walk.rng
+        regions = walk.regions
+        rng = walk.rng
         while begun.seconds_left > 0:
             best = regions.lower + regions.width * rng.random(len(regions.lower))
-            value, idle = walk.look(best), 0
+            value = walk.look(best)
+            idle = 0
             while idle < 10 and begun.seconds_left > 0:
                 shaken = walk.clip(
                     best + 0.1 * regions.width * rng.normal(size=len(best)) * (idle > 0)
@@ -295,13 +315,18 @@ class GradientWalk:
                 walk.hand_in()
                 idle += 1
                 if found < value - 1e-9 * max(1.0, abs(value)):
-                    best, value, idle = point, found, 1
+                    best = point
+                    value = found
+                    idle = 1
         return _solution(self.method, begun, walk.incumbent, walk.points)
 
     def _descend(self, walk: _Walk, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Steps of falling length; the best point and its value."""
-        regions, length, idle = walk.regions, 0.25, 0
-        best, value = x, walk.look(x)
+        regions = walk.regions
+        length = 0.25
+        idle = 0
+        best = x
+        value = walk.look(x)
         while length > 1e-4 and walk.begun.seconds_left > 0:
             direction = -regions.gradient(x) * regions.width**2
             size = np.abs(direction / regions.width).max()
@@ -313,7 +338,11 @@ class GradientWalk:
             found = walk.look(x)
             idle += 1
             if found < value - 1e-9 * max(1.0, abs(value)):
-                best, value, idle = x, found, 0
+                best = x
+                value = found
+                idle = 0
             if idle >= 5:
-                x, length, idle = best, length / 2, 0
+                x = best
+                length = length / 2
+                idle = 0
         return best, value

@@ -48,24 +48,21 @@ def tiny(seed: int = 0) -> Tiny:
     rng = np.random.default_rng([12, seed])
     low, high = BOXES[rng.integers(len(BOXES))]
     n = int(rng.integers(3, int(np.log(MOST) / np.log(high - low + 1)) + 1))
-    count, classes = int(rng.integers(1, 3)), bool(rng.integers(2))
+    count = int(rng.integers(1, 3))
+    classes = bool(rng.integers(2))
     activation: type[nn.Module] = (nn.ReLU, nn.ReLU, nn.Tanh)[rng.integers(3)]
     nets = [drawn(mlp([n, 8, 8, 2], activation), rng, 1.5) for _ in range(count)]
     points = np.array(list(itertools.product(range(low, high + 1), repeat=n)), dtype=float)
     raw = [said(net, points) for net in nets]
     outputs = np.hstack([(r > 0).astype(float) if classes else r for r in raw])
-    a, b = (
-        rng.integers(-3, 5, (2, n)).astype(float),
-        rng.normal(size=(0 if classes else 1, outputs.shape[1])),
-    )
+    a = rng.integers(-3, 5, (2, n)).astype(float)
+    b = rng.normal(size=(0 if classes else 1, outputs.shape[1]))
     centre = int(rng.integers(len(points)))
     side = a @ points[centre] + rng.integers(0, 3, 2)
     limit = (b @ outputs.T).T[centre] + 0.2
-    cost, worth, maximise = (
-        rng.normal(0, 0.5, n),
-        rng.normal(0, 1, outputs.shape[1]),
-        bool(rng.integers(2)),
-    )
+    cost = rng.normal(0, 0.5, n)
+    worth = rng.normal(0, 1, outputs.shape[1])
+    maximise = bool(rng.integers(2))
 
     m = new_model("tiny")
     x = m.addMatrixVar((1, n), vtype="I", lb=low, ub=high, name="x")

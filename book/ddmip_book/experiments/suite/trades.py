@@ -13,11 +13,16 @@ from torch import nn
 from ddmip_lib.model.problem import NeuralMIP
 from .parts import Picture, mlp, new_model, stored, weighted, with_weights
 
-WINES, VINEYARDS, TRAITS = 3, 12, 6
-SIDE, KINDS = 3, 3
-CORES, LOADS = 6, 12
+WINES = 3
+VINEYARDS = 12
+TRAITS = 6
+SIDE = 3
+KINDS = 3
+CORES = 6
+LOADS = 12
 APPLICANTS = 15
-CAR_LOW, CAR_HIGH = (3.4, 0.8, 40.0, 2.0, 2.0, 0.0), (5.2, 2.4, 300.0, 5.0, 9.0, 1.0)
+CAR_LOW = (3.4, 0.8, 40.0, 2.0, 2.0, 0.0)
+CAR_HIGH = (5.2, 2.4, 300.0, 5.0, 9.0, 1.0)
 
 
 def wine(seed: int = 0) -> NeuralMIP:
@@ -25,7 +30,8 @@ def wine(seed: int = 0) -> NeuralMIP:
     quality.
     """
     rng = np.random.default_rng(100 + seed)
-    traits, price = rng.uniform(0, 1, (VINEYARDS, TRAITS)), rng.uniform(1, 4, VINEYARDS)
+    traits = rng.uniform(0, 1, (VINEYARDS, TRAITS))
+    price = rng.uniform(1, 4, VINEYARDS)
     m = new_model("wine")
     share = m.addMatrixVar((WINES, VINEYARDS), lb=0, ub=1, name="share")
     used = m.addMatrixVar((WINES, VINEYARDS), vtype="B", name="used")
@@ -53,7 +59,8 @@ def city(seed: int = 0) -> NeuralMIP:
     a network.
     """
     rng = np.random.default_rng(200 + seed)
-    plots, access = SIDE**2, rng.uniform(0, 1, SIDE**2)
+    plots = SIDE**2
+    access = rng.uniform(0, 1, SIDE**2)
     m = new_model("city")
     kind = m.addMatrixVar((plots, KINDS), vtype="B", name="kind")
     worth = m.addMatrixVar((plots, 1), lb=None, name="worth")
@@ -83,7 +90,8 @@ def car(seed: int = 0) -> NeuralMIP:
     """A car of six traits, whole and continuous; two networks share them and say price and
     sales.
     """
-    rng, data = np.random.default_rng(300 + seed), stored("car")
+    rng = np.random.default_rng(300 + seed)
+    data = stored("car")
     cost = np.array([1.5, 2.0, 0.02, 0.3, 0.2, 2.5]) * rng.uniform(0.8, 1.2, 6)
     m = new_model("car")
     kinds = ("C", "C", "C", "I", "I", "B")
@@ -109,7 +117,8 @@ def workload(seed: int = 0) -> NeuralMIP:
     its neighbours'.
     """
     rng = np.random.default_rng(400 + seed)
-    size, cooling = rng.uniform(0.1, 0.5, LOADS), rng.uniform(0.6, 1.4, CORES)
+    size = rng.uniform(0.1, 0.5, LOADS)
+    cooling = rng.uniform(0.6, 1.4, CORES)
     m = new_model("workload")
     put = m.addMatrixVar((LOADS, CORES), vtype="B", name="put")
     said = m.addMatrixVar((CORES, 2), lb=None, name="said")
@@ -148,7 +157,8 @@ def ocean() -> NeuralMIP:
     data = stored("ocean")
     given = data["picture"]
     m = new_model("ocean")
-    low, high = np.maximum(0, given - 0.4), np.minimum(1, given + 0.4)
+    low = np.maximum(0, given - 0.4)
+    high = np.minimum(1, given + 0.4)
     pixel = m.addMatrixVar((1, 64), lb=low[None], ub=high[None], name="pixel")
     change = m.addMatrixVar(64, lb=0, ub=0.4, name="change")
     said = m.addMatrixVar((1, 3), lb=None, name="said")
@@ -167,8 +177,10 @@ def approvals(seed: int = 0) -> NeuralMIP:
     """Which of fifteen applicants to help, and with what, so that a network approves: classes,
     three budgets.
     """
-    rng, data = np.random.default_rng(500 + seed), stored("approvals")
-    given, worth = rng.uniform(0, 0.35, (APPLICANTS, 5)), rng.uniform(1, 3, APPLICANTS).round(2)
+    rng = np.random.default_rng(500 + seed)
+    data = stored("approvals")
+    given = rng.uniform(0, 0.35, (APPLICANTS, 5))
+    worth = rng.uniform(1, 3, APPLICANTS).round(2)
     m = new_model("approvals")
     help_ = m.addMatrixVar((APPLICANTS, 3), lb=0, ub=0.5, name="help")
     yes = m.addMatrixVar((APPLICANTS, 1), vtype="B", name="yes")

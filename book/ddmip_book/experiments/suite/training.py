@@ -18,7 +18,9 @@ from ddmip_lib.predictors.architectures import seeded
 from .parts import Picture, mlp
 from .trades import CAR_HIGH, CAR_LOW
 
-STEPS, BATCH, RATE = 1000, 128, 1e-2
+STEPS = 1000
+BATCH = 128
+RATE = 1e-2
 Fitted = dict[str, np.ndarray]
 
 
@@ -30,9 +32,11 @@ def fit(
     seed: int,
 ) -> nn.Module:
     """Adam with a falling rate, in single precision."""
-    inputs, targets = torch.tensor(x, dtype=torch.float32), torch.as_tensor(y)
+    inputs = torch.tensor(x, dtype=torch.float32)
+    targets = torch.as_tensor(y)
     targets = targets if targets.dtype == torch.int64 else targets.float()
-    rng, optimiser = np.random.default_rng(seed), torch.optim.Adam(net.parameters(), RATE)
+    rng = np.random.default_rng(seed)
+    optimiser = torch.optim.Adam(net.parameters(), RATE)
     falling = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     for _ in range(STEPS):
         chosen = torch.from_numpy(rng.integers(0, len(inputs), BATCH))
@@ -52,7 +56,8 @@ def fit_mlp(
     loss: Callable[[Tensor, Tensor], Tensor] = nn.functional.mse_loss,
 ) -> nn.Sequential:
     """A flat network of inputs in their own units."""
-    mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
+    mean = x.mean(axis=0)
+    spread = x.std(axis=0) + 1e-9
     with seeded(seed):
         net = mlp(widths, activation)
         fit(net, (x - mean) / spread, y, loss, seed)
@@ -85,11 +90,9 @@ def wine() -> Fitted:
 
 def city() -> Fitted:
     rng = np.random.default_rng(2)
-    kind, parks, works = (
-        rng.integers(0, 3, 6000),
-        rng.integers(0, 5, 6000),
-        rng.integers(0, 5, 6000),
-    )
+    kind = rng.integers(0, 3, 6000)
+    parks = rng.integers(0, 5, 6000)
+    works = rng.integers(0, 5, 6000)
     access = rng.uniform(0, 1, 6000)
     house = 3 + 1.2 * np.sqrt(parks) - 0.9 * works + 0.8 * access
     park = 0.5 - 0.2 * parks + 0.4 * access
@@ -103,7 +106,9 @@ def city() -> Fitted:
 
 
 def car() -> Fitted:
-    rng, low, high = np.random.default_rng(3), np.array(CAR_LOW), np.array(CAR_HIGH)
+    rng = np.random.default_rng(3)
+    low = np.array(CAR_LOW)
+    high = np.array(CAR_HIGH)
     x = low + (high - low) * rng.uniform(0, 1, (8000, 6))
     x[:, 3:] = x[:, 3:].round()
     u = (x - low) / (high - low)
@@ -144,9 +149,11 @@ def surface() -> Fitted:
 def pictures(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Pictures of 64 pixels with a bright row, a bright column or a bright square, and which."""
     rng = np.random.default_rng(seed)
-    kind, x = rng.integers(0, 3, n), rng.normal(0.3, 0.15, (n, 8, 8))
+    kind = rng.integers(0, 3, n)
+    x = rng.normal(0.3, 0.15, (n, 8, 8))
     for picture, what in zip(x, kind, strict=True):
-        a, b = int(rng.integers(0, 7)), int(rng.integers(0, 5))
+        a = int(rng.integers(0, 7))
+        b = int(rng.integers(0, 5))
         where = (slice(a, a + 2), slice(None)) if what == 0 else (slice(None), slice(a, a + 2))
         picture[where if what < 2 else (slice(min(a, 4), min(a, 4) + 4), slice(b, b + 4))] += 0.4
     return np.clip(x, 0, 1).reshape(n, 64), kind

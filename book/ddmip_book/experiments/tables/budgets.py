@@ -92,7 +92,8 @@ def raw_counts(rows: Results) -> Columns:
     """Under the budgets in raw units: samples that are potable untreated and by each method, means
     over the seeds.
     """
-    raw, lines = rows.where(problem=RAW), []
+    raw = rows.where(problem=RAW)
+    lines = []
     for size in sorted(raw.distinct("size")):
         cell = raw.where(size=size)
         held = [mean(cell.where(method=method).values("objective"), 1) for method in METHODS]

@@ -296,10 +296,10 @@ def with_prices(full: Results, market: Results) -> Columns:
     for network in E1_NETWORKS:
         priced = market.where(network=network)
         triples = [(full.beside(row, "dd-paper"), full.beside(row, "dd"), row) for row in priced]
-        means = [
-            mean([held(three[k]) / three[k].size for three in triples if three[k]])
-            for k in range(3)
-        ]  # type: ignore[union-attr, arg-type]
+        means = []
+        for k in range(3):
+            found = [row for three in triples if (row := three[k])]
+            means.append(mean([held(row) / row.size for row in found]))
         pairs = [(row, other) for row in priced if (other := full.beside(row, "bigm")) is not None]
         lead = [int(np.sign(held(row) - held(other, row.untreated))) for row, other in pairs]
         rows.append(

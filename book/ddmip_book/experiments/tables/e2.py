@@ -170,7 +170,8 @@ def sizes(reacting: Results, parameters_of: Mapping[str, int]) -> Columns:
             reacting.where(network=network, method=PAPER, device=device) for device in DEVICES
         )
         seconds = gpu.values("seconds")
-        inner, outer = gpu.values("seconds_nn"), gpu.values("seconds_mip")
+        inner = gpu.values("seconds_nn")
+        outer = gpu.values("seconds_mip")
         spent = [mean(part) for part in (seconds, inner, outer, seconds - inner - outer)]
         lines.append([network, size, mean(core.values("seconds"), 1), *spent])
     return columns(

@@ -89,7 +89,8 @@ def shares(found: Mapping[str, Mapping[int, Sequence[float]]], sizes: Sequence[i
 
 def twin_seconds(with_: Results, without: Results) -> Columns:
     """Median of the processor seconds without multipliers over those with them, by size."""
-    ratio, sizes = without.values("cpu_seconds") / with_.values("cpu_seconds"), with_.values("size")
+    ratio = without.values("cpu_seconds") / with_.values("cpu_seconds")
+    sizes = with_.values("size")
     lines = [
         [int(size), int((sizes == size).sum()), rounded(float(np.median(ratio[sizes == size])), 2)]
         for size in sorted(set(sizes))

@@ -57,7 +57,8 @@ def test_one_multiplier_step_contracts_the_price_error_by_the_formula(
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.floats(0.1, 20))
 def test_the_minimiser_minimises_and_prices_bound_from_below(seed: int, rho: float) -> None:
-    problem, rng = random_problem(seed), np.random.default_rng(seed)
+    problem = random_problem(seed)
+    rng = np.random.default_rng(seed)
     best, lam = problem.solution()
     price = lam + rng.normal(size=2)
     x = problem.minimiser(rho, price)

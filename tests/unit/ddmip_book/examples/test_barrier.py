@@ -16,12 +16,15 @@ from ddmip_book.figures import log_barrier as barrier_figures
 from ddmip_lib.problems import hand_sized_net
 
 few = settings(max_examples=40, deadline=None)
-seeds, exponents, penalties = st.integers(0, 10_000), st.floats(-5, 0), st.floats(0.1, 10)
+seeds = st.integers(0, 10_000)
+exponents = st.floats(-5, 0)
+penalties = st.floats(0.1, 10)
 
 
 def random_polytope(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    p, rows = int(rng.integers(1, 5)), int(rng.integers(1, 9))
+    p = int(rng.integers(1, 5))
+    rows = int(rng.integers(1, 9))
     return rng.normal(size=(rows, p)), rng.uniform(0.2, 1, rows), 3 * rng.normal(size=p)
 
 
@@ -29,7 +32,8 @@ def random_polytope(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @given(seeds, exponents, penalties)
 def test_distance_and_gap_to_the_solution(seed: int, exponent: float, rho: float) -> None:
     a, b, z = random_polytope(seed)
-    mu, rows = 10.0**exponent, len(b)
+    mu = 10.0**exponent
+    rows = len(b)
     best = barrier.nearest_in_polytope(a, b, z)
     u = barrier.central_point(a, b, z, rho, mu, np.zeros(len(z)))
     gap = rho / 2 * ((u - z) @ (u - z) - (best - z) @ (best - z))
@@ -43,7 +47,9 @@ def test_distance_and_gap_to_the_solution(seed: int, exponent: float, rho: float
 @given(seeds, exponents)
 def test_the_derivatives_are_those_of_the_value(seed: int, exponent: float) -> None:
     a, b, z = random_polytope(seed)
-    mu, u, h = 10.0**exponent, np.zeros(len(z)), 1e-5
+    mu = 10.0**exponent
+    u = np.zeros(len(z))
+    h = 1e-5
     _, slope, bend = barrier.polytope_barrier(a, b, z, 2.0, mu, u)
     for i, e in enumerate(np.eye(len(z))):
         up, down = (barrier.polytope_barrier(a, b, z, 2.0, mu, u + s * h * e) for s in (1, -1))
@@ -72,7 +78,8 @@ def test_the_multiplier_adds_up_the_barrier_parameters(exponents: list[float], r
         return np.array([barrier.bound_step(v[0], rho, next(now))])
 
     path = Tiny([[0.0]], 0.0, lambda u: 0.0, np.zeros_like, step).run(rho, len(mus))
-    squares, sums = path.lam[:, 0] ** 2, np.cumsum(mus)
+    squares = path.lam[:, 0] ** 2
+    sums = np.cumsum(mus)
     assert (squares >= rho * sums * (1 - 1e-9)).all()
     assert (squares <= 2 * rho * sums * (1 + 1e-9)).all()
     np.testing.assert_allclose(path.residual, mus / np.abs(path.lam[:, 0]), rtol=1e-6)

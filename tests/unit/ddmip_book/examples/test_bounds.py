@@ -49,15 +49,14 @@ def test_every_value_lies_within_crown_and_crown_within_the_intervals(
     layers = layers_of(*shape)
     rng = np.random.default_rng(shape[3])
     centre = rng.normal(size=(2, shape[2]))
-    lower, upper = centre - radius, centre + radius
+    lower = centre - radius
+    upper = centre + radius
     corners = rng.integers(0, 2, (100, 1, shape[2])) * 2.0 - 1.0
     points = np.concatenate(
         [centre + radius * corners, rng.uniform(lower, upper, (200, *lower.shape))]
     )
-    crown, interval = (
-        crown_layers(layers, lower, upper, slope),
-        interval_layers(layers, lower, upper),
-    )
+    crown = crown_layers(layers, lower, upper, slope)
+    interval = interval_layers(layers, lower, upper)
     for i, ((low, high), (outer_low, outer_high)) in enumerate(zip(crown, interval, strict=True)):
         values = nn.Sequential(*layers[: 2 * i + 1])(torch.tensor(points)).numpy()
         slack = 1e-9 * (1 + np.abs(values).max())
@@ -92,7 +91,8 @@ def brute_force(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray) -
 def test_truth_relaxation_crown_and_intervals_come_in_this_order(seed: int) -> None:
     layers = layers_of(1, 5, 2, seed)
     box = np.full((1, 2), -1.0), np.ones((1, 2))
-    interval, crown = interval_layers(layers, *box), crown_layers(layers, *box)
+    interval = interval_layers(layers, *box)
+    crown = crown_layers(layers, *box)
     truth = brute_force(layers, box[0][0], box[1][0])
     for bounds in (interval, crown):
         assert largest_output(layers, box, bounds).value == pytest.approx(truth, abs=1e-5)
@@ -146,7 +146,8 @@ def test_lines_enclose_the_relu(
 
 
 def test_the_best_slope_reaches_the_linear_relaxation() -> None:
-    net, box = list(hand_sized_net()), (np.zeros((1, 2)), np.ones((1, 2)))
+    net = list(hand_sized_net())
+    box = (np.zeros((1, 2)), np.ones((1, 2)))
     best = min(crown_layers(net, *box, slope=s)[-1][1].item() for s in np.linspace(0, 1, 41))
     relaxed = largest_output(net, box, interval_layers(net, *box), relaxed=True).value
     assert (best, relaxed) == (pytest.approx(25 / 8), pytest.approx(25 / 8, abs=1e-6))

@@ -26,7 +26,8 @@ def test_dense_networks_cost_their_weights(depth: int, width: int, n_in: int, n:
 
 
 def test_shared_weights_work_more_than_once() -> None:
-    conv, recurrent = conv1d(3, 8, 9), lstm(1, 8, 9)
+    conv = conv1d(3, 8, 9)
+    recurrent = lstm(1, 8, 9)
     by_hand = 9 * (3 * 1 * 8 + 2 * 3 * 8 * 8) + 8 * 9
     assert costs.multiply_adds(conv, 9) == by_hand
     assert costs.multiply_adds(recurrent, 9) == 9 * 4 * (8 + 8 * 8) + 8
@@ -83,9 +84,11 @@ def test_calls_too_short_for_the_clock_are_timed_in_bunches(
 def test_gradient_is_that_of_the_network() -> None:
     net = costs.tanh_net(2, 8, 3, gain=1.5, seed=1)
     x = torch.zeros(2, 3, dtype=torch.float64) + 0.2
-    found, step = costs.input_gradient(net, x), 1e-6
+    found = costs.input_gradient(net, x)
+    step = 1e-6
     for j in range(3):
-        up, down = x.clone(), x.clone()
+        up = x.clone()
+        down = x.clone()
         up[:, j] += step
         down[:, j] -= step
         expected = (net(up) - net(down))[:, 0] / (2 * step)

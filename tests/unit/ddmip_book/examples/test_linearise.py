@@ -81,7 +81,8 @@ def test_steps_keep_their_promise_and_failures_are_few() -> None:
 def test_the_end_of_a_smooth_descent_is_nearly_stationary(seed: int) -> None:
     problem = minimise(drawn(3, 6, nn.Tanh(), seed=seed), [-1] * 3, [1] * 3, cost=0.1)
     run = descend(problem, [0.3, -0.2, 0.5])
-    line, price = lines_at(run.elastic.instance, run.point.values), 10.0 * run.elastic.worth
+    line = lines_at(run.elastic.instance, run.point.values)
+    price = 10.0 * run.elastic.worth
     everywhere = run.elastic.step(run.point.values, line, 1.0, price, 60.0)
     promised = run.point.merit(price) - everywhere.merit(price)
     worth = max(run.elastic.worth, abs(run.point.cost))
@@ -164,7 +165,8 @@ def test_a_start_outside_the_rows_is_refused() -> None:
 
 @pytest.mark.parametrize("radius", [0.02, 0.2, 1.0])
 def test_no_unit_switches_that_is_called_stable(radius: float) -> None:
-    problem, rng = dials(2, 16, 5), np.random.default_rng(1)
+    problem = dials(2, 16, 5)
+    rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, 5)
     values = problem.instance().assignment([x[None]], rest=0.0)
     draws = np.clip(x + 2 * radius * rng.uniform(-1, 1, (500, 5)), -1, 1)

@@ -76,7 +76,8 @@ def test_epigraphs_agree_with_the_on_off_form_and_stop_on_time() -> None:
     nets = [mlp(1, 6, 7, seed=k) for k in range(4)]
     run = _after(tree_planting(grid=2, nets=nets, seed=42), 2)
     state = run.lam, run.copies, run.split.weights(run.rho)
-    own, other = MILPBlock(run.split), EpigraphBlock(run.split)
+    own = MILPBlock(run.split)
+    other = EpigraphBlock(run.split)
     assert len(own.onoff) == other.squares.size == 16
     for _ in range(2):  # the model is solved again
         ours, theirs = (

@@ -73,7 +73,8 @@ class TestRules:
         assert increases <= max(0, np.ceil(np.log(enough / rho) / np.log(factor)))
         assert (np.diff(path.rho) >= 0).all()
         assert path.residual[-1] < 1e-4
-        at, gradient = path.x[-1], problem.gradient(path.x[-1]) + problem.cost
+        at = path.x[-1]
+        gradient = problem.gradient(path.x[-1]) + problem.cost
         moves = problem.points - at
         assert (moves @ gradient + path.rho[-1] / 2 * (moves**2).sum(1)).min() > -1e-3
 

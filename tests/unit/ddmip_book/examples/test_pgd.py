@@ -18,7 +18,8 @@ from ddmip_book.figures import projected_gradient as pgd_figures
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.problems import hand_sized, hand_sized_net
 
-NORMAL, AIM = np.array([1.0, 2.0]), np.array([2.0, 2.0])
+NORMAL = np.array([1.0, 2.0])
+AIM = np.array([2.0, 2.0])
 
 
 @settings(deadline=None, max_examples=60)
@@ -29,7 +30,8 @@ def test_no_step_beats_its_contraction_factor(
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(3, 3)))
     curvature = turn @ np.diag([least, least + spread, least + spread * rng.uniform()]) @ turn.T
-    most, eta = least + spread, share * 2 / (least + spread)
+    most = least + spread
+    eta = share * 2 / (least + spread)
     centre, start = rng.normal(size=(2, 3))
     ends = pgd.projected_path(lambda u: curvature @ (u - centre), lambda u: u, start, 5, eta)
     errors = np.linalg.norm(ends - centre, axis=1)
@@ -91,7 +93,8 @@ def test_qp_project_says_when_a_set_is_empty() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_project_below_finds_the_nearest_point_of_a_fine_grid(seed: int) -> None:
-    net, side = hand_sized_net(), np.linspace(-1.0, 1.0, 201)
+    net = hand_sized_net()
+    side = np.linspace(-1.0, 1.0, 201)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     allowed = grid[net(torch.tensor(grid))[:, 0].numpy() <= 1.0]
     z = np.random.default_rng(seed).uniform(-1, 1, 2)
@@ -102,7 +105,8 @@ def test_project_below_finds_the_nearest_point_of_a_fine_grid(seed: int) -> None
 
 
 def test_project_below_jumps_and_refuses_an_empty_set() -> None:
-    net, tie = hand_sized_net(), (5 * 2**0.5 - 0.85 * 26**0.5) / (2**0.5 + 26**0.5)
+    net = hand_sized_net()
+    tie = (5 * 2**0.5 - 0.85 * 26**0.5) / (2**0.5 + 26**0.5)
     left, right = (
         pgd.project_below(np.array([tie + e, -0.6]), net, 1.0, -1.0, 1.2) for e in (-1e-3, 1e-3)
     )

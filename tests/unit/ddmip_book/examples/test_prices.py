@@ -18,7 +18,8 @@ seeds = st.integers(0, 10_000)
 @settings(max_examples=30, deadline=None)
 @given(seeds)
 def test_every_price_list_bounds_and_excess_demand_is_a_subgradient(seed: int) -> None:
-    listed, draw = random_market(4, 2, 3, seed), np.random.default_rng(seed)
+    listed = random_market(4, 2, 3, seed)
+    draw = np.random.default_rng(seed)
     best = listed.best()
     one, other = draw.exponential(size=(2, 2))
     (at_one, slack, _), (at_other, _, _) = listed.demand(one), listed.demand(other)
@@ -64,7 +65,8 @@ def test_at_most_as_many_fractional_blocks_as_rows(seed: int, m: int) -> None:
 
 
 def test_the_number_of_rows_is_reached() -> None:
-    rows, part = 3, 0.6
+    rows = 3
+    part = 0.6
     listed = Listed(
         np.arange(6), np.ones(6), part * np.repeat(np.eye(rows), 2, axis=0), np.ones(rows)
     )
@@ -85,7 +87,9 @@ def _task(draw: np.random.Generator, p: int = 4) -> tuple[Task, np.ndarray]:
 def test_the_greedy_step_is_optimal(seed: int) -> None:
     draw = np.random.default_rng(seed)
     task, base = _task(draw)
-    at, slope, radius = base + draw.uniform(-1, 1, 4), draw.normal(size=4), 0.6
+    at = base + draw.uniform(-1, 1, 4)
+    slope = draw.normal(size=4)
+    radius = 0.6
     value = -0.3 * np.abs(slope).sum()
     step = linear_step(
         task,

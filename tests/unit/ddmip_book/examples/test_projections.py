@@ -47,8 +47,10 @@ class TestBox:
     @given(vectors, st.data())
     def test_variational_inequality(self, v: np.ndarray, data: st.DataObject) -> None:
         sides = arrays(float, v.size, elements=number)
-        a, b = data.draw(sides), data.draw(sides)
-        lower, upper = np.minimum(a, b), np.maximum(a, b)
+        a = data.draw(sides)
+        b = data.draw(sides)
+        lower = np.minimum(a, b)
+        upper = np.maximum(a, b)
         w = project_box(v, lower, upper)
         d = v - w
         assert (lower <= w).all()
@@ -129,7 +131,9 @@ def box_pair(rng: np.random.Generator, v: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def halfspace_pair(rng: np.random.Generator, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    a, b, free = rng.normal(size=v.size), float(rng.normal()), np.full(v.size, INF)
+    a = rng.normal(size=v.size)
+    b = float(rng.normal())
+    free = np.full(v.size, INF)
     return project_halfspace(v, a, b), qp_projection(v, a[None], np.array([b]), -free, free)
 
 

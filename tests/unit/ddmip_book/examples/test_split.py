@@ -39,7 +39,8 @@ def test_the_loss_is_the_network(first: Fraction, second: Fraction) -> None:
 def test_the_exact_nn_step_beats_every_point_of_a_grid(
     first: Fraction, second: Fraction, rho: Fraction
 ) -> None:
-    u, v = hand_prox([first, second], rho), np.array([float(first), float(second)])
+    u = hand_prox([first, second], rho)
+    v = np.array([float(first), float(second)])
     assert all(0 <= entry <= 1 for entry in u)
     value = hand_loss(u) + rho / 2 * ((u[0] - first) ** 2 + (u[1] - second) ** 2)
     assert (
@@ -49,8 +50,11 @@ def test_the_exact_nn_step_beats_every_point_of_a_grid(
 
 def in_fractions(rho: Fraction, steps: int) -> list[tuple[Fraction, ...]]:
     """The states of Algorithm 1 on the hand-sized example, without any rounding."""
-    corners, cost = [as_fractions(x) for x in product((0, 1), repeat=2)], as_fractions([1.5, 2])
-    u, lam, states = as_fractions([0, 0]), as_fractions([0, 0]), []
+    corners = [as_fractions(x) for x in product((0, 1), repeat=2)]
+    cost = as_fractions([1.5, 2])
+    u = as_fractions([0, 0])
+    lam = as_fractions([0, 0])
+    states = []
     for _ in range(steps):
         values = [(cost - lam) @ x + rho / 2 * ((x - u) @ (x - u)) for x in corners]
         x = corners[values.index(min(values))]
@@ -68,7 +72,8 @@ def test_at_rho_three_the_optimum_is_visited_and_left_for_ever() -> None:
 
 
 def test_at_rho_six_the_optimum_is_kept_and_above_22_thirds_nothing_moves() -> None:
-    kept, above = in_fractions(Fraction(6), 7), in_fractions(Fraction(22, 3) + Fraction(1, 100), 4)
+    kept = in_fractions(Fraction(6), 7)
+    above = in_fractions(Fraction(22, 3) + Fraction(1, 100), 4)
     assert kept[-1] == kept[-2] == (1, 1, 1, 1, 1, Fraction(19, 5))
     assert {state[:2] for state in above} == {(0, 0)}
 
@@ -82,7 +87,8 @@ def test_held_decisions_of_the_hand_sized_example(rho: float, blockwise: int) ->
 def random_problem(seed: int) -> tuple[Tiny, float]:
     draw = np.random.default_rng(seed)
     points = np.unique(draw.integers(-2, 3, size=(6, 2)), axis=0)
-    curvature, (centre, cost) = draw.uniform(0.1, 2.0), draw.normal(size=(2, 2))
+    curvature = draw.uniform(0.1, 2.0)
+    (centre, cost) = draw.normal(size=(2, 2))
     return quadratic(points, curvature=curvature, centre=centre, cost=cost), float(
         draw.uniform(0.5, 6.0)
     )
@@ -92,11 +98,13 @@ def random_problem(seed: int) -> tuple[Tiny, float]:
 def test_a_jointly_held_point_is_optimal_and_a_blockwise_held_one_is_fixed(seed: int) -> None:
     problem, rho = random_problem(seed)
     for x in problem.points:
-        alone, together = holding_price(problem, x, rho), holding_price(problem, x, rho, joint=True)
+        alone = holding_price(problem, x, rho)
+        together = holding_price(problem, x, rho, joint=True)
         if together is not None:
             assert alone is not None
             assert problem.total(x) == pytest.approx(problem.optimum(), abs=1e-6)
-        slope, moves = problem.cost + problem.gradient(x), problem.points - x
+        slope = problem.cost + problem.gradient(x)
+        moves = problem.points - x
         margin = min((moves @ slope + rho / 2 * (moves**2).sum(1))[np.any(moves != 0, axis=1)])
         if abs(margin) > 1e-2:  # clear cases
             assert (alone is not None) == (margin > 0)
@@ -113,7 +121,8 @@ def test_a_jointly_held_point_is_optimal_and_a_blockwise_held_one_is_fixed(seed:
 def test_algorithm_1_is_douglas_rachford(seed: int) -> None:
     problem, rho = random_problem(seed)
     path = problem.run(rho, 12)
-    u, zeta = path.start[0], path.start[0] - path.start[1] / rho
+    u = path.start[0]
+    zeta = path.start[0] - path.start[1] / rho
     for k in range(12):
         target = 2 * u - zeta - problem.cost / rho
         reached = ((path.x[k] - target) ** 2).sum()

@@ -67,10 +67,12 @@ kinds = st.sampled_from(["tanh", "convex", "softplus"])
 @some
 @given(seeds, kinds)
 def test_identities(seed: int, kind: str) -> None:
-    problem, rng = network(seed, kind), np.random.default_rng(seed + 1)
+    problem = network(seed, kind)
+    rng = np.random.default_rng(seed + 1)
     rho = float(problem.m + rng.uniform(0.5, 5))
     x, u, lam, point = rng.normal(size=(4, 2))
-    r, here = u - x, problem.lagrangian(x, u, lam, rho)
+    r = u - x
+    here = problem.lagrangian(x, u, lam, rho)
     square = rho / 2 * ((r + lam / rho) ** 2).sum() - (lam**2).sum() / (2 * rho)
     assert here == pytest.approx(problem.cost @ x + problem.g(u) + square, abs=1e-10)
     assert problem.lagrangian(x, u, lam + rho * r, rho) - here == pytest.approx(
@@ -88,8 +90,11 @@ def test_curvature_lemma(seed: int, kind: str, p: int) -> None:
     rng = np.random.default_rng(seed)
     net = network(seed, kind, p) if p < 3 else network(seed, kind, p, scale=1.0)
     a, b = rng.normal(size=(2, p)) * rng.choice([0.1, 1, 3])
-    gap, jump = a - b, net.gradient(a) - net.gradient(b)
-    omega, size, total = jump + net.m * gap, gap @ gap, net.ell + net.m
+    gap = a - b
+    jump = net.gradient(a) - net.gradient(b)
+    omega = jump + net.m * gap
+    size = gap @ gap
+    total = net.ell + net.m
     slack = 1e-10 * (1 + size)
     assert -net.m / 2 * size - slack <= net.bregman(a, b) <= net.ell / 2 * size + slack
     assert net.bregman(a, b) >= -net.m / 2 * size + omega @ omega / (2 * total) - slack
@@ -204,7 +209,8 @@ def test_local_smoothness(cost: float, u: float, lam: float) -> None:
 @given(seeds, st.integers(0, 6))
 def test_inexact_steps(seed: int, start: int) -> None:
     problem = random_bends(seed, 1.0)
-    rho, wide = 6.05, 3.0
+    rho = 6.05
+    wide = 3.0
     path = run_inexact(problem, rho, 80, lambda u, slope: u - slope(u) / rho, u=float(start) + 0.3)
     moved = np.diff(path.u[:, 0]) ** 2
     psi = path.merit[1:] + wide / rho * moved
@@ -304,7 +310,8 @@ def test_catalogue_of_constraints() -> None:
 def test_bounded_multipliers(seed: int, rho: float) -> None:
     cost = np.random.default_rng(seed).normal(size=2)
     path = three_cycle(cost=cost).run(rho, 400, u=(0.6, 0.0))
-    far, ball = np.sqrt(18.0), 0.15 / np.sqrt(10)
+    far = np.sqrt(18.0)
+    ball = 0.15 / np.sqrt(10)
     assert (np.abs(path.u - 0.5) <= 1.5).all(), "the box that makes C compact does not bind"
     spread = np.ptp(np.array(SQUARE) @ cost) + rho * far**2
     bound = (2 * spread + rho * far**2) / (2 * ball) + rho * far
@@ -353,7 +360,9 @@ def test_multiplier_limit(rho: float) -> None:
 
 def line_of_relus(seed: int) -> tuple[np.random.Generator, Lipschitz]:
     rng = np.random.default_rng(seed)
-    w, b, v = rng.normal(size=8), rng.uniform(-3, 3, 8), rng.normal(size=8)
+    w = rng.normal(size=8)
+    b = rng.uniform(-3, 3, 8)
+    v = rng.normal(size=8)
     return rng, relu_line(np.arange(-3.0, 4.0)[:, None], w, b, v, cost=rng.normal())
 
 
@@ -398,7 +407,8 @@ def test_kinks_cycle() -> None:
 @given(seeds, st.integers(0, 6))
 def test_order_of_the_blocks(seed: int, start: int) -> None:
     problem = random_bends(seed, 1.0)
-    rho, x = 5.05, np.array([float(start)])
+    rho = 5.05
+    x = np.array([float(start)])
     path = problem.run(rho, 200, u=x, lam=1.0, order="ux")
     slopes = np.array([problem.gradient(u) for u in path.u])
     assert path.lam[1:] == pytest.approx(-slopes[1:] - rho * np.diff(path.x, axis=0), abs=1e-8)
@@ -421,10 +431,12 @@ def test_joint_minimum(seed: int) -> None:
     slope, lam = rng.normal(size=(2, 2))
     problem = constrained(LATTICE, cut, rng.normal(size=2), slope=slope)
     away = np.array([np.linalg.norm(cut(x) - x) for x in LATTICE])
-    values, inside = np.array([problem.total(x) for x in LATTICE]), away < 1e-9
+    values = np.array([problem.total(x) for x in LATTICE])
+    inside = away < 1e-9
     best = values[inside].min()
     second = min((v for v in values[inside] if v > best + 1e-9), default=np.inf)
-    steep, near = np.linalg.norm(slope) + np.linalg.norm(lam), away[~inside].min()
+    steep = np.linalg.norm(slope) + np.linalg.norm(lam)
+    near = away[~inside].min()
     needed = (
         steep**2 / (2 * (second - best)),
         steep / near,
@@ -509,9 +521,15 @@ def test_the_balance_of_a_quadratic_is_exact(seed: int, factor: float) -> None:
 @some
 @given(seeds)
 def test_careless_steps_keep_the_sum_of_residuals(seed: int) -> None:
-    rng, net = np.random.default_rng(seed), network(seed, "tanh")
-    rho, u, x = 2.1 * net.ell, np.zeros(2), np.zeros(2)
-    lam, merits, extra, residuals = -net.gradient(u), [], 0.0, 0.0
+    rng = np.random.default_rng(seed)
+    net = network(seed, "tanh")
+    rho = 2.1 * net.ell
+    u = np.zeros(2)
+    x = np.zeros(2)
+    lam = -net.gradient(u)
+    merits = []
+    extra = 0.0
+    residuals = 0.0
     for k in range(60):
         values = np.array([net.lagrangian(z, u, lam, rho) for z in net.points])
         near = net.points[values <= net.lagrangian(x, u, lam, rho) + 0.7**k]
@@ -520,7 +538,8 @@ def test_careless_steps_keep_the_sum_of_residuals(seed: int) -> None:
         lam = lam + rho * (u - x)
         merits.append(net.lagrangian(x, u, lam, rho))
         if k:
-            extra, residuals = extra + 0.7**k, residuals + float((u - x) @ (u - x))
+            extra = extra + 0.7**k
+            residuals = residuals + float((u - x) @ (u - x))
     allowed = net.ell**2 * (merits[0] - net.optimum() + extra) / (rho**2 * net.decrease(rho))
     assert residuals <= allowed + 1e-9
     assert np.linalg.norm(u - x) < 1e-3

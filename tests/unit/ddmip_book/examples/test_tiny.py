@@ -17,7 +17,8 @@ def test_each_step_minimises_the_lagrangian(
     u: float, lam: float, cost: float, rho: float, a: float
 ) -> None:
     problem = quadratic([[-1], [0], [2]], curvature=a, centre=0.3, cost=cost)
-    u_, lam_ = np.array([u]), np.array([lam])
+    u_ = np.array([u])
+    lam_ = np.array([lam])
     x = problem.x_step(u_, lam_, rho)
     best = min(problem.lagrangian(point, u_, lam_, rho) for point in problem.points)
     assert problem.lagrangian(x, u_, lam_, rho) <= best + 1e-9
@@ -27,7 +28,8 @@ def test_each_step_minimises_the_lagrangian(
 
 def test_half_way_between_two_points_cycles_below_the_curvature_and_settles_above() -> None:
     problem = quadratic([[0], [1]], curvature=1.0, centre=0.5)
-    below, above = problem.run(0.99, 400), problem.run(1.01, 400)
+    below = problem.run(0.99, 400)
+    above = problem.run(1.01, 400)
     assert below.residual[-1] == pytest.approx(0.99**-1 / (1 + 2 / 0.99), rel=1e-6)
     assert set(below.x[-4:].ravel()) == {0.0, 1.0}
     assert above.residual[-1] < 1e-9

@@ -112,7 +112,8 @@ def _move(folder: Path) -> None:
 
 def _move_a_function(folder: Path) -> None:
     """From one module to another that the same methods reach."""
-    one, other = folder / "ddmip_lib" / "errors.py", folder / "ddmip_lib" / "model" / "solution.py"
+    one = folder / "ddmip_lib" / "errors.py"
+    other = folder / "ddmip_lib" / "model" / "solution.py"
     first = next(node for node in ast.parse(one.read_text()).body if isinstance(node, ast.ClassDef))
     lines = one.read_text().splitlines()
     body = lines[first.lineno - 1 : first.end_lineno]

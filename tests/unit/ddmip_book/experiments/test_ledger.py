@@ -124,7 +124,8 @@ class TestChecksOnRows:
 
     @pytest.mark.parametrize("name", BY_ROWS)
     def test_some_runs_decide_nothing_and_are_counted(self, name: str) -> None:
-        rows, draw = list(the_world()), random.Random(name)
+        rows = list(the_world())
+        draw = random.Random(name)
         for share in (0.1, 0.5, 0.9):
             finding = CHECKS[name](Results(draw.sample(rows, int(share * len(rows)))))
             if finding.have < finding.need:

@@ -69,7 +69,8 @@ def test_optimum_and_bound_agree_with_enumeration(peer, seed):
 
 def test_same_seed_same_answer_and_nothing_of_the_users_is_changed(peer):
     problem = tiny(2).problem
-    model, net = problem.model, problem.predictors[0].net
+    model = problem.model
+    net = problem.predictors[0].net
     weights = [p.clone() for p in net.parameters()]
     before = [(v.name, v.getLbOriginal(), v.getUbOriginal(), v.getObj()) for v in model.getVars()]
     first, second = (peer.solve(problem, time_limit=LONG, seed=5) for _ in range(2))
@@ -131,7 +132,8 @@ def test_a_linear_network_without_integers_is_an_lp(peer):
 def test_plain_numbers_fixed_variables_idle_variables_and_an_offset(peer):
     net = relu_net(3, seed=11)
     model = pyscipopt.Model()
-    free, fixed = model.addVar(vtype="B"), model.addVar(lb=0.5, ub=0.5)
+    free = model.addVar(vtype="B")
+    fixed = model.addVar(lb=0.5, ub=0.5)
     model.addVar("idle", lb=2.0, ub=3.0)
     y = model.addMatrixVar((1, 1), lb=None)
     model.setObjective(y[0, 0] + 7.0, "maximize")
@@ -183,7 +185,8 @@ def test_time_limit_covers_the_build(peer):
 
 def test_a_failure_while_an_incumbent_is_verified_is_not_lost(peer, monkeypatch):
     problem = water_potability(n=2, net=relu_net(9, width=3, seed=3), seed=1)
-    consider, calls = Incumbent.consider, []
+    consider = Incumbent.consider
+    calls = []
 
     def fail_once(self, values):
         calls.append(values)

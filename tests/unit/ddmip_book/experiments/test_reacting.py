@@ -15,7 +15,8 @@ from ddmip_book.experiments.reacting import LAST_LAYER, Reaction, he_initialised
 from ddmip_lib.data import load_trees, load_water
 from ddmip_lib.predictors import mlp, train
 
-WATER, DEEP = load_water(), (10, 32)
+WATER = load_water()
+DEEP = (10, 32)
 
 
 def outputs(net: nn.Module, features: np.ndarray) -> np.ndarray:

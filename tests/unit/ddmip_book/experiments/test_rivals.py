@@ -22,7 +22,8 @@ def problem(n: int) -> NeuralMIP:
 def test_a_started_model_is_never_below_its_start_and_counts_all_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given, solve = list[np.ndarray](), BigM.solve
+    given = list[np.ndarray]()
+    solve = BigM.solve
     monkeypatch.setattr(
         BigM, "solve", lambda solver, *rest: given.extend(solver.start) or solve(solver, *rest)
     )

@@ -82,7 +82,8 @@ def test_first_experiment_covers_the_papers_grid() -> None:
         cells = {
             (c.network, c.size, c.seed) for c in cases if c.method == method and c.time_limit == 300
         }
-        nets, sizes = ("2x16", "4x32", "6x64", "6x128"), (25, 50, 100, 200, 400)
+        nets = ("2x16", "4x32", "6x64", "6x128")
+        sizes = (25, 50, 100, 200, 400)
         assert cells == {(net, n, seed) for net in nets for n in sizes for seed in seeds}
     exact = {(c.network, c.seed) for c in cases if c.method == "bigm" and c.time_limit == 300}
     assert exact == {(n, s) for n in ("2x16", "4x32") for s in SEEDS} | {
@@ -179,7 +180,8 @@ SWEEP = """
 
 
 def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
-    script, store = tmp_path / "sweep.py", Store("tiny", tmp_path)
+    script = tmp_path / "sweep.py"
+    store = Store("tiny", tmp_path)
     sizes = [case.size for case in TINY]
     script.write_text(
         textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path), sizes=sizes))

@@ -69,7 +69,8 @@ def answers(folder: Path) -> dict[str, Any]:
 def test_a_worker_killed_in_the_middle_costs_time_alone(
     here: Path, client: Any, tmp_path: Path
 ) -> None:
-    seen, append = [], Store.append
+    seen = []
+    append = Store.append
 
     def appending(store: Store, row: Any) -> None:
         append(store, row)

@@ -18,7 +18,8 @@ from ddmip_lib.predictors import mlp, save_npz
 
 
 def test_a_fit_finds_the_cost_that_made_the_seconds() -> None:
-    cost, n = Cost(shard=0.05, shared=2e-4, alone=3e-5), np.array([100, 400, 900])
+    cost = Cost(shard=0.05, shared=2e-4, alone=3e-5)
+    n = np.array([100, 400, 900])
     found = fitted(n, 4 * cost.shard + n * cost.shared, n * cost.alone, shards=4)
     assert found.shard == pytest.approx(cost.shard)
     assert found.shared == pytest.approx(cost.shared)
@@ -54,7 +55,8 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
 def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    weights, limits = tmp_path / "small.npz", list[tuple[float, int]]()
+    weights = tmp_path / "small.npz"
+    limits = list[tuple[float, int]]()
     save_npz(mlp(1, 4, 9, seed=1), weights)
     monkeypatch.setattr(
         scaling,

@@ -87,7 +87,9 @@ def test_a_run_sets_a_damaged_line_aside_and_does_its_run_again(
 def test_a_kill_between_the_two_files_loses_and_doubles_nothing(
     survived: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, moved, replaced = write(tmp_path, line(ROWS[0]), b"garbage", b"more"), [], os.replace
+    store = write(tmp_path, line(ROWS[0]), b"garbage", b"more")
+    moved = []
+    replaced = os.replace
 
     def dies(*files: Any) -> None:
         if len(moved) == survived:
@@ -138,7 +140,8 @@ def test_a_whole_row_that_lacks_only_its_end_is_a_row(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_no_part_of_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, write_all = Store("e1", tmp_path), os.write
+    store = Store("e1", tmp_path)
+    write_all = os.write
     with store.writing():
         monkeypatch.setattr(os, "write", lambda to, what: write_all(to, what[:50]))
         with pytest.raises(OSError, match="only a part of a row"):
@@ -149,7 +152,8 @@ def test_a_full_disk_leaves_no_part_of_a_row(
 
 
 def test_who_waited_for_a_file_that_was_replaced_writes_the_new_one(tmp_path: Path) -> None:
-    store, stat = Store("e1", tmp_path), os.stat
+    store = Store("e1", tmp_path)
+    stat = os.stat
     store.path.touch()
 
     def replaced(path: Any, **more: Any) -> os.stat_result:

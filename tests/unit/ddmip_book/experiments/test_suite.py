@@ -53,10 +53,12 @@ def test_a_model_is_what_the_table_says_and_its_networks_react(name: str) -> Non
     assert model.sense == problem.model.getObjectiveSense().replace("ize", "ise")
     assert model.box == (found["rows"] == 0 and found["activations"] == ["ReLU"])
     assert found["activations"]
-    instance, rng = problem.instance(), np.random.default_rng(0)
+    instance = problem.instance()
+    rng = np.random.default_rng(0)
     s = instance.milp
     for predictor, where in zip(problem.predictors, instance.maps, strict=True):
-        low, high = where.at(s.lower), where.at(s.upper)
+        low = where.at(s.lower)
+        high = where.at(s.upper)
         draws = np.concatenate([low + (high - low) * rng.random(low.shape) for _ in range(40)])
         said = predictor.raw(draws)
         assert said.std(axis=0).min() > 0.02 * max(1.0, np.abs(said).mean()), (
@@ -88,7 +90,8 @@ def test_points_pass_both_checks_and_changed_ones_fail(name: str) -> None:
 
 
 def test_another_seed_draws_another_instance() -> None:
-    first, second = knapsack(0).instance(), knapsack(1).instance()
+    first = knapsack(0).instance()
+    second = knapsack(1).instance()
     assert first.digest == knapsack(0).instance().digest
     assert first.digest != second.digest
 
@@ -105,7 +108,8 @@ def test_a_region_is_affine_and_its_border_is_where_it_ends() -> None:
     np.testing.assert_allclose(slope, regions.gradient(x))
     direction = rng.normal(size=3)
     far = regions.to_border(x, direction)
-    same, other = x + 0.999 * far * direction, x + 1.001 * far * direction
+    same = x + 0.999 * far * direction
+    other = x + 1.001 * far * direction
     before = np.concatenate(regions.pattern(x))
     assert (np.concatenate(regions.pattern(same)) == before).all()
     assert (np.concatenate(regions.pattern(other)) != before).any()
@@ -201,18 +205,14 @@ def test_distances_profiles_and_summaries() -> None:
 
 
 def test_an_exact_model_stands_beside_solve() -> None:
-    near, without = (
-        {"objective": 8.0, "status": "claimed_optimal"},
-        {"status": analysis.REFUSED, "why": "curved"},
-    )
+    near = {"objective": 8.0, "status": "claimed_optimal"}
+    without = {"status": analysis.REFUSED, "why": "curved"}
     peer = [
         finished("e7", "gurobi-ml", PROBLEM, name, SUITE[name].size, 42, 20.0, **said)
         for name, said in (("knapsack", near), ("box", without))
     ]
-    far, closed = (
-        rows(),
-        [replace(row, bound=10.0005) if row.network == "knapsack" else row for row in rows()],
-    )
+    far = rows()
+    closed = [replace(row, bound=10.0005) if row.network == "knapsack" else row for row in rows()]
     assert analysis.exact_peer([*far, *peer], "gurobi-ml") == (1, 0, 1, 1, 0, 0)
     assert analysis.exact_peer([*closed, *peer], "gurobi-ml").met == 1
     assert (

@@ -65,7 +65,8 @@ def e1() -> Results:
 
 def truth(seed: int) -> tuple[Losses, torch.Tensor, torch.Tensor]:
     """Cost and output of a fine grid of points of the plane."""
-    losses, side = plane_losses(), torch.linspace(-1.5, 1.5, 201, dtype=torch.float64)
+    losses = plane_losses()
+    side = torch.linspace(-1.5, 1.5, 201, dtype=torch.float64)
     points = torch.stack(torch.meshgrid(side, side, indexing="xy"), -1).reshape(-1, 2)
     return losses, losses.cost(points), plane_graph(seed)(points)[:, 0]
 
@@ -114,7 +115,8 @@ def test_blocks_are_ordered_by_known_cost() -> None:
 
 
 def test_a_plane_shows_a_panel_for_each_region() -> None:
-    graph, losses = plane_graph(), plane_losses()
+    graph = plane_graph()
+    losses = plane_losses()
     over_box = crown(graph, Box(losses.lower, losses.upper))
     panels = {"box": (over_box, 0.0), "ball": (crown(graph, ball_of(losses, torch.ones(1))), 0.3)}
     titles = [axes.get_title() for axes in figures.plot_plane(graph, losses, 1.0, panels).axes]
@@ -137,7 +139,8 @@ def test_every_price_list_and_every_block_bound_from_above_bounds_the_optimum() 
 def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class_1(
     seed: int,
 ) -> None:
-    graph, radius = plane_graph(seed), nearest(seed)
+    graph = plane_graph(seed)
+    radius = nearest(seed)
     losses, cost, output = truth(seed)
     ball = ball_of(losses, 1.2 * radius)
     forms = [intervals(graph, Box(losses.lower, losses.upper)), crown(graph, ball)]
@@ -153,7 +156,9 @@ def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class
 
 @pytest.mark.parametrize("on", ["units", "inputs"])
 def test_both_ways_of_branching_prove_what_is_true_and_not_what_is_false(on: str) -> None:
-    graph, losses, radius = plane_graph(), plane_losses(), nearest(5)
+    graph = plane_graph()
+    losses = plane_losses()
+    radius = nearest(5)
     nodes, proven = branch(graph, losses, 0.95 * radius, on, most=500)
     assert proven >= 0.95 * radius - 1e-12
     assert 0 < nodes <= 500
@@ -162,7 +167,9 @@ def test_both_ways_of_branching_prove_what_is_true_and_not_what_is_false(on: str
 
 
 def test_the_exact_model_of_one_block_agrees_with_the_grid() -> None:
-    graph, losses, radius = plane_graph(), plane_losses(), nearest(5)
+    graph = plane_graph()
+    losses = plane_losses()
+    radius = nearest(5)
     for bounds in (
         crown(graph, ball_of(losses, radius)),
         intervals(graph, Box(losses.lower, losses.upper)),
@@ -179,7 +186,8 @@ def test_the_exact_model_of_one_block_agrees_with_the_grid() -> None:
 
 
 def test_the_cut_is_between_the_ball_and_the_truth() -> None:
-    draw, one = torch.Generator().manual_seed(0), torch.ones(1, 3, dtype=torch.float64)
+    draw = torch.Generator().manual_seed(0)
+    one = torch.ones(1, 3, dtype=torch.float64)
     for _ in range(20):
         cut, form = (torch.randn(1, 3, generator=draw, dtype=torch.float64) for _ in range(2))
         region = CutBall(-one, one, 0 * one, one, 2 * one, one[:, 0], cut, -0.3 * cut.abs().amax(1))

@@ -171,8 +171,10 @@ def test_response_sees_a_line_and_a_constant() -> None:
 def test_adam_on_a_constant_network_stops_at_once_if_x_is_exact() -> None:
     net = mlp(2, 4, 9).double().requires_grad_(False)
     net[-1].weight.zero_()
-    problem, solver = water_potability(n=3, net=net), DualDecomposition.paper()
-    exact, rounded = solve_to_the_digit(solver, problem), solver.solve(problem)
+    problem = water_potability(n=3, net=net)
+    solver = DualDecomposition.paper()
+    exact = solve_to_the_digit(solver, problem)
+    rounded = solver.solve(problem)
     assert (exact.stopped, len(exact.history), exact.history[-1].primal_residual) == (
         "converged",
         1,

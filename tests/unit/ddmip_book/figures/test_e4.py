@@ -106,7 +106,8 @@ def test_the_cost_of_an_iteration_counts_the_nn_block_alone() -> None:
 
 def test_a_factor_on_the_logits_changes_their_size_and_not_the_distance() -> None:
     net = conv1d(1, 4, 9, seed=3).double().requires_grad_(False)
-    before, distance = figures.logit_size(net), figures.boundary_distance(net)
+    before = figures.logit_size(net)
+    distance = figures.boundary_distance(net)
     net.head.weight.mul_(8.0)  # type: ignore[union-attr, operator]
     net.head.bias.mul_(8.0)  # type: ignore[union-attr, operator]
     assert figures.logit_size(net) == pytest.approx(8 * before, rel=1e-12)

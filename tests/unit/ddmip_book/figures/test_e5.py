@@ -132,14 +132,16 @@ def test_stored_points_agree_with_their_objectives() -> None:
     if not rows:
         pytest.skip("no stored run of E5")
     for run in rows:
-        values, n = figures.decode(run.point["values"], run.point["dtype"]), run.size**2
+        values = figures.decode(run.point["values"], run.point["dtype"])
+        n = run.size**2
         counted = values[9 * n :].reshape(n, 4)
         assert counted.sum() == pytest.approx(run.objective)
         assert (counted <= figures.survivals(run) + 1e-6).all()
 
 
 def test_a_run_on_networks_of_other_weights_is_not_compared() -> None:
-    ours, other = {"weights": {"sha256": "a"}}, {"weights": {"sha256": "b"}}
+    ours = {"weights": {"sha256": "a"}}
+    other = {"weights": {"sha256": "b"}}
     rows = Results(
         [row("dd", 12.0, **other), row("dd-paper", 9.0, **ours), row("enumeration", 10.0, **ours)]
     )

@@ -30,7 +30,8 @@ def assert_same(left: Any, right: Any, place: str = "") -> None:
 
 
 def test_the_committed_numbers_are_current() -> None:
-    ours, committed = moving.moving_data(), stored()
+    ours = moving.moving_data()
+    committed = stored()
     runs = ours["algorithm-steps"].pop("runs"), committed["algorithm-steps"].pop("runs")  # type: ignore[attr-defined]
     assert_same(ours, committed)
     for mine, theirs in zip(*runs, strict=True):

@@ -55,7 +55,8 @@ def test_pulling_back_keeps_the_class_and_raises_no_use(seed: int) -> None:
     assert (logits(problem, short.pool.u) > 0).all()
     assert (short.pool.use <= plain.pool.use + 1e-12).all()
     w = short.pool.blocks.base[short.pool.at]
-    below, box = logits(problem, w) < 1e-6, 2.0 * np.sqrt(w.shape[1])
+    below = logits(problem, w) < 1e-6
+    box = 2.0 * np.sqrt(w.shape[1])
     layers = [
         layer for layer in problem.predictors[0].net.modules() if isinstance(layer, nn.Linear)
     ]
@@ -73,7 +74,8 @@ def test_some_of_these_scenes_have_something_to_pull() -> None:
 def test_the_choice_is_at_least_every_feasible_visit_and_at_most_its_limits(seed: int) -> None:
     problem, points = scene(seed)
     pools = {pulled: visited_options(problem, points, pulled).pool for pulled in (False, True)}
-    w, capacities = pools[True].blocks.base, pools[True].blocks.capacities
+    w = pools[True].blocks.base
+    capacities = pools[True].blocks.capacities
     values = {pulled: len(best_choice(problem, pool)) for pulled, pool in pools.items()}
     for point in points:
         use = np.concatenate(
@@ -91,7 +93,8 @@ def test_the_choice_is_at_least_every_feasible_visit_and_at_most_its_limits(seed
 
 def test_options_know_where_they_come_from_and_the_first_of_equals_is_taken() -> None:
     problem = plane_problem(plane_network(), np.zeros((2, 2)), budget=2.0)
-    far, near = np.array([[1.5, 1.5], [0.0, 0.0]]), np.zeros((2, 2))
+    far = np.array([[1.5, 1.5], [0.0, 0.0]])
+    near = np.zeros((2, 2))
     visits = visited_options(problem, [near, far, far])
     assert visits.origin.tolist() == [1, 2]
     assert visits.pool.block.tolist() == [0, 0]
