@@ -19,11 +19,11 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 
-class Elsewhere:
+class PlacedNetwork:
     """A copy of a network on another device or in another precision, between double-precision
     tensors on the CPU.
 
-    >>> elsewhere = Elsewhere(nn.Linear(2, 1), "cpu", torch.float32)
+    >>> elsewhere = PlacedNetwork(nn.Linear(2, 1), "cpu", torch.float32)
     >>> elsewhere(torch.zeros(3, 2, dtype=torch.float64)).dtype
     torch.float64
     """
@@ -94,7 +94,7 @@ class BothWays(TorchFunctionMode):
         return y if bias is None else y + bias
 
 
-class Recorded(Elsewhere):
+class Recorded(PlacedNetwork):
     """The same on a CUDA device, its passes recorded for one shape of input and played back,
     transfers included.
 
@@ -205,12 +205,12 @@ def check_place(device: torch.device | str, dtype: torch.dtype) -> torch.device:
 
 def place(
     net: nn.Module, device: torch.device | str, dtype: torch.dtype, like: Tensor
-) -> Elsewhere:
+) -> PlacedNetwork:
     """The network on `device` in `dtype`, for inputs of the shape of `like`; on CUDA recorded where
     it can be.
     """
     if torch.device(device).type != "cuda":
-        return Elsewhere(net, device, dtype)
+        return PlacedNetwork(net, device, dtype)
     try:
         return Recorded(net, device, dtype, like)
     except RuntimeError as error:
@@ -220,4 +220,4 @@ def place(
             " from its forward().",
             stacklevel=2,
         )
-        return Elsewhere(net, device, dtype)
+        return PlacedNetwork(net, device, dtype)

@@ -32,7 +32,7 @@ from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.rows import provenance
 from ddmip_book.experiments.runner import run
 from ddmip_lib import DualDecomposition
-from ddmip_lib.device import Elsewhere
+from ddmip_lib.device import PlacedNetwork
 
 LARGE = E2_NETWORKS[-2:]
 VARIANTS = (
@@ -79,8 +79,8 @@ def unrecorded() -> Iterator[None]:
 
     def eager(
         net: torch.nn.Module, device: Any, dtype: torch.dtype, like: torch.Tensor
-    ) -> Elsewhere:
-        return Elsewhere(net, device, dtype)
+    ) -> PlacedNetwork:
+        return PlacedNetwork(net, device, dtype)
 
     with mock.patch("ddmip_lib.decomposition.split.place", eager):
         yield

@@ -22,10 +22,10 @@ from ..model.progress import ProgressLine
 from ..model.scip import MILP, copy_model, fix, matrix_of, solution_values
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
-from ..model.solver import Begun, Callback, begin
-from ..proofs.exact import embedded
+from ..model.solver import Callback, Run, start_run
+from ..proofs.exact import exact_program
 from ..proofs.proposals import power_of_two
-from ..proofs.reach import guarded
+from ..proofs.reach import with_range_check
 from .scaled_model import ScaledModel, add_program, scaled_layers, scaled_model, units_of_variables
 from .scip_run import EPSILON, Numerics, exact_run, exact_solution, set_numerics
 
@@ -122,7 +122,7 @@ class BigM:
         """Build the exact model and let SCIP work on it until the time limit."""
         if self.ranges is None:
             of_extra("pyscipopt_ml", "paper", 'BigM() without ranges="crown"')
-        begun = begin(problem, time_limit, seed, visit, self.callback)
+        begun = start_run(problem, time_limit, seed, visit, self.callback)
         if self.start is not None:
             twin = problem.twin()
             (
@@ -132,9 +132,9 @@ class BigM:
             )
             begun = replace(begun, problem=twin)
         with ProgressLine(problem, self.method, begun.began, progress):
-            return guarded(begun, self.method, self._solve)
+            return with_range_check(begun, self.method, self._solve)
 
-    def _solve(self, begun: Begun) -> Solution:
+    def _solve(self, begun: Run) -> Solution:
         instance = begun.instance
         read = flat_layers if self.ranges is None else relu_graph
         flat: list[Any] = [read(p.net, p.inputs.shape[1]) for p in instance.predictors]
@@ -157,12 +157,12 @@ class BigM:
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         details["model_binaries"] = model.getNBinVars()
         self._give_start(written, incumbent, begun.deadline)
-        program = partial(embedded, instance, incumbent.units, graphs) if self.check else None
+        program = partial(exact_program, instance, incumbent.units, graphs) if self.check else None
         margin = self.margin if classes else 0.0
         return exact_run(written, incumbent, begun, self.method, details, program, margin)
 
     def _by_layers(
-        self, begun: Begun, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
+        self, begun: Run, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
     ) -> ScaledModel | None:
         """The model that PySCIPOpt-ML writes; None where the time ran out."""
         instance = begun.instance
@@ -175,14 +175,14 @@ class BigM:
         return written if self._embed(written, instance, networks, begun.deadline) else None
 
     def _by_ranges(
-        self, begun: Begun, incumbent: Incumbent, graphs: list[Graph], _: Any
+        self, begun: Run, incumbent: Incumbent, graphs: list[Graph], _: Any
     ) -> ScaledModel | None:
-        """The model of the proofs (`embedded`), which knows from CROWN's ranges what no unit need
+        """The model of the proofs (`exact_program`), which knows from CROWN's ranges what no unit need
         decide.
         """
         instance = begun.instance
         s = begun.instance.milp
-        program = embedded(
+        program = exact_program(
             instance, incumbent.units, graphs, tolerance=0.0, margin=self.margin, few=1
         )
         unit = units_of_variables(instance)

@@ -10,19 +10,25 @@ from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import Instance
-from ..model.listing import Listing
+from ..model.listing import AssignmentList
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.scip import excess
 from ..model.solution import Solution
-from ..model.solver import Begun, Callback, begin
+from ..model.solver import Callback, Run, start_run
 from ..model.verification import TOLERANCE
-from ..proofs.embedding import Embedding
-from ..proofs.exact import tabulated
+from ..proofs.embedding import NetworkEncoder
+from ..proofs.exact import tabulated_program
 from ..proofs.program import Program, Rows
 from ..proofs.proposals import power_of_two
-from ..proofs.reach import guarded
-from ..proofs.tables import count_of, every_assignment, tables_of, unfixed, write_tables
+from ..proofs.reach import with_range_check
+from ..proofs.tables import (
+    every_assignment,
+    number_of_combinations,
+    tables_of,
+    unfixed,
+    write_tables,
+)
 from .scaled_model import add_program, scaled_model, units_of_variables
 from .scip_run import Numerics, exact_run, exact_solution
 
@@ -86,11 +92,11 @@ class Enumeration:
         """Tabulate the networks; compare all assignments where they are few, else let SCIP work on
         the MILP.
         """
-        begun = begin(problem, time_limit, seed, visit, self.callback)
+        begun = start_run(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
-            return guarded(begun, self.method, self._solve, look=False)  # it sees all
+            return with_range_check(begun, self.method, self._solve, look=False)  # it sees all
 
-    def _solve(self, begun: Begun) -> Solution:
+    def _solve(self, begun: Run) -> Solution:
         instance = begun.instance
         incumbent = begun.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
@@ -128,21 +134,21 @@ class Enumeration:
             unit[table.targets] = size
         written = scaled_model(instance, unit, Numerics(FEASTOL), begun.seed)
         s = instance.milp  # its own bounds: tighter ones slow SCIP down
-        exact = Embedding(
+        exact = NetworkEncoder(
             Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer)
         )
         write_tables(exact, tables)
         add_program(written, exact.program(), s.n_rows)
         details["build_seconds"] = now() - begun.began
         program = (
-            partial(tabulated, instance, incumbent.units, tables)
+            partial(tabulated_program, instance, incumbent.units, tables)
             if self.check and exactly
             else None
         )
         return exact_run(written, incumbent, begun, self.method, details, program)
 
     def _compared(
-        self, incumbent: Incumbent, everything: np.ndarray, begun: Begun, details: dict[str, Any]
+        self, incumbent: Incumbent, everything: np.ndarray, begun: Run, details: dict[str, Any]
     ) -> Solution:
         """The best of all assignments, in order of their objectives: the first that is feasible."""
         s = incumbent.instance.milp
@@ -173,7 +179,7 @@ class Enumeration:
     def _refuse(self, instance: Instance) -> NoReturn:
         """Say which inputs of a network row cannot be enumerated, or take too many values."""
         s = instance.milp
-        listing = Listing(instance.milp)
+        listing = AssignmentList(instance.milp)
         keys = [unfixed(s, row) for where in instance.maps for row in where.index]
         for free in (
             free for key in keys for free in key if listing.deciders(np.array([free])) is None
@@ -184,7 +190,7 @@ class Enumeration:
             )
         deciding = [listing.deciders(np.array(key, dtype=int)).at for key in keys]  # type: ignore[union-attr]
         at = next(at for at in deciding if listing.combinations(at, self.max_values) is None)
-        m = count_of(s, tuple(at.tolist()))
+        m = number_of_combinations(s, tuple(at.tolist()))
         raise ProblemError(
             f"the inputs {', '.join(s.names[j] for j in at[:4])}{', ...' * (len(at) > 4)} of one"
             f" network row take {m} values together, more than max_values={self.max_values}: allow"

@@ -11,13 +11,13 @@ from pyscipopt import Model
 from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.progress import told, watched
-from ..model.scip import hear_incumbents
+from ..model.progress import report_progress, watched
+from ..model.scip import add_event_handlers
 from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
-from ..model.solver import Begun
+from ..model.solver import Run
 from ..proofs import Program
-from ..proofs.checking import CLOSED, best_cost, check, meets, proof_of
+from ..proofs.checking import CLOSED, closes_gap, incumbent_cost, proof_of, prove_optimality
 
 EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks:
@@ -46,7 +46,7 @@ def set_numerics(model: Model, numerics: Numerics) -> None:
     )
 
 
-class Written(Protocol):
+class ScipModel(Protocol):
     """A model for SCIP, and how what it says reads in the user's units."""
 
     @property
@@ -60,8 +60,8 @@ class CallbackStop(KeyboardInterrupt):
     """A callback wants the run to end: SCIP ends as after Ctrl-C."""
 
 
-def optimise(
-    written: Written, incumbent: Incumbent, begun: Begun, restricted: bool = False
+def optimise_verified(
+    written: ScipModel, incumbent: Incumbent, begun: Run, restricted: bool = False
 ) -> bool:
     """Solve, verifying every incumbent on the way; the callback hears of incumbents and nodes.
 
@@ -76,11 +76,11 @@ def optimise(
 
     def tell(_: Model) -> None:
         bound = written.bound if abs(written.bound) < 1e20 else None
-        told(bound=bound)
+        report_progress(bound=bound)
         if begun.told(bound):
             raise CallbackStop
 
-    raised = hear_incumbents(model, on_incumbent, tell if begun.callback or watched() else None)
+    raised = add_event_handlers(model, on_incumbent, tell if begun.callback or watched() else None)
 
     def ask() -> None:
         try:
@@ -92,7 +92,7 @@ def optimise(
             incumbent.consider(written.values(model))
 
     ask()
-    ask_again = at_odds(model.getStatus(), written.bound, incumbent, restricted)
+    ask_again = contradicts_incumbents(model.getStatus(), written.bound, incumbent, restricted)
     if ask_again:
         model.freeTransform()
         model.setParam("presolving/maxrounds", 0)
@@ -100,7 +100,9 @@ def optimise(
     return ask_again
 
 
-def at_odds(scip_status: str, bound: float, incumbent: Incumbent, restricted: bool) -> bool:
+def contradicts_incumbents(
+    scip_status: str, bound: float, incumbent: Incumbent, restricted: bool
+) -> bool:
     """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a
     second look.
 
@@ -117,14 +119,14 @@ def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
     equal.
     """
     sign = incumbent.instance.milp.sign
-    best = best_cost(incumbent)
+    best = incumbent_cost(incumbent)
     return 0.0 if bound is None else best - sign * bound, CLOSED * incumbent.units.objective(best)
 
 
 def exact_run(
-    written: Written,
+    written: ScipModel,
     incumbent: Incumbent,
-    begun: Begun,
+    begun: Run,
     method: str,
     details: dict[str, Any],
     program: Callable[[], Program] | None,
@@ -133,13 +135,13 @@ def exact_run(
     """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim),
     within the time limit for at most as long as what is proved took, and ten seconds.
     """
-    details["asked_again"] = optimise(written, incumbent, begun, margin > 0)
+    details["asked_again"] = optimise_verified(written, incumbent, begun, margin > 0)
     details["solve_seconds"] = now() - begun.began - details["build_seconds"]
     details["nodes"], checked = written.model.getNTotalNodes(), None
     if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
         ended = now()
-        told("proof")
-        proved = check(
+        report_progress("proof")
+        proved = prove_optimality(
             incumbent, program(), min(begun.deadline, ended + (ended - begun.began) + 10.0)
         )
         details["check_nodes"], checked = proved.nodes, proved.bound
@@ -188,7 +190,7 @@ def exact_solution(
     bound = claimed
     if checked is not None and np.isfinite(checked):
         proof = proof_of(incumbent, method, True)
-        bound = sign * min(checked, best_cost(incumbent))
+        bound = sign * min(checked, incumbent_cost(incumbent))
     if best is None:
         if checked == np.inf:
             status = "infeasible"
@@ -204,7 +206,7 @@ def exact_solution(
     gap, slack = _gap(
         incumbent, claimed
     )  # below 0 where a logit inside the margin beat the model, or SCIP is wrong
-    if checked is not None and meets(incumbent, checked):
+    if checked is not None and closes_gap(incumbent, checked):
         status = "optimal"
     elif status == "claimed_optimal" and claimed is not None and abs(gap) <= slack:
         if proof.checked:
@@ -217,7 +219,7 @@ def exact_solution(
         if status in ("no_solution_found", "claimed_optimal"):
             status = "stopped"
     details = details | {"incumbents": incumbent.found}
-    told(bound=bound)
+    report_progress(bound=bound)
     return Solution(
         status,
         method,

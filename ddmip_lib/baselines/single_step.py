@@ -16,11 +16,11 @@ from ..model.gradients import take_step, vjp
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, told
+from ..model.progress import ProgressLine, report_progress
 from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
-from ..model.solver import Begun, Callback, begin
-from ..proofs.reach import guarded
+from ..model.solver import Callback, Run, start_run
+from ..proofs.reach import with_range_check
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -48,7 +48,7 @@ class SingleStepGradient:
     `details` (``claimed_objective``, ``claimed_values``, and ``claimed_feasible``: whether the
     claimed point passes verification); the objective of the solution is verified, or there is none.
 
-    ``repaired=True`` moves every rounded $v^t$ to the rows (`Relaxation.repair`), verifies it, and
+    ``repaired=True`` moves every rounded $v^t$ to the rows (`PenalisedRelaxation.repair`), verifies it, and
     compares by the true objective; variables that enter no network but cost something or meet
     outputs in a row are solved for again, as for an iterate of Algorithm 1. The start competes too.
     `callback` hears a `Moment` after each step.
@@ -97,18 +97,18 @@ class SingleStepGradient:
         """Take the steps and return the best verified point; nothing here is random, `seed` changes
         nothing.
         """
-        begun = begin(problem, time_limit, seed, visit, self.callback)
+        begun = start_run(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
-            return guarded(begun, self.method, self._solve)
+            return with_range_check(begun, self.method, self._solve)
 
     @torch.enable_grad()
-    def _solve(self, begun: Begun) -> Solution:
+    def _solve(self, begun: Run) -> Solution:
         problem = begun.problem
         instance = begun.instance
         began = begun.began
         deadline = begun.deadline
         s = instance.milp
-        relaxation = Relaxation(instance)
+        relaxation = PenalisedRelaxation(instance)
         incumbent = begun.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
         free = v.detach()
@@ -139,7 +139,7 @@ class SingleStepGradient:
                 elif p <= ZERO and relaxation.own_cost @ point < best:
                     best = relaxation.own_cost @ point
                     claimed = instance.rounded(point)
-                told()
+                report_progress()
                 stopped = begun.told() and t < self.steps
         except TimeOver:
             pass  # the status says so
@@ -167,7 +167,7 @@ class SingleStepGradient:
         return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
 
 
-class Relaxation:
+class PenalisedRelaxation:
     """Every variable relaxed to its interval, outputs computed, rows as violations; and the way
     back to the rows.
     """

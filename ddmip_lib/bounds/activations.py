@@ -108,7 +108,7 @@ def _derivative(at: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Unit:
+class Activation:
     r"""A function $g$ of one number that does not fall, with $|g(a)| \le |a| +$ `offset`, also for
     its lines.
 
@@ -135,8 +135,8 @@ class Unit:
 
 
 ACTIVATIONS = {
-    "relu": Unit(torch.relu, relu_lines, nn.ReLU, offset=0.0, error=0.0, switches=True),
-    "tanh": Unit(torch.tanh, tanh_lines, nn.Tanh),
-    "sigmoid": Unit(torch.sigmoid, sigmoid_lines, nn.Sigmoid),
+    "relu": Activation(torch.relu, relu_lines, nn.ReLU, offset=0.0, error=0.0, switches=True),
+    "tanh": Activation(torch.tanh, tanh_lines, nn.Tanh),
+    "sigmoid": Activation(torch.sigmoid, sigmoid_lines, nn.Sigmoid),
 }
 """By torch's name of the operation."""

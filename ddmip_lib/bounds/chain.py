@@ -26,7 +26,7 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
     ['Linear', 'ReLU', 'Linear']
     """
     try:
-        return chain(network_graph(net, n_in))
+        return sequential_layers(network_graph(net, n_in))
     except UnsupportedNetworkError as problem:
         needs = ", ".join(unit.layer.__name__ for unit in ACTIVATIONS.values())
         raise UnsupportedNetworkError(
@@ -36,7 +36,7 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
         ) from problem
 
 
-def chain(graph: Graph) -> list[nn.Module]:
+def sequential_layers(graph: Graph) -> list[nn.Module]:
     """The layers of a graph in which each node enters the next and no other."""
     layers: list[nn.Module] = []
     for index, node in enumerate(graph.nodes[1:]):

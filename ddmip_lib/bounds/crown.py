@@ -9,7 +9,7 @@ import torch
 from .graph import Graph
 from .regions import Box
 from .result import Bounds, constant_bounds, in_chunks
-from .sweep import PerUnit, Sweep
+from .sweep import BoundPropagation, PerUnit
 
 CHUNK = 2**22  # numbers in a tensor of coefficients
 
@@ -35,9 +35,9 @@ def crown(
     require_slopes(slopes)
 
     def solve(region: Box, slopes: Any, splits: Any) -> Bounds:
-        return Sweep(graph, region, slopes, splits).run().result(slopes)
+        return BoundPropagation(graph, region, slopes, splits).run().result(slopes)
 
-    return in_chunks(rows_at_once(graph), region, solve, slopes, splits)
+    return in_chunks(batch_size(graph), region, solve, slopes, splits)
 
 
 @torch.no_grad()
@@ -53,7 +53,7 @@ def intervals(graph: Graph, region: Box) -> Bounds:
     >>> round(bounds.lower.item(), 9), round(bounds.upper.item(), 9)
     (-4.5, 5.0)
     """
-    return constant_bounds(Sweep(graph, region).run(tighten=False).ranges, graph.n_in)
+    return constant_bounds(BoundPropagation(graph, region).run(tighten=False).ranges, graph.n_in)
 
 
 def require_slopes(slopes: PerUnit | None) -> None:
@@ -64,7 +64,7 @@ def require_slopes(slopes: PerUnit | None) -> None:
         raise ValueError("lower slopes lie in [0, 1]: clamp them.")
 
 
-def rows_at_once(graph: Graph, copies: int = 1) -> int:
+def batch_size(graph: Graph, copies: int = 1) -> int:
     """How many regions fit into memory comfortably, with so many tensors of coefficients at
     a time.
     """

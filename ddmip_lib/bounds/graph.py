@@ -39,7 +39,7 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Activation:
+class Elementwise:
     """One of `ACTIVATIONS`, by its name, of every unit of the parent."""
 
     parent: int
@@ -59,7 +59,7 @@ class Sum:
     units: int
 
 
-Node = Input | Affine | Activation | Sum
+Node = Input | Affine | Elementwise | Sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class Graph:
     @property
     def activations(self) -> list[int]:
         """The indices of the activations: slopes and splits are lists in this order."""
-        return [index for index, node in enumerate(self.nodes) if isinstance(node, Activation)]
+        return [index for index, node in enumerate(self.nodes) if isinstance(node, Elementwise)]
 
     @property
     def hidden(self) -> list[int]:
@@ -101,7 +101,7 @@ class Graph:
     @property
     def curved(self) -> list[str]:
         """The kinds of activations that no mixed-integer linear model says exactly."""
-        kinds = (node.kind for node in self.nodes if isinstance(node, Activation))
+        kinds = (node.kind for node in self.nodes if isinstance(node, Elementwise))
         return [kind for kind in kinds if not ACTIVATIONS[kind].rows]
 
     def values(self, points: Tensor) -> list[Tensor]:
@@ -112,7 +112,7 @@ class Graph:
                 found.append(points)
             elif isinstance(node, Affine):
                 found.append(found[node.parent] @ node.weight.T + node.bias)
-            elif isinstance(node, Activation):
+            elif isinstance(node, Elementwise):
                 found.append(ACTIVATIONS[node.kind].value(found[node.parent]))
             else:
                 found.append(torch.stack([found[parent] for parent in node.parents]).sum(0))
@@ -125,7 +125,7 @@ class Graph:
         """Without ReLUs at its end, which change no sign: positive is positive."""
         nodes = self.nodes
         while (
-            isinstance(last := nodes[-1], Activation)
+            isinstance(last := nodes[-1], Elementwise)
             and last.kind == "relu"
             and last.parent == len(nodes) - 2 > 0
         ):
@@ -152,10 +152,10 @@ def _moved(node: Node, device: str | torch.device) -> Node:
     return replace(node, **{name: getattr(node, name).to(device) for name in names})
 
 
-class Builder:
+class GraphBuilder:
     """Collects nodes; adjacent affine maps become one.
 
-    >>> builder, one = Builder(2), torch.ones(1, 1, dtype=torch.float64)
+    >>> builder, one = GraphBuilder(2), torch.ones(1, 1, dtype=torch.float64)
     >>> first = builder.affine(0, torch.ones(1, 2, dtype=torch.float64), one[0])
     >>> graph = builder.graph(builder.affine(first, 2 * one, one[0]))
     >>> [(node.weight.tolist(), node.bias.item()) for node in graph.nodes[1:]]
@@ -183,9 +183,9 @@ class Builder:
     def activation(self, parent: int, kind: str) -> int:
         """A new node, or the one that does the same already."""
         for index, node in enumerate(self.nodes):
-            if isinstance(node, Activation) and (node.parent, node.kind) == (parent, kind):
+            if isinstance(node, Elementwise) and (node.parent, node.kind) == (parent, kind):
                 return index
-        return self.add(Activation(parent, kind, self.nodes[parent].units))
+        return self.add(Elementwise(parent, kind, self.nodes[parent].units))
 
     def sum(self, parents: tuple[int, ...]) -> int:
         return self.add(Sum(parents, self.nodes[parents[0]].units))

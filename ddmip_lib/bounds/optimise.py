@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .crown import require_slopes, rows_at_once
+from .crown import batch_size, require_slopes
 from .graph import Graph
 from .regions import Box
 from .result import Bounds, Range, in_chunks
-from .sweep import PerUnit, Sweep
+from .sweep import BoundPropagation, PerUnit
 
 TAPE = 2  # coefficient tensors that automatic differentiation keeps for each node
 
@@ -57,12 +57,12 @@ def optimised_crown(
             sweep.result(slopes, duals), slopes=[slope for slope in slopes if slope is not None]
         )
 
-    rows = rows_at_once(graph, TAPE * len(graph.nodes) if inner and tighten else 1)
+    rows = batch_size(graph, TAPE * len(graph.nodes) if inner and tighten else 1)
     return in_chunks(rows, region, solve, splits, known, start)
 
 
 @dataclass(eq=False)
-class _Climb(Sweep):
+class _Climb(BoundPropagation):
     """A sweep whose passes optimise their slopes."""
 
     inner: int = field(default=0, kw_only=True)

@@ -35,7 +35,7 @@ class Bounds:
     slopes: list[Tensor] | None = None
 
     def __getitem__(self, rows: Any) -> "Bounds":
-        return Bounds(*(pick(getattr(self, field.name), rows) for field in fields(self)))
+        return Bounds(*(select(getattr(self, field.name), rows) for field in fields(self)))
 
 
 def constant_bounds(nodes: list[Range], n_in: int) -> Bounds:
@@ -56,16 +56,16 @@ def constant_bounds(nodes: list[Range], n_in: int) -> Bounds:
     )
 
 
-def pick(part: Any, rows: Any) -> Any:
+def select(part: Any, rows: Any) -> Any:
     """Some rows of a tensor or region, or of lists and tuples of them, in which None stays None.
 
-    >>> pick([torch.arange(3), None], slice(0, 2))
+    >>> select([torch.arange(3), None], slice(0, 2))
     [tensor([0, 1]), None]
     """
     if part is None:
         return None
     return (
-        type(part)(pick(p, rows) for p in part) if isinstance(part, (list, tuple)) else part[rows]
+        type(part)(select(p, rows) for p in part) if isinstance(part, (list, tuple)) else part[rows]
     )
 
 
@@ -76,16 +76,16 @@ def in_chunks(rows: int, region: Any, solve: Callable[..., Bounds], *parts: Any)
     found = []
     for first in range(0, len(region), rows):
         chunk = slice(first, first + rows)
-        found.append(solve(region[chunk], *(pick(part, chunk) for part in parts)))
-    joined: Bounds = join(found)
+        found.append(solve(region[chunk], *(select(part, chunk) for part in parts)))
+    joined: Bounds = concatenate(found)
     return joined
 
 
-def join(parts: Sequence[Any]) -> Any:
+def concatenate(parts: Sequence[Any]) -> Any:
     """Tensors one after another, or tuples, lists and data classes of them, in which None stays
     None.
 
-    >>> join([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
+    >>> concatenate([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
     (tensor([0., 1., 1.]), [tensor([1., 1.])])
     """
     first = parts[0]
@@ -96,6 +96,6 @@ def join(parts: Sequence[Any]) -> Any:
     kind: Any = type(first)
     if is_dataclass(first):
         return kind(
-            *(join([getattr(part, field.name) for part in parts]) for field in fields(first))
+            *(concatenate([getattr(part, field.name) for part in parts]) for field in fields(first))
         )
-    return kind(join(group) for group in zip(*parts, strict=True))
+    return kind(concatenate(group) for group in zip(*parts, strict=True))

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from ..errors import UnsupportedNetworkError
 from .activations import ACTIVATIONS, EPSILON
-from .graph import Activation, Affine, Graph, Input, Sum
+from .graph import Affine, Elementwise, Graph, Input, Sum
 
 TINY = 1e-180
 
@@ -87,6 +87,6 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
             * sum((sizes[parent] for parent in node.parents), torch.zeros(()))
             + TINY
         )
-    assert isinstance(node, Activation)
+    assert isinstance(node, Elementwise)
     unit = ACTIVATIONS[node.kind]
     return gamma(count + node.units) * (unit.offset + sizes[node.parent]) + unit.error + TINY

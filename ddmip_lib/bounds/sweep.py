@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..clock import check_time
 from .activations import ACTIVATIONS, Lines
-from .graph import Activation, Affine, Graph, Input, Sum
+from .graph import Affine, Elementwise, Graph, Input, Sum
 from .regions import Box
 from .result import Bounds, Range
 from .rounding import TINY, require_finite, step_error
@@ -27,7 +27,7 @@ PerUnit = Sequence[
 
 
 @dataclass(eq=False)
-class Sweep:
+class BoundPropagation:
     """What is known about the nodes of a graph on some regions: their ranges, their lines and their
     rounding.
     """
@@ -47,13 +47,13 @@ class Sweep:
     def __post_init__(self) -> None:
         self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
 
-    def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> "Sweep":
+    def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> "BoundPropagation":
         """Find the ranges of all nodes, each from those before it."""
         box = self.region.box()
         sizes = [box.size]
         places = {node: place for place, node in enumerate(self.graph.hidden)}
         for index, node in enumerate(self.graph.nodes):
-            if isinstance(node, Activation):
+            if isinstance(node, Elementwise):
                 self.lines[index] = ACTIVATIONS[node.kind].lines(*self.ranges[node.parent])
             self.errors.append(step_error(self.graph, index, sizes))
             low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
@@ -77,7 +77,7 @@ class Sweep:
         """The range of a node that enters an activation, improved by a pass back of its own."""
         units = None
         user = self.graph.nodes[self.graph.activations[place]]
-        if self.frugal and isinstance(user, Activation) and ACTIVATIONS[user.kind].switches:
+        if self.frugal and isinstance(user, Elementwise) and ACTIVATIONS[user.kind].switches:
             switch = (low < 0) & (high > 0)
             most = int(switch.sum(-1).max())
             units = switch.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
@@ -103,7 +103,7 @@ class Sweep:
             low, high = (
                 torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1)
             )
-        elif isinstance(node, Activation):
+        elif isinstance(node, Elementwise):
             unit = ACTIVATIONS[node.kind]
             low = unit.value(low)
             high = unit.value(high)
@@ -161,7 +161,7 @@ class Sweep:
             check_time()
             node = self.graph.nodes[i]
             coef = coefs.pop(i)
-            if isinstance(node, Activation):
+            if isinstance(node, Elementwise):
                 line = self.lines[i]
                 error = self.errors[i] if rounded else 0.0
                 plus = coef.clamp(min=0.0)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .activations import ACTIVATIONS
-from .graph import Builder
+from .graph import GraphBuilder
 
 BATCH = 3
 SMALL = 1e-120
@@ -69,7 +69,7 @@ class Tape:
     """
 
     def __init__(self, n_in: int) -> None:
-        self.builder = Builder(n_in)
+        self.builder = GraphBuilder(n_in)
         self.output = 0
         self.last = ""
         self.inside: list[

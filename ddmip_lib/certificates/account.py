@@ -12,19 +12,19 @@ from ..bounds import Graph
 from ..clock import now
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
-from ..model.progress import told
+from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..pricing.oracle import MARGIN, follow, pull_back
+from ..pricing.oracle import MARGIN, ascend, reduce_to_boundary
 from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
-from .unit_search import Progress
+from .unit_search import LossBounds
 
 # a block is closed when its bound is so near to what is known possible, in units of the largest
 # worth
 CLOSED = 1e-4
 
 
-class Account:
+class BoundState:
     """What is proven and what is known for every row of the table, and the bound that follows."""
 
     def __init__(
@@ -115,11 +115,11 @@ class Account:
                     * (k > 0)
                 )
                 u = losses.base + torch.from_numpy(shift) * (losses.upper - losses.lower)
-                u, _ = follow(
+                u, _ = ascend(
                     graph, task, torch.minimum(torch.maximum(u, losses.lower), losses.upper)
                 )
                 if self._classes(number):
-                    u = pull_back(graph, task, u)
+                    u = reduce_to_boundary(graph, task, u)
                 found = losses.at(u, graph(u)[:, 0], MARGIN).numpy()
                 self.possible[rows] = np.minimum(self.possible[rows], found)
         self.update()
@@ -156,13 +156,13 @@ class Account:
                 shares.append(mine)
         return searches, shares
 
-    def hear(self, shares: Sequence[np.ndarray], found: Sequence[Progress]) -> bool:
+    def hear(self, shares: Sequence[np.ndarray], found: Sequence[LossBounds]) -> bool:
         """Take over what such searches report; whether anything is left to prove."""
         for rows, progress in zip(shares, found, strict=True):
             self.take(rows, progress)
         return not self.settled
 
-    def take(self, rows: np.ndarray, found: Progress) -> None:
+    def take(self, rows: np.ndarray, found: LossBounds) -> None:
         """Take over what a search has proven and found."""
         self.least[rows] = np.maximum(self.least[rows], found.least.numpy())
         self.possible[rows] = np.minimum(self.possible[rows], found.possible.numpy())
@@ -173,7 +173,7 @@ class Account:
         value = self.value()
         if not self.history or value < self.history[-1][1]:
             self.history.append((now() - self.began, value))
-        told(bound=self.objective(value))
+        report_progress(bound=self.objective(value))
 
     def value(self) -> float:
         """The bound on the sum of values, rounded up."""

@@ -25,13 +25,13 @@ from ..bounds.rounding import gamma
 from ..clock import TimeOver, check_time, now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.progress import told
+from ..model.progress import report_progress
 from ..model.structure import Structure
 from ..proofs import Program, prove
-from ..proofs.checking import AIM, best_cost, enough
-from ..proofs.exact import embedded
+from ..proofs.checking import AIM, cutoff, incumbent_cost
+from ..proofs.exact import exact_program
 from ..proofs.program import Rows
-from ..proofs.proposals import Proposer
+from ..proofs.proposals import LPSolver
 from .certificate import Certificate
 
 UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
@@ -39,14 +39,14 @@ NODES = (1, 20, 400, np.inf)
 """Nodes of a piece in one stage after the other: no piece waits for a harder one."""
 
 
-class Apart:
+class LagrangianRelaxation:
     """The exact program of a problem, its linking rows at prices, in pieces."""
 
     def __init__(self, incumbent: Incumbent, structure: Structure, graphs: Sequence[Graph]) -> None:
         self.incumbent = incumbent
         self.structure = structure
         self.began = now()
-        self.program = embedded(incumbent.instance, incumbent.units, graphs)
+        self.program = exact_program(incumbent.instance, incumbent.units, graphs)
         rows = self.program.rows.matrix(len(self.program.cost))
         at = np.zeros(rows.shape[0], dtype=bool)
         at[: len(structure.linking)] = structure.linking
@@ -65,13 +65,13 @@ class Apart:
 
     def proposed(self, seconds: float) -> np.ndarray:
         """Multipliers of the linking rows in the linear relaxation of the whole."""
-        return Proposer().ask(self.program, seconds).multipliers[self.linking]
+        return LPSolver().ask(self.program, seconds).multipliers[self.linking]
 
 
-class Priced:
+class LagrangianDual:
     """The pieces at one vector of multipliers, and what is proved of them so far."""
 
-    def __init__(self, apart: Apart, multipliers: np.ndarray) -> None:
+    def __init__(self, apart: LagrangianRelaxation, multipliers: np.ndarray) -> None:
         whole = apart.program
         low = whole.row_lower[apart.linking]
         high = whole.row_upper[apart.linking]
@@ -119,7 +119,7 @@ class Priced:
 
     def known(self, columns: np.ndarray) -> float:
         """What the incumbent's part of a piece costs, less the share of what counts as closed."""
-        best = best_cost(self.apart.incumbent)
+        best = incumbent_cost(self.apart.incumbent)
         values = self.apart.incumbent.values
         if values is None:
             return np.inf
@@ -131,7 +131,7 @@ class Priced:
         """One stage: every piece that is not complete, in an equal share of the time."""
         for number in map(int, np.flatnonzero(~self.complete)):
             left = deadline - now()
-            aim = enough(self.apart.incumbent)
+            aim = cutoff(self.apart.incumbent)
             if left <= 0 or self.bound >= aim:
                 return
             share = now() + left / max(1, int((~self.complete).sum()))
@@ -178,7 +178,7 @@ class Priced:
         )
 
 
-class Pieces(NamedTuple):
+class BlockBounds(NamedTuple):
     """What is proved of all pieces together, as a minimisation; and whether Ctrl-C ended it."""
 
     bound: float = -np.inf
@@ -192,7 +192,7 @@ class Pieces(NamedTuple):
 
 def blocks_bound(
     incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
-) -> Pieces:
+) -> BlockBounds:
     """A bound, as a minimisation, of a problem of general blocks at prices of its linking rows.
 
     Without prices, those of the linear relaxation are taken, which are far from the best. Where the
@@ -205,10 +205,10 @@ def blocks_bound(
         for p, graph in zip(predictors, graphs, strict=True)
     )
     if units > UNITS:
-        return Pieces()
-    apart = Apart(incumbent, structure, graphs)
+        return BlockBounds()
+    apart = LagrangianRelaxation(incumbent, structure, graphs)
     proposed = apart.proposed(deadline - now()) if prices is None else prices
-    best = Priced(apart, _checked(proposed, len(apart.linking)))
+    best = LagrangianDual(apart, _checked(proposed, len(apart.linking)))
     history: list[tuple[float, float]] = []
     by_hand = False
     try:
@@ -216,12 +216,12 @@ def blocks_bound(
             best.prove(deadline, nodes)
             if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
                 history.append((now() - apart.began, best.bound))
-                told(bound=incumbent.instance.milp.sign * best.bound)
+                report_progress(bound=incumbent.instance.milp.sign * best.bound)
     except KeyboardInterrupt:
         by_hand = True
     except TimeOver:
         pass
-    return Pieces(best.bound, best.certificate(history), by_hand)
+    return BlockBounds(best.bound, best.certificate(history), by_hand)
 
 
 def _checked(prices: Any, count: int) -> np.ndarray:

@@ -21,9 +21,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..bounds.graph import Activation, Affine, Graph
+from ..bounds.graph import Affine, Elementwise, Graph
 from ..bounds.regions import Ball
-from ..bounds.sweep import Sweep
+from ..bounds.sweep import BoundPropagation
 from .losses import Losses, least_loss
 
 RATE = 0.2
@@ -57,17 +57,17 @@ class Ascent:
     split: Tensor
 
     @classmethod
-    def of(cls, sweep: Sweep, losses: Losses, region: Ball) -> "Ascent":
+    def of(cls, sweep: BoundPropagation, losses: Losses, region: Ball) -> "Ascent":
         lines = [sweep.lines[index] for index in sweep.graph.activations]
         shift, above, above_shift, free = (
-            joined([getattr(line, name) for line in lines], region.centre)
+            concatenated([getattr(line, name) for line in lines], region.centre)
             for name in ("below_shift", "above", "above_shift", "free")
         )
         splits = [
             torch.zeros_like(line.above) if split is None else split.to(line.above)
             for line, split in zip(lines, sweep.splits or [None] * len(lines), strict=True)
         ]
-        split = joined(splits, region.centre)
+        split = concatenated(splits, region.centre)
         return cls(sweep.graph, losses, region, shift, above, above_shift, free.bool(), split)
 
     def __getitem__(self, rows: Tensor) -> "Ascent":
@@ -87,7 +87,7 @@ class Ascent:
 
     def _coefs(self, taken: dict[int, Taken]) -> Tensor:
         each = [taken[index].coef.expand(len(self.free), -1) for index in self.graph.activations]
-        return joined(each, self.region.centre)
+        return concatenated(each, self.region.centre)
 
     def _back(self, slopes: Tensor, duals: Tensor) -> tuple[Tensor, Tensor, dict[int, Taken]]:
         """The form of the input, (k, p) and (k,), and what it took of each activation."""
@@ -101,7 +101,7 @@ class Ascent:
         for i in range(last, 0, -1):
             node = nodes[i]
             coef = coefs.pop(i)
-            if isinstance(node, Activation):
+            if isinstance(node, Elementwise):
                 here = slice(end - node.units, end)
                 end = end - node.units
                 rises = coef >= 0
@@ -125,11 +125,11 @@ class Ascent:
         for i, node in enumerate(self.graph.nodes[1:], 1):
             if isinstance(node, Affine):
                 values.append(torch.addmm(node.bias, values[node.parent], node.weight.T))
-            elif isinstance(node, Activation):
+            elif isinstance(node, Elementwise):
                 values.append(torch.addcmul(taken[i].shift, taken[i].line, values[node.parent]))
             else:
                 values.append(torch.stack([values[parent] for parent in node.parents]).sum(0))
-        return joined([values[index] for index in self.graph.hidden], point)
+        return concatenated([values[index] for index in self.graph.hidden], point)
 
 
 def climb(
@@ -175,7 +175,7 @@ def climb(
         now = torch.addcdiv(now, mean, size, value=rate).clamp_(0.0).minimum(most)
 
 
-def joined(parts: Sequence[Tensor], like: Tensor) -> Tensor:
+def concatenated(parts: Sequence[Tensor], like: Tensor) -> Tensor:
     """Those of all activations one after another, (k, units); without any, as many rows of
     nothing.
     """

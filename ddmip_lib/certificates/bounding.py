@@ -27,8 +27,8 @@ from ..bounds import Ball
 from ..bounds.graph import Graph
 from ..bounds.optimise import optimised_crown
 from ..bounds.result import Range
-from ..bounds.sweep import Sweep
-from .ascent import Ascent, climb, joined
+from ..bounds.sweep import BoundPropagation
+from .ascent import Ascent, climb, concatenated
 from .cut_ball import CutBall
 from .losses import Least, Losses, least_loss
 from .nodes import Nodes, switches
@@ -67,7 +67,7 @@ def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]
 
 def sweep_of(
     graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor
-) -> tuple[Sweep, CutBall, Tensor]:
+) -> tuple[BoundPropagation, CutBall, Tensor]:
     """The ranges of the network on nodes, their regions, and what already the way to their boxes
     costs.
     """
@@ -80,11 +80,15 @@ def sweep_of(
     ] * len(graph.nodes)
     for place, index in enumerate(graph.hidden):
         known[index] = nodes.ranges[place]
-    return Sweep(graph, region, None, nodes.splits, frugal=True).run(known), region, way
+    return BoundPropagation(graph, region, None, nodes.splits, frugal=True).run(known), region, way
 
 
 def bound_by(
-    sweep: Sweep, losses: Losses, region: Ball, slopes: Sequence[Tensor], duals: Sequence[Tensor]
+    sweep: BoundPropagation,
+    losses: Losses,
+    region: Ball,
+    slopes: Sequence[Tensor],
+    duals: Sequence[Tensor],
 ) -> tuple[Least, Tensor, Tensor]:
     """The bound with these slopes and multipliers of splits, and its form, rounding included."""
     minus = -region.lower.new_ones(1, 1, 1)
@@ -113,8 +117,8 @@ def evaluate(
     goal = torch.where(done, -torch.inf, (radius - way) * (1 + ROOM))
     most = torch.as_tensor(STEPS if steps is None else steps).to(radius.device)
     ascent = Ascent.of(sweep, losses, region)
-    start = joined(slopes, region.centre)
-    best = climb(ascent, start, joined(nodes.duals, region.centre), first.value, most, goal)
+    start = concatenated(slopes, region.centre)
+    best = climb(ascent, start, concatenated(nodes.duals, region.centre), first.value, most, goal)
     slopes, duals = (
         list(parts.split([line.above.shape[1] for line in lines], 1)) if lines else []
         for parts in best

@@ -7,9 +7,9 @@ import numpy as np
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.log import Log, Turn
+from ..model.log import Log, LogEntry
 from ..model.solution import Solution, shown
-from ..proofs.checking import CLOSED, best_cost, meets, proof_of, require_uncrossed
+from ..proofs.checking import CLOSED, closes_gap, incumbent_cost, proof_of, require_uncrossed
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ def stopped(solution: Solution, seconds: float) -> Solution:
     optimal stays so.
     """
     status = solution.status if solution.status in ("optimal", "infeasible") else "stopped"
-    turn = Turn(
+    turn = LogEntry(
         "certify",
         "stopped",
         solution.objective,
@@ -72,7 +72,7 @@ def with_bound(
     A bound that the solution brings along counts if it was checked, and of this very problem.
     """
     sign = incumbent.instance.milp.sign
-    best = best_cost(incumbent)
+    best = incumbent_cost(incumbent)
     low = -np.inf if bound is None else sign * bound
     if low > best:
         if low - best > CLOSED * incumbent.units.objective(best):
@@ -97,7 +97,7 @@ def with_bound(
         status = "stopped"
     elif status in ("infeasible", "no_solution_found") and incumbent.values is not None:
         status = "stopped"
-    if meets(incumbent, low):
+    if closes_gap(incumbent, low):
         status = "optimal"
     elif low == np.inf:
         status = "infeasible"

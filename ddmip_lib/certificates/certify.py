@@ -28,24 +28,24 @@ from ..clock import check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
-from ..model.crew import Crew, check_client
+from ..model.crew import Executor, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, told
+from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
-from ..model.solver import Begun, begin
+from ..model.solver import Run, start_run
 from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
-from ..proofs.checking import meets
-from .account import Account
-from .apart import Pieces, blocks_bound
+from ..proofs.checking import closes_gap
+from .account import BoundState
+from .apart import BlockBounds, blocks_bound
 from .bounding import STEPS
 from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import lagrangian_bound
 from .process import work, work_in_processes
-from .unit_search import UnitSearch
+from .unit_search import ReLUBranchAndBound
 
 PRICING = 0.25  # share of the time for finding prices, where none are given
 PIECES = 0.7  # share of the rest for exact models of general blocks
@@ -98,7 +98,7 @@ def certify(
     >>> solution.objective <= solution.bound <= 3.0, len(solution.details["certificate"].closed)
     (True, 3)
     """
-    begun = begin(problem, time_limit, seed)
+    begun = start_run(problem, time_limit, seed)
     if not isinstance(solution, Solution):
         raise TypeError(
             f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned."
@@ -118,7 +118,7 @@ def certify(
         raise ValueError(
             "client= names those who work: leave out workers and device, which are of this machine."
         )
-    accounts: list[Account] = []
+    accounts: list[BoundState] = []
 
     def certified() -> Solution:
         if time_limit <= 0:  # what needs no search is computed in any case
@@ -136,7 +136,7 @@ def certify(
         accounts.append(
             _account(begun, solution, incumbent, blocks, prices, place, int(steps), client)
         )
-        _search(accounts[0], begun.deadline, workers, Crew(client))
+        _search(accounts[0], begun.deadline, workers, Executor(client))
         return accounts[0].signed()
 
     def so_far(status: str) -> Solution:
@@ -146,11 +146,11 @@ def certify(
 
     with ProgressLine(problem, "certify", begun.began, progress):
         found = begun.finish(certified, so_far)
-        told(bound=found.bound)
+        report_progress(bound=found.bound)
         return found
 
 
-def _verified(begun: Begun, solution: Solution) -> Incumbent:
+def _verified(begun: Run, solution: Solution) -> Incumbent:
     """The point of the solution, verified again."""
     incumbent = begun.incumbent(with_start=False)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
@@ -161,7 +161,7 @@ def _verified(begun: Begun, solution: Solution) -> Incumbent:
 
 
 def _account(
-    begun: Begun,
+    begun: Run,
     solution: Solution,
     incumbent: Incumbent,
     blocks: Blocks,
@@ -169,7 +169,7 @@ def _account(
     place: torch.device,
     steps: int,
     client: Any,
-) -> Account:
+) -> BoundState:
     """The account of a problem of blocks at given prices, at those of the solution, or at those
     found here.
     """
@@ -204,7 +204,7 @@ def _account(
             found = np.zeros_like(blocks.capacities)
         solution = replace(solution, details={**solution.details, "prices": found})
     pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
-    return Account(incumbent, solution, blocks, pi, graphs, place, steps)
+    return BoundState(incumbent, solution, blocks, pi, graphs, place, steps)
 
 
 def _without_description(
@@ -224,7 +224,7 @@ def _without_description(
             "prices belong to blocks, which this problem does not have: leave them out."
         )
     sign = incumbent.instance.milp.sign
-    first = Pieces()
+    first = BlockBounds()
     if not structure.obstacle and now() < deadline:
         links = int(structure.linking.sum())
         given = solution.details.get("prices") if prices is None else prices
@@ -240,7 +240,7 @@ def _without_description(
                 return stopped(with_bound(solution, incumbent, None, None), now() - incumbent.began)
         until = now() + PIECES * (deadline - now())
         first = blocks_bound(incumbent, structure, given, until)
-        if first.interrupted or first.bound == np.inf or meets(incumbent, first.bound):
+        if first.interrupted or first.bound == np.inf or closes_gap(incumbent, first.bound):
             found = with_bound(solution, incumbent, first.said(sign), first.certificate)
             return stopped(found, now() - incumbent.began) if first.interrupted else found
     known = Solution(
@@ -267,7 +267,7 @@ def _checked(prices: Any, blocks: Blocks) -> np.ndarray:
     return np.maximum(pi, 0.0)
 
 
-def _search(account: Account, deadline: float, workers: int | None, crew: Crew) -> None:
+def _search(account: BoundState, deadline: float, workers: int | None, crew: Executor) -> None:
     """On a cluster, or first here, then in processes: many problems are done before another process
     has started.
     """
@@ -289,7 +289,9 @@ def _search(account: Account, deadline: float, workers: int | None, crew: Crew) 
     )  # they begin anew
     mine, shares = account.searches(account.rows())
     limit = deadline if alone else min(deadline, now() + ALONE)
-    work([UnitSearch(*arguments) for arguments in mine], limit, partial(account.hear, shares))
+    work(
+        [ReLUBranchAndBound(*arguments) for arguments in mine], limit, partial(account.hear, shares)
+    )
     open_rows = account.rows()
     if alone or not len(open_rows) or account.settled:
         return

@@ -28,16 +28,16 @@ import torch
 
 from ..bounds.graph import Graph
 from ..clock import TimeOver, limited, now
-from ..model.crew import RETRIES, Crew, hands, lost_by
-from .account import Account
+from ..model.crew import RETRIES, Executor, hands, lost_by
+from .account import BoundState
 from .process import EARLY, GRACE
-from .unit_search import Progress, UnitSearch
+from .unit_search import LossBounds, ReLUBranchAndBound
 
 BATCHES = 4  # of a turn
 ENOUGH = 64  # open nodes of a part, at least
 
 
-class Part(NamedTuple):
+class AssignedSearch(NamedTuple):
     """A search that some worker has: rows of the table, what is proven of its share in each, its
     next turn, and whose networks that uses.
     """
@@ -48,11 +48,11 @@ class Part(NamedTuple):
     hand: int
 
 
-def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
+def search_on_cluster(account: BoundState, deadline: float, crew: Executor) -> None:
     """Let the workers prove what they can until the deadline, or until the bound meets the
     objective.
     """
-    going: dict[Any, Part] = {}
+    going: dict[Any, AssignedSearch] = {}
     try:
         _take_turns(account, deadline, crew, going)
     except TimeoutError:  # workers that are late, or gone: what they proved before is kept
@@ -65,7 +65,9 @@ def search_on_cluster(account: Account, deadline: float, crew: Crew) -> None:
                 crew.client.cancel([*going, *(part.turn for part in going.values())])
 
 
-def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, Part]) -> None:
+def _take_turns(
+    account: BoundState, deadline: float, crew: Executor, going: dict[Any, AssignedSearch]
+) -> None:
     """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all
     its parts lose.
     """
@@ -110,7 +112,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         tells = client.submit(
             itemgetter(0), turn, priority=1, **place
         )  # before the worker's next turn
-        going[tells] = Part(rows, least, turn, hand)
+        going[tells] = AssignedSearch(rows, least, turn, hand)
         told.add(tells)
 
     def begin(rows: np.ndarray, least: np.ndarray, hand: int) -> None:
@@ -156,7 +158,7 @@ def _take_turns(account: Account, deadline: float, crew: Crew, going: dict[Any, 
         for part in going.values():
             least[part.rows] = np.minimum(least[part.rows], part.least)
         known = (torch.from_numpy(each[mine.rows]) for each in (least, account.possible, nodes))
-        account.take(mine.rows, Progress(*known))  # also of rows that it turned out not to have
+        account.take(mine.rows, LossBounds(*known))  # also of rows that it turned out not to have
         if account.settled:
             return
 
@@ -179,7 +181,11 @@ def _turn(
     """
     if goes_on and start[0][0] != goes_on:
         return ("", None, None, None), None
-    search = UnitSearch.resumed(graph, start[1]) if goes_on else UnitSearch(graph, *start)
+    search = (
+        ReLUBranchAndBound.resumed(graph, start[1])
+        if goes_on
+        else ReLUBranchAndBound(graph, *start)
+    )
     search.possible = torch.minimum(search.possible, torch.from_numpy(possible))
     rows = torch.arange(len(search.work))
     (number, count) = share

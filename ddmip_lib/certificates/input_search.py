@@ -15,19 +15,19 @@ from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
-from ..model.progress import told
+from ..model.progress import report_progress
 from ..proofs.branching import WHOLE
-from ..proofs.checking import enough, offer
-from ..proofs.embedding import let_out
+from ..proofs.checking import cutoff, submit_point
+from ..proofs.embedding import relax_bounds
 from .relaxation import (
+    LinearRelaxation,
+    OutputBounds,
     Place,
-    Relaxation,
-    Row,
     best_multipliers,
-    keep_outputs,
+    entire_box,
     read_problem,
     rows_of,
-    whole_box,
+    tighten_outputs,
 )
 
 BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
@@ -41,7 +41,7 @@ NARROW = 1e-7  # relative width below which a continuous input is not split
 
 
 @dataclass(eq=False)
-class Node:
+class BoxNode:
     """A box of the inputs (bounds of all variables, of which those of inputs count) and what is
     known on it.
     """
@@ -49,7 +49,7 @@ class Node:
     lower: np.ndarray
     upper: np.ndarray
     bound: float
-    rows: dict[Place, Row]
+    rows: dict[Place, OutputBounds]
     values: np.ndarray | None = None  # the point at which the relaxation ended
 
 
@@ -70,7 +70,7 @@ class _At(Box):
         return self.point[:, None].expand_as(coef)
 
 
-class Search:
+class SpatialBranchAndBound:
     """Branch and bound on the boxes of the inputs and on whole numbers, in the sense of a
     minimisation.
     """
@@ -89,8 +89,8 @@ class Search:
             raise ProblemError(
                 "the solution is not feasible for this problem: pass the problem that was solved."
             )
-        lower, upper = let_out(self.instance, self.incumbent.units)
-        self.root = Node(lower, upper, -np.inf, {})
+        lower, upper = relax_bounds(self.instance, self.incumbent.units)
+        self.root = BoxNode(lower, upper, -np.inf, {})
         self.touched: dict[int, list[Place]] = {int(at): [] for at in self.inputs}
         for t, m in enumerate(self.instance.maps):
             for r, at in sorted(
@@ -101,17 +101,17 @@ class Search:
         if s.rows.shape[0]:
             self.importance = self.importance + abs(s.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
-        self.heap: list[tuple[float, int, Node]] = []
-        self.working: list[Node] = [
+        self.heap: list[tuple[float, int, BoxNode]] = []
+        self.working: list[BoxNode] = [
             self.root
         ]  # whose children are on their way: they count until these are there
         self.settled = np.inf  # weakest bound among the nodes that are split no further
         self.number = itertools.count()
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
-        self.root.rows = whole_box(self.instance, self.graphs, intervals, lower, upper)
-        keep_outputs(self.instance, self.root.rows, lower, upper)
-        self.relaxation = Relaxation(self.instance, self.incumbent.units, lower, upper)
+        self.root.rows = entire_box(self.instance, self.graphs, intervals, lower, upper)
+        tighten_outputs(self.instance, self.root.rows, lower, upper)
+        self.relaxation = LinearRelaxation(self.instance, self.incumbent.units, lower, upper)
         self._cheapest()
 
     def _cheapest(self) -> None:
@@ -127,9 +127,9 @@ class Search:
         self._push(root)
 
     @property
-    def enough(self) -> float:
+    def cutoff(self) -> float:
         """A node with such a bound need not be split."""
-        return min(enough(self.incumbent), self.settled)
+        return min(cutoff(self.incumbent), self.settled)
 
     def bound(self) -> float:
         """What is proved: the weakest bound of all nodes."""
@@ -145,14 +145,14 @@ class Search:
         """Branch until the bound is good enough or the time is up; the status."""
         if self.bound() < np.inf:
             self._start(heapq.heappop(self.heap)[2])
-        while self.heap and self.heap[0][0] < self.enough:
+        while self.heap and self.heap[0][0] < self.cutoff:
             if now() >= self.deadline:
                 return "time_limit"
             self._expand()
-            told(bound=self.instance.milp.sign * self.bound())
+            report_progress(bound=self.instance.milp.sign * self.bound())
         return "infeasible" if self.bound() == np.inf else "closed"
 
-    def _start(self, root: Node) -> None:
+    def _start(self, root: BoxNode) -> None:
         """Bound the whole problem, with new forms at the point where the relaxation ended as long
         as they help.
         """
@@ -163,7 +163,7 @@ class Search:
         self._solve(root)
         for _ in range(ROUNDS):
             before = root.bound
-            if root.values is None or before >= self.enough or now() >= self.deadline:
+            if root.values is None or before >= self.cutoff or now() >= self.deadline:
                 break
             kept = {place: row.forms for place, row in root.rows.items()}
             self._bound_networks(jobs, STEPS_AT_ROOT)
@@ -180,8 +180,8 @@ class Search:
         """Split the nodes with the weakest bounds; their children's networks are bounded
         together.
         """
-        children: list[tuple[Node, int]] = []
-        while self.heap and self.heap[0][0] < self.enough and len(self.working) < BATCH:
+        children: list[tuple[BoxNode, int]] = []
+        while self.heap and self.heap[0][0] < self.cutoff and len(self.working) < BATCH:
             node = heapq.heappop(self.heap)[2]
             self.working.append(node)
             at = self._branching_variable(node)
@@ -195,7 +195,7 @@ class Search:
             self._solve(child)
         self._push(*(child for child, _ in children))
 
-    def _push(self, *nodes: Node) -> None:
+    def _push(self, *nodes: BoxNode) -> None:
         for node in nodes:
             heapq.heappush(self.heap, (node.bound, next(self.number), node))
         self.working = []
@@ -203,7 +203,7 @@ class Search:
         if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
             self.history.append((now() - self.began, bound))
 
-    def _bound_networks(self, jobs: list[tuple[Node, Place]], steps: int) -> None:
+    def _bound_networks(self, jobs: list[tuple[BoxNode, Place]], steps: int) -> None:
         """Ranges and forms of network rows on the boxes of their nodes: CROWN's and, after some
         gradient steps, those with the best slopes at the point where the last relaxation ended.
         """
@@ -243,7 +243,7 @@ class Search:
         index = where.index[place[1]]
         return np.where(index >= 0, values[index], where.constant[place[1]])
 
-    def _solve(self, node: Node) -> None:
+    def _solve(self, node: BoxNode) -> None:
         """Improve the bound of a node by its relaxation, whose point may also be a solution."""
         left = self.deadline - now()
         if left <= 0:
@@ -253,9 +253,9 @@ class Search:
         node.bound = max(node.bound, solved.bound)
         node.values = solved.values
         if solved.values is not None and self._fraction(node)[1] <= WHOLE:
-            offer(self.incumbent, solved.values)
+            submit_point(self.incumbent, solved.values)
 
-    def _fraction(self, node: Node) -> tuple[int, float]:
+    def _fraction(self, node: BoxNode) -> tuple[int, float]:
         """The whole number that the proposed point leaves farthest from one, and how far."""
         if node.values is None:
             return 0, 0.0
@@ -263,7 +263,7 @@ class Search:
         away = np.where(open_, np.abs(node.values - np.round(node.values)), 0.0)
         return int(away.argmax()), float(away.max(initial=0.0))
 
-    def _branching_variable(self, node: Node) -> int | None:
+    def _branching_variable(self, node: BoxNode) -> int | None:
         """A whole number that is none, or the input with the widest effect: what it moves its form
         by over its range, times how wrong the output is.
         """
@@ -304,7 +304,7 @@ class Search:
         )  # no middle
         return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
 
-    def _halves(self, node: Node, at: int) -> list[Node]:
+    def _halves(self, node: BoxNode, at: int) -> list[BoxNode]:
         """The two halves of a node's box: whole numbers around the point, other inputs in the
         middle.
         """
@@ -317,7 +317,7 @@ class Search:
             )
             below = np.clip(np.floor(around), node.lower[at], node.upper[at] - 1)
             above = below + 1
-        left = Node(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)
-        right = Node(node.lower.copy(), node.upper, node.bound, dict(node.rows), node.values)
+        left = BoxNode(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)
+        right = BoxNode(node.lower.copy(), node.upper, node.bound, dict(node.rows), node.values)
         left.upper[at], right.lower[at] = below, above
         return [left, right]

@@ -37,19 +37,19 @@ from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.sizes import Units
 from ..model.solution import Bounded, Solution, shown
-from ..model.solver import Begun, begin
+from ..model.solver import Run, start_run
 from ..model.verification import TOLERANCE
 from ..proofs.branching import prove
-from ..proofs.checking import best_cost, meets
-from ..proofs.embedding import let_out, relaxed
-from .input_search import Search
+from ..proofs.checking import closes_gap, incumbent_cost
+from ..proofs.embedding import relax_bounds, relaxed_program
+from .input_search import SpatialBranchAndBound
 from .relaxation import (
     best_multipliers,
+    entire_box,
     form_below,
-    keep_outputs,
     output_cost,
     read_problem,
-    whole_box,
+    tighten_outputs,
 )
 
 
@@ -107,13 +107,13 @@ def lagrangian_bound(
     >>> found.status, round(found.bound, 5), found.objective
     ('closed', 0.5, 0.5)
     """
-    begun = begin(problem, time_limit, seed)
-    searches: list[Search] = []
+    begun = start_run(problem, time_limit, seed)
+    searches: list[SpatialBranchAndBound] = []
 
     def bounded() -> LagrangianBound:
         with unlimited():  # a first bound by intervals, however short the time
             point = None if solution is None else solution.values
-            searches.append(Search(problem, point, begun.began, begun.deadline))
+            searches.append(SpatialBranchAndBound(problem, point, begun.began, begun.deadline))
         line.see(searches[0].incumbent)
         return _bound_of(searches[0], searches[0].run() if time_limit > 0 else "time_limit")
 
@@ -125,7 +125,7 @@ def lagrangian_bound(
         return begun.finish(bounded, so_far)
 
 
-def _nothing(begun: Begun, solution: Solution | None, status: str) -> LagrangianBound:
+def _nothing(begun: Run, solution: Solution | None, status: str) -> LagrangianBound:
     """The result of a call that ended before any bound was computed."""
     incumbent = begun.incumbent(with_start=False)
     if solution is not None and solution.values is not None:
@@ -143,13 +143,13 @@ def _nothing(begun: Begun, solution: Solution | None, status: str) -> Lagrangian
     )
 
 
-def _bound_of(search: Search, status: str) -> LagrangianBound:
+def _bound_of(search: SpatialBranchAndBound, status: str) -> LagrangianBound:
     """What a search has proved, in the sense of the user's model."""
     sign = search.instance.milp.sign
     incumbent = search.incumbent
     low = search.bound()
-    meets(incumbent, low)  # a bound beyond a verified point is an error
-    low = min(low, best_cost(incumbent))
+    closes_gap(incumbent, low)  # a bound beyond a verified point is an error
+    low = min(low, incumbent_cost(incumbent))
     return LagrangianBound(
         status=(
             "infeasible"
@@ -206,14 +206,14 @@ def dual_value(
     if not np.isfinite(lam).all():
         raise ProblemError("the multipliers contain NaN or infinity.")
     units = Units(instance, TOLERANCE)
-    lower, upper = let_out(instance, units)
-    rows = whole_box(instance, graphs, bounds, lower, upper)
+    lower, upper = relax_bounds(instance, units)
+    rows = entire_box(instance, graphs, bounds, lower, upper)
     slope, constant, size = form_below(instance, rows, weight, lower, upper)
     cost = s.sign * s.cost
     cost[inputs] -= lam[: inputs.size]
     cost[outputs] -= weight
-    keep_outputs(instance, rows, lower, upper)
-    base = relaxed(instance, units, lower, upper)
+    tighten_outputs(instance, rows, lower, upper)
+    base = relaxed_program(instance, units, lower, upper)
     first = prove(replace(base, cost=cost), deadline=now() + time_limit).bound
     total = slope[inputs] + lam[: inputs.size]
     terms = np.append(np.minimum(total * lower[inputs], total * upper[inputs]), constant)
@@ -234,4 +234,4 @@ def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
     """
     instance, graphs = read_problem(problem)
     ends = instance.milp.lower, instance.milp.upper
-    return best_multipliers(instance, whole_box(instance, graphs, crown, *ends), *ends)
+    return best_multipliers(instance, entire_box(instance, graphs, crown, *ends), *ends)

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..bounds.graph import Graph
 from ..pricing.oracle import MARGIN
 from ..proofs.program import Program, Rows
-from ..proofs.proposals import Proposer
+from ..proofs.proposals import LPSolver
 from .bounding import bound_by, sweep_of
 from .losses import Losses
 from .nodes import Nodes
@@ -29,7 +29,9 @@ ELASTIC = 1e4
 
 
 @torch.no_grad()
-def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[Tensor, Tensor]:
+def solve_leaves(
+    graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor
+) -> tuple[Tensor, Tensor]:
     """Bounds of the loss on nodes without free units, and points where they are nearly attained."""
     if not nodes.splits:
         return nodes.least, torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
@@ -41,7 +43,7 @@ def settle(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> tuple[
     splits = [split.cpu().numpy() for split in nodes.splits]
     duals = [np.zeros(split.shape) for split in splits]
     points = region.centre.cpu().numpy().copy()
-    proposer = Proposer()
+    proposer = LPSolver()
     for k in range(len(nodes)):
         which = [np.flatnonzero(split[k]) for split in splits]
         rows = []
@@ -87,7 +89,7 @@ def _program(
     const: float,
     radius: float,
     region: object,
-    proposer: Proposer,
+    proposer: LPSolver,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The point and the multipliers of one node, these for a form with multiplier 1; None where the
     solver fails.

@@ -21,7 +21,7 @@ from torch import Tensor
 from ..bounds import Ball, Box, Graph, crown, intervals
 from ..bounds.rounding import gamma
 from ..model.blocks import Blocks
-from ..pricing.oracle import MARGIN, Task
+from ..pricing.oracle import MARGIN, PricingProblem
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ class Losses:
     def to(self, device: str | torch.device) -> "Losses":
         return Losses(*(getattr(self, part.name).to(device) for part in fields(self)))
 
-    def task(self) -> Task:
+    def task(self) -> PricingProblem:
         """The same for the NN block, which looks for points that lose little."""
         cap = torch.where(self.gain.isinf(), torch.inf, self.level)
-        return Task(
+        return PricingProblem(
             self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, 2 * MARGIN
         )
 

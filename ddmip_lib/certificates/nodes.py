@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..bounds.graph import Activation, Graph
-from ..bounds.result import Range, pick
+from ..bounds.graph import Elementwise, Graph
+from ..bounds.result import Range, select
 from .losses import Losses
 
 
@@ -38,7 +38,7 @@ class Nodes:
         return len(self.row)
 
     def __getitem__(self, rows: Any) -> "Nodes":
-        return Nodes(*(pick(getattr(self, field.name), rows) for field in fields(self)))
+        return Nodes(*(select(getattr(self, field.name), rows) for field in fields(self)))
 
     def bytes(self) -> int:
         """What the nodes take in memory, roughly."""
@@ -117,6 +117,6 @@ def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
 def switches(graph: Graph) -> list[bool]:
     """Which activations are ReLUs, whose units can be split."""
     return [
-        isinstance(n, Activation) and n.kind == "relu"
+        isinstance(n, Elementwise) and n.kind == "relu"
         for n in (graph.nodes[i] for i in graph.activations)
     ]

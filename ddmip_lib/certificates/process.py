@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ..clock import TimeOver, limited, now
-from .unit_search import Progress, UnitSearch
+from .unit_search import LossBounds, ReLUBranchAndBound
 
 REPORT = 1.0  # seconds between two reports
 EARLY = 0.1
@@ -38,14 +38,16 @@ importlib.import_module(module).main()
 modules of other names.
 """
 
-Reported = Callable[[int, list[Progress]], bool]
+Reported = Callable[[int, list[LossBounds]], bool]
 """Gets the number of a group and the progress of its searches; false means that nothing more is
 needed.
 """
 
 
 def work(
-    searches: Sequence[UnitSearch], deadline: float, report: Callable[[list[Progress]], Any]
+    searches: Sequence[ReLUBranchAndBound],
+    deadline: float,
+    report: Callable[[list[LossBounds]], Any],
 ) -> None:
     """Let searches take turns until the deadline, the end, or until `report` returns false."""
     going = True
@@ -63,7 +65,7 @@ def work(
 def work_in_processes(
     groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported
 ) -> None:
-    """The searches of each group (the arguments of `UnitSearch`) in one process, until the deadline
+    """The searches of each group (the arguments of `ReLUBranchAndBound`) in one process, until the deadline
     or the end.
     """
     lock = threading.Lock()
@@ -172,7 +174,7 @@ def main() -> None:
     group, until = pickle.load(sys.stdin.buffer)
     deadline = now() + until - time.time()
 
-    def report(found: list[Progress]) -> None:
+    def report(found: list[LossBounds]) -> None:
         pickle.dump(found, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
@@ -180,5 +182,5 @@ def main() -> None:
         contextlib.suppress(BrokenPipeError, TimeOver),
         limited(deadline),
     ):  # nobody listens any more, or time is over
-        work([UnitSearch(*arguments) for arguments in group], deadline, report)
+        work([ReLUBranchAndBound(*arguments) for arguments in group], deadline, report)
     os._exit(0)  # the parent waits for it, and need not wait until torch has cleaned up

@@ -18,15 +18,15 @@ from ..clock import check_time
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.sizes import Units
-from ..proofs.embedding import Embedding, relaxed
-from ..proofs.presolve import tighter_box, tighter_rows
+from ..proofs.embedding import NetworkEncoder, relaxed_program
+from ..proofs.presolve import propagate_bounds, strengthen_coefficients
 from ..proofs.program import Program
-from ..proofs.proposals import Proposer
+from ..proofs.proposals import LPSolver
 
 Place = tuple[int, int]  # a predictor and one of its rows
 
 
-class Form(NamedTuple):
+class LinearBounds(NamedTuple):
     """Linear forms below and above the outputs of one network row: slopes (q, p) and constants
     (q,).
     """
@@ -37,15 +37,15 @@ class Form(NamedTuple):
     above_constant: np.ndarray
 
 
-class Row(NamedTuple):
+class OutputBounds(NamedTuple):
     """What is known about the outputs of one network row on a box."""
 
     low: np.ndarray
     high: np.ndarray
-    forms: tuple[Form, ...]
+    forms: tuple[LinearBounds, ...]
 
 
-class Solved(NamedTuple):
+class RelaxationResult(NamedTuple):
     """What is proved of a relaxation: a bound (inf: there is no point, -inf: nothing), and the
     point proposed.
     """
@@ -54,7 +54,7 @@ class Solved(NamedTuple):
     values: np.ndarray | None
 
 
-class Relaxation:
+class LinearRelaxation:
     """The user's rows with linear forms in place of the networks, in one box after the other.
 
     `lower` and `upper` are the whole box, which holds the outputs too.
@@ -64,21 +64,21 @@ class Relaxation:
         self, instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray
     ) -> None:
         self.instance = instance
-        self.proposer = Proposer()
-        self.base = relaxed(instance, units, lower, upper)
+        self.proposer = LPSolver()
+        self.base = relaxed_program(instance, units, lower, upper)
 
     def program(
-        self, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
+        self, rows: dict[Place, OutputBounds], lower: np.ndarray, upper: np.ndarray
     ) -> Program | None:
         """The program of some box, or None where the ranges of the networks leave no point
         in it.
         """
         low = np.maximum(lower, self.base.lower)
         high = np.minimum(upper, self.base.upper)
-        keep_outputs(self.instance, rows, low, high)
+        tighten_outputs(self.instance, rows, low, high)
         if (low > high).any():
             return None
-        building = Embedding(self.base.within(low, high))
+        building = NetworkEncoder(self.base.within(low, high))
         for place, row in rows.items():
             check_time()
             for form in row.forms:
@@ -86,28 +86,37 @@ class Relaxation:
         return building.program()
 
     def solve(
-        self, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray, seconds: float = np.inf
-    ) -> Solved:
+        self,
+        rows: dict[Place, OutputBounds],
+        lower: np.ndarray,
+        upper: np.ndarray,
+        seconds: float = np.inf,
+    ) -> RelaxationResult:
         """The bound of the linear program in a box."""
         program = self.program(rows, lower, upper)
         box = (
             None
             if program is None
-            else tighter_box(program, program.lower, program.upper, rounds=3)
+            else propagate_bounds(program, program.lower, program.upper, rounds=3)
         )
         if program is None or box is None:
-            return Solved(np.inf, None)
-        tight = tighter_rows(program, *box).within(*box)
+            return RelaxationResult(np.inf, None)
+        tight = strengthen_coefficients(program, *box).within(*box)
         proposal = self.proposer.ask(tight, seconds)
         if proposal.empty:
-            return Solved(
+            return RelaxationResult(
                 np.inf if tight.proves_empty(proposal.multipliers, *box) else -np.inf, None
             )
         point = None if proposal.point is None else proposal.point[: self.instance.milp.n_variables]
-        return Solved(tight.value(proposal.multipliers, *box), point)
+        return RelaxationResult(tight.value(proposal.multipliers, *box), point)
 
     def _add(
-        self, building: Embedding, place: Place, form: Form, lower: np.ndarray, upper: np.ndarray
+        self,
+        building: NetworkEncoder,
+        place: Place,
+        form: LinearBounds,
+        lower: np.ndarray,
+        upper: np.ndarray,
     ) -> None:
         """The forms of one network row as rows on its outputs."""
         where = self.instance.maps[place[0]]
@@ -145,8 +154,8 @@ class Relaxation:
                     )
 
 
-def keep_outputs(
-    instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
+def tighten_outputs(
+    instance: Instance, rows: dict[Place, OutputBounds], lower: np.ndarray, upper: np.ndarray
 ) -> None:
     """Move the ends of outputs, in place, to what their networks' ranges allow."""
     for (t, r), row in rows.items():
@@ -169,24 +178,24 @@ def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
     return problem.instance(), graphs
 
 
-def rows_of(found: Bounds) -> list[Row]:
+def rows_of(found: Bounds) -> list[OutputBounds]:
     """Bounds of one network, row by row."""
     parts = (found.lower, found.upper, *found.lower_form, *found.upper_form)
     return [
-        Row(low, high, (Form(*form),))
+        OutputBounds(low, high, (LinearBounds(*form),))
         for low, high, *form in zip(*(x.numpy() for x in parts), strict=True)
     ]
 
 
-def whole_box(
+def entire_box(
     instance: Instance,
     graphs: list[Graph],
     bounds: Callable[..., Bounds],
     lower: np.ndarray,
     upper: np.ndarray,
-) -> dict[Place, Row]:
+) -> dict[Place, OutputBounds]:
     """Every network row on the box of its inputs."""
-    rows: dict[Place, Row] = {}
+    rows: dict[Place, OutputBounds] = {}
     for t, (graph, m) in enumerate(zip(graphs, instance.maps, strict=True)):
         found = bounds(graph, Box(*(torch.tensor(m.at(end)) for end in (lower, upper))))
         rows |= {(t, r): row for r, row in enumerate(rows_of(found))}
@@ -195,7 +204,7 @@ def whole_box(
 
 def form_below(
     instance: Instance,
-    rows: dict[Place, Row],
+    rows: dict[Place, OutputBounds],
     weight: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
@@ -256,7 +265,7 @@ def output_cost(instance: Instance) -> np.ndarray:
 
 
 def best_multipliers(
-    instance: Instance, rows: dict[Place, Row], lower: np.ndarray, upper: np.ndarray
+    instance: Instance, rows: dict[Place, OutputBounds], lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
     r"""$-A$ for the first form of every network row."""
     return -form_below(instance, rows, output_cost(instance), lower, upper)[0][instance.free_inputs]

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ..bounds.graph import Graph
-from ..bounds.result import join, pick
+from ..bounds.result import concatenate, select
 from ..clock import now
-from ..pricing.oracle import MARGIN, follow, pull_back
+from ..pricing.oracle import MARGIN, ascend, reduce_to_boundary
 from .bounding import STEPS, Evaluated, evaluate, ranges_in_balls
-from .leaf import settle
+from .leaf import solve_leaves
 from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
 
@@ -55,7 +55,7 @@ EACH = (
 NARROW = 1e-6  # width below which the box of a node is not halved any more
 
 
-class Progress(NamedTuple):
+class LossBounds(NamedTuple):
     """What a search has found, one entry for each row."""
 
     least: Tensor  #: No point of the row loses less: proven.
@@ -63,7 +63,7 @@ class Progress(NamedTuple):
     nodes: Tensor
 
 
-class UnitSearch:
+class ReLUBranchAndBound:
     r"""Proves for every row that no point loses less than some `floor`, and raises the floors as
     long as it is let.
 
@@ -82,7 +82,7 @@ class UnitSearch:
     >>> class_1 = Losses(
     ...     0 * one, one, 0 * one, one, one, one[:, 0] * torch.inf, 0 * one[:, 0], one[:, 0]
     ... )
-    >>> search = UnitSearch(
+    >>> search = ReLUBranchAndBound(
     ...     network_graph(hand_sized_net(), 2), class_1, possible=one[:, 0], tolerance=1e-6
     ... )
     >>> search.run(now() + 60), round(search.progress().least.item(), 4)
@@ -154,13 +154,13 @@ class UnitSearch:
             (part.row.bincount(minlength=len(self.work)) for part in self._waiting()), 0 * self.work
         )
 
-    def progress(self) -> Progress:
+    def progress(self) -> LossBounds:
         """What is proven, that of unfinished searches included."""
         least = self._reached()
         for nodes in self._waiting():
             least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
         found = torch.maximum(self.floor, least), self.possible, self.work
-        return Progress(*(part.cpu().clone() for part in found))
+        return LossBounds(*(part.cpu().clone() for part in found))
 
     def run(self, deadline: float, batches: float = inf) -> bool:
         """Work until the deadline, the end, or for so many batches of nodes; whether all is
@@ -171,14 +171,14 @@ class UnitSearch:
             batches -= 1
         return self.finished
 
-    def parts(self, count: int) -> list[tuple[Tensor, "UnitSearch"]]:
+    def parts(self, count: int) -> list[tuple[Tensor, "ReLUBranchAndBound"]]:
         """So many searches that share the open nodes, and which rows each of them has.
 
         Nodes of one row stay together as far as that goes. A row loses at least what all who have
         it prove.
         """
-        pool = join(self._waiting())
-        leaves = join(self.done)
+        pool = concatenate(self._waiting())
+        leaves = concatenate(self.done)
         pool = pool[pool.row.argsort(stable=True)]
         place = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
         first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, place, "amin")
@@ -190,13 +190,13 @@ class UnitSearch:
         leaf_place = first[leaves.row] + turns
         return [self._part(pool[place == k], leaves[leaf_place == k]) for k in range(count)]
 
-    def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "UnitSearch"]:
+    def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "ReLUBranchAndBound"]:
         rows = nodes.row.unique()
         part = copy(self)
         part.losses = self.losses[rows]
         part.here_losses = self.here_losses[rows.cpu()]
         for name in EACH:
-            setattr(part, name, pick(getattr(self, name), rows))
+            setattr(part, name, select(getattr(self, name), rows))
         mine = [replace(each, row=torch.searchsorted(rows, each.row)) for each in (nodes, leaves)]
         part.next = part.current = None
         part.open = mine[:1]
@@ -208,7 +208,7 @@ class UnitSearch:
         return {name: value for name, value in vars(self).items() if name not in ("graph", "here")}
 
     @classmethod
-    def resumed(cls, graph: Graph, state: dict[str, Any]) -> "UnitSearch":
+    def resumed(cls, graph: Graph, state: dict[str, Any]) -> "ReLUBranchAndBound":
         """A search that goes on from a state, and leaves the state as it is."""
         search = cls.__new__(cls)
         vars(search).update(deepcopy(state), graph=graph, here=graph.to("cpu"))
@@ -243,7 +243,7 @@ class UnitSearch:
             self.open = [*self.open, self.current]
             self.current = None
         if self.next is None:
-            pool: Nodes = join(self.open)
+            pool: Nodes = concatenate(self.open)
             order = pool.least.argsort(stable=True, descending=pool.bytes() > LARGE)
             order = order[self.work[pool.row[order]].argsort(stable=True)]
             taken = AHEAD * self.batch
@@ -286,9 +286,9 @@ class UnitSearch:
         points = found.point[promising].cpu()
         losses = self.here_losses[row]
         task = losses.task()
-        points, _ = follow(self.here, task, points, LOOK, radius=0.05)
+        points, _ = ascend(self.here, task, points, LOOK, radius=0.05)
         if bool(losses.gain.isinf().all()):
-            points = pull_back(self.here, task, points)
+            points = reduce_to_boundary(self.here, task, points)
         self._learn(row, points)
 
     def _learn(self, row: Tensor, points: Tensor) -> None:
@@ -321,7 +321,7 @@ class UnitSearch:
         nodes = nodes[rest]
         pull = found.pull[rest]
         if self.whole:
-            nodes.least, points = settle(
+            nodes.least, points = solve_leaves(
                 self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row]
             )
             self._learn(nodes.row.cpu(), points.cpu())
@@ -367,7 +367,7 @@ class UnitSearch:
         self.refined = self.refined & ~rows
         for low, high in self.ranges:
             low[rows], high[rows] = -torch.inf, torch.inf
-        leaves: Nodes = join(self.done)
+        leaves: Nodes = concatenate(self.done)
         again = going[leaves.row]
         other = (self.active & ~going)[leaves.row]
         self.done = [leaves[other]]

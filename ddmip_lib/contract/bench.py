@@ -19,7 +19,7 @@ from .problems import Example, examples
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class SolverCall:
     """One call of a solver: its answer, and what a bystander saw."""
 
     example: Example
@@ -55,8 +55,8 @@ class Bench:
     visits: bool
     seconds: float
     with_callback: Callable[[Callback], Any] | None
-    runs: list[Run] = field(default_factory=list)
-    last: Run = None  # type: ignore[assignment]  # until the first run
+    runs: list[SolverCall] = field(default_factory=list)
+    last: SolverCall = None  # type: ignore[assignment]  # until the first run
 
     @cached_property
     def examples(self) -> dict[str, Example]:
@@ -86,7 +86,7 @@ class Bench:
         instance = example.problem.instance()
         moved = [what for what in before if before[what] != after[what]]
         moved += ["the model or a network"] * (instance.digest != example.digest)
-        self.last = Run(example, solution, seconds, out.getvalue(), moved, instance)
+        self.last = SolverCall(example, solution, seconds, out.getvalue(), moved, instance)
         if not options.get("progress"):
             self.runs.append(self.last)
         return solution
@@ -95,7 +95,7 @@ class Bench:
         """What the solver said of an example when it was asked first."""
         return next(run.solution for run in self.runs if run.example.name == name)
 
-    def always(self, check: Callable[[Run], Any]) -> bool:
+    def always(self, check: Callable[[SolverCall], Any]) -> bool:
         """Whether a check holds of all answers; the first of which it does not is the last run."""
         for run in self.runs:
             self.last = run

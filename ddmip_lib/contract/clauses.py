@@ -12,7 +12,7 @@ from pyscipopt import Model
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.solution import STATUSES, Solution, contradiction
-from .bench import Bench, Run
+from .bench import Bench, SolverCall
 
 FIRST = "binary inputs"
 STARTED = "a side variable"
@@ -44,7 +44,7 @@ def _error(expected: type[Exception], call: Callable[[], Any]) -> str | bool:
     return False
 
 
-def _worse(run: Run, objective: float | None) -> float:
+def _worse(run: SolverCall, objective: float | None) -> float:
     """By how much an objective is behind that of the run (negative: ahead), in sizes of its
     objectives.
     """
@@ -210,17 +210,17 @@ CALLS: dict[str, Callable[[Bench], Any]] = {
 }
 
 
-def _point(check: Callable[[Run], Any]) -> Callable[[Run], Any]:
+def _point(check: Callable[[SolverCall], Any]) -> Callable[[SolverCall], Any]:
     """A check of answers that have a point."""
     return lambda run: not run.solution.found or check(run)
 
 
-def _behind(run: Run) -> float:
+def _behind(run: SolverCall) -> float:
     """How far a bound is beyond the optimum."""
     return run.example.sign * (run.solution.bound - run.example.best) / run.example.size  # type: ignore[operator]
 
 
-def _checked(run: Run) -> bool:
+def _checked(run: SolverCall) -> bool:
     met = all(
         abs(_worse(run, number)) <= 2 * NEAR for number in (run.solution.bound, run.example.best)
     )
@@ -231,7 +231,7 @@ def _empty(found: Solution) -> bool:
     return (found.inputs, found.outputs, found.values, found.verification) == ([], [], None, None)
 
 
-def _belongs(run: Run) -> bool:
+def _belongs(run: SolverCall) -> bool:
     found = run.solution
     predictors = run.example.problem.predictors
     return all(
@@ -242,7 +242,7 @@ def _belongs(run: Run) -> bool:
     )
 
 
-def _improving(run: Run) -> bool:
+def _improving(run: SolverCall) -> bool:
     found = np.array(run.solution.details.get("incumbents", [])).reshape(-1, 2)
     worth = run.example.sign * found[:, 1] / run.example.size
     last = found[-1:, 1]
@@ -250,7 +250,7 @@ def _improving(run: Run) -> bool:
     return bool((np.diff(worth) <= 1e-9).all() and (np.diff(found[:, 0]) >= 0).all()) and ends
 
 
-def _forward(run: Run) -> bool:
+def _forward(run: SolverCall) -> bool:
     history = run.solution.history
     known = (
         history["incumbent"][~np.isnan(history["incumbent"])] * run.example.sign / run.example.size
@@ -261,7 +261,7 @@ def _forward(run: Run) -> bool:
     )
 
 
-ALWAYS: dict[str, Callable[[Run], Any]] = {
+ALWAYS: dict[str, Callable[[SolverCall], Any]] = {
     "an answer is a Solution with a known status": lambda r: (
         isinstance(r.solution, Solution) and r.solution.status in STATUSES
     ),

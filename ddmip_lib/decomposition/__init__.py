@@ -8,8 +8,8 @@ from .penalty import (
     IncreaseOnStagnation,
     Penalty,
     PenaltyRule,
-    Progress,
     ResidualBalancing,
+    ResidualInfo,
     Sweeps,
 )
 from .pgd import PGD
@@ -26,8 +26,8 @@ __all__ = [
     "NNBlock",
     "Penalty",
     "PenaltyRule",
-    "Progress",
     "ResidualBalancing",
+    "ResidualInfo",
     "Sweeps",
     "Trace",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .interior import CENTRED, Inside, Point, grad, newton_direction
+from .interior import CENTRED, BarrierPoint, BarrierProblem, grad, newton_direction
 from .nn_block import NNBlock, NNSubproblem, finite
 
 KEEP = 0.005  # share of each slack that a step leaves: the rest is the fraction to the boundary
@@ -141,15 +141,15 @@ class LogBarrier(NNBlock):
         mean = sub.sum_by_group(box) / sub.sum_by_group(torch.ones_like(box))
         kappa = torch.cat([box, box, torch.where(rows, mean[sub.row_group], 0.0)])
         groups = (sub.group, sub.row_group, sub.n_groups)
-        f = Inside(parts, (sub.lower, sub.upper), groups, rows, kappa, sub.rho.inputs)
+        f = BarrierProblem(parts, (sub.lower, sub.upper), groups, rows, kappa, sub.rho.inputs)
         end = (
             self._lbfgsb(sub, f, start) if self.method == "lbfgsb" else self._newton(sub, f, start)
         )
         carried.end = max(self.mu_final, self.shrink * carried.end)
         return end.numpy()
 
-    def _newton(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
-        at = Point(f, u)
+    def _newton(self, sub: NNSubproblem, f: BarrierProblem, u: Tensor) -> Tensor:
+        at = BarrierPoint(f, u)
         known = (
             self._carried.dual
             if len(self._carried.dual) == len(f.kappa)
@@ -169,12 +169,12 @@ class LogBarrier(NNBlock):
     def _follow(
         self,
         sub: NNSubproblem,
-        at: Point,
+        at: BarrierPoint,
         mu: Tensor,
         dual: Tensor,
         end: float,
         live: Tensor | None = None,
-    ) -> tuple[Point, Tensor]:
+    ) -> tuple[BarrierPoint, Tensor]:
         """Follow the path of the minimisers of Phi_mu down to mu = `end`, each group at its own
         pace.
         """
@@ -229,8 +229,8 @@ class LogBarrier(NNBlock):
         return at, dual
 
     def _search(
-        self, at: Point, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor
-    ) -> tuple[Point, Tensor]:
+        self, at: BarrierPoint, d: Tensor, promise: Tensor, mu: Tensor, longest: Tensor
+    ) -> tuple[BarrierPoint, Tensor]:
         """The longest of the tried steps that keeps a share of all slacks and satisfies Armijo's
         rule, by group.
         """
@@ -239,7 +239,7 @@ class LogBarrier(NNBlock):
         length = longest.scatter_reduce(0, f.side_group[: len(ratio)], ratio, "amin")
         before = at.phi - mu * at.logs + NOISE * (at.phi.abs() + f.gap)
         for attempt in range(TRIES + 1):
-            new = Point(f, at.u.detach() + length[f.group] * d)
+            new = BarrierPoint(f, at.u.detach() + length[f.group] * d)
             lost = f.total((new.slack < 0.99 * KEEP * at.slack).double())
             ok = (lost == 0) & (new.phi - mu * new.logs <= before - 1e-4 * length * promise)
             if ok.all():
@@ -280,7 +280,9 @@ class LogBarrier(NNBlock):
             box = (torch.cat([sub.lower, 0 * t - 1]), torch.cat([sub.upper, 2 * t + 1]))
             groups = (torch.cat([sub.group, torch.arange(sub.n_groups)]), group, sub.n_groups)
             kappa = torch.cat([torch.ones(2 * (p + len(t)), dtype=u.dtype), rows.to(u.dtype)])
-            at = Point(Inside(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t]))
+            at = BarrierPoint(
+                BarrierProblem(parts, box, groups, rows, kappa, 0.0), torch.cat([v.detach(), t])
+            )
             at, _ = self._follow(
                 sub, at, torch.full_like(t, 0.1), 0.1 * kappa / at.slack, 1e-6, todo
             )
@@ -291,7 +293,7 @@ class LogBarrier(NNBlock):
         self._carried.failed = self._carried.failed | outside
         return u, ~outside
 
-    def _lbfgsb(self, sub: NNSubproblem, f: Inside, u: Tensor) -> Tensor:
+    def _lbfgsb(self, sub: NNSubproblem, f: BarrierProblem, u: Tensor) -> Tensor:
         """L-BFGS-B, with each row's logarithm continued by a parabola below a small slack: SciPy's
         line search needs a finite value everywhere. A group that ends outside goes back and tries
         with a smaller one.
@@ -302,7 +304,7 @@ class LogBarrier(NNBlock):
         barred = f.barred
         kappa = f.kappa[2 * p :]
         group = sub.row_group
-        slack = Point(f, u).slack[2 * p :]
+        slack = BarrierPoint(f, u).slack[2 * p :]
         last = self._carried.end
         mu = self.mu if barred.any() else last
         small = KEEP * slack

@@ -63,7 +63,7 @@ class GraphSplit(Split):
         self._widths = []
         self._sound = True
         for predictor, where in zip(self.instance.predictors, self.instance.maps, strict=True):
-            found = reach(predictor, where, self.instance.milp)
+            found = output_ranges(predictor, where, self.instance.milp)
             self._widths.append(found.width.ravel())
             self._sound = self._sound and found.sound
             for cell, at in np.ndenumerate(where.output):
@@ -125,7 +125,7 @@ class GraphSplit(Split):
         return Sweeps(high=16.0, lengths=(15,) if again else (15, 25, 25))
 
 
-class Reach(NamedTuple):
+class OutputRange(NamedTuple):
     """Ranges of a network's outputs, row by row; `width` is what was seen, at random points unless
     inputs are few.
     """
@@ -136,7 +136,7 @@ class Reach(NamedTuple):
     sound: bool
 
 
-def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
+def output_ranges(predictor: Predictor, where: InputMap, s: MILP) -> OutputRange:
     """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it;
     else a guess, five times as wide as what random points show.
     """
@@ -151,7 +151,7 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
         if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
             tables = [predictor.finite_raw(table) for table in points]
             low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
-            return Reach(low, high, high - low, True)
+            return OutputRange(low, high, high - low, True)
     rng = np.random.default_rng(0)
     sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
     raw = predictor.finite_raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
@@ -159,9 +159,9 @@ def reach(predictor: Predictor, where: InputMap, s: MILP) -> Reach:
     high = raw.max(axis=0)
     width = high - low
     try:
-        return Reach(*output_range(predictor.net, lower, upper), width, True)
+        return OutputRange(*output_range(predictor.net, lower, upper), width, True)
     except UnsupportedNetworkError:
-        return Reach(low - 2 * width, high + 2 * width, width, False)
+        return OutputRange(low - 2 * width, high + 2 * width, width, False)
 
 
 def _integers(low: float, high: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from .nn_block import finite
 CENTRED = 1e-2  # what may be left to gain at the end of the path, in units of the gap mu sum(kappa)
 
 
-class Inside:
+class BarrierProblem:
     r"""$\min\ \varphi(u)$ over $l < u < r$ and $h_j(u) < 0$ for the rows in `barred`; all of it
     falls into groups.
 
@@ -45,12 +45,12 @@ class Inside:
         return values.new_zeros(self.n_groups).index_add(0, group, values)
 
 
-class Point:
+class BarrierPoint:
     """A point u with phi, h and the slacks there; `differentiate` adds what Newton's method
     needs.
     """
 
-    def __init__(self, f: Inside, u: Tensor) -> None:
+    def __init__(self, f: BarrierProblem, u: Tensor) -> None:
         self.f = f
         with torch.enable_grad():
             self.u = u.detach().requires_grad_(True)
@@ -94,7 +94,7 @@ class Point:
 
 
 def newton_direction(
-    at: Point,
+    at: BarrierPoint,
     slope: Tensor,
     mu: Tensor,
     live: Tensor,

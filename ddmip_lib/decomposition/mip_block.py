@@ -149,7 +149,7 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     return JointBlock(qp, MILPBlock(split, rest, seed)) if rest.any() else qp
 
 
-def gain_in_sight(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: float) -> float:
+def potential_gain(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: float) -> float:
     """What the MIP block, free to choose any output in range, would gain over the best point known:
     the size of the first penalty follows from it (`Split.scale`).
 

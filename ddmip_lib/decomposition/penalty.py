@@ -36,7 +36,7 @@ class Penalty(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Progress:
+class ResidualInfo:
     """What an iteration tells the rule; residuals are pairs, of inputs and of outputs."""
 
     rho: Penalty
@@ -52,7 +52,7 @@ class PenaltyRule(Protocol):
 
     def first(self, scale: Penalty) -> Penalty: ...
 
-    def after(self, progress: Progress) -> Penalty | None: ...
+    def after(self, progress: ResidualInfo) -> Penalty | None: ...
 
 
 class Fixed:
@@ -72,10 +72,10 @@ class Fixed:
     def first(self, scale: Penalty) -> Penalty:
         return self.rho or scale
 
-    def after(self, progress: Progress) -> Penalty | None:
+    def after(self, progress: ResidualInfo) -> Penalty | None:
         return None if progress.settled else self.update(progress)
 
-    def update(self, progress: Progress) -> Penalty:
+    def update(self, progress: ResidualInfo) -> Penalty:
         """The penalty of the next iteration; the rules below differ in this alone."""
         return progress.rho
 
@@ -93,7 +93,7 @@ class IncreaseOnStagnation(Fixed):
     >>> rule = IncreaseOnStagnation(1.0, factor=2.0, patience=2)
     >>> rho = rule.first(scale=Penalty.both(1.0))
     >>> for _ in range(5):
-    ...     rho = rule.after(Progress(rho, primal=(0.3, 0.0), dual=(0.1, 0.0), settled=False))
+    ...     rho = rule.after(ResidualInfo(rho, primal=(0.3, 0.0), dual=(0.1, 0.0), settled=False))
     >>> rho.inputs
     4.0
     """
@@ -112,7 +112,7 @@ class IncreaseOnStagnation(Fixed):
         self._best = np.inf
         self._stalled = 0
 
-    def update(self, progress: Progress) -> Penalty:
+    def update(self, progress: ResidualInfo) -> Penalty:
         residual = max(progress.primal)
         if residual <= self.reduction * self._best:
             self._best = residual
@@ -134,7 +134,9 @@ class ResidualBalancing(Fixed):
     theorem.
 
     >>> rule = ResidualBalancing(1.0)
-    >>> rule.after(Progress(Penalty(1.0, 1.0), primal=(1.0, 0.0), dual=(0.01, 1.0), settled=False))
+    >>> rule.after(
+    ...     ResidualInfo(Penalty(1.0, 1.0), primal=(1.0, 0.0), dual=(0.01, 1.0), settled=False)
+    ... )
     Penalty(inputs=2.0, outputs=0.5)
     """
 
@@ -145,7 +147,7 @@ class ResidualBalancing(Fixed):
         self.factor = factor
         self.ratio = ratio
 
-    def update(self, progress: Progress) -> Penalty:
+    def update(self, progress: ResidualInfo) -> Penalty:
         parts = zip(progress.primal, progress.dual, strict=True)
         more = self.factor
         less = 1 / self.factor
@@ -167,7 +169,7 @@ class DescentTest(Fixed):
 
     >>> rule = DescentTest(1.0)
     >>> rule.after(
-    ...     Progress(
+    ...     ResidualInfo(
     ...         Penalty.both(1.0), (1.0, 0.0), (1.0, 0.0), False, descends=lambda sigma: sigma > 1
     ...     )
     ... )
@@ -181,7 +183,7 @@ class DescentTest(Fixed):
         self.factor = factor
         self.sigma = sigma
 
-    def update(self, progress: Progress) -> Penalty:
+    def update(self, progress: ResidualInfo) -> Penalty:
         return progress.rho if progress.descends(self.sigma) else progress.rho.times(self.factor)
 
 
@@ -199,7 +201,7 @@ class Sweeps:
     >>> rho = rule.first(scale=Penalty(0.5, 5.0))
     ... rho.inputs
     0.5
-    >>> progress = Progress(rho, primal=(1.0, 0.0), dual=(1.0, 0.0), settled=False)
+    >>> progress = ResidualInfo(rho, primal=(1.0, 0.0), dual=(1.0, 0.0), settled=False)
     >>> rule.after(progress).inputs, rule.after(progress).outputs, rule.after(progress)
     (1.0, 20.0, None)
     """
@@ -224,7 +226,7 @@ class Sweeps:
         self._at = 0
         return scale.times(float(self._schedule[0][0]))
 
-    def after(self, progress: Progress) -> Penalty | None:
+    def after(self, progress: ResidualInfo) -> Penalty | None:
         self._at += 1
         done = len(self._schedule)
         if self._sweep < done and (

@@ -12,7 +12,7 @@ MAX_CURVATURE = 100.0
 """
 
 
-class Move(NamedTuple):
+class PendingStep(NamedTuple):
     """A gradient step that waits for its test: where it began and, by group, the decrease that it
     promised.
     """
@@ -27,7 +27,7 @@ class Move(NamedTuple):
 
 
 @dataclass
-class Learned:
+class StepSizeState:
     """What gradient steps have seen so far, by group."""
 
     curvature: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -53,7 +53,7 @@ class PGD(NNBlock):
     method: str = "gradient"
     learning_rate: float = 0.01
     tolerance: float = 1e-7
-    _learned: Learned = field(default_factory=Learned, init=False, compare=False)
+    _learned: StepSizeState = field(default_factory=StepSizeState, init=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.method not in ("gradient", "adam"):
@@ -95,7 +95,7 @@ class PGD(NNBlock):
         learned.curvature = np.minimum(learned.curvature, self._cap(rho))
         best = u
         least = np.full(sub.n_groups, np.inf)
-        before: Move | None = None
+        before: PendingStep | None = None
         for k in range(self.steps + 1):
             values, slope = sub.values_and_gradient(u)
             if before is not None and k < self.steps:
@@ -121,7 +121,7 @@ class PGD(NNBlock):
                 break
             square = sub.group_sums(step * step)
             drop = -sub.group_sums(slope * step) - 0.5 * modulus * square
-            before = Move(u, step, size, values, slope, square, drop)
+            before = PendingStep(u, step, size, values, slope, square, drop)
             u = u + step
         return best
 
@@ -130,7 +130,7 @@ class PGD(NNBlock):
         return np.maximum(self._learned.bend, MAX_CURVATURE * rho)
 
     def _learn(
-        self, sub: NNSubproblem, before: Move, values: np.ndarray, slope: np.ndarray
+        self, sub: NNSubproblem, before: PendingStep, values: np.ndarray, slope: np.ndarray
     ) -> np.ndarray | None:
         """Update L of each group from what its step promised and reached; tell which groups failed,
         if any.

@@ -14,20 +14,20 @@ from ..device import check_place
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, told
+from ..model.progress import ProgressLine, report_progress
 from ..model.solution import History, Solution
-from ..model.solver import Begun, begin
-from ..proofs.reach import unreachable
+from ..model.solver import Run, start_run
+from ..proofs.reach import infeasible_solution
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
-from .mip_block import gain_in_sight, mip_block
+from .mip_block import mip_block, potential_gain
 from .nn_block import NNBlock, NNSubproblem
 from .paper_split import NotSeparable, PaperSplit
-from .penalty import Fixed, PenaltyRule, Progress, as_rule, positive
+from .penalty import Fixed, PenaltyRule, ResidualInfo, as_rule, positive
 from .pgd import PGD
 from .split import Split
-from .starts import Starts
-from .state import Again, Run
+from .starts import Restarts
+from .state import ADMMState, Restart
 from .stopping import Stopping
 
 RESTARTS = 40  # runs in a row without a better point after which nobody tries again
@@ -84,7 +84,7 @@ class DualDecomposition:
     detect_cycles: bool = True
     temperature: float | None = None
     multiplier_bound: float | None = None
-    callback: Callable[[Run], Any] | None = None
+    callback: Callable[[ADMMState], Any] | None = None
     device: torch.device | str = "cpu"
     dtype: torch.dtype = torch.float64
     restarts: int | None = None
@@ -138,11 +138,11 @@ class DualDecomposition:
         time_limit: float = np.inf,
         seed: int = 0,
         visit: Visit | None = None,
-    ) -> Run:
+    ) -> ADMMState:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
-        return self._start(begin(problem, time_limit, seed, visit))
+        return self._start(start_run(problem, time_limit, seed, visit))
 
-    def _start(self, begun: Begun, again: Again | None = None) -> Run:
+    def _start(self, begun: Run, again: Restart | None = None) -> ADMMState:
         """The first run, or one that begins `again` elsewhere with the best point and the history
         of those before.
         """
@@ -166,9 +166,9 @@ class DualDecomposition:
             incumbent = again.before.incumbent
         copies = split.copies(split.start)
         gain = (
-            gain_in_sight(split, mip, incumbent, begun.deadline) if split.couples_outputs else 0.0
+            potential_gain(split, mip, incumbent, begun.deadline) if split.couples_outputs else 0.0
         )
-        return Run(
+        return ADMMState(
             split=split,
             mip=mip,
             nn=(self.nn_block or PGD()).fresh(),
@@ -199,7 +199,7 @@ class DualDecomposition:
                 raise
             return GraphSplit(instance, start, weighted)
 
-    def step(self, run: Run) -> Run:
+    def step(self, run: ADMMState) -> ADMMState:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
         clock = [now()]
         before = copy.copy(run)
@@ -239,7 +239,11 @@ class DualDecomposition:
         )
 
     def _next_penalty(
-        self, run: Run, before: Run, primal: tuple[float, float], dual: tuple[float, float]
+        self,
+        run: ADMMState,
+        before: ADMMState,
+        primal: tuple[float, float],
+        dual: tuple[float, float],
     ) -> None:
         """Ask the rule for the penalty of the next iteration, or stop the run."""
         if run.seconds_left <= 0:  # a block that was cut short says nothing about convergence
@@ -249,7 +253,7 @@ class DualDecomposition:
         converged = stopping.converged(run, max(primal), max(dual))
         settled = converged or stopping.repeats(run, max(*primal, *dual))
         following = run.penalty.after(
-            Progress(run.rho, primal, dual, settled, partial(run.descends_from, before))
+            ResidualInfo(run.rho, primal, dual, settled, partial(run.descends_from, before))
         )
         if (
             following is None
@@ -279,15 +283,15 @@ class DualDecomposition:
         """Run Algorithm 1, again and again where nothing was fixed, and return the best verified
         point.
         """
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         with ProgressLine(problem, self.method, begun.began, progress):
             return self._solve(begun)
 
-    def _solve(self, begun: Begun) -> Solution:
-        runs: list[Run] = []
+    def _solve(self, begun: Run) -> Solution:
+        runs: list[ADMMState] = []
 
         def iterate() -> Solution:
-            if (found := unreachable(begun, self.method)) is not None:
+            if (found := infeasible_solution(begun, self.method)) is not None:
                 return found
             for run in self._runs(begun):
                 runs.append(run)
@@ -299,7 +303,7 @@ class DualDecomposition:
 
         return begun.finish(iterate, so_far)
 
-    def _runs(self, begun: Begun) -> Iterator[Run]:
+    def _runs(self, begun: Run) -> Iterator[ADMMState]:
         """The run from the problem's start, then others, until `restarts` in a row have found
         nothing better.
         """
@@ -308,7 +312,7 @@ class DualDecomposition:
         if not patience:
             yield run
             return
-        starts = Starts(begun, run.incumbent)
+        starts = Restarts(begun, run.incumbent)
         points = iter(starts)
         idle = 0
         other = False
@@ -322,7 +326,7 @@ class DualDecomposition:
             if inputs is None:
                 return
             other = not other
-            run = self._start(begun, Again(inputs, other, run))
+            run = self._start(begun, Restart(inputs, other, run))
 
     def _patience(self, problem: NeuralMIP) -> int:
         if self.restarts is not None:
@@ -330,7 +334,7 @@ class DualDecomposition:
         chosen = problem.start is not None or self.penalty is not None
         return 0 if chosen or self.max_iterations != type(self).max_iterations else RESTARTS
 
-    def _iterate(self, run: Run, begun: Begun) -> None:
+    def _iterate(self, run: ADMMState, begun: Run) -> None:
         while run.stopped is None:
             if run.seconds_left <= 0:
                 run.stopped = "time_limit"
@@ -341,15 +345,15 @@ class DualDecomposition:
                 self.step(run)
                 if run.k > k:
                     self._report(run, begun)
-        told(turn=True)
+        report_progress(turn=True)
 
-    def _report(self, run: Run, begun: Begun) -> None:
-        told()
+    def _report(self, run: ADMMState, begun: Run) -> None:
+        report_progress()
         if self.callback is not None and self.callback(run) and run.stopped is None:
             run.stopped = "stopped"
             begun.stop(True)
 
-    def _solution(self, runs: list[Run], cut_short: str | None = None) -> Solution:
+    def _solution(self, runs: list[ADMMState], cut_short: str | None = None) -> Solution:
         """The best point of all runs; `cut_short` is the status of a run that ended in the middle
         of an iteration.
         """

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..linearisation.elastic import Elastic
-from ..linearisation.slopes import lines_at
+from ..linearisation.elastic import ElasticModel
+from ..linearisation.slopes import linearise
 from ..model.incumbent import Incumbent
-from ..model.solver import Begun
+from ..model.solver import Run
 
 STEPS = 12
 RADIUS = 0.2  # of a restoration, the radius as a share of each input's range
@@ -15,13 +15,13 @@ FIRM = 30.0  # price of what does not fit, in units of the objective
 FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
 
 
-class Starts:
+class Restarts:
     """Random points of the user's rows, and the nearest points of a linearised model."""
 
-    def __init__(self, begun: Begun, incumbent: Incumbent) -> None:
+    def __init__(self, begun: Run, incumbent: Incumbent) -> None:
         self.begun = begun
         self.incumbent = incumbent
-        self.elastic = Elastic(begun.instance, begun.seed)
+        self.elastic = ElasticModel(begun.instance, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
@@ -49,7 +49,7 @@ class Starts:
         for _ in range(STEPS):
             if point is None or self.begun.seconds_left <= 0:
                 return
-            line = lines_at(self.begun.instance, point.values)
+            line = linearise(self.begun.instance, point.values)
             aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
             new = (
                 None

@@ -18,7 +18,7 @@ from .split import Split
 
 
 @dataclass
-class Run:
+class ADMMState:
     """The state of Algorithm 1 between two iterations."""
 
     split: Split
@@ -142,14 +142,14 @@ class Run:
         return new <= old - sigma * self.rho.inputs * moved + noise and new >= at_x - noise
 
 
-class Again(NamedTuple):
+class Restart(NamedTuple):
     """Where a run begins that is not the first: network inputs, by the other split or not, after
     another run.
     """
 
     inputs: list[np.ndarray]
     other_split: bool
-    before: Run
+    before: ADMMState
 
 
 @dataclass
@@ -171,7 +171,7 @@ class Trace:
     u: list[np.ndarray] = field(default_factory=list)
     lam: list[np.ndarray] = field(default_factory=list)
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: ADMMState) -> None:
         self.x.append(run.w)
         self.u.append(run.u.copy())
         self.lam.append(run.lam.copy())

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from .state import Run
+from .state import ADMMState
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Stopping:
     dual_tolerance: float | None
     detect_cycles: bool
 
-    def converged(self, run: Run, primal: float, dual: float) -> bool:
+    def converged(self, run: ADMMState, primal: float, dual: float) -> bool:
         """Both residuals are small, u is stationary for its block and, where there are rows on
         outputs, the iterate satisfies them.
         """
@@ -32,7 +32,7 @@ class Stopping:
             return True
         return dual < self.dual_tolerance and self._stationary(run)
 
-    def _stationary(self, run: Run) -> bool:
+    def _stationary(self, run: ADMMState) -> bool:
         r"""Whether $\lVert u - P(u - \nabla\varphi(u)/\rho)\rVert_\infty$ is small.
 
         An NN block that could not move makes both residuals vanish; that is no convergence.
@@ -44,7 +44,7 @@ class Stopping:
         ahead = run.sub.project(u - run.sub.gradient(u) / run.rho.inputs)
         return float(np.abs(ahead - u).max()) < 10 * self.primal_tolerance
 
-    def repeats(self, run: Run, residual: float) -> bool:
+    def repeats(self, run: ADMMState, residual: float) -> bool:
         """Whether this state was there before with the same penalty, to a tenth of what the
         residual test allows; a state whose residuals are as small as that is no cycle.
         """

@@ -19,7 +19,7 @@ from ..model.instance import Instance
 from ..proofs import Program
 from ..proofs.embedding import Ends
 from ..proofs.program import Rows
-from .milp import Answer, solve_program, solve_with
+from .milp import MIPResult, solve_program, solve_with_scip
 from .slopes import Tangent
 
 MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
@@ -27,7 +27,7 @@ FITTING = 1e4  # price of an output off its line, in units of a whole range of o
 SAMPLES = 8  # random points at which the sizes of outputs are looked at
 
 
-class Point(NamedTuple):
+class TrialPoint(NamedTuple):
     """A full assignment, its cost as a minimisation, and by how much its outputs are off, in their
     units.
     """
@@ -44,7 +44,7 @@ class Point(NamedTuple):
 Term = tuple[np.ndarray, np.ndarray, np.ndarray | float]
 
 
-class Part(NamedTuple):
+class Constraints(NamedTuple):
     """Rows of a program, entry by entry, with their two sides."""
 
     row: np.ndarray
@@ -54,19 +54,19 @@ class Part(NamedTuple):
     high: np.ndarray
 
     @classmethod
-    def of(cls, matrix: sp.csr_matrix, low: np.ndarray, high: np.ndarray) -> "Part":
+    def of(cls, matrix: sp.csr_matrix, low: np.ndarray, high: np.ndarray) -> "Constraints":
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return cls(row, matrix.indices, matrix.data, low, high)
 
     @classmethod
-    def terms(cls, low: np.ndarray, high: np.ndarray, *terms: Term) -> "Part":
+    def terms(cls, low: np.ndarray, high: np.ndarray, *terms: Term) -> "Constraints":
         """Rows whose entries come as triplets of row, column and weight."""
         row, column = (np.concatenate([term[k] for term in terms]) for k in (0, 1))
         weight = np.concatenate([np.broadcast_to(term[2], term[0].shape) for term in terms])
         return cls(row, column, weight, low, high)
 
 
-class Elastic:
+class ElasticModel:
     """The elastic model of one instance, asked for steps, for completions and for points near a
     target.
     """
@@ -90,7 +90,7 @@ class Elastic:
         self.binary = self.whole & (self.range == 1)
         self.size = self._sizes()
         self.work = 0.0
-        self.rows = Part.of(s.rows.tocsr(), s.row_lower, s.row_upper)
+        self.rows = Constraints.of(s.rows.tocsr(), s.row_lower, s.row_upper)
         spans = np.where(np.isfinite(s.upper - s.lower), s.upper - s.lower, 0.0)
         spans[self.outputs] = np.where(self.classes, 1.0, self.size)
         self.worth = float((np.abs(s.cost) * spans).max(initial=0.0)) or 1.0
@@ -138,7 +138,7 @@ class Elastic:
         radius: float | np.ndarray,
         price: float,
         seconds: float,
-    ) -> Point | None:
+    ) -> TrialPoint | None:
         """The best point of the model with lines in place of networks, within a radius of
         `point`.
         """
@@ -146,7 +146,7 @@ class Elastic:
         parts = [*self._lines(line, ends), *self._moves(point, radius)]
         return self._point(parts, ends, price, seconds)
 
-    def complete(self, values: np.ndarray, price: float, seconds: float) -> Point | None:
+    def complete(self, values: np.ndarray, price: float, seconds: float) -> TrialPoint | None:
         """The best point with the network inputs of `values`, its outputs as near to the true ones
         as rows allow.
         """
@@ -162,7 +162,7 @@ class Elastic:
         unit = np.where(self.classes, 1.0, self.size)
         m = np.arange(len(said))
         n = s.n_variables
-        tied = Part.terms(
+        tied = Constraints.terms(
             said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit)
         )
         return self._point([tied], (lower, upper), price, seconds)
@@ -199,7 +199,7 @@ class Elastic:
         return None if found is None else found[:n]
 
     def choose(
-        self, parts: list[Part], switches: int, start: np.ndarray, seconds: float
+        self, parts: list[Constraints], switches: int, start: np.ndarray, seconds: float
     ) -> np.ndarray | None:
         """The best point of the user's rows and `parts`, which have so many binaries behind the
         user's variables.
@@ -210,7 +210,7 @@ class Elastic:
             s.sign * s.cost, [self.rows, *parts], (s.lower, s.upper), width, seconds, start
         ).point
 
-    def _lines(self, line: Tangent, ends: Ends) -> list[Part]:
+    def _lines(self, line: Tangent, ends: Ends) -> list[Constraints]:
         """Rows that tie the outputs to the lines, elastically."""
         regression = np.flatnonzero(~self.classes)
         classes = np.flatnonzero(self.classes)
@@ -224,7 +224,7 @@ class Elastic:
             mine = ~self.classes[slopes.row]
             row = np.arange(len(regression))
             found.append(
-                Part.terms(
+                Constraints.terms(
                     line.rest[regression],
                     line.rest[regression],
                     (place[slopes.row[mine]], slopes.col[mine], -slopes.data[mine]),
@@ -246,7 +246,7 @@ class Elastic:
             on = np.maximum(0.0, margin - (line.rest + up @ low + down @ high))
             off = np.maximum(0.0, line.rest + up @ high + down @ low)
             found.append(
-                Part.terms(
+                Constraints.terms(
                     (margin - on - line.rest)[classes],
                     missing,
                     tilt,
@@ -255,7 +255,7 @@ class Elastic:
                 )
             )
             found.append(
-                Part.terms(
+                Constraints.terms(
                     -missing,
                     -line.rest[classes],
                     tilt,
@@ -265,7 +265,7 @@ class Elastic:
             )
         return found
 
-    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Part]:
+    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Constraints]:
         """Rows that let whole inputs make a few unit moves together, the fewer the smaller the
         radius.
         """
@@ -280,17 +280,17 @@ class Elastic:
         weight = np.concatenate([away, np.ones(len(counted))])
         low = np.array([-np.inf])
         high = np.array([most + away @ point[switch]])
-        total = Part.terms(low, high, (np.zeros(len(column), dtype=int), column, weight))
+        total = Constraints.terms(low, high, (np.zeros(len(column), dtype=int), column, weight))
         return [self._distance(counted, point, first), total]
 
-    def _distance(self, of: np.ndarray, target: np.ndarray, first: int) -> Part:
+    def _distance(self, of: np.ndarray, target: np.ndarray, first: int) -> Constraints:
         """Rows t >= |x - target| for some inputs, with t from column `first` on."""
         k = len(of)
         at = self.inputs[of]
         row = np.arange(len(of))
         missing = np.full(k, np.inf)
         aim = target[self.inputs[of]]
-        return Part.terms(
+        return Constraints.terms(
             np.concatenate([-missing, aim]),
             np.concatenate([aim, missing]),
             (row, at, 1.0),
@@ -299,7 +299,9 @@ class Elastic:
             (k + row, first + row, 1.0),
         )
 
-    def _point(self, parts: list[Part], ends: Ends, price: float, seconds: float) -> Point | None:
+    def _point(
+        self, parts: list[Constraints], ends: Ends, price: float, seconds: float
+    ) -> TrialPoint | None:
         s = self.milp
         both = 2 * len(self.outputs)
         cost = np.concatenate([self.cost, np.full(both, price)])
@@ -309,17 +311,17 @@ class Elastic:
             return None
         values = found[: s.n_variables]
         off = float(np.maximum(found[s.n_variables : s.n_variables + both], 0.0).sum())
-        return Point(values, float(self.cost @ values), off)
+        return TrialPoint(values, float(self.cost @ values), off)
 
     def _ask(
         self,
         cost: np.ndarray,
-        parts: list[Part],
+        parts: list[Constraints],
         ends: Ends,
         width: int,
         seconds: float,
         start: np.ndarray | None = None,
-    ) -> Answer:
+    ) -> MIPResult:
         """Minimise over the parts; columns beyond the user's variables are nonnegative, those
         beyond `cost` free; with a `start` they are binary.
         """
@@ -338,7 +340,7 @@ class Elastic:
             np.concatenate([s.integer, more > (0 if start is None else -1)]),
         )
         if s.others:
-            answer = solve_with(self.instance.model, program, seconds, self.seed)
+            answer = solve_with_scip(self.instance.model, program, seconds, self.seed)
         else:
             answer = solve_program(program, seconds, seed=self.seed, start=start)
         self.work += answer.work

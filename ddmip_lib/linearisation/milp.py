@@ -8,7 +8,7 @@ import highspy
 import numpy as np
 from pyscipopt import Model, quicksum
 
-from ..model.highs import run
+from ..model.highs import run_highs
 from ..model.scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
 from ..proofs import Program
 
@@ -21,7 +21,7 @@ CALL = 20.0  # pivots that building and presolving a small model is worth
 KINDS = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
 
 
-class Answer(NamedTuple):
+class MIPResult(NamedTuple):
     """The best point found, or None; whether its solver says that none is better; and its work, in
     pivots or so.
     """
@@ -39,7 +39,7 @@ def solve_program(
     start: np.ndarray | None = None,
     gap: float = GAP,
     heuristics: bool = True,
-) -> Answer:
+) -> MIPResult:
     """What HiGHS finds within the limits; `start` holds values of the first variables, NaN where
     unknown; `heuristics` are the MIPs that it solves inside the MIP.
 
@@ -49,7 +49,7 @@ def solve_program(
     >>> rows = Rows.of(sp.csr_matrix([[2.0, 3.0]]))
     >>> cost = np.array([1.0, 1.4])
     >>> solve_program(Program(cost, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0))
-    Answer(point=array([2., 0.]), closed=True, work=20.0)
+    MIPResult(point=array([2., 0.]), closed=True, work=20.0)
     """
     highs = highspy.Highs()
     whole = program.integer
@@ -88,7 +88,7 @@ def solve_program(
     if start is not None and whole.any():
         known = np.flatnonzero(~np.isnan(start))
         highs.setSolution(len(known), known.astype(np.int32), start[known])
-    run(highs, len(e.weight), bool(whole.any()))
+    run_highs(highs, len(e.weight), bool(whole.any()))
     found = highs.getSolution()
     status = highs.getModelStatus()
     closed = status in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
@@ -97,16 +97,16 @@ def solve_program(
         not found.value_valid
         or highs.getInfo().primal_solution_status != highspy.kSolutionStatusFeasible
     ):
-        return Answer(None, closed, work)
+        return MIPResult(None, closed, work)
     point = np.asarray(found.col_value, dtype=float)
-    return Answer(
+    return MIPResult(
         np.where(whole, np.round(point) + 0.0, point) if np.isfinite(point).all() else None,
         closed,
         work,
     )
 
 
-def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) -> Answer:
+def solve_with_scip(model: Model, program: Program, seconds: float, seed: int = 0) -> MIPResult:
     """The same by SCIP in a copy of `model`: its variables come first, and all its constraints hold
     too.
     """
@@ -132,6 +132,6 @@ def solve_with(model: Model, program: Program, seconds: float, seed: int = 0) ->
     closed = copy.getStatus() in ("optimal", "gaplimit", "infeasible")
     work = CALL + float(copy.getNLPIterations())
     if copy.getNSols() == 0:
-        return Answer(None, closed, work)
+        return MIPResult(None, closed, work)
     point = solution_values(copy, matrix_of(variables))
-    return Answer(np.where(program.integer, np.round(point) + 0.0, point), closed, work)
+    return MIPResult(np.where(program.integer, np.round(point) + 0.0, point), closed, work)

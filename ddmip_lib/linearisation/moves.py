@@ -8,7 +8,7 @@ from copy import copy
 import numpy as np
 
 from ..clock import check_time
-from .elastic import Elastic, Point
+from .elastic import ElasticModel, TrialPoint
 
 MOST = 300  # moves of one input, and as many of two, whose outputs are looked at together
 ENTRIES = 4_000_000  # of all these points, at most
@@ -16,7 +16,7 @@ FORCED = 40  # moves that the rows allow only together with others
 TRIED = 8  # of the best, completed by the true model
 
 
-class Moves:
+class UnitMoves:
     """The neighbours of a point among the whole network inputs.
 
     A neighbour moves one or two of them by a unit each. Where the rows on inputs forbid these (in
@@ -24,7 +24,7 @@ class Moves:
     rows is taken.
     """
 
-    def __init__(self, elastic: Elastic, rng: np.random.Generator) -> None:
+    def __init__(self, elastic: ElasticModel, rng: np.random.Generator) -> None:
         self.elastic = elastic
         self.rng = rng
         self.at = elastic.inputs[elastic.whole]
@@ -36,7 +36,7 @@ class Moves:
         )  # by inputs alone
         self.norm = np.maximum(np.asarray(abs(s.rows).tocsr().max(axis=1).todense()).ravel(), 1e-12)
 
-    def better(self, point: Point, price: float, seconds: float) -> Point | None:
+    def better(self, point: TrialPoint, price: float, seconds: float) -> TrialPoint | None:
         """A neighbour of lower merit, or None: the most promising ones are completed, the first
         that is lower wins.
         """

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..bounds import Graph, network_graph
-from ..bounds.graph import Activation
+from ..bounds.graph import Elementwise
 from ..clock import now
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
-from ..model.solver import begin
-from ..proofs.checking import best_cost, check, meets
+from ..model.solver import start_run
+from ..proofs.checking import closes_gap, incumbent_cost, prove_optimality
 from ..proofs.embedding import Ends
-from ..proofs.exact import embedded
-from .elastic import Elastic
-from .milp import Answer, solve_program
+from ..proofs.exact import exact_program
+from .elastic import ElasticModel
+from .milp import MIPResult, solve_program
 
 MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
 CLOSED = 1e-4  # relative gap at which an exact neighbourhood counts as closed
@@ -28,7 +28,7 @@ BINARIES = 1_000  # of an exact neighbourhood that is worth a solver's time
 CLOSE = 0.01
 # box, as a share of each input's range, and nodes in which a point that just fails is mended
 MENDING = 20
-TOO_LARGE = Answer(None, False)
+TOO_LARGE = MIPResult(None, False)
 UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
 
 
@@ -49,7 +49,7 @@ def exact_graphs(instance: Instance) -> list[Graph] | None:
             return None
         graphs.append(graph)
         units += len(predictor.inputs) * sum(
-            node.units for node in graph.nodes if isinstance(node, Activation)
+            node.units for node in graph.nodes if isinstance(node, Elementwise)
         )
     return graphs if units <= UNITS else None
 
@@ -61,13 +61,13 @@ def search_box(
     seconds: float,
     nodes: int,
     seed: int = 0,
-) -> Answer:
+) -> MIPResult:
     """The best point of a box by the exact model, from the best point known; its inputs still have
     to be completed.
     """
     instance = incumbent.instance
     began = now()
-    program = embedded(instance, incumbent.units, graphs, box, tolerance=0.0, margin=MARGIN)
+    program = exact_program(instance, incumbent.units, graphs, box, tolerance=0.0, margin=MARGIN)
     if program.integer.sum() > BINARIES:
         return TOO_LARGE
     start = np.full(len(program.cost), np.nan)
@@ -84,7 +84,7 @@ def search_box(
     )
 
 
-class Mending:
+class FeasibilityRepair:
     """Finds points that pass `verify` close to others that fail by little, such as a search of
     bounds proposes: by the exact model in a small box, whole numbers kept; once at each place.
     """
@@ -147,7 +147,7 @@ def local_bound(
     """A bound, checked outside any solver, of all points that `verify` accepts with every network
     input within `radius` times its range of a solution's (whole ones within at least 1).
     """
-    begun = begin(problem, time_limit, 0)
+    begun = start_run(problem, time_limit, 0)
     incumbent = begun.incumbent(with_start=False)
     if solution.values is None or not incumbent.consider(solution.values).feasible:
         raise ProblemError(
@@ -158,17 +158,20 @@ def local_bound(
         raise ProblemError(
             "a local bound needs networks of ReLUs and linear rows alone: see certify for others."
         )
-    elastic = Elastic(begun.instance)
+    elastic = ElasticModel(begun.instance)
     everywhere = np.full(begun.instance.milp.n_variables, np.inf)
     lower, upper = (end[elastic.inputs] for end in elastic.box(solution.values, radius))
     box = -everywhere, everywhere.copy()  # all other variables keep what `verify` forgives them
     box[0][elastic.inputs], box[1][elastic.inputs] = lower, upper
-    proved = check(
-        incumbent, embedded(begun.instance, incumbent.units, graphs, box), begun.deadline, np.inf
+    proved = prove_optimality(
+        incumbent,
+        exact_program(begun.instance, incumbent.units, graphs, box),
+        begun.deadline,
+        np.inf,
     )
-    closed = meets(incumbent, proved.bound)
+    closed = closes_gap(incumbent, proved.bound)
     sign = begun.instance.milp.sign
-    bound = min(proved.bound, best_cost(incumbent))
+    bound = min(proved.bound, incumbent_cost(incumbent))
     assert incumbent.values is not None
     return LocalBound(
         incumbent.objective,

@@ -5,12 +5,12 @@ was seen with.
 import numpy as np
 import scipy.sparse as sp
 
-from .elastic import Elastic, Part
+from .elastic import Constraints, ElasticModel
 
 OPTIONS = 24  # of each network row: those of the best point, then the latest
 
 
-class Options:
+class Crossover:
     r"""For each network row the inputs $x^k$ that it was seen with, and what it said there, $y^k$.
 
     The program $x = \sum_k z_k x^k,\ y = \sum_k z_k y^k,\ \sum_k z_k = 1,\ z \in \{0, 1\}$ for
@@ -18,7 +18,7 @@ class Options:
     inputs must agree on them.
     """
 
-    def __init__(self, elastic: Elastic) -> None:
+    def __init__(self, elastic: ElasticModel) -> None:
         self.elastic = elastic
         maps = elastic.instance.maps
         widths = [m.output.shape[1] for m in maps for _ in m.output]
@@ -57,7 +57,7 @@ class Options:
         first = np.concatenate([[0], np.cumsum(counts)])
         owner = np.repeat(np.arange(len(counts)), counts)
         one = np.ones(len(counts))
-        parts = [Part(owner, n + np.arange(first[-1]), np.ones(first[-1]), one, one)]
+        parts = [Constraints(owner, n + np.arange(first[-1]), np.ones(first[-1]), one, one)]
         for which, variables in enumerate((np.concatenate(self.inputs), self.elastic.outputs)):
             parts.append(self._tie(variables, which))
         start = np.concatenate([incumbent, np.zeros(first[-1])])
@@ -73,7 +73,7 @@ class Options:
             ][0]
         return values
 
-    def _tie(self, variables: np.ndarray, which: int) -> Part:
+    def _tie(self, variables: np.ndarray, which: int) -> Constraints:
         """Rows v = sum of z_k v^k, for the inputs or the outputs of all network rows, one after the
         other.
         """
@@ -85,4 +85,4 @@ class Options:
         zero = np.zeros(len(variables))
         row = np.arange(len(variables))
         entries = seen.row, self.elastic.milp.n_variables + seen.col, -seen.data
-        return Part.terms(zero, zero, (row, variables, 1.0), entries)
+        return Constraints.terms(zero, zero, (row, variables, 1.0), entries)

@@ -7,9 +7,9 @@ import numpy as np
 from ..clock import now
 from ..model.incumbent import Incumbent
 from ..model.repair import Start
-from .elastic import Elastic
+from .elastic import ElasticModel
 from .neighbourhood import MENDING, exact_graphs, search_box
-from .slopes import lines_at
+from .slopes import linearise
 
 RADII = (
     0.01,
@@ -25,7 +25,7 @@ def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
     """
     deadline = now() + seconds
     instance = incumbent.instance
-    elastic = Elastic(incumbent.there)
+    elastic = ElasticModel(incumbent.there)
     graphs = exact_graphs(instance)
     s = instance.milp
     target = instance.rounded(np.clip(instance.assignment(start, rest=0.0), s.lower, s.upper))
@@ -37,7 +37,7 @@ def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
             found = (
                 None
                 if left <= 0
-                else elastic.fit(target, lines_at(elastic.instance, point), ends, left)
+                else elastic.fit(target, linearise(elastic.instance, point), ends, left)
             )
             if found is None:
                 break

@@ -10,19 +10,19 @@ from ..clock import now
 from ..device import check_place
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, told
+from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
-from ..model.solver import Begun, Callback, begin
+from ..model.solver import Callback, Run, start_run
 from ..proofs import prove
-from ..proofs.embedding import let_out, relaxed
-from ..proofs.reach import guarded
-from .elastic import Elastic, Point
-from .moves import Moves
+from ..proofs.embedding import relax_bounds, relaxed_program
+from ..proofs.reach import with_range_check
+from .elastic import ElasticModel, TrialPoint
+from .moves import UnitMoves
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
-from .recombination import Options
+from .recombination import Crossover
 from .repair import near_start
-from .slopes import lines_at
-from .walks import Walks
+from .slopes import linearise
+from .walks import GradientMultistart
 
 SMALLEST = 1e-5  # radius at which a descent ends
 ACCEPTED = 0.05
@@ -49,15 +49,15 @@ class SequentialMIP:
     r"""Trust-region linearisation for any differentiable network and any rows, with integers in
     charge of a MIP.
 
-    At a point the networks become lines (`Elastic`); the MIP's best point within a radius is
+    At a point the networks become lines (`ElasticModel`); the MIP's best point within a radius is
     completed by the true networks, and taken if the merit, objective plus price times what does not
     fit, falls by at least 5 % of what was predicted. The radius doubles after good predictions,
     shrinks after bad ones and after eight that fell short. Where a descent ends, whole inputs are
-    moved by a unit, one or two at a time, and the networks judge (`Moves`). Starts: the problem's
-    own, the middle of the box, ends of gradient walks (`Walks`), random points, then points near
+    moved by a unit, one or two at a time, and the networks judge (`UnitMoves`). Starts: the problem's
+    own, the middle of the box, ends of gradient walks (`GradientMultistart`), random points, then points near
     the best one too. For networks of ReLUs *exact neighbourhoods* take turns with them: the exact
     model in a box around the best point, which grows while it closes. Of several network rows,
-    parts of points seen so far are put together anew by a MILP (`Options`).
+    parts of points seen so far are put together anew by a MILP (`Crossover`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without
     a better point or a larger box that closes around it end the run; `neighbourhoods` False leaves
@@ -99,13 +99,13 @@ class SequentialMIP:
         visit: Visit | None = None,
     ) -> Solution:
         """Descend from one start after the other; the best verified point is returned."""
-        begun = begin(problem, time_limit, seed, visit, self.callback)
+        begun = start_run(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
-            return guarded(begun, self.method, self._solve)
+            return with_range_check(begun, self.method, self._solve)
 
-    def _solve(self, begun: Begun) -> Solution:
+    def _solve(self, begun: Run) -> Solution:
         device = torch.device(self.device)
-        run = Run(
+        run = MultistartState(
             self,
             begun,
             begun.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start),
@@ -118,7 +118,7 @@ class SequentialMIP:
                 status = "time_limit"
                 break
             run.turn()
-            told(turn=True)
+            report_progress(turn=True)
             if run.stopped:
                 status = "stopped"
                 break
@@ -130,18 +130,18 @@ class SequentialMIP:
         return Solution(status, self.method, **point, seconds=seconds, details=details)
 
 
-class Run:
+class MultistartState:
     """One run: its elastic model, its incumbent, and what it did."""
 
-    def __init__(self, settings: SequentialMIP, begun: Begun, incumbent: Incumbent) -> None:
+    def __init__(self, settings: SequentialMIP, begun: Run, incumbent: Incumbent) -> None:
         self.settings = settings
         self.begun = begun
         self.incumbent = incumbent
-        self.elastic = Elastic(incumbent.there, begun.seed)
+        self.elastic = ElasticModel(incumbent.there, begun.seed)
         self.rng = np.random.default_rng(begun.seed)
-        self.options = Options(self.elastic)
-        self.moves = Moves(self.elastic, self.rng)
-        self.walks = Walks(self.elastic, self.moves.norm, self.rng)
+        self.options = Crossover(self.elastic)
+        self.moves = UnitMoves(self.elastic, self.rng)
+        self.walks = GradientMultistart(self.elastic, self.moves.norm, self.rng)
         self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
         self.around = 0.1
         self.closed = 0.0
@@ -166,7 +166,7 @@ class Run:
             return False
         instance = self.begun.instance
         units = self.incumbent.units
-        rows = relaxed(instance, units, *let_out(instance, units))
+        rows = relaxed_program(instance, units, *relax_bounds(instance, units))
         return prove(rows, deadline=self.begun.deadline, most_nodes=NODES).bound == np.inf
 
     def turn(self) -> None:
@@ -230,14 +230,14 @@ class Run:
         )
         return self.rng.random(len(self.elastic.inputs)) if end is None else end
 
-    def complete(self, values: np.ndarray, price: float) -> Point | None:
+    def complete(self, values: np.ndarray, price: float) -> TrialPoint | None:
         """A point with these network inputs; one that fits competes to be the best."""
         point = self.elastic.complete(values, price, self.begun.seconds_left)
         if point is not None and point.off <= FITS:
             self._remember(point)
         return point
 
-    def _remember(self, point: Point) -> None:
+    def _remember(self, point: TrialPoint) -> None:
         self.incumbent.consider(point.values)
         self.options.add(point.values)
 
@@ -262,7 +262,7 @@ class Run:
                 )  # it may be the nearest one, which the report shows
             price *= RAISE
 
-    def descend(self, point: Point, price: float) -> Point:
+    def descend(self, point: TrialPoint, price: float) -> TrialPoint:
         """Steps of falling merit."""
         radius = self.settings.radius
         elastic = self.elastic
@@ -271,7 +271,7 @@ class Run:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
-            line = lines_at(elastic.instance, point.values)
+            line = linearise(elastic.instance, point.values)
             aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
             predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
             if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
@@ -289,7 +289,7 @@ class Run:
                 radius = min(1.0, 2 * radius)
         return point
 
-    def move(self, point: Point, price: float) -> Point | None:
+    def move(self, point: TrialPoint, price: float) -> TrialPoint | None:
         """A point of lower merit whose whole inputs are a unit or two away."""
         if self.stopped or self.begun.seconds_left <= 0 or self._hopeless(point.merit(price)):
             return None

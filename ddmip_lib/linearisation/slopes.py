@@ -27,7 +27,7 @@ class Tangent(NamedTuple):
 
 
 @torch.enable_grad()
-def lines_at(instance: Instance, values: np.ndarray) -> Tangent:
+def linearise(instance: Instance, values: np.ndarray) -> Tangent:
     """One backward pass for each column of outputs: the rows of a batch do not see each other."""
     said = []
     entries = []

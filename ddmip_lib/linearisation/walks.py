@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from ..clock import check_time
-from ..device import Elsewhere
+from ..device import PlacedNetwork
 from ..model.gradients import vjp
-from .elastic import Elastic
+from .elastic import ElasticModel
 
 POINTS = 256
 FEWEST = 8  # points that are walked together; where there is room for fewer, none are
@@ -18,7 +18,7 @@ SHORTEST = 0.005  # of a walk; lengths are shares of each input's range
 APART = 0.01  # ends of walks that differ by less, as a share of the ranges, are one
 
 
-class Walks:
+class GradientMultistart:
     """Ends of walks from random points of the box, the best first, each once.
 
     A walk takes gradient steps of falling length on the merit of `Moves`: objective plus price
@@ -27,7 +27,7 @@ class Walks:
     large they are, nobody walks.
     """
 
-    def __init__(self, elastic: Elastic, norm: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(self, elastic: ElasticModel, norm: np.ndarray, rng: np.random.Generator) -> None:
         self.elastic = elastic
         self.norm = norm
         self.rng = rng
@@ -35,7 +35,7 @@ class Walks:
         self.count = min(POINTS, ENTRIES // elastic.milp.n_variables)
         self.count = self.count if len(elastic.inputs) else 0
         for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-            net = predictor.net.here if isinstance(predictor.net, Elsewhere) else predictor.net
+            net = predictor.net.here if isinstance(predictor.net, PlacedNetwork) else predictor.net
             weights = sum(weight.numel() for weight in net.parameters())
             self.count = min(self.count, WORK // (weights * len(m.index)) if weights else 0)
         self.ends: list[np.ndarray] = []

@@ -9,7 +9,7 @@ import numpy as np
 from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
-from .conduct import check_conduct, on_copies
+from .conduct import on_copies, validate_network
 from .exported import Network
 from .instance import Instance
 from .predictor import KINDS, Predictor, frozen_double, output_width
@@ -92,7 +92,7 @@ class ArrayMIP(NeuralMIP):
         if kind.gives_class and not (s.integer[y] & (s.lower[y] >= 0) & (s.upper[y] <= 1)).all():
             raise ProblemError("a variable that carries a class must be binary.")
         frozen = on_copies(frozen, s.lower[x], s.upper[x])
-        check_conduct(frozen, s.lower[x], s.upper[x], kind.gives_class)
+        validate_network(frozen, s.lower[x], s.upper[x], kind.gives_class)
         self.predictors.append(kind(frozen, x, y, type(net).__name__))
         return self.predictors[-1]
 

@@ -46,7 +46,7 @@ class Mode:
     cap: float = np.inf  #: The largest output that counts.
 
 
-class Part(NamedTuple):
+class BlockRows(NamedTuple):
     """Some rows of the table of `Blocks`: their numbers, and what a search for options needs of
     them.
     """
@@ -177,9 +177,9 @@ class Blocks:
             self.mode
         ]
 
-    def part(self, at: np.ndarray) -> Part:
+    def part(self, at: np.ndarray) -> BlockRows:
         """The rows `at` of the table by themselves."""
-        return Part(at, *(getattr(self, name)[at] for name in Part._fields[1:]))
+        return BlockRows(at, *(getattr(self, name)[at] for name in BlockRows._fields[1:]))
 
     def mode_rates(self, prices: np.ndarray) -> np.ndarray:
         """What one unit above and below the base point costs at these prices: (2, modes, p)."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..bounds.reader import is_plain, traced_run
-from ..device import Elsewhere
+from ..device import PlacedNetwork
 from ..errors import ProblemError
 from .exported import REMEDY, is_exported
 
@@ -19,13 +19,15 @@ ROWS = 5
 SQUASHED = {"sigmoid", "softmax", "log_softmax", "log_sigmoid_forward"}
 
 
-def check_conduct(net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_class: bool) -> None:
+def validate_network(
+    net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_class: bool
+) -> None:
     """An error where a frozen network is random, lets rows influence each other, or has no logits
     for a class.
 
     It is asked at a few points of the box (n, p) of its inputs, twice and in other batches.
 
-    >>> check_conduct(
+    >>> validate_network(
     ...     nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False
     ... )
     """
@@ -142,7 +144,7 @@ def not_finite(net: nn.Module, x: np.ndarray) -> str:
     'layer 0 (Linear) is NaN or infinite at the inputs [2.0], row 1'
     """
     found: list[str] = []
-    net = copy.deepcopy(net.here if isinstance(net, Elsewhere) else net)
+    net = copy.deepcopy(net.here if isinstance(net, PlacedNetwork) else net)
 
     def look(path: str, module: nn.Module, out: Tensor) -> None:
         if not found and isinstance(out, Tensor) and not out.isfinite().all():

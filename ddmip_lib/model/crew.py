@@ -14,7 +14,7 @@ RETRIES = 5  # of a piece whose worker died
 LARGE = "1 TB"  # pieces are large, and are meant to be sent: Dask need not warn
 
 
-class Kept(NamedTuple):
+class RemotePiece(NamedTuple):
     """A piece that all rounds ask about: `there` is a worker's copy of it, or the piece itself
     where nobody else is.
     """
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
     there: Any
 
 
-class Crew:
+class Executor:
     """Those who do the work: without a client this process alone, and always this process if the
     cluster is lost.
 
@@ -32,7 +32,7 @@ class Crew:
     worker that holds it dies. Work is done where its piece is; so pieces are sent by as many as
     there are workers, which Dask then shares out among them.
 
-    >>> crew = Crew()
+    >>> crew = Executor()
     >>> crew.each(pow, crew.keep([2, 3]), [3, 2])
     [8, 9]
     """
@@ -40,7 +40,7 @@ class Crew:
     def __init__(self, client: Any = None) -> None:
         self.client = client
 
-    def keep(self, pieces: Sequence[Any]) -> list[Kept]:
+    def keep(self, pieces: Sequence[Any]) -> list[RemotePiece]:
         """Pieces that stay with whom they were sent to."""
         if self.client is not None and len(pieces):
             try:
@@ -53,13 +53,13 @@ class Crew:
                         there += self.client.map(
                             _same, pieces[first : first + many], pure=False, retries=RETRIES
                         )
-                return list(map(Kept, pieces, there))
+                return list(map(RemotePiece, pieces, there))
             except lost_by() as error:
                 self.lose(error)
-        return [Kept(piece, piece) for piece in pieces]
+        return [RemotePiece(piece, piece) for piece in pieces]
 
     def each(
-        self, work: Callable[[Any, Any], Any], pieces: Sequence[Kept], asks: Sequence[Any]
+        self, work: Callable[[Any, Any], Any], pieces: Sequence[RemotePiece], asks: Sequence[Any]
     ) -> list[Any]:
         """``work(piece, ask)`` for all of them, in their order; what the work itself raises is
         raised here.

@@ -1,4 +1,4 @@
-"""HiGHS under the time limits of the library: every run of it goes through `run`."""
+"""HiGHS under the time limits of the library: every run of it goes through `run_highs`."""
 
 import highspy
 
@@ -7,7 +7,7 @@ from ..clock import awaited, check_time
 SMALL = 5_000  # entries of a linear program that is solved in this thread: it is over in a moment
 
 
-def run(highs: highspy.Highs, entries: int, integers: bool) -> None:
+def run_highs(highs: highspy.Highs, entries: int, integers: bool) -> None:
     """Solve the model that was passed, of so many entries, with or without integer variables.
 
     `TimeOver` or Ctrl-C may end it before HiGHS does, which must then not be used again.

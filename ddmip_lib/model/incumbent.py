@@ -11,8 +11,8 @@ from ..clock import now
 from .completion import Completer
 from .instance import Instance
 from .onoff import OnOff
-from .progress import improved
-from .repair import Repair, repaired
+from .progress import report_incumbent
+from .repair import Repair, submit_start
 from .report import Nearest
 from .sizes import Units
 from .verification import Verification, Verifier
@@ -86,12 +86,12 @@ class Incumbent:
         check = self._judge.check(replaced)
         if not check.feasible and self.check is None:
             self.nearest.consider(replaced, check)
-            improved(self)
+            report_incumbent(self)
         if check.feasible and self.better(check.objective):
             self.check = check
             self.values = replaced
             self.found.append((now() - self.began, check.objective))
-            improved(self)
+            report_incumbent(self)
             if self._judge is not self._last:
                 self._waiting.append((replaced, check))
         return check
@@ -136,13 +136,13 @@ class Incumbent:
     def consider_start(
         self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None
     ) -> None:
-        """Let the problem's start compete, or what it is `repaired` to; what it violates is kept as
+        """Let the problem's start compete, or what it is `submit_start` to; what it violates is kept as
         `start`.
         """
         if (
             start is not None and time_limit > 0 and not self.start
         ):  # one that fails is reported once
-            self.start = repaired(self, self._last, start, min(10.0, 0.2 * time_limit), repair)
+            self.start = submit_start(self, self._last, start, min(10.0, 0.2 * time_limit), repair)
 
     def point(self) -> dict[str, Any]:
         """The fields of a `Solution` that describe the point, or the nearest one where none is

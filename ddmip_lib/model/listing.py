@@ -12,12 +12,12 @@ from ..clock import check_time
 from .scip import MILP
 
 
-def whole_numbers(low: float, high: float) -> np.ndarray:
+def integers_between(low: float, high: float) -> np.ndarray:
     """The whole numbers between two bounds."""
     return np.arange(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1, dtype=float)
 
 
-class Deciders(NamedTuple):
+class DeterminingVariables(NamedTuple):
     """Whole variables `at` that decide some network inputs: as one of them, or by an equation.
 
     Input ``implied[i]`` is what row ``rows[i]`` makes it, whose other variables are whole or fixed.
@@ -28,7 +28,7 @@ class Deciders(NamedTuple):
     rows: np.ndarray
 
 
-class Listing:
+class AssignmentList:
     """Lists combinations of whole variables of one model.
 
     >>> import pyscipopt
@@ -37,7 +37,7 @@ class Listing:
     >>> z, x = m.addMatrixVar(3, vtype="B"), m.addVar(ub=5)
     >>> _ = m.addCons(z.sum() == 1)
     >>> _ = m.addCons(x == 2 * z[0] + 3 * z[1])
-    >>> listing = Listing(read_model(m))
+    >>> listing = AssignmentList(read_model(m))
     >>> deciding = listing.deciders(np.array([3]))
     >>> deciding.at, listing.combinations(np.arange(3), most=8)
     (array([0, 1]), array([[0., 0., 1.],
@@ -101,7 +101,7 @@ class Listing:
         sums = np.zeros((1, len(rows)))
         for j, variable in enumerate(at.tolist()):
             check_time()
-            values = whole_numbers(s.lower[variable], s.upper[variable])
+            values = integers_between(s.lower[variable], s.upper[variable])
             if len(found) * len(values) > 16 * most:  # before rows rule any of them out
                 return None
             found = np.hstack(
@@ -115,7 +115,7 @@ class Listing:
                 return None
         return found
 
-    def deciders(self, inputs: np.ndarray) -> Deciders | None:
+    def deciders(self, inputs: np.ndarray) -> DeterminingVariables | None:
         """The whole variables that decide these inputs, or None where one is continuous and no
         equation gives it.
         """
@@ -135,11 +135,13 @@ class Listing:
                     break
             else:
                 return None
-        return Deciders(
+        return DeterminingVariables(
             np.array(sorted(at), dtype=int), np.array(implied, dtype=int), np.array(rows, dtype=int)
         )
 
-    def assignments(self, deciding: Deciders, values: np.ndarray, base: np.ndarray) -> np.ndarray:
+    def assignments(
+        self, deciding: DeterminingVariables, values: np.ndarray, base: np.ndarray
+    ) -> np.ndarray:
         """Full assignments (m, n): the base with these combinations, and the inputs that they
         imply.
         """

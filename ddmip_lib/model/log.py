@@ -6,7 +6,7 @@ from .solution import shown
 
 
 @dataclass(frozen=True)
-class Turn:
+class LogEntry:
     """One line of the log: a method, why it was chosen, how it ended, and the best objective and
     bound after it.
     """
@@ -19,7 +19,7 @@ class Turn:
     why: str
 
 
-class Log(list[Turn]):
+class Log(list[LogEntry]):
     """What a run did, as a table."""
 
     def __repr__(self) -> str:

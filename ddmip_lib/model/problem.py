@@ -8,7 +8,7 @@ from pyscipopt import Expr, Model
 
 from ..errors import ProblemError
 from .blocks import Blocks
-from .conduct import check_conduct, on_copies
+from .conduct import on_copies, validate_network
 from .exported import Network, as_module
 from .grid import as_grid, box, is_integral, is_variable, linear_terms, tie_expressions
 from .instance import Instance
@@ -111,7 +111,7 @@ class NeuralMIP:
         self._check_variables(x, y, kind)
         called = getattr(module, "original_name", type(module).__name__)
         frozen = on_copies(frozen, *box(x))
-        check_conduct(frozen, *box(x), kind.gives_class)
+        validate_network(frozen, *box(x), kind.gives_class)
         name = f"{called}{len(self.predictors)}"
         x = tie_expressions(self.model, x, f"{name}_input")
         if outputs is None:

@@ -41,7 +41,7 @@ class Best(Protocol):
 
 
 class ProgressLine:
-    """While it is open, what `improved` and `told` report is shown on one line and logged as INFO
+    """While it is open, what `report_incumbent` and `report_progress` report is shown on one line and logged as INFO
     by "ddmip_lib".
 
     A line that opens inside that of another run of the same problem has no line of its own: what is
@@ -152,7 +152,7 @@ def watched() -> bool:
     return _current.get() is not None
 
 
-def improved(incumbent: Best) -> None:
+def report_incumbent(incumbent: Best) -> None:
     """Report a better point, or one that is nearer to being feasible, of the run whose line is
     open.
     """
@@ -162,7 +162,9 @@ def improved(incumbent: Best) -> None:
         line.report(turn=False)
 
 
-def told(doing: str | None = None, bound: float | None = None, turn: bool = False) -> None:
+def report_progress(
+    doing: str | None = None, bound: float | None = None, turn: bool = False
+) -> None:
     """Report what the run is `doing`, a bound in the sense of the user's model, or the end of a
     `turn`.
 

@@ -34,7 +34,7 @@ class Competition(Protocol):
     def consider(self, values: np.ndarray) -> Verification: ...
 
 
-def repaired(
+def submit_start(
     incumbent: Competition, verifier: Verifier, start: Start, seconds: float, repair: Repair | None
 ) -> str:
     """Let a start compete: the whole point if one is known, then its inputs, the rest solved for,

@@ -67,7 +67,7 @@ class Nearest:
             self.distance = distance
 
     def _missed(self, values: np.ndarray) -> np.ndarray:
-        return missed(self.verifier, values)
+        return violations_by_tolerance(self.verifier, values)
 
     def report(self) -> Report | None:
         """What there is to say of the nearest point; nothing where none was visited."""
@@ -81,7 +81,7 @@ class Nearest:
         return Report(found or [Violation(check.worst)], values, instance.inputs(values))
 
 
-def missed(verifier: Verifier, values: np.ndarray) -> np.ndarray:
+def violations_by_tolerance(verifier: Verifier, values: np.ndarray) -> np.ndarray:
     """Violations of rows, bounds and integrality: as verification judges them, and relative to the
     sizes of all.
     """
@@ -108,7 +108,7 @@ def violations(
     kinds = np.where(instance.is_output, "output", "variable")
     names = [f"{kind} {name}" for kind, name in zip(kinds, s.names, strict=True)]
     names = [f"row {name}" for name in s.row_names] + names + [f"integer {name}" for name in names]
-    judged, sizes = missed(verifier, values)
+    judged, sizes = violations_by_tolerance(verifier, values)
     reached = s.rows @ rounded
     if known is not None:
         reached = _nearest_activity(s, rounded, known)

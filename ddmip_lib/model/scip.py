@@ -248,7 +248,7 @@ def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | Non
 
     SCIP forgets a signal that comes as it ends, so solves that are brief, and have no callback, are
     not interrupted. Threads other than the main one get no signals. `raised` is the list of
-    `hear_incumbents`.
+    `add_event_handlers`.
     """
     main = threading.current_thread() is threading.main_thread() and callable(
         signal.getsignal(signal.SIGINT)
@@ -265,7 +265,7 @@ def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | Non
         signal.raise_signal(signal.SIGINT)
 
 
-def hear_incumbents(
+def add_event_handlers(
     model: Model, hear: Callable[[Model], Any], after_node: Callable[[Model], Any] | None = None
 ) -> list[BaseException]:
     """Call `hear` at every new incumbent, and `after_node` after every node. What these raise must

@@ -15,14 +15,14 @@ import torch
 from ..clock import Limit, TimeOver, heard_interrupts, limited, now, unlimited
 from .incumbent import Incumbent, Visit
 from .instance import Instance
-from .log import Log, Turn
+from .log import Log, LogEntry
 from .onoff import OnOff
 from .problem import NeuralMIP
 from .repair import Repair
 from .solution import Solution
 
 
-class Moment(NamedTuple):
+class ProgressEvent(NamedTuple):
     """What the `callback` of a solver hears after each iteration, round, step or node; a true
     result stops the run, status "stopped", unless it has just ended by itself.
 
@@ -61,7 +61,7 @@ class Solver(Protocol):
     ) -> Solution: ...
 
 
-class Visiting(Solver, Protocol):
+class ReportsPoints(Solver, Protocol):
     """A solver that tells `visit` the network inputs of every point it looks at, as all of this
     library do.
     """
@@ -77,7 +77,7 @@ class Visiting(Solver, Protocol):
 
 
 @dataclass(eq=False)
-class Begun:
+class Run:
     """A call that was checked: the problem, the clock, and, once asked for, the problem as an
     `Instance`.
     """
@@ -131,7 +131,9 @@ class Begun:
         if self.callback is None:
             return False
         best = self.incumbents[-1].objective if objective is None and self.incumbents else objective
-        stop = bool(self.callback(Moment(next(self.iterations), best, bound, now() - self.began)))
+        stop = bool(
+            self.callback(ProgressEvent(next(self.iterations), best, bound, now() - self.began))
+        )
         self.stop(stop)
         return stop
 
@@ -160,7 +162,7 @@ class Begun:
         if status == "stopped":
             details["interrupted"] = True
         why = ENDED_BY_USER if status == "stopped" else "the time limit ended the run"
-        details["log"] = Log([Turn(method, status, objective, None, seconds, why)])
+        details["log"] = Log([LogEntry(method, status, objective, None, seconds, why)])
         return Solution(status, method, **point, seconds=seconds, details=details)
 
     def finish(self, solve: Callable[[], R], so_far: Callable[[str], R]) -> R:
@@ -188,19 +190,19 @@ class Begun:
         """The result; one that Ctrl-C or a callback ended has a log."""
         if not isinstance(found, Solution) or found.status != "stopped" or "log" in found.details:
             return found
-        turn = Turn(
+        turn = LogEntry(
             found.method, found.status, found.objective, found.bound, found.seconds, ENDED_BY_USER
         )
         return replace(found, details={**found.details, "log": Log([turn])})
 
 
-def begin(
+def start_run(
     problem: NeuralMIP,
     time_limit: float,
     seed: int,
     visit: Visit | None = None,
     callback: Callback | None = None,
-) -> Begun:
+) -> Run:
     """Start the clock, and refuse what no solver can work with before any work."""
     began = now()
     if not isinstance(problem, NeuralMIP):
@@ -216,4 +218,4 @@ def begin(
         raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
     if not (callback is None or callable(callback)):
         raise TypeError(f"callback={callback!r} must be a function of one argument.")
-    return Begun(problem, int(seed), float(time_limit), began, visit, callback)
+    return Run(problem, int(seed), float(time_limit), began, visit, callback)

@@ -2,8 +2,8 @@
 point.
 """
 
-from ..model.log import Log, Turn
-from .choosing import Step, methods_for
+from ..model.log import Log, LogEntry
+from .choosing import PlannedMethod, methods_for
 from .solving import solve
 
-__all__ = ["Log", "Step", "Turn", "methods_for", "solve"]
+__all__ = ["Log", "LogEntry", "PlannedMethod", "methods_for", "solve"]

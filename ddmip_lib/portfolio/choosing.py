@@ -13,9 +13,9 @@ from ..linearisation import SequentialMIP
 from ..linearisation.neighbourhood import exact_graphs
 from ..model.blocks import Blocks
 from ..model.instance import Instance
-from ..model.listing import Listing
+from ..model.listing import AssignmentList
 from ..model.problem import NeuralMIP
-from ..model.solver import Visiting
+from ..model.solver import ReportsPoints
 from ..model.structure import Structure
 from ..pricing import PriceCoordination
 from ..pricing.recognition import find_blocks
@@ -32,10 +32,10 @@ LATER = 0.15  # of the whole time: what a method gets whenever it has another tu
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedMethod:
     """A method, the share of the time left that it may take, and the reason for it."""
 
-    solver: Visiting
+    solver: ReportsPoints
     share: float
     why: str
     again: float = LATER
@@ -46,7 +46,7 @@ class Step:
     """Whether another turn follows at once as long as each finds a better point."""
 
 
-def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> list[Step]:
+def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> list[PlannedMethod]:
     """The methods that fit, strongest reasons first; those that can use a cluster get its
     client.
     """
@@ -56,12 +56,12 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     inputs = instance.free_inputs
     count = combinations(instance)
     if count is not None:
-        all_ = Enumeration(max_values=most_combinations(instance))
+        all_ = Enumeration(max_values=max_combinations(instance))
         why = f"all inputs together take {count} values"
-        steps.append(Step(all_, 0.5, why, again=0.0))
-    elif (most := most_values(instance)) <= VALUES:
+        steps.append(PlannedMethod(all_, 0.5, why, again=0.0))
+    elif (most := max_values(instance)) <= VALUES:
         steps.append(
-            Step(
+            PlannedMethod(
                 Enumeration(),
                 0.3,
                 f"the inputs of a network row take at most {most} values",
@@ -78,7 +78,9 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
     why = f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"
     general = isinstance(blocks, Structure) and not blocks.obstacle
-    prices = Step(PriceCoordination(client=client), 0.2 if general else 0.4, why, insists=general)
+    prices = PlannedMethod(
+        PriceCoordination(client=client), 0.2 if general else 0.4, why, insists=general
+    )
     if isinstance(blocks, Blocks):
         steps.append(prices)
     whole = int(s.integer[inputs].sum())
@@ -87,11 +89,13 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
         f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
     )
     share = 0.25 if general else 0.35 if provable else 0.5
-    steps.append(Step(SequentialMIP(idle_starts=IDLE if provable else 2 * IDLE), share, why))
+    steps.append(
+        PlannedMethod(SequentialMIP(idle_starts=IDLE if provable else 2 * IDLE), share, why)
+    )
     if general:
         steps.append(prices)
     why = "starts from the best point, moves all inputs at once"
-    steps.append(Step(DualDecomposition(), 0.05 if provable else 0.3, why))
+    steps.append(PlannedMethod(DualDecomposition(), 0.05 if provable else 0.3, why))
     return steps
 
 
@@ -111,21 +115,21 @@ def combinations(instance: Instance) -> int | None:
     free[inputs] = False
     if s.others or free.any() or not s.integer[inputs].all():
         return None
-    found = Listing(s).combinations(inputs, most_combinations(instance))
+    found = AssignmentList(s).combinations(inputs, max_combinations(instance))
     return None if found is None else len(found)
 
 
-def most_combinations(instance: Instance) -> int:
+def max_combinations(instance: Instance) -> int:
     """So many combinations are compared one by one."""
     return min(COMBINATIONS, NUMBERS // instance.milp.n_variables)
 
 
-def most_values(instance: Instance) -> float:
+def max_values(instance: Instance) -> float:
     """The largest number of values that the inputs of a network row take; infinite where one is
     continuous.
     """
     s = instance.milp
-    listing = Listing(instance.milp)
+    listing = AssignmentList(instance.milp)
     most = 0.0
     for row in (row for m in instance.maps for row in m.index):
         inputs = np.array(unfixed(s, row), dtype=int)

@@ -10,25 +10,31 @@ import numpy as np
 
 from ..bounds import Graph, network_graph
 from ..bounds.activations import ACTIVATIONS
-from ..bounds.graph import Activation
+from ..bounds.graph import Elementwise
 from ..certificates import certify
 from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
-from ..linearisation.neighbourhood import UNITS, Mending
+from ..linearisation.neighbourhood import UNITS, FeasibilityRepair
 from ..linearisation.repair import near_start
 from ..model.blocks import Blocks
 from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
-from ..model.log import Log, Turn
+from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, told
+from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Proof, Solution, contradiction
-from ..model.solver import Begun, Callback, Moment, begin
+from ..model.solver import Callback, ProgressEvent, Run, start_run
 from ..pricing.recognition import find_blocks
-from ..proofs.checking import best_cost, check, meets, proof_of, require_uncrossed
-from ..proofs.exact import embedded
-from ..proofs.reach import unreachable
-from .choosing import Step, methods_for, units_of
+from ..proofs.checking import (
+    closes_gap,
+    incumbent_cost,
+    proof_of,
+    prove_optimality,
+    require_uncrossed,
+)
+from ..proofs.exact import exact_program
+from ..proofs.reach import infeasible_solution
+from .choosing import PlannedMethod, methods_for, units_of
 
 ENDED = ("stopped", "optimal", "infeasible", "time_limit")
 ROUNDS = (
@@ -60,7 +66,7 @@ def solve(
     follows at once and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried
     once more, and the run ends with the claim if it fails; ``details["checked_bound"]`` is then
     what was proved. A run in which no method comes to the end of its share of the time, and no
-    proof is given up, is the same whenever it is repeated. `callback` hears a `Moment` whenever a
+    proof is given up, is the same whenever it is repeated. `callback` hears a `ProgressEvent` whenever a
     method has one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes
     to what can use a cluster: prices and certificates.
 
@@ -72,7 +78,7 @@ def solve(
     ['enumeration']
     """
     check_client(client)
-    begun = begin(problem, time_limit, seed, visit, callback)
+    begun = start_run(problem, time_limit, seed, visit, callback)
     runs: list[Portfolio] = []
 
     def solved() -> Solution:
@@ -87,12 +93,12 @@ def solve(
 
     with ProgressLine(problem, "solve", begun.began, progress):
         found = begun.finish(solved, so_far)
-        told(bound=found.bound)
+        report_progress(bound=found.bound)
         return found
 
 
-def _solve(run: "Portfolio", begun: Begun) -> Solution:
-    if (proved := unreachable(begun, "ranges")) is not None:
+def _solve(run: "Portfolio", begun: Run) -> Solution:
+    if (proved := infeasible_solution(begun, "ranges")) is not None:
         run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
         return replace(proved, method="solve", details={**proved.details, "log": run.log})
     steps = methods_for(run.problem, begun.instance, run.client)
@@ -117,13 +123,13 @@ def _solve(run: "Portfolio", begun: Begun) -> Solution:
 
 
 def _exact(graph: Graph) -> bool:
-    return all(ACTIVATIONS[node.kind].rows for node in graph.nodes if isinstance(node, Activation))
+    return all(ACTIVATIONS[node.kind].rows for node in graph.nodes if isinstance(node, Elementwise))
 
 
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
-    def __init__(self, begun: Begun, incumbent: Incumbent, client: Any = None) -> None:
+    def __init__(self, begun: Run, incumbent: Incumbent, client: Any = None) -> None:
         self.begun = begun
         self.incumbent = incumbent
         self.log = Log()
@@ -147,7 +153,7 @@ class Portfolio:
     def over(self) -> bool:
         return self.status in ENDED or self.begun.interrupted or self.begun.seconds_left <= 0
 
-    def turn(self, step: Step, seconds: float, number: int = 0) -> None:
+    def turn(self, step: PlannedMethod, seconds: float, number: int = 0) -> None:
         """Let a method work from the best point for so long, unless all is done; its seed is
         another in every turn.
         """
@@ -215,7 +221,7 @@ class Portfolio:
             (since + seconds, value) for seconds, value in moments if self.incumbent.better(value)
         ]
 
-    def heard(self, moment: Moment) -> bool:
+    def heard(self, moment: ProgressEvent) -> bool:
         """Hand on what a method tells, with the best that is known; remember that the run is to
         end.
         """
@@ -232,18 +238,20 @@ class Portfolio:
         if bound > self.bound:
             self.bound = bound
             self.proof = proof
-        if meets(self.incumbent, self.bound):
+        if closes_gap(self.incumbent, self.bound):
             self.status = "optimal"
 
     def note(self, method: str, status: str, began: float, why: str) -> None:
         sign = self.begun.instance.milp.sign
         bound = (
-            float(sign * min(self.bound, best_cost(self.incumbent)))
+            float(sign * min(self.bound, incumbent_cost(self.incumbent)))
             if np.isfinite(self.bound)
             else None
         )
-        self.log.append(Turn(method, status, self.incumbent.objective, bound, now() - began, why))
-        told("solve", bound, turn=True)
+        self.log.append(
+            LogEntry(method, status, self.incumbent.objective, bound, now() - began, why)
+        )
+        report_progress("solve", bound, turn=True)
 
     def prove(self, patient: bool = True) -> None:
         """A bound by prices where there are blocks, by an exact model where networks have one, else
@@ -256,7 +264,7 @@ class Portfolio:
         instance = self.begun.instance
         left = self.begun.seconds_left
         self.doing = "proof", began
-        told("proof", float(instance.milp.sign * self.bound), turn=True)
+        report_progress("proof", float(instance.milp.sign * self.bound), turn=True)
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         except UnsupportedNetworkError as error:
@@ -280,9 +288,9 @@ class Portfolio:
             )
             self.by_certificate(began, "lines around the networks, and inputs split", share * left)
         else:
-            program = embedded(instance, self.incumbent.units, graphs)
-            mend = Mending(self.incumbent, graphs, self.begun.deadline, self.begun.seed)
-            proved = check(
+            program = exact_program(instance, self.incumbent.units, graphs)
+            mend = FeasibilityRepair(self.incumbent, graphs, self.begun.deadline, self.begun.seed)
+            proved = prove_optimality(
                 self.incumbent, program, self.begun.deadline, np.inf, mend, patient
             )  # which may find points
             self.done = self.closed = proved.complete
@@ -324,7 +332,7 @@ class Portfolio:
     def solution(self) -> Solution:
         require_uncrossed(self.incumbent, self.bound, "proved on the way")
         sign = self.begun.instance.milp.sign
-        best = best_cost(self.incumbent)
+        best = incumbent_cost(self.incumbent)
         status = self.status
         if self.begun.interrupted and status not in ("optimal", "infeasible"):
             status = "stopped"

@@ -11,18 +11,18 @@ import torch
 from ..clock import now
 from ..device import check_place
 from ..errors import ProblemError
-from ..model.crew import Crew, check_client
+from ..model.crew import Executor, check_client
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, told
+from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
-from ..model.solver import Begun, Callback, begin
+from ..model.solver import Callback, Run, start_run
 from ..model.structure import Structure
-from ..proofs.reach import unreachable
+from ..proofs.reach import infeasible_solution
 from .general import coordinate
-from .market import Market, Round
+from .market import CoordinationState, Round
 from .recognition import find_blocks
-from .search import Search
+from .search import NetworkOracle
 
 SHARE = 0.5  # of the time, what is kept for choosing
 # reduced profit, relative to the largest value, from which on an option counts as one that was
@@ -97,9 +97,11 @@ class PriceCoordination:
         check_client(self.client)
 
     @property
-    def search(self) -> Search:
+    def search(self) -> NetworkOracle:
         """The NN block: what asks the networks for options."""
-        return Search(int(self.starts), int(self.steps), torch.device(self.device), self.dtype)
+        return NetworkOracle(
+            int(self.starts), int(self.steps), torch.device(self.device), self.dtype
+        )
 
     def solve(
         self,
@@ -112,15 +114,15 @@ class PriceCoordination:
         """Run rounds until no option is missing, then choose; the best verified choice is
         returned.
         """
-        begun = begin(problem, time_limit, seed, visit, self.callback)
+        begun = start_run(problem, time_limit, seed, visit, self.callback)
         with ProgressLine(problem, self.method, begun.began, progress):
             return self._solve(begun)
 
-    def _solve(self, begun: Begun) -> Solution:
-        markets: list[Market] = []
+    def _solve(self, begun: Run) -> Solution:
+        markets: list[CoordinationState] = []
 
         def coordinated() -> Solution:
-            if (answer := unreachable(begun, self.method)) is not None:
+            if (answer := infeasible_solution(begun, self.method)) is not None:
                 return answer
             found = find_blocks(begun.problem, begun.instance)
             if isinstance(found, Structure):
@@ -136,7 +138,7 @@ class PriceCoordination:
 
         return begun.finish(coordinated, so_far)
 
-    def _rounds(self, market: Market, begun: Begun) -> str:
+    def _rounds(self, market: CoordinationState, begun: Run) -> str:
         status = "iteration_limit"
         choosing = SHARE * market.seconds_left
         while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
@@ -144,7 +146,7 @@ class PriceCoordination:
                 status = "time_limit"
                 break
             self.round(market)
-            told(turn=True)
+            report_progress(turn=True)
             if begun.told():
                 return "stopped"
             if market.idle >= self.idle_rounds:
@@ -157,7 +159,7 @@ class PriceCoordination:
                 if market.seconds_left <= 0:
                     break
                 self.round(market, seen)
-                told(turn=True)
+                report_progress(turn=True)
                 if begun.told():
                     return "stopped"
         return "time_limit" if market.seconds_left <= 0 else status
@@ -168,22 +170,22 @@ class PriceCoordination:
         time_limit: float = np.inf,
         seed: int = 0,
         visit: Visit | None = None,
-    ) -> Market:
-        """The market before the first round; `round` and `Market.choose` continue from there."""
-        return self._start(begin(problem, time_limit, seed, visit))
+    ) -> CoordinationState:
+        """The market before the first round; `round` and `CoordinationState.choose` continue from there."""
+        return self._start(start_run(problem, time_limit, seed, visit))
 
-    def _start(self, begun: Begun) -> Market:
+    def _start(self, begun: Run) -> CoordinationState:
         blocks = find_blocks(begun.problem, begun.instance)
         if isinstance(blocks, Structure):
             blocks.require(self.method)
             raise ProblemError(
                 f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}."
             )
-        return Market.empty(
-            blocks, begun.incumbent(), begun.deadline, begun.seed, Crew(self.client)
+        return CoordinationState.empty(
+            blocks, begun.incumbent(), begun.deadline, begun.seed, Executor(self.client)
         )
 
-    def round(self, market: Market, seen: np.ndarray | None = None) -> None:
+    def round(self, market: CoordinationState, seen: np.ndarray | None = None) -> None:
         """Options at the prices seen (or at others), the linear program with them, new prices, a
         choice by rounding.
         """
@@ -223,7 +225,7 @@ class PriceCoordination:
         )
         market.rounds.append(latest)
 
-    def _solution(self, market: Market, status: str) -> Solution:
+    def _solution(self, market: CoordinationState, status: str) -> Solution:
         incumbent = market.incumbent
         details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
         del market.rounds.prices[len(market.rounds) :]  # of a round that did not come to its end

@@ -3,7 +3,7 @@ classes or numbers.
 
 At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps
 in a trust region: its networks linear around its point, a small MILP; then the true outputs, a
-completion, and a test of what was gained. Blocks take their steps in one model (`Apart`) and by one
+completion, and a test of what was gained. Blocks take their steps in one model (`SeparableElasticModel`) and by one
 pass through the networks; what each reaches is an option (`options`). The best choice among options
 is refined by the same steps with the linking rows in place.
 """
@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..clock import now
-from ..linearisation.elastic import Elastic, Part
-from ..linearisation.slopes import lines_at
+from ..linearisation.elastic import Constraints, ElasticModel
+from ..linearisation.slopes import linearise
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
-from ..model.progress import told
+from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..model.solver import Begun
+from ..model.solver import Run
 from ..model.structure import Structure
-from .options import Options, Prices
+from .options import GeneralColumns, GeneralMasterSolution
 
 STEPS = 8
 JOINED_STEPS = 24  # of one path: an equality between blocks is met to six digits after many
@@ -36,19 +36,19 @@ CHOICE_SECONDS = 3.0  # at most, for one model
 
 
 def coordinate(
-    begun: Begun, structure: Structure, method: str, rounds: int, idle_rounds: int
+    begun: Run, structure: Structure, method: str, rounds: int, idle_rounds: int
 ) -> Solution:
     """Rounds from the problem's start, from the best options known and from random points in turn;
     the best verified point is returned.
     """
-    search = Search(begun.incumbent(), structure, begun.deadline, begun.seed)
+    search = GeneralColumnGeneration(begun.incumbent(), structure, begun.deadline, begun.seed)
     return begun.finish(
         lambda: _result(search, structure, method, _rounds(search, begun, rounds, idle_rounds)),
         lambda status: _result(search, structure, method, status),
     )
 
 
-def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> str:
+def _rounds(search: "GeneralColumnGeneration", begun: Run, rounds: int, idle_rounds: int) -> str:
     """Rounds until nothing new is found; the status."""
     incumbent = search.incumbent
     idle = 0
@@ -64,7 +64,7 @@ def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> st
         if idle >= 2 * idle_rounds:
             return "converged"
         search.round(start if k == 0 else None if k % 2 else search.random())
-        told(turn=True)
+        report_progress(turn=True)
         if begun.told():
             return "stopped"
         found = (
@@ -76,7 +76,7 @@ def _rounds(search: "Search", begun: Begun, rounds: int, idle_rounds: int) -> st
     return "iteration_limit"
 
 
-def _result(search: "Search", structure: Structure, method: str, status: str) -> Solution:
+def _result(search: "GeneralColumnGeneration", structure: Structure, method: str, status: str) -> Solution:
     incumbent = search.incumbent
     details: dict[str, Any] = {
         "incumbents": incumbent.found,
@@ -97,7 +97,7 @@ def _result(search: "Search", structure: Structure, method: str, status: str) ->
     return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)
 
 
-class Joined(Elastic):
+class JointElasticModel(ElasticModel):
     """The elastic model of all blocks together; a unit of any output counts alike, and whole
     numbers move freely.
     """
@@ -105,23 +105,23 @@ class Joined(Elastic):
     def _sizes(self) -> np.ndarray:
         return np.ones(len(self.outputs))
 
-    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Part]:
+    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Constraints]:
         return []
 
 
-class Apart(Joined):
+class SeparableElasticModel(JointElasticModel):
     """The same without linking rows: it falls apart, and one solve serves every block."""
 
     def __init__(self, instance: Instance, structure: Structure) -> None:
         super().__init__(instance)
         s = instance.milp
         own = ~structure.linking
-        self.rows = Part.of(s.rows[own], s.row_lower[own], s.row_upper[own])
+        self.rows = Constraints.of(s.rows[own], s.row_lower[own], s.row_upper[own])
         idle = structure.block < 0  # the master's variables are no block's business
         self.lower[idle] = self.upper[idle] = np.clip(0.0, s.lower, s.upper)[idle]
 
 
-class Search:
+class GeneralColumnGeneration:
     """The state of the search: options, prices, the incumbent."""
 
     def __init__(
@@ -130,12 +130,12 @@ class Search:
         self.incumbent = incumbent
         self.structure = structure
         self.deadline = deadline
-        self.options = Options(incumbent, structure)
+        self.options = GeneralColumns(incumbent, structure)
         self.draw = np.random.default_rng(seed)
         instance = self.instance = incumbent.instance
-        self.apart = Apart(instance, structure)
-        self.joined = Joined(instance)
-        self.prices: Prices | None = None
+        self.apart = SeparableElasticModel(instance, structure)
+        self.joined = JointElasticModel(instance)
+        self.prices: GeneralMasterSolution | None = None
 
     @property
     def seconds_left(self) -> float:
@@ -148,9 +148,9 @@ class Search:
             return s.sign * s.cost
         return self.prices.counts * s.sign * s.cost - self.options.linking.T @ self.prices.linking
 
-    def path(self, values: np.ndarray, model: Elastic) -> None:
+    def path(self, values: np.ndarray, model: ElasticModel) -> None:
         """Steps from a point, each block by itself, or all as one where the model joins them."""
-        one = not isinstance(model, Apart)
+        one = not isinstance(model, SeparableElasticModel)
         label, count = (
             (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
         )
@@ -172,7 +172,7 @@ class Search:
         for _ in range(JOINED_STEPS if one else STEPS):
             if self.seconds_left <= 0 or (reach < SMALLEST).all():
                 break
-            line = lines_at(self.instance, values)
+            line = linearise(self.instance, values)
             aim = model.step(values, line, reach[label[model.inputs]], price, self._limit)
             trial, reached = (
                 (values, np.full(count, np.inf)) if aim is None else completed(aim.values)
@@ -234,7 +234,7 @@ class Search:
             )
             self._from(self.options.assembled(drawn), self.joined)
 
-    def _from(self, start: np.ndarray, model: Elastic) -> None:
+    def _from(self, start: np.ndarray, model: ElasticModel) -> None:
         near = model.nearest(start, self._limit)
         if near is not None and self.seconds_left > 0:
             self.path(near, model)

@@ -9,10 +9,10 @@ import numpy as np
 from ..clock import now
 from ..errors import ProblemError
 from ..model.blocks import Blocks
-from ..model.crew import Crew, Kept
+from ..model.crew import Executor, RemotePiece
 from ..model.incumbent import Incumbent
 from ..model.solution import History
-from .pool import Pool, Prices
+from .pool import ColumnPool, MasterSolution
 
 WORTH = 0.02
 ALMOST = 0.1
@@ -64,20 +64,20 @@ class Rounds(History):
 
 
 @dataclass
-class Market:
+class CoordinationState:
     """The state of price coordination between two rounds."""
 
     blocks: Blocks
     incumbent: Incumbent
-    pool: Pool
+    pool: ColumnPool
     seen: np.ndarray  #: The prices that the networks see.
     draw: np.random.Generator
     deadline: float
-    crew: Crew = field(default_factory=Crew)  #: Who asks the networks.
-    shards: list[Kept] = field(
+    crew: Executor = field(default_factory=Executor)  #: Who asks the networks.
+    shards: list[RemotePiece] = field(
         default_factory=list
     )  #: Parts of the table, kept by the crew from the first round on.
-    lp: Prices | None = None
+    lp: MasterSolution | None = None
     chosen: np.ndarray | None = None  #: The best choice so far: numbers of options in the pool.
     rounds: Rounds = field(default_factory=Rounds)
     idle: int = 0  #: Rounds in a row that found no option of positive reduced profit.
@@ -89,8 +89,8 @@ class Market:
         incumbent: Incumbent,
         deadline: float,
         seed: int,
-        crew: Crew | None = None,
-    ) -> "Market":
+        crew: Executor | None = None,
+    ) -> "CoordinationState":
         """Before the first round: no option; prices at which all capacities cost half of what all
         blocks could earn.
         """
@@ -99,11 +99,11 @@ class Market:
         return cls(
             blocks,
             incumbent,
-            Pool(blocks),
+            ColumnPool(blocks),
             first,
             np.random.default_rng(seed),
             deadline,
-            crew or Crew(),
+            crew or Executor(),
         )
 
     @property

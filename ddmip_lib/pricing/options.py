@@ -22,12 +22,12 @@ from ..model.scip import relative_violation
 from ..model.structure import Structure
 from ..model.verification import TOLERANCE
 from ..proofs.program import Program, Rows
-from ..proofs.proposals import Proposer
+from ..proofs.proposals import LPSolver
 
 CHOICE_NODES = 2000  # of HiGHS, for one choice
 
 
-class Prices(NamedTuple):
+class GeneralMasterSolution(NamedTuple):
     """Multipliers of the linking rows and of the blocks, and the optimum of the linear program:
     infinite as long as no mixture of options keeps the linking rows; prices are then those of the
     mixture that lacks least.
@@ -44,7 +44,7 @@ class Prices(NamedTuple):
         return float(np.isfinite(self.value))
 
 
-class Options:
+class GeneralColumns:
     """Options as parallel arrays, each a block's part of one of the `points`; costs are to be
     minimised.
     """
@@ -106,7 +106,7 @@ class Options:
         integer = np.concatenate([np.ones(k, dtype=bool), s.integer[self.master]])
         return Program(cost, Rows.of(rows.tocsr()), low, high, lower, upper, integer)
 
-    def prices(self) -> Prices:
+    def prices(self) -> GeneralMasterSolution:
         """Solve the linear program; where no mixture will do, look for the one that lacks least
         instead.
         """
@@ -114,7 +114,7 @@ class Options:
         m = self.use.shape[1]
         matrix = program.rows.matrix(len(program.cost))
         k = len(program.cost)
-        found = Proposer().ask(program)
+        found = LPSolver().ask(program)
         value = np.inf
         sides = program.row_lower, program.row_upper
         if (
@@ -125,7 +125,7 @@ class Options:
         else:  # the first phase: buy as little as possible of what is missing
             eye = sp.identity(len(sides[0]))
             slack = np.ones(2 * len(sides[0]))
-            found = Proposer().ask(
+            found = LPSolver().ask(
                 Program(
                     np.concatenate([np.zeros(k), slack]),
                     Rows.of(sp.hstack([matrix, eye, -eye]).tocsr()),
@@ -136,9 +136,9 @@ class Options:
                 )
             )
         shares = np.zeros(len(self)) if found.point is None else found.point[: len(self)]
-        return Prices(found.multipliers[:m], found.multipliers[m:], value, shares)
+        return GeneralMasterSolution(found.multipliers[:m], found.multipliers[m:], value, shares)
 
-    def reduced(self, prices: Prices) -> np.ndarray:
+    def reduced(self, prices: GeneralMasterSolution) -> np.ndarray:
         """What each option costs at the prices, beyond what its block pays."""
         return self.cost * prices.counts - self.use @ prices.linking - prices.blocks[self.block]
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..clock import check_time
-from ..model.blocks import Blocks, Part
+from ..model.blocks import BlockRows, Blocks
 from ..model.gradients import vjp
 
 MARGIN = 1e-6  # logit that a point of class 1 keeps from zero in double precision
@@ -26,7 +26,7 @@ MARGIN = 1e-6  # logit that a point of class 1 keeps from zero in double precisi
 Network = Callable[[Tensor], Tensor]
 
 
-class Task(NamedTuple):
+class PricingProblem(NamedTuple):
     """A batch of points for one network: boxes, base points, cost of a unit up and down, all (k,
     p); `gain` is what a unit of output is worth, (k,), infinite for a class; `cap` the largest
     output that counts.
@@ -44,13 +44,13 @@ class Task(NamedTuple):
     @classmethod
     def of(
         cls,
-        blocks: Blocks | Part,
+        blocks: Blocks | BlockRows,
         at: np.ndarray,
         up: np.ndarray,
         down: np.ndarray,
         gain: np.ndarray,
         margin: float = MARGIN,
-    ) -> "Task":
+    ) -> "PricingProblem":
         """The task of rows `at` of the blocks' table."""
         parts = (
             blocks.lower[at],
@@ -93,7 +93,9 @@ def values_and_slopes(network: Network, u: Tensor) -> tuple[Tensor, Tensor]:
     return output.detach(), vjp([output], u, np.ones(len(u)))
 
 
-def linear_step(task: Task, u: Tensor, output: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
+def linear_step(
+    task: PricingProblem, u: Tensor, output: Tensor, slope: Tensor, radius: Tensor
+) -> Tensor:
     """The best point for the linearisation at u, within `radius` (k, p) of it and the boxes."""
     low = torch.maximum(task.lower, u - radius)
     high = torch.minimum(task.upper, u + radius)
@@ -114,9 +116,9 @@ def linear_step(task: Task, u: Tensor, output: Tensor, slope: Tensor, radius: Te
     return cheapest + torch.where(rises, step, -step)
 
 
-def follow(
+def ascend(
     network: Network,
-    task: Task,
+    task: PricingProblem,
     u: Tensor,
     steps: int = 24,
     radius: float = 0.5,
@@ -140,7 +142,9 @@ def follow(
     return best, most
 
 
-def pull_back(network: Network, task: Task, u: Tensor, halvings: int = 14) -> Tensor:
+def reduce_to_boundary(
+    network: Network, task: PricingProblem, u: Tensor, halvings: int = 14
+) -> Tensor:
     """Points of class 1, moved towards their base points: whole coordinates first, the dearest
     before the others, then all together until the class is about to change.
     """

@@ -16,14 +16,14 @@ from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 from ..clock import now
 from ..model.blocks import Blocks
 from ..model.scip import matrix_of, optimise, solution_values
-from .sifting import FEW, Answer, linear, sift
+from .sifting import FEW, LPSolution, solve_master, solve_master_by_sifting
 
 LACKING = 1e-9  # so much of a resource may be missing for lack of digits
 STRIDE = 4096  # options that rounding looks at together
 
 
 @dataclass(frozen=True)
-class Prices:
+class MasterSolution:
     """The linear program over a pool: its value, prices of the resources, what each block earns,
     and shares.
     """
@@ -43,7 +43,7 @@ class Prices:
         return 1.0 if self.lacking <= LACKING else 0.0
 
 
-class Pool:
+class ColumnPool:
     """Options as parallel arrays: `at` (row of the table of `Blocks`), point, value, use."""
 
     def __init__(self, blocks: Blocks) -> None:
@@ -100,7 +100,7 @@ class Pool:
             mixed ^= mixed >> np.uint64(32)
         return mixed
 
-    def prices(self, near: Prices | None = None) -> Prices:
+    def prices(self, near: MasterSolution | None = None) -> MasterSolution:
         """Solve the linear program; where the pool holds no feasible mixture, the one that lacks
         least instead. `near` is the answer of an earlier pool, from which a large program sets out.
         """
@@ -110,32 +110,34 @@ class Pool:
         if (
             not blocks.optional and len(np.unique(self.block)) < blocks.n
         ):  # a block has no option at all
-            return Prices(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), np.inf)
+            return MasterSolution(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), np.inf)
         if k == 0:
             lacking = float(np.maximum(-blocks.capacities, 0).sum())
-            return Prices(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), lacking)
+            return MasterSolution(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), lacking)
         known = near.prices if near is not None and near.counts else None
         if blocks.n > FEW and (
             known is not None or (blocks.optional and (blocks.capacities >= 0).all())
         ):
-            found: Answer | None = sift(blocks, self.block, self.value, self.use, known)
+            found: LPSolution | None = solve_master_by_sifting(
+                blocks, self.block, self.value, self.use, known
+            )
         else:
-            found = linear(
+            found = solve_master(
                 blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
             )
         if found is None:  # the first phase: buy as little as possible of what is missing
             nothing = 0 * self.value
             price = np.ones(m)
-            found = linear(
+            found = solve_master(
                 blocks.n, blocks.optional, self.block, nothing, self.use, blocks.capacities, price
             )
         assert found is not None
         lacking = float(np.maximum(found.extra, 0.0).sum())
-        return Prices(
+        return MasterSolution(
             float(self.value @ found.shares), found.prices, found.earned, found.shares, lacking
         )
 
-    def reduced(self, lp: Prices) -> np.ndarray:
+    def reduced(self, lp: MasterSolution) -> np.ndarray:
         """How much more than its block earns each option would bring at the prices."""
         return self.value * lp.counts - self.use @ lp.prices - lp.earned[self.block]
 

@@ -18,7 +18,7 @@ from ..clock import check_time
 from ..errors import UnsupportedNetworkError
 from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
-from ..model.listing import Listing
+from ..model.listing import AssignmentList
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure, find_structure
 
@@ -26,16 +26,16 @@ MOST = 4096  # ways to set the whole numbers of a block that are looked at
 SLACK = 1e-9
 
 
-class UnlikeError(Exception):
+class NotBlockFormError(Exception):
     """A block is not of the form of `Blocks`: heard by `recognise` alone."""
 
 
 def _demand(holds: Any) -> None:
     if not holds:
-        raise UnlikeError
+        raise NotBlockFormError
 
 
-class Step(NamedTuple):
+class PiecewiseTerm(NamedTuple):
     """The variable a >= slope (x - w), at most `most`, which takes so much of each resource."""
 
     a: int
@@ -46,7 +46,7 @@ class Step(NamedTuple):
     most: float
 
 
-class Way(NamedTuple):
+class BlockMode(NamedTuple):
     """One row of the table of `Blocks`; `mode` is what it shares with rows of other blocks."""
 
     mode: tuple[Any, ...]
@@ -87,15 +87,15 @@ def recognise(instance: Instance, structure: Structure) -> Blocks | None:
     if structure.obstacle or structure.master or len(inputs) > 1 or outputs != {1}:
         return None
     try:
-        reader = Reader(instance, structure)
+        reader = BlockReader(instance, structure)
         return reader.blocks(
             [reader.ways(np.flatnonzero(structure.block == b)) for b in range(structure.n)]
         )
-    except UnlikeError:
+    except NotBlockFormError:
         return None
 
 
-class Reader:
+class BlockReader:
     """What the blocks of one instance share: resources, one for each finite side of a linking row,
     and ranges.
     """
@@ -112,7 +112,7 @@ class Reader:
         self.capacities = np.concatenate([self.sides[1][above], -self.sides[0][below]])
         self.names = [s.row_names[r] for r in (*above, *below)]
         self.maps = instance.maps
-        self.listing = Listing(s)
+        self.listing = AssignmentList(s)
         self.linking = structure.linking
         self.owner = {
             int(at): (k, i) for k, m in enumerate(self.maps) for i, at in enumerate(m.output[:, 0])
@@ -131,7 +131,7 @@ class Reader:
                 ends = output_range(predictor.net, m.at(s.lower), m.at(s.upper))
                 self.low[m.output], self.high[m.output] = ends
 
-    def ways(self, own: np.ndarray) -> list[Way]:
+    def ways(self, own: np.ndarray) -> list[BlockMode]:
         """The rows of the table of the block with these variables."""
         check_time()
         rows = np.unique(self.listing.columns[:, own].indices)
@@ -141,10 +141,10 @@ class Reader:
         whole = self.s.integer[own] & ~self.is_output[own]
         settings = self.listing.combinations(own[whole], MOST)
         _demand(settings is not None)
-        found = [Setting(self, own, whole, row).way(matrix, *sides) for row in settings]  # type: ignore[union-attr]
+        found = [FixedBlock(self, own, whole, row).way(matrix, *sides) for row in settings]  # type: ignore[union-attr]
         return [way for way in found if way is not None]
 
-    def blocks(self, table: list[list[Way]]) -> Blocks:
+    def blocks(self, table: list[list[BlockMode]]) -> Blocks:
         """All rows as one table; where a block's least use of a resource is below zero, it is
         counted from there.
         """
@@ -169,11 +169,11 @@ class Reader:
         )
 
 
-class Setting:
+class FixedBlock:
     """One block with its whole numbers set; arrays have an entry for each of its variables."""
 
     def __init__(
-        self, reader: Reader, own: np.ndarray, whole: np.ndarray, values: np.ndarray
+        self, reader: BlockReader, own: np.ndarray, whole: np.ndarray, values: np.ndarray
     ) -> None:
         self.reader = reader
         self.own = own
@@ -188,14 +188,14 @@ class Setting:
         self.least = reader.low[own]
         self.most = reader.high[own]  # what networks say without being asked to
 
-    def way(self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray) -> Way | None:
+    def way(self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray) -> BlockMode | None:
         """The setting as a row of the table; None where no point meets its rows."""
         matrix, low, high = self._tighten(matrix, low, high)
         if (self.lower > self.upper).any() or ((low > SLACK) | (high < -SLACK))[
             ~matrix.any(axis=1)
         ].any():
             return None
-        steps = list[Step]()
+        steps = list[PiecewiseTerm]()
         counts = dict[int, tuple[int, float]]()
         for row, *ends in zip(matrix, low, high, strict=True):
             x = np.flatnonzero(row * self.is_input).tolist()
@@ -245,13 +245,15 @@ class Setting:
             low = low[~single]
             high = high[~single]
 
-    def _step(self, row: np.ndarray, x: int, a: int, low: float, high: float) -> Step:
+    def _step(self, row: np.ndarray, x: int, a: int, low: float, high: float) -> PiecewiseTerm:
         side, other = (low, high) if row[a] > 0 else (high, low)
         _demand(np.isfinite(side) and (low == high or np.isinf(other)))
         _demand(self.lower[a] == 0 and not self.gain[a] and (self.use[a] >= 0).all())
-        return Step(a, x, -row[x] / row[a], side / row[x], self.use[a], self.upper[a])
+        return PiecewiseTerm(a, x, -row[x] / row[a], side / row[x], self.use[a], self.upper[a])
 
-    def _row(self, steps: list[Step], counts: dict[int, tuple[int, float]]) -> Way | None:
+    def _row(
+        self, steps: list[PiecewiseTerm], counts: dict[int, tuple[int, float]]
+    ) -> BlockMode | None:
         free = self.lower < self.upper
         burdens = self.use.any(axis=1) & free
         fixed = self.lower[~free] @ self.use[~free]
@@ -260,7 +262,7 @@ class Setting:
             _demand(rises or (self.use[x] <= 0).all())
             end = self.lower[x] if rises else self.upper[x]
             steps.append(
-                Step(
+                PiecewiseTerm(
                     x,
                     x,
                     1.0 if rises else -1.0,
@@ -303,8 +305,8 @@ class Setting:
         return self._placed(steps, fixed, parts, self.reader.owner[int(self.own[y])][1])
 
     def _placed(
-        self, steps: list[Step], fixed: np.ndarray, parts: dict[str, Any], row: int
-    ) -> Way | None:
+        self, steps: list[PiecewiseTerm], fixed: np.ndarray, parts: dict[str, Any], row: int
+    ) -> BlockMode | None:
         """Box, base point and use in the order of the network's inputs."""
         m = self.reader.maps[parts["predictor"]]
         s = self.reader.s
@@ -340,4 +342,4 @@ class Setting:
         fixed = fixed + np.maximum(base - w, 0) @ rates[0] + np.maximum(w - base, 0) @ rates[1]
         parts |= {"up": rates[0], "down": rates[1]}
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
-        return Way(key, parts, row, [lower, upper, base], fixed)
+        return BlockMode(key, parts, row, [lower, upper, base], fixed)

@@ -15,13 +15,13 @@ from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.solution import Solution
-from ..model.solver import Begun, Visiting, begin
+from ..model.solver import ReportsPoints, Run, start_run
 from ..model.structure import Structure
-from .general import Search as GeneralSearch
-from .market import Market
-from .oracle import Task, pull_back
+from .general import GeneralColumnGeneration as GeneralSearch
+from .market import CoordinationState
+from .oracle import PricingProblem, reduce_to_boundary
 from .recognition import find_blocks
-from .search import judge
+from .search import evaluate_columns
 
 Point = list[np.ndarray]
 """Network inputs, one matrix for each predictor."""
@@ -53,7 +53,7 @@ def recover(
     >>> solution.status, bool(problem.verify(solution))
     ('stopped', True)
     """
-    begun = begin(problem, time_limit, seed)
+    begun = start_run(problem, time_limit, seed)
     blocks = _blocks(begun)
     shapes = [p.inputs.shape for p in problem.predictors]
     for point in points:
@@ -98,7 +98,7 @@ class Recovering:
     True
     """
 
-    solver: Visiting
+    solver: ReportsPoints
 
     def __post_init__(self) -> None:
         if isinstance(self.solver, type) or not hasattr(self.solver, "solve"):
@@ -115,11 +115,11 @@ class Recovering:
         visit: Visit | None = None,
     ) -> Solution:
         """Solve, then choose."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         with ProgressLine(problem, "recovery", begun.began, progress):
             return self._solve(begun)
 
-    def _solve(self, begun: Begun) -> Solution:
+    def _solve(self, begun: Run) -> Solution:
         visited = list[Point]()
         visit = begun.visit
         blocks = _blocks(begun)
@@ -164,7 +164,7 @@ class Recovering:
         return begun.finish(chosen, result)
 
 
-def _blocks(begun: Begun) -> Blocks | Structure:
+def _blocks(begun: Run) -> Blocks | Structure:
     found = find_blocks(begun.problem, begun.instance)
     if isinstance(found, Structure):
         found.require("recovery")
@@ -175,19 +175,21 @@ def _recover(
     blocks: Blocks | Structure,
     incumbent: Incumbent,
     points: Sequence[Sequence[np.ndarray]],
-    begun: Begun,
+    begun: Run,
 ) -> int:
     """Let the best choice among points compete; how many options there were."""
     if isinstance(blocks, Structure):
         search = GeneralSearch(incumbent, blocks, begun.deadline, begun.seed)
         search.gather(points)
         return len(search.options)
-    market = Market.empty(blocks, incumbent, begun.deadline, begun.seed)
+    market = CoordinationState.empty(blocks, incumbent, begun.deadline, begun.seed)
     recover_into(market, points, begun.seed)
     return len(market.pool)
 
 
-def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: int = 0) -> None:
+def recover_into(
+    market: CoordinationState, points: Sequence[Sequence[np.ndarray]], seed: int = 0
+) -> None:
     """Fill the pool of a market with visited points and choose; the choice competes with the
     market's incumbent.
     """
@@ -206,10 +208,12 @@ def recover_into(market: Market, points: Sequence[Sequence[np.ndarray]], seed: i
         if net.gives_class:
             at, u = _cheapest(market, *(part[net.raw(u)[:, 0] > 0] for part in (at, u)))
             if len(at):
-                u = pull_back(net.net, _task(market, at), torch.from_numpy(u)).numpy()
-        market.pool.add(*judge(net, blocks, at, u))
+                u = reduce_to_boundary(net.net, _task(market, at), torch.from_numpy(u)).numpy()
+        market.pool.add(*evaluate_columns(net, blocks, at, u))
         if not blocks.optional:
-            market.pool.add(*judge(net, blocks, rows, blocks.base[rows], classes_only=False))
+            market.pool.add(
+                *evaluate_columns(net, blocks, rows, blocks.base[rows], classes_only=False)
+            )
     market.lp = market.pool.prices()
     market.offer(market.pool.rounded(market.lp.shares))
     market.choose(gap=1e-6, nodes=100, seed=seed)
@@ -228,7 +232,9 @@ def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarra
     return rows[row], clipped[visit, row]
 
 
-def _cheapest(market: Market, at: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cheapest(
+    market: CoordinationState, at: np.ndarray, u: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """At most `MOST` points of each block, no two the same."""
     _, first = np.unique(np.column_stack([at, np.round(u, 6)]), axis=0, return_index=True)
     at = at[first]
@@ -241,6 +247,6 @@ def _cheapest(market: Market, at: np.ndarray, u: np.ndarray) -> tuple[np.ndarray
     return at[kept], u[kept]
 
 
-def _task(market: Market, at: np.ndarray) -> Task:
+def _task(market: CoordinationState, at: np.ndarray) -> PricingProblem:
     up, down = (rate[at] for rate in market.blocks.rates(market.seen))
-    return Task.of(market.blocks, at, up, down, np.full(len(at), np.inf))
+    return PricingProblem.of(market.blocks, at, up, down, np.full(len(at), np.inf))

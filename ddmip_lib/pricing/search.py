@@ -14,10 +14,10 @@ import torch
 from torch import nn
 
 from ..device import place
-from ..model.blocks import Blocks, Part
+from ..model.blocks import BlockRows, Blocks
 from ..model.predictor import Predictor
-from .market import Market
-from .oracle import MARGIN, Network, Task, follow, pull_back
+from .market import CoordinationState
+from .oracle import MARGIN, Network, PricingProblem, ascend, reduce_to_boundary
 
 SHARD = 1024  # rows of the table in one shard, at most: their batches stay near the processor
 NONE = 1e-8  # share of an option that is none
@@ -29,7 +29,7 @@ _placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int]
 )
 
 
-class Found(NamedTuple):
+class PricingResult(NamedTuple):
     """Options as parallel arrays: row of the table of `Blocks`, point, value."""
 
     at: np.ndarray
@@ -41,10 +41,10 @@ class Shard(NamedTuple):
     """Rows of the table, and the network that serves them: what stays where it was sent."""
 
     predictor: Predictor
-    part: Part
+    part: BlockRows
 
 
-class Ask(NamedTuple):
+class PricingRequest(NamedTuple):
     """What one shard is asked in one round: costs of a unit up and down, (modes, p), what a unit of
     output is worth, (modes,), the best option known of each row, and a seed or what draws.
     """
@@ -56,7 +56,7 @@ class Ask(NamedTuple):
     seed: tuple[int, int] | np.random.Generator
 
 
-class Search(NamedTuple):
+class NetworkOracle(NamedTuple):
     """The NN block of price coordination; see `oracle` for what it does from each start."""
 
     starts: int
@@ -64,31 +64,33 @@ class Search(NamedTuple):
     device: torch.device
     dtype: torch.dtype
 
-    def options(self, market: Market) -> Found:
+    def options(self, market: CoordinationState) -> PricingResult:
         """The best options at the prices seen; rows of the table without freedom are looked at
         once.
         """
         blocks = market.blocks
         predictors = market.incumbent.instance.predictors
-        found = [Found(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
+        found = [PricingResult(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
         if not market.shards:
             market.shards = market.crew.keep(shards(blocks, predictors))
             for number, predictor in enumerate(predictors):
                 mine = np.flatnonzero(blocks.predictor == number)
-                found.append(judge(predictor, blocks, mine, blocks.base[mine], blocks.optional))
+                found.append(
+                    evaluate_columns(predictor, blocks, mine, blocks.base[mine], blocks.optional)
+                )
         found += market.crew.each(self.of_shard, market.shards, self._asks(market))
         for number, predictor in enumerate(predictors):
             at, u = _mixed(market, number)
-            found.append(judge(predictor, blocks, at, u))
+            found.append(evaluate_columns(predictor, blocks, at, u))
             if not predictor.gives_class:
                 far = [
                     _fitting(blocks, part.at, part.u, blocks.predictor[part.at] == number)
                     for part in found
                 ]
-                found += [judge(predictor, blocks, *points) for points in far]
-        return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+                found += [evaluate_columns(predictor, blocks, *points) for points in far]
+        return PricingResult(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
-    def _asks(self, market: Market) -> list[Ask]:
+    def _asks(self, market: CoordinationState) -> list[PricingRequest]:
         """The same prices for all shards; nothing is free, since capacities are finite."""
         blocks = market.blocks
         asks = []
@@ -105,10 +107,14 @@ class Search(NamedTuple):
             seed = (
                 (salt, k) if len(rows) > 1 else market.draw
             )  # one shard alone is asked in this process
-            asks.append(Ask(np.maximum(up, floor), np.maximum(down, floor), gain, points[at], seed))
+            asks.append(
+                PricingRequest(
+                    np.maximum(up, floor), np.maximum(down, floor), gain, points[at], seed
+                )
+            )
         return asks
 
-    def of_shard(self, shard: Shard, ask: Ask) -> Found:
+    def of_shard(self, shard: Shard, ask: PricingRequest) -> PricingResult:
         """Options of one shard: from its base points and best options known, at the prices asked;
         from others, and at other prices, by chance.
         """
@@ -126,12 +132,14 @@ class Search(NamedTuple):
         mode = part.mode[at]
         gain = np.full(len(at), np.inf) if predictor.gives_class else ask.gain[mode]
         margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
-        task = Task.of(part, at, ask.up[mode] * noise[0], ask.down[mode] * noise[1], gain, margin)
+        task = PricingProblem.of(
+            part, at, ask.up[mode] * noise[0], ask.down[mode] * noise[1], gain, margin
+        )
         network = self._network(predictor.net, len(at), shape[1])
-        u = follow(network, task, torch.from_numpy(start), self.steps)[0]
+        u = ascend(network, task, torch.from_numpy(start), self.steps)[0]
         if predictor.gives_class:
-            u = pull_back(network, task, u)
-        found = judge(predictor, part, at, u.numpy())
+            u = reduce_to_boundary(network, task, u)
+        found = evaluate_columns(predictor, part, at, u.numpy())
         return found._replace(at=part.at[found.at])
 
     def _network(self, net: nn.Module, rows: int, width: int) -> Network:
@@ -169,7 +177,7 @@ def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
     ]
 
 
-def _best_known(market: Market) -> np.ndarray:
+def _best_known(market: CoordinationState) -> np.ndarray:
     """For each row of the table its most profitable option at the prices seen; the base point where
     it has none.
     """
@@ -199,7 +207,7 @@ def _fitting(
     return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
 
 
-def _mixed(market: Market, number: int) -> tuple[np.ndarray, np.ndarray]:
+def _mixed(market: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the linear program mixes options of one row of the table: their mean, and as far from
     the base point as they are taken. Options are corners where a network is nearly linear, and the
     best choice may lie between.
@@ -219,13 +227,13 @@ def _mixed(market: Market, number: int) -> tuple[np.ndarray, np.ndarray]:
     return np.tile(at, 2), np.concatenate([blocks.base[at] + move / total, blocks.base[at] + move])
 
 
-def judge(
+def evaluate_columns(
     predictor: Predictor,
-    blocks: Blocks | Part,
+    blocks: Blocks | BlockRows,
     at: np.ndarray,
     u: np.ndarray,
     classes_only: bool = True,
-) -> Found:
+) -> PricingResult:
     """Which points are options, with their values by the true network; class 0 is one only on
     demand.
     """
@@ -235,4 +243,4 @@ def judge(
     kept = np.isfinite(raw)
     if predictor.gives_class and classes_only:
         kept &= raw > 0
-    return Found(at[kept], u[kept], value[kept])
+    return PricingResult(at[kept], u[kept], value[kept])

@@ -22,7 +22,7 @@ ROUNDS = 60  # after which the whole program is solved
 WIDTH = 0.5  # of the first box, as a share of the prices
 
 
-class Answer(NamedTuple):
+class LPSolution(NamedTuple):
     """Prices of the resources, what each block earns, shares of the options, and what was
     traded.
     """
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     )  #: Of each resource what was bought beyond its capacity, less what was sold for a price.
 
 
-def linear(
+def solve_master(
     n: int,
     optional: bool,
     block: np.ndarray,
@@ -44,7 +44,7 @@ def linear(
     capacities: np.ndarray,
     buy: np.ndarray | None = None,
     sell: np.ndarray | None = None,
-) -> Answer | None:
+) -> LPSolution | None:
     """The linear program over options of n blocks, where resources may be bought and sold at
     prices; None where no mixture is feasible.
     """
@@ -74,10 +74,10 @@ def linear(
         raise RuntimeError(f"the linear program over {k} options failed: {found.message}")
     earned = -found.ineqlin.marginals[m:] if optional else -found.eqlin.marginals
     bought = np.zeros(m) if buy is None else found.x[k : k + m] - found.x[k + m :] * (sold > 0)
-    return Answer(np.maximum(-found.ineqlin.marginals[:m], 0.0), earned, found.x[:k], bought)
+    return LPSolution(np.maximum(-found.ineqlin.marginals[:m], 0.0), earned, found.x[:k], bought)
 
 
-class Leaders:
+class DominantColumns:
     """For given prices the best option of every block, and how far it is ahead of the block's next
     one.
     """
@@ -114,18 +114,18 @@ class Leaders:
         return np.where(alone, -1, self.order[chosen]), np.maximum(top, nothing), lead
 
 
-def sift(
+def solve_master_by_sifting(
     blocks: Blocks,
     block: np.ndarray,
     value: np.ndarray,
     use: np.ndarray,
     near: np.ndarray | None = None,
     few: int = FEW,
-) -> Answer:
+) -> LPSolution:
     """The linear program of options that have a feasible mixture, from prices that may be near to
     its own.
     """
-    leaders = Leaders(blocks, block, value, use)
+    leaders = DominantColumns(blocks, block, value, use)
     capacities = blocks.capacities
     scale = np.abs(value).max() * blocks.n / np.maximum(len(capacities) * np.abs(capacities), 1e-9)
     known = [_sampled(blocks, block, value, use, few), *([] if near is None else [near])]
@@ -142,7 +142,7 @@ def sift(
         high = prices * (1 + width) + 1e-3 * width * scale
         left = capacities - use[held].sum(axis=0)
         number = np.cumsum(open_) - 1
-        answer = linear(
+        answer = solve_master(
             int(open_.sum()),
             blocks.optional,
             number[block[among]],
@@ -161,7 +161,7 @@ def sift(
         if missed <= CLOSED * max(1.0, abs(exact)) and inside:
             shares = np.zeros(len(value))
             shares[held], shares[among] = 1.0, answer.shares
-            return Answer(answer.prices, top, shares, answer.extra)
+            return LPSolution(answer.prices, top, shares, answer.extra)
         wrong = ~open_ & (best != chosen)
         better = exact < reached
         many = wrong.sum() > few
@@ -175,7 +175,7 @@ def sift(
             width *= 0.5
         elif not inside and not many:
             width *= 2.0
-    whole = linear(blocks.n, blocks.optional, block, value, use, capacities)
+    whole = solve_master(blocks.n, blocks.optional, block, value, use, capacities)
     if whole is None:
         raise RuntimeError(f"the linear program over {len(value)} options has no feasible mixture.")
     return whole
@@ -198,5 +198,5 @@ def _sampled(
     if len(among) == 0:
         return np.zeros(len(blocks.capacities))
     part = n / blocks.n * blocks.capacities
-    answer = linear(n, blocks.optional, block[among] // step, value[among], use[among], part)
+    answer = solve_master(n, blocks.optional, block[among] // step, value[among], use[among], part)
     return np.zeros(len(blocks.capacities)) if answer is None else answer.prices

@@ -10,7 +10,7 @@ from torch import nn
 from ..data import Dataset, load_trees
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
-from .trees import Plot, Way, add_survivals, draw_plot, in_order, plant, planting_blocks
+from .trees import Plot, Treatment, add_survivals, draw_plot, in_order, plant, planting_blocks
 
 
 class SiteCare(NeuralMIP):
@@ -131,7 +131,7 @@ def site_care(
     return problem
 
 
-def _ways(problem: SiteCare) -> list[Way]:
+def _ways(problem: SiteCare) -> list[Treatment]:
     """A light category and a soil for every site; only the light inside the category is left to
     choose.
     """
@@ -148,7 +148,7 @@ def _ways(problem: SiteCare) -> list[Way]:
         lower[:, 0], upper[:, 0] = problem.edges[category], problem.edges[category + 1]
         base[:, 0] = np.clip(sites[:, 0], lower[:, 0], upper[:, 0])
         fixed = np.concatenate([problem.usage(i, base[[i]]) for i in each.tolist()])
-        ways.append(Way(each, lower, upper, base, fixed, rate))
+        ways.append(Treatment(each, lower, upper, base, fixed, rate))
     return ways
 
 

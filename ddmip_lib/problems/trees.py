@@ -70,7 +70,7 @@ def tree_planting(
     treated[:, 6] = 1.0
     each = np.arange(len(treated))
     ways = [
-        Way(each, x, x, x, np.full((len(x), 1), z), np.zeros((7, 1)))
+        Treatment(each, x, x, x, np.full((len(x), 1), z), np.zeros((7, 1)))
         for z, x in enumerate((plot.sites, treated))
     ]
     problem.set_blocks(planting_blocks(plot, ways, [most], ["sterilising"]))
@@ -93,7 +93,7 @@ class Plot(NamedTuple):
         return 1.2 * len(self.sites) * float(np.median(self.cost))
 
 
-class Way(NamedTuple):
+class Treatment(NamedTuple):
     """One treatment of some sites: their number, box and base point, and what it takes of the
     treatments' budgets.
     """
@@ -107,7 +107,10 @@ class Way(NamedTuple):
 
 
 def planting_blocks(
-    plot: Plot, ways: Sequence[Way], budgets: Sequence[float] | np.ndarray, names: Sequence[str]
+    plot: Plot,
+    ways: Sequence[Treatment],
+    budgets: Sequence[float] | np.ndarray,
+    names: Sequence[str],
 ) -> Blocks:
     """Each site is a block, each species on each treatment a mode; targets are resources that
     survivals give.

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..clock import TimeOver, check_time, interrupt, now
-from .narrowing import narrowed
-from .presolve import covered, lifted, tighter_box, tighter_rows
+from .narrowing import optimality_based_tightening
+from .presolve import cover_cuts, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program
-from .proposals import Proposer
+from .proposals import LPSolver
 
 ROUNDS = 5  # of bounds that rows imply
 FIRST = 60  # nodes after which ranges by linear programs are worth their time
@@ -73,10 +73,10 @@ def prove(
     first = Proved(-np.inf, 0, False)
     known = np.inf
     try:
-        program = strengthened(
+        program = presolved(
             program, deadline
         )  # its rows say what the old ones did within its box alone
-        tree = Tree(program, began, deadline, enough, visit, hear)
+        tree = SearchTree(program, began, deadline, enough, visit, hear)
         first = tree.search(min(FIRST, most_nodes), patient)
         after_first = now()
         if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
@@ -84,7 +84,9 @@ def prove(
         if not patient and tree.hopeless(first.bound):
             return first
         known = tree.enough  # what the program loses from here on costs at least so much
-        cheaper = narrowed(program, known, after_first + SHARE * (deadline - after_first))
+        cheaper = optimality_based_tightening(
+            program, known, after_first + SHARE * (deadline - after_first)
+        )
         if cheaper is None:
             return Proved(max(first.bound, known), tree.nodes, True)
         tree.program = cheaper
@@ -99,16 +101,16 @@ def prove(
     return Proved(max(first.bound, min(tree.proved, known)), tree.nodes, False)
 
 
-def strengthened(program: Program, deadline: float) -> Program:
+def presolved(program: Program, deadline: float) -> Program:
     """What can be done once, before any branching."""
-    box = tighter_box(program, program.lower, program.upper, rounds=ROUNDS)
+    box = propagate_bounds(program, program.lower, program.upper, rounds=ROUNDS)
     if box is None:
         return program
-    program = tighter_rows(program, *box).within(*box)
-    return covered(lifted(program, deadline))
+    program = strengthen_coefficients(program, *box).within(*box)
+    return cover_cuts(probe_binaries(program, deadline))
 
 
-class Node(NamedTuple):
+class OpenNode(NamedTuple):
     """A box, the bound of the program in it, and the point that was proposed there."""
 
     lower: np.ndarray
@@ -118,7 +120,7 @@ class Node(NamedTuple):
     basis: Any  # of the linear program, where the next one begins
 
 
-class Tree:
+class SearchTree:
     """Nodes of one program, and what branching on each variable has gained so far."""
 
     def __init__(
@@ -136,11 +138,11 @@ class Tree:
         self.enough = enough
         self.visit = visit
         self.hear = hear
-        self.proposer = Proposer()
+        self.proposer = LPSolver()
         self.nodes = 0
         self.last = -np.inf
         self.next = 1  # the bound when it was judged last, and the nodes after which it is again
-        self.heap: list[tuple[float, int, Node]] = []
+        self.heap: list[tuple[float, int, OpenNode]] = []
         self.settled = np.inf  # the weakest bound of nodes that are split no further
         self.working = (
             -np.inf
@@ -204,17 +206,17 @@ class Tree:
 
     def node(
         self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None
-    ) -> Node | None:
+    ) -> OpenNode | None:
         """The node of a box in which `bound` holds already; None if it has no point."""
         check_time()
         self.nodes += 1
-        box = tighter_box(self.program, lower, upper, rounds=ROUNDS)
+        box = propagate_bounds(self.program, lower, upper, rounds=ROUNDS)
         if box is None:
             return None
-        tight = tighter_rows(self.program, *box).within(*box)
+        tight = strengthen_coefficients(self.program, *box).within(*box)
         proposal = self.proposer.ask(tight, self.deadline - now(), basis)
         if not proposal.empty:
-            return Node(
+            return OpenNode(
                 *box,
                 max(bound, tight.value(proposal.multipliers, *box)),
                 proposal.point,
@@ -223,17 +225,17 @@ class Tree:
         return (
             None
             if tight.proves_empty(proposal.multipliers, *box)
-            else Node(*box, bound, None, None)
+            else OpenNode(*box, bound, None, None)
         )
 
-    def open(self, node: Node) -> np.ndarray:
+    def open(self, node: OpenNode) -> np.ndarray:
         """The whole numbers that the point leaves between two."""
         if node.point is None:
             return np.zeros(len(node.lower), dtype=bool)
         away = np.abs(node.point - np.round(node.point))
         return self.program.integer & (node.lower < node.upper) & (away > WHOLE)
 
-    def children(self, node: Node, open_: np.ndarray) -> list[Node] | None:
+    def children(self, node: OpenNode, open_: np.ndarray) -> list[OpenNode] | None:
         """The two halves of a node for the variable that promises most; None where nothing is left
         to split.
 
@@ -244,7 +246,7 @@ class Tree:
             return (
                 self._split(node, int(width.argmax()))[0] if width.max(initial=0.0) >= 1 else None
             )
-        best: list[Node] | None = None
+        best: list[OpenNode] | None = None
         record = -np.inf
         for tries, at in enumerate(self._promising(node, np.flatnonzero(open_))):
             known = self.tried[:, at].min() >= RELIABLE
@@ -261,7 +263,7 @@ class Tree:
                 break
         return best
 
-    def _promising(self, node: Node, among: np.ndarray) -> list[int]:
+    def _promising(self, node: OpenNode, among: np.ndarray) -> list[int]:
         """Variables in the order of what branching on them should gain."""
         assert node.point is not None
         part = node.point[among] - np.floor(node.point[among])
@@ -276,12 +278,14 @@ class Tree:
         score = np.maximum(rate[0] * part, 1e-12) * np.maximum(rate[1] * (1 - part), 1e-12)
         return [int(at) for at in among[np.argsort(-score, kind="stable")]]
 
-    def _split(self, node: Node, at: int) -> tuple[list[Node], np.ndarray]:
+    def _split(self, node: OpenNode, at: int) -> tuple[list[OpenNode], np.ndarray]:
         """The halves of a node that have points, and what each of the two gained."""
         value = 0.5 * (node.lower[at] + node.upper[at]) if node.point is None else node.point[at]
         gains = np.full(2, np.inf)
         found = []
-        for side, (lower, upper) in enumerate(halves(node.lower, node.upper, at, np.floor(value))):
+        for side, (lower, upper) in enumerate(
+            branches(node.lower, node.upper, at, np.floor(value))
+        ):
             child = self.node(lower, upper, node.bound, node.basis)
             if child is None:
                 continue
@@ -298,7 +302,7 @@ class Tree:
         return found, gains
 
 
-def halves(
+def branches(
     lower: np.ndarray, upper: np.ndarray, at: int, below: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """The two parts of a box in which one whole number is at most `below`, or more."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import ProofError
 from ..model.incumbent import Incumbent
-from ..model.progress import told, watched
+from ..model.progress import report_progress, watched
 from ..model.solution import Proof
 from ..model.verification import CLOSED
 from .branching import Proved, prove
@@ -20,7 +20,7 @@ machine's speed where no time limit is hit.
 AIM = 0.9 * CLOSED  # how near a search tries to come
 
 
-def best_cost(incumbent: Incumbent) -> float:
+def incumbent_cost(incumbent: Incumbent) -> float:
     """The verified objective as a minimisation; infinite where there is none."""
     return (
         np.inf
@@ -29,17 +29,17 @@ def best_cost(incumbent: Incumbent) -> float:
     )
 
 
-def enough(incumbent: Incumbent) -> float:
+def cutoff(incumbent: Incumbent) -> float:
     """A bound with which a search may end."""
-    best = best_cost(incumbent)
+    best = incumbent_cost(incumbent)
     return best if np.isinf(best) else best - AIM * incumbent.units.objective(best)
 
 
-def meets(incumbent: Incumbent, bound: float) -> bool:
+def closes_gap(incumbent: Incumbent, bound: float) -> bool:
     """Whether a bound, of a minimisation, proves the verified point optimal; one beyond it is an
     error of ours.
     """
-    best = best_cost(incumbent)
+    best = incumbent_cost(incumbent)
     if np.isinf(best):
         return False
     size = incumbent.units.objective(best)
@@ -56,7 +56,7 @@ def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
     """An error where a bound, of a minimisation, lies beyond the verified point by more than
     tolerances explain.
     """
-    best = best_cost(incumbent)
+    best = incumbent_cost(incumbent)
     sign = incumbent.instance.milp.sign
     if np.isfinite(best) and bound > best + CLOSED * incumbent.units.objective(best):
         raise ProofError(
@@ -66,14 +66,14 @@ def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
         )
 
 
-def offer(
+def submit_point(
     incumbent: Incumbent, point: np.ndarray, mend: Callable[[np.ndarray], Any] | None = None
 ) -> None:
     """Let a point that was proposed compete, if it is better than what `verify` forgives could make
     it; one that fails, since a search of bounds lets rows out, is handed to `mend`.
     """
     s = incumbent.instance.milp
-    best = best_cost(incumbent)
+    best = incumbent_cost(incumbent)
     values = incumbent.instance.with_outputs(np.clip(point[: s.n_variables], s.lower, s.upper))
     better = np.isinf(best) or s.sign * s.objective(
         values
@@ -82,7 +82,7 @@ def offer(
         mend(values)
 
 
-def check(
+def prove_optimality(
     incumbent: Incumbent,
     program: Program,
     deadline: float,
@@ -98,15 +98,15 @@ def check(
     """
 
     def visit(point: np.ndarray) -> float:
-        offer(incumbent, point, mend)
-        return enough(incumbent)
+        submit_point(incumbent, point, mend)
+        return cutoff(incumbent)
 
     def hear(bound: float) -> None:
-        told(bound=incumbent.instance.milp.sign * bound)
+        report_progress(bound=incumbent.instance.milp.sign * bound)
 
     found = prove(
         program,
-        enough(incumbent),
+        cutoff(incumbent),
         deadline,
         visit,
         most_nodes,

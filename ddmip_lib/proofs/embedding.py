@@ -22,19 +22,19 @@ import torch
 
 from ..bounds import Bounds, Graph
 from ..bounds.activations import ACTIVATIONS
-from ..bounds.graph import Activation, Affine, Input, Sum
+from ..bounds.graph import Affine, Elementwise, Input, Sum
 from ..bounds.rounding import step_error
 from ..clock import check_time
 from ..model.instance import Instance
 from ..model.sizes import Units
 from ..model.verification import TOLERANCE
-from .presolve import tighter_box
+from .presolve import propagate_bounds
 from .program import Program, Rows
 
 Ends = tuple[np.ndarray, np.ndarray]
 
 
-def let_out(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> Ends:
+def relax_bounds(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> Ends:
     """The bounds of all variables, let out by what `verify` forgives (or, for a search of points,
     by less).
     """
@@ -46,7 +46,7 @@ def let_out(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> E
     return np.where(units.fixed, s.lower, lower), np.where(units.fixed, s.upper, upper)
 
 
-def relaxed(
+def relaxed_program(
     instance: Instance,
     units: Units,
     lower: np.ndarray,
@@ -65,19 +65,19 @@ def relaxed(
         cost, rows, s.row_lower - room, s.row_upper + room, lower, upper, s.integer, constant
     )
     # what adding up costs, 1e-12 of the terms, is less than what the box is rounded outward by
-    ends = tighter_box(first, lower, upper, rounds=3) or (lower, upper)
+    ends = propagate_bounds(first, lower, upper, rounds=3) or (lower, upper)
     room = tolerance * units.rows(np.maximum(*map(np.abs, ends)))
     return Program(cost, rows, s.row_lower - room, s.row_upper + room, *ends, s.integer, constant)
 
 
-class Placed(NamedTuple):
+class NodeColumns(NamedTuple):
     """Values of a network's node inside a program: `at` is a variable, or -1 for a `number`."""
 
     at: np.ndarray
     number: np.ndarray
 
 
-class Embedding:
+class NetworkEncoder:
     """A `Program` that grows by variables and rows."""
 
     def __init__(self, start: Program) -> None:
@@ -135,7 +135,7 @@ class Embedding:
     def tie(
         self,
         at: int,
-        value: Placed,
+        value: NodeColumns,
         unit: int,
         gives_class: bool,
         ends: tuple[float, float],
@@ -160,7 +160,7 @@ class Embedding:
             self.between(at, low, high)
             self.row([source, at], [1.0, -1.0], 0.0, 0.0)
 
-    def network(self, graph: Graph, bounds: Bounds, row: int, inputs: Placed) -> Placed:
+    def network(self, graph: Graph, bounds: Bounds, row: int, inputs: NodeColumns) -> NodeColumns:
         """Write one row of a network, with ranges that hold for it, on its inputs; its outputs."""
         check_time()
         ranges = [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
@@ -168,14 +168,14 @@ class Embedding:
             torch.maximum(low[row : row + 1].abs(), high[row : row + 1].abs())
             for low, high in bounds.nodes
         ]
-        values: list[Placed] = []
+        values: list[NodeColumns] = []
         for index, node in enumerate(graph.nodes):
             if isinstance(node, Input):
                 values.append(inputs)
                 continue
             low, high = ranges[index]
             error = step_error(graph, index, sizes)[0].numpy()
-            if isinstance(node, Activation):
+            if isinstance(node, Elementwise):
                 values.append(
                     self._activation(
                         node.kind, values[node.parent], ranges[node.parent], (low, high), error
@@ -189,7 +189,7 @@ class Embedding:
             else:
                 assert isinstance(node, Sum)
                 parts = [values[parent] for parent in node.parents]
-                before = Placed(
+                before = NodeColumns(
                     np.concatenate([p.at for p in parts]), np.concatenate([p.number for p in parts])
                 )
                 weights = np.hstack([np.eye(node.units)] * len(parts))
@@ -198,8 +198,13 @@ class Embedding:
         return values[-1]
 
     def _affine(
-        self, weights: np.ndarray, shift: np.ndarray, before: Placed, ends: Ends, error: np.ndarray
-    ) -> Placed:
+        self,
+        weights: np.ndarray,
+        shift: np.ndarray,
+        before: NodeColumns,
+        ends: Ends,
+        error: np.ndarray,
+    ) -> NodeColumns:
         at = np.empty(len(shift), dtype=int)
         for k, w in enumerate(weights):
             moving = (before.at >= 0) & (w != 0)
@@ -212,16 +217,16 @@ class Embedding:
                 -constant - error[k],
                 -constant + error[k],
             )
-        return Placed(at, np.zeros(len(at)))
+        return NodeColumns(at, np.zeros(len(at)))
 
     def _activation(
         self,
         kind: str,
-        before: Placed,
+        before: NodeColumns,
         ranges: Ends,
         ends: Ends,
         error: np.ndarray,
-    ) -> Placed:
+    ) -> NodeColumns:
         at = before.at.copy()
         number = before.number.copy()
         for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
@@ -252,4 +257,4 @@ class Embedding:
                     -np.inf,
                     float(line.above_shift[0]) + error[k],
                 )
-        return Placed(at, number)
+        return NodeColumns(at, number)

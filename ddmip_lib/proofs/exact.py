@@ -11,23 +11,30 @@ from ..bounds import Box, Graph, crown
 from ..model.instance import Instance
 from ..model.sizes import Units
 from ..model.verification import TOLERANCE
-from .embedding import Embedding, Ends, Placed, let_out, relaxed
+from .embedding import Ends, NetworkEncoder, NodeColumns, relax_bounds, relaxed_program
 from .program import Program
-from .tables import Table, count_of, keep_tables, tables_of, unfixed, write_tables
+from .tables import (
+    Table,
+    number_of_combinations,
+    tables_of,
+    tighten_to_tables,
+    unfixed,
+    write_tables,
+)
 
 FEW = 64  # values of the inputs of a network row up to which it is a table
 
 
-def tabulated(instance: Instance, units: Units, tables: Sequence[Table]) -> Program:
+def tabulated_program(instance: Instance, units: Units, tables: Sequence[Table]) -> Program:
     """The exact program of a problem whose networks are all tables."""
-    ends = let_out(instance, units)
-    keep_tables(tables, *ends)
-    building = Embedding(relaxed(instance, units, *ends))
+    ends = relax_bounds(instance, units)
+    tighten_to_tables(tables, *ends)
+    building = NetworkEncoder(relaxed_program(instance, units, *ends))
     write_tables(building, tables)
     return building.program()
 
 
-def embedded(
+def exact_program(
     instance: Instance,
     units: Units,
     graphs: Sequence[Graph],
@@ -43,20 +50,23 @@ def embedded(
     `tolerance` lets rows and bounds out by less, and a `margin` keeps logits away from 0. Where the
     inputs of a network row take at most `few` values, it is a table.
     """
-    lower, upper = let_out(instance, units, tolerance)
+    lower, upper = relax_bounds(instance, units, tolerance)
     if box is not None:
         lower = np.maximum(lower, box[0])
         upper = np.minimum(upper, box[1])
     if (
         lower > upper
     ).any():  # no whole number between two bounds: there is no point, which every bound shows
-        return relaxed(instance, units, lower, upper, tolerance)
+        return relaxed_program(instance, units, lower, upper, tolerance)
     small = [
-        [count_of(instance.milp, unfixed(instance.milp, row)) <= few for row in m.index]
+        [
+            number_of_combinations(instance.milp, unfixed(instance.milp, row)) <= few
+            for row in m.index
+        ]
         for m in instance.maps
     ]
     tables = tables_of(instance, [np.flatnonzero(rows) for rows in small]) or []
-    keep_tables(tables, lower, upper)
+    tighten_to_tables(tables, lower, upper)
     networks = []
     for predictor, m, graph, tabled in zip(
         instance.predictors, instance.maps, graphs, small, strict=True
@@ -69,14 +79,16 @@ def embedded(
         low, high = (predictor.outputs_of(end.numpy()) for end in (bounds.lower, bounds.upper))
         at = m.output[rows]
         lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
-    building = Embedding(relaxed(instance, units, lower, upper, tolerance))
+    building = NetworkEncoder(relaxed_program(instance, units, lower, upper, tolerance))
     write_tables(building, tables)
     for predictor, m, graph, rows, bounds in networks:
         for place, row in enumerate(rows):
             index = m.index[row]
             constant = m.constant[row]
             fixed = (index >= 0) & (lower[index] == upper[index])
-            inputs = Placed(np.where(fixed, -1, index), np.where(fixed, lower[index], constant))
+            inputs = NodeColumns(
+                np.where(fixed, -1, index), np.where(fixed, lower[index], constant)
+            )
             values = building.network(graph, bounds, place, inputs)
             for k, at in enumerate(m.output[row]):
                 ends = float(bounds.lower[place, k]), float(bounds.upper[place, k])

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..clock import now
-from .presolve import OUTWARD, lifted, tighter_box, tighter_rows
+from .presolve import OUTWARD, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program, Rows
-from .proposals import Proposer
+from .proposals import LPSolver
 
 SHORT = 3  # entries of rows whose binaries switch a variable on and off
 WORK = 100_000_000  # entries of rows in all linear programs of a round
@@ -26,7 +26,7 @@ ROUNDS = 5
 WORTH = 0.9  # of all ranges; a round that leaves more than this share of the widths is the last
 
 
-def narrowed(program: Program, enough: float, deadline: float) -> Program | None:
+def optimality_based_tightening(program: Program, enough: float, deadline: float) -> Program | None:
     """The program of all points that cost less than `enough`, in a smaller box and with rows that
     fit it; None where it is proved that there is none.
 
@@ -41,9 +41,9 @@ def narrowed(program: Program, enough: float, deadline: float) -> Program | None
     ...     np.array([4.0, 4.0, 1.0]),
     ...     switch,
     ... )
-    >>> narrowed(loose, np.inf, np.inf).upper.round(6)
+    >>> optimality_based_tightening(loose, np.inf, np.inf).upper.round(6)
     array([1.5, 1.5, 1. ])
-    >>> narrowed(loose, 1.9, np.inf) is None
+    >>> optimality_based_tightening(loose, 1.9, np.inf) is None
     True
     """
     found: Program | None = _cheaper(program, enough)
@@ -53,8 +53,8 @@ def narrowed(program: Program, enough: float, deadline: float) -> Program | None
         found = _all_ranges(found, deadline)
         if found is None or now() >= deadline:
             return found
-        found = lifted(tighter_rows(found, found.lower, found.upper), deadline)
-        box = tighter_box(found, found.lower, found.upper, rounds=ROUNDS)
+        found = probe_binaries(strengthen_coefficients(found, found.lower, found.upper), deadline)
+        box = propagate_bounds(found, found.lower, found.upper, rounds=ROUNDS)
         if box is None:
             return None
         found = found.within(*box)
@@ -94,7 +94,7 @@ def _all_ranges(program: Program, deadline: float) -> Program | None:
     asked for. A round of much work begins with a sample of them, and ends there if that does not
     pay.
     """
-    proposer = Proposer()
+    proposer = LPSolver()
     basis = None
     lower = program.lower.copy()
     upper = program.upper.copy()

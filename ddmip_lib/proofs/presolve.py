@@ -24,7 +24,7 @@ WORTH = 1e-3  # share of its terms by which a row must be slack for a binary to 
 HELPS = 1e-2  # share of its width by which a bound must improve
 
 
-class Rests(NamedTuple):
+class ActivityBounds(NamedTuple):
     """For each entry of a row the least and the most of all others, rounded outward; infinite where
     one of them is.
     """
@@ -33,7 +33,7 @@ class Rests(NamedTuple):
     most: np.ndarray
 
 
-def _rests(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> Rests:
+def _rests(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> ActivityBounds:
     rising = e.weight > 0
     found = []
     for low, sign in ((rising, -1.0), (~rising, 1.0)):
@@ -44,10 +44,10 @@ def _rests(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> Rests:
         others = np.bincount(e.row, endless, count)[e.row] - endless
         rest = total[e.row] - end + sign * OUTWARD * size[e.row]
         found.append(np.where(others > 0, sign * np.inf, rest))
-    return Rests(*found)
+    return ActivityBounds(*found)
 
 
-def tighter_box(
+def propagate_bounds(
     program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Bounds that the rows imply in a box, or None where they leave no point.
@@ -63,7 +63,7 @@ def tighter_box(
     ...     np.array([np.inf, 3.0]),
     ...     one > 1,
     ... )
-    >>> tighter_box(free, free.lower, free.upper, 2)[1].round(6)
+    >>> propagate_bounds(free, free.lower, free.upper, 2)[1].round(6)
     array([6., 3.])
     """
     e = program.rows
@@ -97,7 +97,7 @@ def tighter_box(
     return lower, upper
 
 
-def lifted(program: Program, deadline: float) -> Program:
+def probe_binaries(program: Program, deadline: float) -> Program:
     r"""The program with rows that fit one binary each, and a box that holds what is left for both
     of its values.
 
@@ -121,7 +121,7 @@ def lifted(program: Program, deadline: float) -> Program:
                 break
             ends = lower.copy(), upper.copy()
             ends[0][at] = ends[1][at] = value
-            box = tighter_box(program, *ends, rounds=3)
+            box = propagate_bounds(program, *ends, rounds=3)
             if box is None:
                 (lower if value == 0 else upper)[at] = 1.0 - value
                 break
@@ -165,7 +165,7 @@ def _with_sides(program: Program, sign: np.ndarray, right: np.ndarray, rows: Row
     return replace(program, rows=rows, row_lower=low, row_upper=high)
 
 
-def covered(program: Program) -> Program:
+def cover_cuts(program: Program) -> Program:
     r"""The program with rows on binaries that follow from rows on variables which these binaries
     switch on.
 
@@ -246,7 +246,7 @@ def _largest(
     )
 
 
-def tighter_rows(
+def strengthen_coefficients(
     program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int = 2
 ) -> Program:
     """The program with coefficients of binaries that fit the box.
@@ -262,7 +262,7 @@ def tighter_rows(
     ...     np.array([0.5, 1.0]),
     ...     np.array([False, True]),
     ... )
-    >>> tighter_rows(loose, loose.lower, loose.upper).rows.weight.round(6)
+    >>> strengthen_coefficients(loose, loose.lower, loose.upper).rows.weight.round(6)
     array([ 1. , -0.5])
     """
     e = program.rows

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from ..model.highs import run
+from ..model.highs import run_highs
 from .program import Program
 
 TOLERANCE = 1e-9
 
 
-class Proposal(NamedTuple):
+class LPProposal(NamedTuple):
     """Multipliers of the rows and a point; `empty` where the multipliers are to prove that there is
     none.
     """
@@ -24,7 +24,7 @@ class Proposal(NamedTuple):
     basis: highspy.HighsBasis | None = None
 
 
-class Proposer:
+class LPSolver:
     """Asks HiGHS about one program after the other, in units in which variables, rows and cost are
     about 1.
 
@@ -32,7 +32,7 @@ class Proposer:
     >>> from .program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
-    >>> proposal = Proposer().ask(
+    >>> proposal = LPSolver().ask(
     ...     Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0)
     ... )
     >>> proposal.multipliers, proposal.point
@@ -44,7 +44,7 @@ class Proposer:
 
     def ask(
         self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None
-    ) -> Proposal:
+    ) -> LPProposal:
         """What HiGHS proposes for a program within so many seconds, from the `basis` of one like
         it.
         """
@@ -82,14 +82,14 @@ class Proposer:
         if basis is not None:
             highs.setBasis(basis)
         highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
-        run(highs, len(weight), integers=False)
+        run_highs(highs, len(weight), integers=False)
         if basis is None and _empty(highs):  # presolving knows no ray, and has been wrong
             highs.setOptionValue("presolve", "off")
-            run(highs, len(weight), integers=False)
+            run_highs(highs, len(weight), integers=False)
         self.highs = highs
         if _empty(highs):
             _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
-            return Proposal(
+            return LPProposal(
                 np.asarray(ray, dtype=float) / row if known and ray is not None else 0 * row,
                 None,
                 True,
@@ -97,10 +97,10 @@ class Proposer:
         found = highs.getSolution()
         multipliers = np.asarray(found.row_dual, dtype=float)
         if len(multipliers) != len(row) or not np.isfinite(multipliers).all():
-            return Proposal(np.zeros(len(row)), None, False)
+            return LPProposal(np.zeros(len(row)), None, False)
         point = np.clip(np.asarray(found.col_value) * column, lower, upper)
         usable = found.value_valid and np.isfinite(point).all()
-        return Proposal(
+        return LPProposal(
             multipliers * scale / row, point if usable else None, False, highs.getBasis()
         )
 

@@ -14,32 +14,32 @@ from ..errors import ProblemError, ProofError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.sizes import Units
 from ..model.solution import Solution
-from ..model.solver import Begun
+from ..model.solver import Run
 from ..model.verification import TOLERANCE
-from .embedding import let_out, relaxed
-from .presolve import tighter_box
+from .embedding import relax_bounds, relaxed_program
+from .presolve import propagate_bounds
 
 ROUNDS = 3  # of bounds that rows imply
 UNITS = 2000  # units of all network rows together up to which CROWN is asked too
 
 
-def guarded(
-    begun: Begun, method: str, solve: Callable[[Begun], Solution], look: bool = True
+def with_range_check(
+    begun: Run, method: str, solve: Callable[[Run], Solution], look: bool = True
 ) -> Solution:
     """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found
     until the run ended.
     """
     return begun.finish(
-        lambda: (unreachable(begun, method) if look else None) or solve(begun),
+        lambda: (infeasible_solution(begun, method) if look else None) or solve(begun),
         lambda status: begun.ended(method, status),
     )
 
 
-def unreachable(begun: Begun, method: str) -> Solution | None:
+def infeasible_solution(begun: Run, method: str) -> Solution | None:
     """The answer to a problem that ranges prove infeasible, with what its start, or its middle,
     violates.
     """
-    if begun.time_limit <= 0 or not out_of_reach(begun.instance):
+    if begun.time_limit <= 0 or not infeasible_by_ranges(begun.instance):
         return None
     incumbent = begun.incumbent()
     s = begun.instance.milp
@@ -59,17 +59,17 @@ def unreachable(begun: Begun, method: str) -> Solution | None:
     )
 
 
-def out_of_reach(instance: Instance) -> bool:
+def infeasible_by_ranges(instance: Instance) -> bool:
     """Whether ranges of outputs prove that no point passes `verify`: first by intervals, then, for
     small networks, by CROWN. What cannot be read has no range; rows and bounds without outputs are
     not looked at.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> problem = hand_sized()
-    >>> out_of_reach(problem.instance())
+    >>> infeasible_by_ranges(problem.instance())
     False
     >>> _ = problem.model.addCons(problem.predictors[0].outputs[0, 0] >= 10)
-    >>> out_of_reach(problem.instance())
+    >>> infeasible_by_ranges(problem.instance())
     True
     """
     s = instance.milp
@@ -81,7 +81,7 @@ def out_of_reach(instance: Instance) -> bool:
     ):
         return False
     units = Units(instance, TOLERANCE)
-    lower, upper = let_out(instance, units)
+    lower, upper = relax_bounds(instance, units)
     graphs = {}
     for k, predictor in enumerate(instance.predictors):
         with suppress(UnsupportedNetworkError):
@@ -98,8 +98,8 @@ def out_of_reach(instance: Instance) -> bool:
                 _keep(ranges(graph, box), instance, k, units, lower, upper)
         if (lower > upper).any():
             return True
-        program = relaxed(instance, units, lower, upper)
-        if tighter_box(program, lower, upper, ROUNDS) is None:
+        program = relaxed_program(instance, units, lower, upper)
+        if propagate_bounds(program, lower, upper, ROUNDS) is None:
             return True
     return False
 

@@ -11,9 +11,9 @@ import numpy as np
 from ..bounds.activations import EPSILON
 from ..clock import check_time
 from ..model.instance import Instance
-from ..model.listing import Listing, whole_numbers
+from ..model.listing import AssignmentList, integers_between
 from ..model.scip import MILP
-from .embedding import Embedding
+from .embedding import NetworkEncoder
 
 Key = tuple[int, ...]
 """The whole variables that decide one network row, by their number in the model."""
@@ -35,10 +35,10 @@ def unfixed(s: MILP, row: np.ndarray) -> Key:
     return tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
 
 
-def count_of(s: MILP, key: Key) -> float:
+def number_of_combinations(s: MILP, key: Key) -> float:
     """How many combinations of values some variables have; infinite where one is continuous."""
     return math.prod(
-        len(whole_numbers(s.lower[at], s.upper[at])) if s.integer[at] else math.inf for at in key
+        len(integers_between(s.lower[at], s.upper[at])) if s.integer[at] else math.inf for at in key
     )
 
 
@@ -51,7 +51,7 @@ def tables_of(
     """
     found = []
     s = instance.milp
-    listing = Listing(s)
+    listing = AssignmentList(s)
     base = np.where(np.isfinite(s.lower), s.lower, 0.0)
     for predictor, m, numbers in zip(instance.predictors, instance.maps, wanted, strict=True):
         keys = []
@@ -78,7 +78,7 @@ def tables_of(
     return found
 
 
-def keep_tables(tables: Sequence[Table], lower: np.ndarray, upper: np.ndarray) -> None:
+def tighten_to_tables(tables: Sequence[Table], lower: np.ndarray, upper: np.ndarray) -> None:
     """Move the ends of outputs, in place, to what the tables hold."""
     for table in tables:
         at = table.targets
@@ -86,7 +86,7 @@ def keep_tables(tables: Sequence[Table], lower: np.ndarray, upper: np.ndarray) -
         upper[at] = np.minimum(upper[at], table.outputs.max(axis=0, initial=-np.inf))
 
 
-def write_tables(building: Embedding, tables: Sequence[Table]) -> None:
+def write_tables(building: NetworkEncoder, tables: Sequence[Table]) -> None:
     r"""$x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one $\delta_j = 1$ for each
     key; for an input of two neighbouring values the line through both.
     """
@@ -130,7 +130,7 @@ def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> 
     at = np.array(sorted({variable for table in tables for variable in table.key}), dtype=int)
     free = (s.lower < s.upper) & ~instance.is_output
     free[at] = False
-    listing = Listing(s)
+    listing = AssignmentList(s)
     values = None if free.any() or s.others else listing.combinations(at, most / s.n_variables)
     if values is None:
         return None

@@ -20,7 +20,7 @@ from ddmip_book.examples.projections import project_halfspace, project_two_sided
 from ddmip_book.examples.tiny import Tiny, quadratic
 from ddmip_book.figures.neural_mips import landscape
 from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing.oracle import Task, pull_back
+from ddmip_lib.pricing.oracle import PricingProblem, reduce_to_boundary
 from ddmip_lib.problems import hand_sized
 
 CORNERS = list(itertools.product((0, 1), repeat=2))
@@ -277,8 +277,10 @@ def market() -> list[str]:
     layer = torch.nn.Linear(2, 1).double().requires_grad_(False)
     layer.weight[0], layer.bias[0] = torch.tensor([2.0, 1.0]), -2.0
     far = torch.full((1,), torch.inf, dtype=torch.float64)
-    task = Task(-9 * one, 9 * one, 0 * one, one, one, gain=far, cap=far, margin=0.0)
-    end = pull_back(layer, task, torch.tensor([[2.0, 1.0]], dtype=torch.float64))[0].numpy()
+    task = PricingProblem(-9 * one, 9 * one, 0 * one, one, one, gain=far, cap=far, margin=0.0)
+    end = reduce_to_boundary(layer, task, torch.tensor([[2.0, 1.0]], dtype=torch.float64))[
+        0
+    ].numpy()
     return [
         f"treats {t(listed.best())} samples",
         f"$\\theta = {t(halves)}$",

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ddmip_lib import DualDecomposition, LogBarrier, SequentialMIP
-from ddmip_lib.decomposition.state import Run
-from ddmip_lib.device import BothWays, Elsewhere, Recorded, place
+from ddmip_lib.decomposition.state import ADMMState
+from ddmip_lib.device import BothWays, PlacedNetwork, Recorded, place
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation.slopes import lines_at
+from ddmip_lib.linearisation.slopes import linearise
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solver import Begun
+from ddmip_lib.model.solver import Run
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG
@@ -125,7 +125,7 @@ devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=c
 class TestEveryNetwork:
     def test_values_and_slopes_are_the_networks_own(self, device: str, name: str) -> None:
         net = frozen(NETS[name])
-        for f in (recorded(net, device=device), Elsewhere(net, device, DOUBLE)):
+        for f in (recorded(net, device=device), PlacedNetwork(net, device, DOUBLE)):
             for x in points(3, seed=2):
                 torch.testing.assert_close(f(x.clone()), net(x.clone()), rtol=1e-9, atol=1e-9)
                 torch.testing.assert_close(slope(f, x), slope(net, x), rtol=1e-9, atol=1e-9)
@@ -200,7 +200,7 @@ def test_linear_layers_both_ways_are_the_same_layers() -> None:
 def test_the_cpu_is_left_as_it_is() -> None:
     net = frozen(NETS["mlp"])
     like = torch.zeros(5, 9)
-    assert type(place(net, "cpu", torch.float32, like)) is Elsewhere
+    assert type(place(net, "cpu", torch.float32, like)) is PlacedNetwork
     problem = water_potability(n=3, net=mlp(2, 8, 9, seed=1), seed=42)
     run = DualDecomposition(restarts=0).start(problem)
     assert run.split.nets == [p.net for p in run.split.instance.predictors]
@@ -213,7 +213,7 @@ class TestCuda:
         like = points(1)[0]
         with pytest.warns(UserWarning, match="cannot be recorded"):
             placed = place(net, "cuda", torch.float32, like)
-        assert type(placed) is Elsewhere
+        assert type(placed) is PlacedNetwork
         torch.testing.assert_close(slope(placed, like), slope(net, like), rtol=1e-4, atol=1e-5)
         assert (
             type(place(frozen(NETS["mlp"]), "cuda", torch.float32, like)) is Recorded
@@ -253,7 +253,7 @@ class TestCuda:
         )
 
 
-def screened(problem: NeuralMIP, place_on: str) -> Run:
+def screened(problem: NeuralMIP, place_on: str) -> ADMMState:
     """A run whose points are judged by networks elsewhere."""
     run = DualDecomposition(max_iterations=15).start(problem, seed=1)
     run.incumbent = Incumbent(run.split.instance, run.began, screen_on=torch.device(place_on))
@@ -323,8 +323,8 @@ def test_other_numbers_of_rows_pass_a_recorded_network_kernel_by_kernel() -> Non
 def test_slopes_computed_elsewhere_are_the_same(place_on: str) -> None:
     instance = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42).instance()
     values = 0.5 * (instance.milp.lower + instance.milp.upper)
-    here = lines_at(instance, values)
-    there = lines_at(instance.elsewhere(torch.device(place_on)), values)
+    here = linearise(instance, values)
+    there = linearise(instance.elsewhere(torch.device(place_on)), values)
     assert there.said == pytest.approx(here.said, rel=1e-9, abs=1e-12)
     assert there.slopes.toarray() == pytest.approx(here.slopes.toarray(), rel=1e-9, abs=1e-12)
 
@@ -334,10 +334,10 @@ def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
     place_on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42)
-    incumbent = Begun.incumbent
+    incumbent = Run.incumbent
     here = SequentialMIP(idle_starts=2).solve(problem, time_limit=LONG, seed=1)
     monkeypatch.setattr(
-        Begun, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on))
+        Run, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on))
     )
     there = SequentialMIP(idle_starts=2, device=place_on).solve(problem, time_limit=LONG, seed=1)
     assert problem.verify(there).feasible
@@ -350,4 +350,4 @@ def test_a_network_elsewhere_that_is_not_finite_is_named() -> None:
     for net in (instance.predictors[0].net, there.predictors[0].net.net):
         net[0].weight.data.fill_(1e308)
     with pytest.raises(ProblemError, match=r"layer 0 \(Linear\) is NaN or infinite"):
-        lines_at(there, instance.milp.upper.clip(-1e3, 1e3))
+        linearise(there, instance.milp.upper.clip(-1e3, 1e3))

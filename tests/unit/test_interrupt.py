@@ -19,11 +19,11 @@ from ddmip_lib import (
     SequentialMIP,
     SingleStepGradient,
 )
-from ddmip_lib.baselines.single_step import Relaxation
+from ddmip_lib.baselines.single_step import PenalisedRelaxation
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.scip import hear_incumbents, optimise
+from ddmip_lib.model.scip import add_event_handlers, optimise
 from ddmip_lib.plots import plot_objective
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import Recovering, recover
@@ -147,13 +147,13 @@ def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeyp
 def test_as_printed_the_claimed_point_is_kept(monkeypatch):
     problem, _ = knapsack(1)
     press = Press(at=5)
-    loss = Relaxation.loss  # as printed, no point is visited on the way
+    loss = PenalisedRelaxation.loss  # as printed, no point is visited on the way
 
     def pressed(self, v, penalty):
         press([])
         return loss(self, v, penalty)
 
-    monkeypatch.setattr(Relaxation, "loss", pressed)
+    monkeypatch.setattr(PenalisedRelaxation, "loss", pressed)
     solution = SingleStepGradient(repaired=False).solve(problem, time_limit=LONG)
     assert (solution.status, solution.details["steps"]) == ("stopped", 5)
     assert "claimed_values" in solution.details
@@ -182,7 +182,7 @@ def packing(n=60, rows=12):
 def test_a_solve_ends_in_good_order_and_raises_after_it(capfd):
     model = packing()
     press = Press(at=2)
-    raised = hear_incumbents(model, lambda scip: press([]))
+    raised = add_event_handlers(model, lambda scip: press([]))
     with pytest.raises(KeyboardInterrupt):
         optimise(model, 600, raised)
     assert model.getStatus() == "userinterrupt"
@@ -197,7 +197,7 @@ def test_what_a_callback_raises_does_not_cross_scip(problem, capfd):
         raise problem
 
     model = packing()
-    raised = hear_incumbents(model, hear)
+    raised = add_event_handlers(model, hear)
     with pytest.raises(problem if isinstance(problem, type) else type(problem)):
         optimise(model, 600, raised)
     assert "ERROR" not in capfd.readouterr().err
@@ -208,7 +208,7 @@ def test_a_handler_of_the_programs_own_is_asked():
     model = packing()
     press = Press(at=2)
     signal.signal(signal.SIGINT, lambda *_: heard.append(1))
-    optimise(model, 600, hear_incumbents(model, lambda scip: press([])))
+    optimise(model, 600, add_event_handlers(model, lambda scip: press([])))
     assert (model.getStatus(), heard) == ("userinterrupt", [1])
 
 

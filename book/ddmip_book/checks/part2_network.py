@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ddmip_lib.decomposition.penalty import DescentTest, Fixed, Penalty, Progress
+from ddmip_lib.decomposition.penalty import DescentTest, Fixed, Penalty, ResidualInfo
 from ..examples.pgd import contraction_factor
 from ..examples.projections import project_capped_sum, project_halfspace
 from .core import Check, FormError, agrees, calls, to_the_digit
@@ -76,13 +76,13 @@ def _next_rho(rule: Any, settled: bool, descends: bool) -> float | None:
     """What follows rho = 4 (None: the rule ends the run)."""
     rule.first(Penalty.both(1.0))
     rho = rule.after(
-        Progress(Penalty.both(4.0), (0.1, 0.0), (0.1, 0.0), settled, lambda sigma: descends)
+        ResidualInfo(Penalty.both(4.0), (0.1, 0.0), (0.1, 0.0), settled, lambda sigma: descends)
     )
     return None if rho is None else float(rho.inputs)
 
 
 class _Thaw(DescentTest):
-    def after(self, progress: Progress) -> Penalty | None:
+    def after(self, progress: ResidualInfo) -> Penalty | None:
         return progress.rho.times(1 / 8) if progress.settled else self.update(progress)
 
 

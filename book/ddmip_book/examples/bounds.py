@@ -16,7 +16,7 @@ from torch import nn
 
 from ddmip_lib.bounds import Box, Graph, constant_bounds, crown, intervals
 from ddmip_lib.bounds.activations import relu_lines as lines_of_relu
-from ddmip_lib.bounds.graph import Builder
+from ddmip_lib.bounds.graph import GraphBuilder
 from .embed import embed as embed_graph
 
 Bounds = list[tuple[np.ndarray, np.ndarray]]
@@ -96,7 +96,7 @@ def crown_layers(
 def _graph(layers: list[nn.Module]) -> Graph:
     """Input, Linear, ReLU, Linear, ...: every other node is a Linear layer."""
     parts = weights(layers)
-    builder = Builder(parts[0][0].shape[1])
+    builder = GraphBuilder(parts[0][0].shape[1])
     node = 0
     for i, (theta, beta) in enumerate(parts):
         node = builder.affine(

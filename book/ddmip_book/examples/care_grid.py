@@ -12,7 +12,7 @@ from scipy.optimize import LinearConstraint, milp
 
 from ddmip_lib import Solution
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.solver import begin
+from ddmip_lib.model.solver import start_run
 from ddmip_lib.problems import SiteCare
 
 
@@ -46,7 +46,7 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
         raise ProblemError(
             f"levels={levels} must be at least 2: the ends of each category are levels."
         )
-    begun = begin(problem, time_limit, 0)
+    begun = start_run(problem, time_limit, 0)
     began = begun.began
     incumbent = begun.incumbent()
     grids = []

@@ -13,10 +13,10 @@ from pyscipopt import Model, quicksum
 from torch import Tensor, nn
 
 from ddmip_lib.bounds import Ball, Bounds, Graph, network_graph
-from ddmip_lib.bounds.result import join
+from ddmip_lib.bounds.result import concatenate
 from ddmip_lib.certificates.bounding import evaluate
 from ddmip_lib.certificates.cut_ball import CutBall
-from ddmip_lib.certificates.leaf import settle
+from ddmip_lib.certificates.leaf import solve_leaves
 from ddmip_lib.certificates.losses import Losses, least_loss
 from ddmip_lib.certificates.nodes import Nodes, halved, roots, switched
 from .embed import embed
@@ -149,9 +149,9 @@ def branch(
             children += [switched(nodes[score >= 0], unit[score >= 0], sign) for sign in (1, -1)]
             leaves = nodes[score < 0]
             if len(leaves):
-                least, _ = settle(graph, losses[leaves.row], leaves, radius[leaves.row])
+                least, _ = solve_leaves(graph, losses[leaves.row], leaves, radius[leaves.row])
                 proven.scatter_reduce_(0, leaves.row, least, "amin")
-        waiting = join(children)
+        waiting = concatenate(children)
     return taken, proven
 
 

@@ -13,7 +13,7 @@ from ddmip_lib.decomposition.milp import BlockResult
 from ddmip_lib.decomposition.mip_block import MIPBlock
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.decomposition.split import Split
-from ddmip_lib.decomposition.state import Run
+from ddmip_lib.decomposition.state import ADMMState
 from ddmip_lib.model.problem import NeuralMIP
 
 
@@ -79,7 +79,7 @@ class ToTheDigit:
         return found
 
 
-def solve_to_the_digit(solver: DualDecomposition, problem: NeuralMIP, seed: int = 0) -> Run:
+def solve_to_the_digit(solver: DualDecomposition, problem: NeuralMIP, seed: int = 0) -> ADMMState:
     """The solver's run with `ToTheDigit` x-steps.
 
     >>> from ddmip_lib.problems import hand_sized

@@ -5,7 +5,7 @@ from typing import Any
 from pyscipopt import Model, quicksum
 
 from ddmip_lib.bounds import Bounds, Graph
-from ddmip_lib.bounds.graph import Activation, Affine, Input, Sum
+from ddmip_lib.bounds.graph import Affine, Elementwise, Input, Sum
 from ddmip_lib.errors import UnsupportedNetworkError
 
 
@@ -41,7 +41,7 @@ def embed(
         before = [values[parent] for parent in node.parents]
         if isinstance(node, Input):
             found = list(x)
-        elif isinstance(node, Activation):
+        elif isinstance(node, Elementwise):
             units = zip(before[0], ranges[node.parent], strict=True)
             found = [_relu(model, a, low, high, relaxed) for a, (low, high) in units]
         elif isinstance(node, Affine):

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.bounds import Box, crown
-from ddmip_lib.linearisation.elastic import Elastic, Point
+from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
 from ddmip_lib.linearisation.neighbourhood import exact_graphs
 from ddmip_lib.linearisation.sequential import ACCEPTED, GOOD, PRICE, SMALLEST
-from ddmip_lib.linearisation.slopes import lines_at
+from ddmip_lib.linearisation.slopes import linearise
 from ddmip_lib.proofs.embedding import Ends
 
 NOTHING = 1e-7
@@ -98,9 +98,9 @@ class Tried(NamedTuple):
     of it.
     """
 
-    point: Point
-    aim: Point
-    new: Point
+    point: TrialPoint
+    aim: TrialPoint
+    new: TrialPoint
     radius: float
     predicted: float
     decrease: float
@@ -112,10 +112,10 @@ class Descent:
     """A descent from its first point to its last, and why it ended."""
 
     tried: list[Tried]
-    point: Point
+    point: TrialPoint
     radius: float
     ended: str
-    elastic: Elastic
+    elastic: ElasticModel
 
     @property
     def inputs(self) -> np.ndarray:
@@ -131,7 +131,7 @@ class Descent:
         return np.array([point.values[self.elastic.inputs] for point in points or [self.point]])
 
 
-class Held(Elastic):
+class Held(ElasticModel):
     """The elastic model whose steps leave whole inputs where they are."""
 
     def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
@@ -160,7 +160,7 @@ def descend(
     >>> found.inputs.round(3), found.ended
     (array([0.3]), 'nothing predicted')
     """
-    elastic = Elastic(problem.instance())
+    elastic = ElasticModel(problem.instance())
     models = {True: Held(elastic.instance), False: elastic}
     price = PRICE * elastic.worth if price is None else price
     given = np.reshape(np.asarray(start, dtype=float), (1, -1))
@@ -171,7 +171,7 @@ def descend(
     ended = "small radius"
     hold = False
     while radius > SMALLEST:
-        line = lines_at(elastic.instance, point.values)
+        line = linearise(elastic.instance, point.values)
         aim = models[hold].step(point.values, line, radius, price, np.inf)
         predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
         if aim is None or predicted <= NOTHING * max(elastic.worth, abs(point.cost)):
@@ -256,7 +256,7 @@ def undecided(problem: NeuralMIP, values: np.ndarray, radius: float) -> int:
     """
     instance = problem.instance()
     graphs = exact_graphs(instance)
-    ends = Elastic(instance).box(values, radius)
+    ends = ElasticModel(instance).box(values, radius)
     if graphs is None:
         raise ValueError(
             "undecided units are counted in ReLU networks: pass a problem with such networks alone."

@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from ddmip_lib.pricing.oracle import Network, Task, values_and_slopes
+from ddmip_lib.pricing.oracle import Network, PricingProblem, values_and_slopes
 
 
 class Linear(NamedTuple):
@@ -150,7 +150,12 @@ def random_market(n: int, m: int, each: int, seed: int, scale: float = 0.25) -> 
 
 
 def adam_search(
-    network: Network, task: Task, u: Tensor, steps: int, rate: float = 0.05, weight: float = 1.0
+    network: Network,
+    task: PricingProblem,
+    u: Tensor,
+    steps: int,
+    rate: float = 0.05,
+    weight: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     r"""Adam with a projection on $\pi^\top r(u) + w \max(0, \text{margin} - f(u))$: the cheapest
     point of class 1 on its path, and its profit (minus infinity where there was none).

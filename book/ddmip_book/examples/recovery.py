@@ -12,9 +12,9 @@ from torch import nn
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.pricing.market import Market
-from ddmip_lib.pricing.oracle import Task, pull_back
-from ddmip_lib.pricing.pool import Pool
+from ddmip_lib.pricing.market import CoordinationState
+from ddmip_lib.pricing.oracle import PricingProblem, reduce_to_boundary
+from ddmip_lib.pricing.pool import ColumnPool
 
 
 def plane_network() -> nn.Module:
@@ -63,7 +63,7 @@ class Visits(NamedTuple):
     comes from.
     """
 
-    pool: Pool
+    pool: ColumnPool
     origin: np.ndarray
 
 
@@ -88,12 +88,12 @@ def visited_options(
     assert blocks is not None
     u = np.clip(np.stack(points), blocks.lower, blocks.upper)
     origin, at = np.nonzero(network.raw(u.reshape(-1, u.shape[2]))[:, 0].reshape(u.shape[:2]) > 0)
-    pool = Pool(blocks)
+    pool = ColumnPool(blocks)
     found = u[origin, at]
     if pulled and len(at):
         up, down = (rate[at] for rate in blocks.rates(1.0 / blocks.capacities))
-        task = Task.of(blocks, at, up, down, np.full(len(at), np.inf))
-        found = pull_back(network.net, task, torch.from_numpy(found)).numpy()
+        task = PricingProblem.of(blocks, at, up, down, np.full(len(at), np.inf))
+        found = reduce_to_boundary(network.net, task, torch.from_numpy(found)).numpy()
     pool.at = at
     pool.u = found
     pool.value = blocks.worth[at]
@@ -101,7 +101,7 @@ def visited_options(
     return Visits(pool, origin)
 
 
-def best_choice(problem: NeuralMIP, pool: Pool) -> np.ndarray:
+def best_choice(problem: NeuralMIP, pool: ColumnPool) -> np.ndarray:
     """What `recover` chooses from a pool, verified on the model: the numbers of the chosen options;
     of options that are the same it takes the first.
 
@@ -111,7 +111,7 @@ def best_choice(problem: NeuralMIP, pool: Pool) -> np.ndarray:
     """
     assert problem.blocks is not None
     incumbent = Incumbent(problem.instance(), time.perf_counter())
-    market = Market.empty(problem.blocks, incumbent, np.inf, seed=0)
+    market = CoordinationState.empty(problem.blocks, incumbent, np.inf, seed=0)
     first = np.unique(np.column_stack([pool.at, np.round(pool.u, 6)]), axis=0, return_index=True)[1]
     market.pool.at, market.pool.u, market.pool.value, market.pool.use = (
         part[first] for part in (pool.at, pool.u, pool.value, pool.use)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ddmip_lib.decomposition.penalty import Penalty, PenaltyRule, Progress
+from ddmip_lib.decomposition.penalty import Penalty, PenaltyRule, ResidualInfo
 
 UStep = Callable[[np.ndarray, float], np.ndarray]
 RhoRule = Callable[["Path"], float]
@@ -187,7 +187,7 @@ def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> 
         dual = float(rho * np.abs(u - u_old).max())
         settled = max(primal, dual) < tolerance
         following = own.after(
-            Progress(Penalty.both(rho), (primal, 0.0), (dual, 0.0), settled, descends)
+            ResidualInfo(Penalty.both(rho), (primal, 0.0), (dual, 0.0), settled, descends)
         )
         return rho if following is None else following.inputs
 

@@ -8,16 +8,22 @@ import numpy as np
 import torch
 
 from ddmip_lib.pricing import PriceCoordination
-from ddmip_lib.pricing.search import Ask, Found, Search, Shard, judge
+from ddmip_lib.pricing.search import (
+    NetworkOracle,
+    PricingRequest,
+    PricingResult,
+    Shard,
+    evaluate_columns,
+)
 
 
-class RandomSearch(Search):
+class RandomSearch(NetworkOracle):
     """Points at random around the base points, of each row those that are worth most at the
     prices.
     """
 
-    def of_shard(self, shard: Shard, ask: Ask) -> Found:
-        """As many points of each row as `Search` evaluates, some coordinates of each moved by
+    def of_shard(self, shard: Shard, ask: PricingRequest) -> PricingResult:
+        """As many points of each row as `NetworkOracle` evaluates, some coordinates of each moved by
         random lengths; the best of each start are options.
         """
         (predictor, part), draw = shard, np.random.default_rng(ask.seed)
@@ -30,7 +36,9 @@ class RandomSearch(Search):
                 length = draw.random((len(part.base), 1)) ** 2
                 ends = np.where(draw.random(part.base.shape) < 0.5, part.lower, part.upper)
                 u = part.base + moved * length * draw.random(part.base.shape) * (ends - part.base)
-                if start == 1:  # around the best option known, as `Search` has one start there
+                if (
+                    start == 1
+                ):  # around the best option known, as `NetworkOracle` has one start there
                     u = np.clip(ask.known + 0.3 * (u - part.base), part.lower, part.upper)
                 raw = predictor.raw(u)[:, 0]
                 shift = u - part.base
@@ -45,11 +53,11 @@ class RandomSearch(Search):
                 )
                 better = gained - cost > worth
                 best[better], worth[better] = u[better], (gained - cost)[better]
-            options = judge(
+            options = evaluate_columns(
                 predictor, part, np.flatnonzero(np.isfinite(worth)), best[np.isfinite(worth)]
             )
             found.append(options._replace(at=part.at[options.at]))
-        return Found(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        return PricingResult(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -63,7 +71,7 @@ class RandomOptions(PriceCoordination):
     """
 
     @property
-    def search(self) -> Search:
+    def search(self) -> NetworkOracle:
         return RandomSearch(
             int(self.starts), int(self.steps), torch.device(self.device), self.dtype
         )

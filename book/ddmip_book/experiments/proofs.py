@@ -12,8 +12,8 @@ import numpy as np
 
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.proofs.checking import CLOSED, check
-from ddmip_lib.proofs.exact import tabulated
+from ddmip_lib.proofs.checking import CLOSED, prove_optimality
+from ddmip_lib.proofs.exact import tabulated_program
 from ddmip_lib.proofs.tables import tables_of
 from .execute import build
 from .networks import digest, networks_of
@@ -65,8 +65,8 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
         instance = incumbent.instance
         tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
         assert tables is not None
-        result = check(
-            incumbent, tabulated(instance, incumbent.units, tables), began + seconds, np.inf
+        result = prove_optimality(
+            incumbent, tabulated_program(instance, incumbent.units, tables), began + seconds, np.inf
         )
         spent = time.perf_counter() - began
         bound = -row.sign * result.bound

@@ -13,7 +13,7 @@ from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.scip import copy_model, matrix_of, set_time_limit, solution_values
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import begin
+from ddmip_lib.model.solver import start_run
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RandomInputs:
         visit: Visit | None = None,
     ) -> Solution:
         """Draw `points` directions by `seed` and return the best verified point."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         incumbent = begun.incumbent()
         draw = np.random.default_rng(seed)
         model = copy_model(problem.model, seed)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.linearisation.slopes import lines_at
+from ddmip_lib.linearisation.slopes import linearise
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, PALE_BLUE, RED
 from ..examples.linearise import Descent, Tried
 from .kit import beside, draw_panels, legend_outside, look, ticks_at, whole
@@ -47,7 +47,7 @@ def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Fi
 
 def _draw_try(ax: plt.Axes, descent: Descent, step: Tried, ends: tuple[float, float]) -> None:
     (at,) = descent.elastic.inputs
-    line = lines_at(descent.elastic.instance, step.point.values)
+    line = linearise(descent.elastic.instance, step.point.values)
     here = step.point.values[at]
     reach = step.radius * (ends[1] - ends[0])
     inside = np.array([max(ends[0], here - reach), min(ends[1], here + reach)])

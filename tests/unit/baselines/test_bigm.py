@@ -10,11 +10,11 @@ import torch
 from ddmip_book.experiments.networks import load_weights, untrained
 from ddmip_book.experiments.store import results_folder
 from ddmip_lib import BigM, NeuralMIP
-from ddmip_lib.baselines.scip_run import at_odds
+from ddmip_lib.baselines.scip_run import contradicts_incumbents
 from ddmip_lib.clock import using
 from ddmip_lib.errors import UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.solver import begin
+from ddmip_lib.model.solver import start_run
 from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG, Ticking
@@ -267,7 +267,7 @@ def infeasible_by_the_network():
 
 
 def test_infeasible_is_believed_the_second_time():
-    begun = begin(infeasible_by_the_network(), 60.0, 0)
+    begun = start_run(infeasible_by_the_network(), 60.0, 0)
     solution = BigM()._solve(begun)  # without the look at ranges, which prove it too
     assert (solution.status, solution.details["asked_again"]) == ("infeasible", True)
 
@@ -294,4 +294,4 @@ def test_which_answers_are_asked_again(scip_status, best, bound, restricted, exp
     if best is not None:
         incumbent.consider(np.array([sign * best / 2, 0.0]))
         assert incumbent.objective == sign * best
-    assert at_odds(scip_status, sign * bound, incumbent, restricted) is expected
+    assert contradicts_incumbents(scip_status, sign * bound, incumbent, restricted) is expected

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.baselines.single_step import Relaxation, SingleStepGradient
+from ddmip_lib.baselines.single_step import PenalisedRelaxation, SingleStepGradient
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.completion import Completer
@@ -261,7 +261,7 @@ class TestLoss:
             model.chgVarUb(y[0, 0], -1.0)
             read = Instance(model, instance.problem.predictors)
             s = read.milp
-        relaxation = Relaxation(read)
+        relaxation = PenalisedRelaxation(read)
 
         def excess(full: np.ndarray) -> np.ndarray:
             left = s.rows @ full
@@ -300,7 +300,7 @@ class TestRepair:
         rng = np.random.default_rng(0)
         v = np.clip(rng.normal(size=s.n_variables), s.lower, s.upper)
         assert not Verifier(instance).check(instance.with_outputs(v)).feasible
-        incumbent.consider(Relaxation(instance).repair(v))
+        incumbent.consider(PenalisedRelaxation(instance).repair(v))
         assert incumbent.values is not None
         moved = np.where(instance.is_output, 0.0, incumbent.values - v)
         # no feasible point is nearer: the way back makes an obtuse angle with every way on
@@ -321,7 +321,7 @@ class TestRepair:
         place = {name: i for i, name in enumerate(instance.milp.names)}
         v = np.zeros(3)
         v[place["x_0_0"]] = 0.6
-        repaired = Relaxation(instance).repair(v)
+        repaired = PenalisedRelaxation(instance).repair(v)
         assert repaired[[place["x_0_0"], place["t"]]] == pytest.approx([1.0, 4.0], abs=1e-5)
 
 

@@ -20,7 +20,7 @@ from ddmip_lib.bounds import (
     network_graph,
     optimised_crown,
 )
-from ddmip_lib.bounds.graph import Affine, Builder
+from ddmip_lib.bounds.graph import Affine, GraphBuilder
 from ddmip_lib.predictors import conv1d, mlp, resnet
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -34,7 +34,7 @@ def random_graph(rng: np.random.Generator) -> Graph:
     """Affine maps, activations and sums in any order, some weights zero, in scales from small to
     large.
     """
-    builder = Builder(int(rng.integers(1, 5)))
+    builder = GraphBuilder(int(rng.integers(1, 5)))
     scale = 10.0 ** rng.uniform(-2, 1)
     node = 0
     for _ in range(rng.integers(1, 5)):

@@ -26,7 +26,7 @@ from pyscipopt import Model
 
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, Solution
 from ddmip_lib.certificates import Certificate, LagrangianBound, certify, process
-from ddmip_lib.certificates.unit_search import UnitSearch
+from ddmip_lib.certificates.unit_search import ReLUBranchAndBound
 from ddmip_lib.clock import now, using
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.blocks import Blocks
@@ -318,14 +318,14 @@ def test_an_interrupt_keeps_what_was_proven(monkeypatch: pytest.MonkeyPatch) -> 
     instance = own(3, "regression")
     calls = itertools.count()
     problem = instance.problem()
-    step = UnitSearch.step
+    step = ReLUBranchAndBound.step
 
-    def interrupted(search: UnitSearch) -> None:
+    def interrupted(search: ReLUBranchAndBound) -> None:
         if next(calls) == 2:
             raise KeyboardInterrupt
         step(search)
 
-    monkeypatch.setattr(UnitSearch, "step", interrupted)
+    monkeypatch.setattr(ReLUBranchAndBound, "step", interrupted)
     monkeypatch.setattr(process, "REPORT", 1e-3)  # so that there is something before
     solution = certify(problem, NOTHING, prices=[0.4], time_limit=LONG, workers=1)
     assert next(calls) == 3
@@ -587,7 +587,7 @@ def test_the_search_ends_when_bound_and_objective_meet(monkeypatch: pytest.Monke
     solution = PriceCoordination().solve(problem, LONG)
     assert solution.objective == len(problem.blocks.base)
     monkeypatch.setattr(
-        UnitSearch, "step", lambda _: pytest.fail("there was nothing left to prove")
+        ReLUBranchAndBound, "step", lambda _: pytest.fail("there was nothing left to prove")
     )
     certified = certify(problem, solution, time_limit=LONG, workers=1)
     assert (certified.status, certified.bound) == ("optimal", solution.objective)

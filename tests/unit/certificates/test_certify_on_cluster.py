@@ -19,7 +19,7 @@ import torch
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, solve
 from ddmip_lib.certificates import Certificate, account, certify, cluster
 from ddmip_lib.clock import using
-from ddmip_lib.model.crew import Crew
+from ddmip_lib.model.crew import Executor
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.blocks import own
@@ -180,24 +180,27 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(
     monkeypatch.setattr(cluster, "ENOUGH", 1)
     four = Four()
     take = cluster._take_turns
-    heard = account.Account.take
-    going = list[dict[Any, cluster.Part]]()
+    heard = account.BoundState.take
+    going = list[dict[Any, cluster.AssignedSearch]]()
     most = list[int]()
 
     def taking(
-        book: account.Account, deadline: float, crew: Crew, parts: dict[Any, cluster.Part]
+        book: account.BoundState,
+        deadline: float,
+        crew: Executor,
+        parts: dict[Any, cluster.AssignedSearch],
     ) -> None:
         going.append(parts)
         take(book, deadline, crew, parts)
 
-    def told(book: account.Account, *found: Any) -> None:
+    def told(book: account.BoundState, *found: Any) -> None:
         used = [part.hand for part in going[0].values()]
         assert len(used) == len(set(used)) <= 4
         most.append(len(used))
         heard(book, *found)
 
     monkeypatch.setattr(cluster, "_take_turns", taking)
-    monkeypatch.setattr(account.Account, "take", told)
+    monkeypatch.setattr(account.BoundState, "take", told)
     assert proved(four).closed.all()
     assert len({id(each) for each in four.used}) == 4
     assert max(most) == 4
@@ -231,13 +234,13 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
     monkeypatch.setattr(cluster, "ENOUGH", 1)
     expected = proved(workers=1)
     forgetful = Forgetful()
-    take = account.Account.take
+    take = account.BoundState.take
 
-    def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
+    def taking(book: account.BoundState, rows: np.ndarray, found: Any) -> None:
         take(book, rows, found)
         assert (book.least <= book.possible + 1e-9).all()
 
-    monkeypatch.setattr(account.Account, "take", taking)
+    monkeypatch.setattr(account.BoundState, "take", taking)
     same(proved(forgetful), expected)
     assert forgetful.lost
 
@@ -260,9 +263,9 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     expected = proved(client)
     heard = []
     least = []
-    take = account.Account.take
+    take = account.BoundState.take
 
-    def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
+    def taking(book: account.BoundState, rows: np.ndarray, found: Any) -> None:
         heard.append(len(rows))
         if len(heard) == 3:
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
@@ -270,7 +273,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
         take(book, rows, found)
         least.append(book.least.sum())
 
-    monkeypatch.setattr(account.Account, "take", taking)
+    monkeypatch.setattr(account.BoundState, "take", taking)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the cluster is not to be given up
         found = proved(client)
@@ -285,15 +288,15 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(
     """Time is over when the first turn, of one batch of nodes, has ended: those that are under way
     are the last.
     """
-    take = account.Account.take
+    take = account.BoundState.take
     turns = list[int]()
 
-    def taking(book: account.Account, rows: np.ndarray, found: Any) -> None:
+    def taking(book: account.BoundState, rows: np.ndarray, found: Any) -> None:
         clock.stop()
         turns.append(len(rows))
         take(book, rows, found)
 
-    monkeypatch.setattr(account.Account, "take", taking)
+    monkeypatch.setattr(account.BoundState, "take", taking)
     with using(clock := Stopping()):
         found = certify(problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client).details[
             "certificate"
@@ -326,7 +329,7 @@ def test_solve_hands_the_client_on(client: Any, monkeypatch: pytest.MonkeyPatch)
     search = cluster.search_on_cluster
     start = PriceCoordination.solve
 
-    def searching(book: account.Account, deadline: float, crew: Crew) -> None:
+    def searching(book: account.BoundState, deadline: float, crew: Executor) -> None:
         given.append(crew.client)
         search(book, deadline, crew)
 

@@ -214,7 +214,7 @@ def test_a_model_that_dual_presolving_got_wrong() -> None:
 def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
     for seed in range(5):
         problem, _ = knapsack(seed=seed, p=4, h=8, cap=3)
-        search = input_search.Search(problem, None, 0.0, np.inf)
+        search = input_search.SpatialBranchAndBound(problem, None, 0.0, np.inf)
         root = search.heap[0][2]
         root.values = np.random.default_rng(seed).random(5)
         search._bound_networks([(root, (0, 0))], steps=10)
@@ -276,15 +276,15 @@ def test_any_time_limit_gives_a_valid_bound_and_the_model_is_untouched() -> None
 
 def test_an_interrupt_leaves_a_valid_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     problem, optimum = knapsack(seed=5, p=12, cap=6)
-    solve = input_search.Search._solve
+    solve = input_search.SpatialBranchAndBound._solve
     calls = itertools.count()
 
-    def interrupted(self: input_search.Search, node: input_search.Node) -> None:
+    def interrupted(self: input_search.SpatialBranchAndBound, node: input_search.BoxNode) -> None:
         if next(calls) == 30:
             raise KeyboardInterrupt
         solve(self, node)
 
-    monkeypatch.setattr(input_search.Search, "_solve", interrupted)
+    monkeypatch.setattr(input_search.SpatialBranchAndBound, "_solve", interrupted)
     result = lagrangian_bound(problem)
     assert result.status == "interrupted"
     assert result.nodes == 30

@@ -24,13 +24,13 @@ from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, crown, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
-from ddmip_lib.certificates.ascent import Ascent, joined
+from ddmip_lib.certificates.ascent import Ascent, concatenated
 from ddmip_lib.certificates.bounding import evaluate, ranges_in_balls, sweep_of
 from ddmip_lib.certificates.cut_ball import CutBall
-from ddmip_lib.certificates.leaf import settle
+from ddmip_lib.certificates.leaf import solve_leaves
 from ddmip_lib.certificates.losses import Losses, least_loss, losses_at
 from ddmip_lib.certificates.nodes import fresh, halved, roots, switched
-from ddmip_lib.certificates.unit_search import UnitSearch
+from ddmip_lib.certificates.unit_search import ReLUBranchAndBound
 from ddmip_lib.model.blocks import Blocks
 from tests.builders.blocks import grid, random_mode
 from tests.builders.instances import build, relu_net
@@ -271,7 +271,7 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
     ]
     duals = [torch.from_numpy(draw.exponential(0.1, split.shape)) for split in nodes.splits]
     ascent = Ascent.of(sweep, rows.losses, region)
-    start = [joined(each, region.centre) for each in (slopes, duals)]
+    start = [concatenated(each, region.centre) for each in (slopes, duals)]
     value, *found = ascent.step(*start)
     moving = [part.requires_grad_() for part in (*slopes, *duals)]
     last = len(rows.graph.nodes) - 1
@@ -288,7 +288,7 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
     if not moving:
         return
     tape = torch.autograd.grad(form.sum(), moving, materialize_grads=True, allow_unused=True)
-    wanted = [joined(tape[k : k + len(lines)], region.centre) for k in (0, len(lines))]
+    wanted = [concatenated(tape[k : k + len(lines)], region.centre) for k in (0, len(lines))]
     size = 1.0 + max(float(part.abs().max()) for part in (*wanted, coef.detach()))
     for mine, other in zip(found, wanted, strict=True):
         assert mine.numpy() == pytest.approx(other.numpy(), rel=1e-7, abs=1e-9 * size)
@@ -365,11 +365,11 @@ def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.Mon
     found = {}
     for hard in (0, 10**9):
         monkeypatch.setattr(unit_search, "HARD", hard)
-        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         nodes = search._refined(search._take())
         assert bool(search.refined.all()) == (hard == 0)
         assert all(bool(low.isfinite().all()) == (hard == 0) for low, _ in nodes.ranges)
-        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         assert search.run(np.inf)
         found[hard] = search.progress().least
     assert torch.allclose(found[0], found[10**9], atol=2e-4)
@@ -455,14 +455,14 @@ def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, 
     splits = [torch.from_numpy(sign[None]).to(torch.int8)]
     node = fresh(torch.zeros(1, dtype=torch.long), losses.lower, losses.upper, splits)
     node = evaluate(rows.graph, losses, node, radius, steps=0).nodes
-    least, point = settle(rows.graph, losses, node, radius)
+    least, point = solve_leaves(rows.graph, losses, node, radius)
     assert min(least.item(), radius.item()) == pytest.approx(min(expected, radius.item()), abs=1e-5)
     assert ((point >= losses.lower) & (point <= losses.upper)).all()
 
 
-def check_steps(rows: Rows, tolerance: float, most: int = 40) -> UnitSearch:
+def check_steps(rows: Rows, tolerance: float, most: int = 40) -> ReLUBranchAndBound:
     """Let a search work step by step; what it has proven must hold at every moment."""
-    search = UnitSearch(rows.graph, rows.losses, rows.possible, tolerance)
+    search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, tolerance)
     for _ in range(most):
         progress = search.progress()
         known = np.minimum(rows.sampled, progress.possible.numpy())
@@ -517,7 +517,7 @@ def test_a_search_that_is_stuck_says_what_it_has() -> None:
     net = relu_layers(([[1.0], [1.0]], [-0.2, -0.6]), ([[1e-8, -1e-8]], [-1e-9]))
     one = torch.ones(1, 1, dtype=torch.float64)
     losses = Losses(-one, one, 0 * one, one, one, one[0] * torch.inf, 0 * one[0], one[0])
-    search = UnitSearch(network_graph(net, 1), losses, one[0], 1e-6)
+    search = ReLUBranchAndBound(network_graph(net, 1), losses, one[0], 1e-6)
     for _ in range(50):
         if not search.finished:
             search.step()
@@ -611,7 +611,7 @@ def test_each_node_takes_its_own_number_of_steps(monkeypatch: pytest.MonkeyPatch
 
 def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
-    search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=4)
+    search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4, steps=4)
     assert (search.radius == search.target).all()
     whole = evaluate(
         rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=4
@@ -633,7 +633,7 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
         (0.82, unit_search.CHEAP),
         (0.9, 99),
     ):
-        search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+        search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         search.asked |= True
         search.floor = floor * search.target
         search.work = torch.full_like(search.work, work)
@@ -646,12 +646,14 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
 
 def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
-    search = UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4)
+    search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
     looked = []
     found = evaluate(
         rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=0
     )
-    with patch.object(UnitSearch, "_learn", lambda self, row, points: looked.append(row.tolist())):
+    with patch.object(
+        ReLUBranchAndBound, "_learn", lambda self, row, points: looked.append(row.tolist())
+    ):
         for work in (1, 1, 2, 3, 4):
             search.work[:] = work
             search.work[0] = 1
@@ -663,16 +665,18 @@ def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
 def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> None:
     rows = random_rows(np.random.default_rng(17), "three layers", classes=True, p=3)
     whole, turns = (
-        UnitSearch(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2)
+        ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2)
     )
     assert whole.run(np.inf)
     count = 1
     while not turns.run(np.inf, batches=1):
         state = turns.state()
         before = turns.progress()
-        turns = UnitSearch.resumed(rows.graph, state)
+        turns = ReLUBranchAndBound.resumed(rows.graph, state)
         turns.step()  # the state that it came from stays as it was
-        assert all(map(torch.equal, before, UnitSearch.resumed(rows.graph, state).progress()))
+        assert all(
+            map(torch.equal, before, ReLUBranchAndBound.resumed(rows.graph, state).progress())
+        )
         count += 2
     assert count > 1
     assert (turns.progress().least == whole.progress().least).all()
@@ -686,7 +690,7 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
 ) -> None:
     rows = random_rows(np.random.default_rng(seed), kind, classes=classes, p=3)
     whole, search = (
-        UnitSearch(rows.graph, rows.losses, rows.possible, 1e-2, steps=2) for _ in range(2)
+        ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-2, steps=2) for _ in range(2)
     )
     whole.run(np.inf, 40)
     for _ in range(20):

@@ -11,8 +11,8 @@ from ddmip_lib.decomposition.penalty import (
     Fixed,
     IncreaseOnStagnation,
     Penalty,
-    Progress,
     ResidualBalancing,
+    ResidualInfo,
     Sweeps,
 )
 from tests.builders.clocks import LONG
@@ -83,7 +83,7 @@ class TestIncreaseOnStagnation:
         rho = rule.first(Penalty.both(7.0))
         seen = []
         for residual in (1.0, 0.95, 0.95, 0.5, 0.49, 0.49, 0.48, 0.48, 0.1):
-            rho = rule.after(Progress(rho, (residual, 0.0), (1.0, 0.0), False))
+            rho = rule.after(ResidualInfo(rho, (residual, 0.0), (1.0, 0.0), False))
             assert rho is not None
             seen.append(rho.inputs)
         assert seen == [1.0] * 7 + [3.0, 3.0]
@@ -92,9 +92,12 @@ class TestIncreaseOnStagnation:
 class TestResidualBalancing:
     def test_both_directions_and_both_parts(self) -> None:
         rule = ResidualBalancing(1.0, factor=4.0, ratio=5.0)
-        after = rule.after(Progress(Penalty(1.0, 2.0), (1.0, 0.1), (0.1, 1.0), False))
+        after = rule.after(ResidualInfo(Penalty(1.0, 2.0), (1.0, 0.1), (0.1, 1.0), False))
         assert after == (4.0, 0.5)
-        assert rule.after(Progress(Penalty(1.0, 2.0), (1.0, 1.0), (0.5, 0.5), False)) == (1.0, 2.0)
+        assert rule.after(ResidualInfo(Penalty(1.0, 2.0), (1.0, 1.0), (0.5, 0.5), False)) == (
+            1.0,
+            2.0,
+        )
 
     def test_does_not_reach_the_threshold_on_the_tie(self) -> None:
         solution, _ = run_tie(ResidualBalancing(0.2))
@@ -107,14 +110,14 @@ def test_rules_start_at_the_scale_and_end_when_settled(rule) -> None:
     scale = Penalty(0.3, 4.0)
     assert rule().first(scale) == scale
     assert rule((1.0, 2.0)).first(scale) == (1.0, 2.0)
-    assert rule().after(Progress(scale, (0.0, 0.0), (0.0, 0.0), settled=True)) is None
+    assert rule().after(ResidualInfo(scale, (0.0, 0.0), (0.0, 0.0), settled=True)) is None
 
 
 def test_sweeps_scale_both_parts() -> None:
     rule = Sweeps(low=0.5, high=8.0, lengths=(5, 2))
     rho = rule.first(Penalty(2.0, 20.0))
     seen = [rho]
-    while (rho := rule.after(Progress(rho, (1.0, 1.0), (1.0, 1.0), False))) is not None:
+    while (rho := rule.after(ResidualInfo(rho, (1.0, 1.0), (1.0, 1.0), False))) is not None:
         seen.append(rho)
     np.testing.assert_allclose([r.inputs for r in seen], [1, 2, 4, 8, 16, 1, 16])
     np.testing.assert_allclose([r.outputs / r.inputs for r in seen], 10.0)

@@ -8,7 +8,7 @@ from torch import nn
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.clock import using
 from ddmip_lib.decomposition.penalty import Fixed, Sweeps
-from ddmip_lib.decomposition.state import Run
+from ddmip_lib.decomposition.state import ADMMState
 from ddmip_lib.model.solution import History, Solution
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
@@ -177,7 +177,7 @@ class TestCallbackAndProgress:
     def test_called_once_an_iteration(self) -> None:
         seen: list[int] = []
 
-        def note(run: Run) -> None:
+        def note(run: ADMMState) -> None:
             seen.append(run.k)
 
         solution = short(callback=note, primal_tolerance=1e-12).solve(lively().problem)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.linearisation.elastic import Elastic
-from ddmip_lib.linearisation.slopes import lines_at
+from ddmip_lib.linearisation.elastic import ElasticModel
+from ddmip_lib.linearisation.slopes import linearise
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear
 
@@ -39,7 +39,7 @@ def test_slopes_are_those_of_finite_differences():
     torch.manual_seed(0)
     instance = shared_inputs()
     values = np.random.default_rng(1).uniform(-0.5, 0.5, instance.milp.n_variables)
-    line = lines_at(instance, values)
+    line = linearise(instance, values)
 
     def said(v):
         return np.concatenate([raw.ravel() for raw in instance.raws(v)])
@@ -55,14 +55,14 @@ def test_slopes_are_those_of_finite_differences():
 
 def test_a_step_is_exact_where_the_network_is_linear():
     built = build(linear(2.0, -3.0, bias=1.0), 2, low=-1.0, high=1.0)
-    elastic = Elastic(built.problem.instance())
+    elastic = ElasticModel(built.problem.instance())
     middle = np.zeros(elastic.milp.n_variables)
-    aim = elastic.step(middle, lines_at(elastic.instance, middle), 1.0, 100.0, 10.0)
+    aim = elastic.step(middle, linearise(elastic.instance, middle), 1.0, 100.0, 10.0)
     assert aim.cost == pytest.approx(1.0 - 2.0 - 3.0)
     np.testing.assert_allclose(aim.values[elastic.inputs], [-1.0, 1.0])
     assert aim.off == pytest.approx(0.0, abs=1e-9)
     half = elastic.step(
-        middle, lines_at(elastic.instance, middle), 0.25, 100.0, 10.0
+        middle, linearise(elastic.instance, middle), 0.25, 100.0, 10.0
     )  # a quarter of a range of 2
     assert half.cost == pytest.approx(1.0 - 0.5 * 5.0)
 
@@ -71,7 +71,7 @@ def test_a_step_is_exact_where_the_network_is_linear():
 def test_a_completion_says_what_does_not_fit(kind):
     built = build(linear(1.0, bias=-0.5), 1, output=kind)
     built.model.addCons(built.y[0, 0] >= 1)
-    elastic = Elastic(built.problem.instance())
+    elastic = ElasticModel(built.problem.instance())
     inputs = elastic.inputs
     values = np.zeros(elastic.milp.n_variables)
     values[inputs] = 0.25  # says -0.25, class 0
@@ -83,11 +83,11 @@ def test_a_completion_says_what_does_not_fit(kind):
 
 def test_whole_inputs_move_at_most_as_far_as_they_may():
     built = build(relu_net(6), 6, vtype="I", low=0, high=5)
-    elastic = Elastic(built.problem.instance())
+    elastic = ElasticModel(built.problem.instance())
     here = np.zeros(elastic.milp.n_variables)
     here[elastic.inputs] = 2.0
     for radius, most, together in ((0.1, 1, 2), (0.4, 2, 4.8)):
-        aim = elastic.step(here, lines_at(elastic.instance, here), radius, 100.0, 10.0)
+        aim = elastic.step(here, linearise(elastic.instance, here), radius, 100.0, 10.0)
         moves = np.abs(aim.values - here)[elastic.inputs]
         assert moves.max() <= most
         assert moves.sum() <= together
@@ -97,7 +97,7 @@ def test_whole_inputs_move_at_most_as_far_as_they_may():
 def test_the_nearest_point_of_the_rows(vtype):
     built = build(relu_net(3), 3, vtype=vtype, low=0, high=1)
     built.model.addCons(built.x.sum() == 1)
-    elastic = Elastic(built.problem.instance())
+    elastic = ElasticModel(built.problem.instance())
     target = np.zeros(elastic.milp.n_variables)
     target[elastic.inputs] = [0.9, 0.4, 0.1]
     found = elastic.nearest(target, 10.0)[elastic.inputs]
@@ -110,7 +110,7 @@ def test_the_nearest_point_of_the_rows(vtype):
 def test_scip_takes_over_where_constraints_are_no_rows():
     built = build(linear(1.0, 1.0), 2, sense="maximize", low=0, high=1)
     built.model.addCons(built.x[0, 0] * built.x[0, 0] + built.x[0, 1] * built.x[0, 1] <= 0.5)
-    elastic = Elastic(built.problem.instance())
+    elastic = ElasticModel(built.problem.instance())
     here = np.zeros(elastic.milp.n_variables)
-    aim = elastic.step(here, lines_at(elastic.instance, here), 1.0, 100.0, 30.0)
+    aim = elastic.step(here, linearise(elastic.instance, here), 1.0, 100.0, 30.0)
     assert aim.cost == pytest.approx(-1.0, abs=1e-3)

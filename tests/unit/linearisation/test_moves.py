@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.linearisation.elastic import Elastic, Point
-from ddmip_lib.linearisation.moves import Moves
+from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
+from ddmip_lib.linearisation.moves import UnitMoves
 from ddmip_lib.linearisation.sequential import PRICE
 from ddmip_lib.predictors import mlp
 
@@ -39,12 +39,12 @@ def whole_box(net: nn.Module, count: int, budget: float | None = None) -> Neural
     return problem
 
 
-def climb(problem: NeuralMIP, start: np.ndarray) -> tuple[Elastic, Point]:
-    elastic = Elastic(problem.instance())
+def climb(problem: NeuralMIP, start: np.ndarray) -> tuple[ElasticModel, TrialPoint]:
+    elastic = ElasticModel(problem.instance())
     price = PRICE * elastic.worth
     point = elastic.complete(elastic.instance.assignment([start], rest=0.0), price, 60.0)
     assert point is not None
-    moves = Moves(elastic, np.random.default_rng(0))
+    moves = UnitMoves(elastic, np.random.default_rng(0))
     while (better := moves.better(point, price, 60.0)) is not None:
         assert better.merit(price) < point.merit(price)
         assert problem.verify(better.values).feasible
@@ -98,7 +98,7 @@ def test_without_whole_inputs_there_is_no_move() -> None:
     y = m.addMatrixVar((1, 1), lb=None)
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 4, 2).double(), x, y)
-    elastic = Elastic(problem.instance())
+    elastic = ElasticModel(problem.instance())
     point = elastic.complete(np.zeros(3), 1.0, 60.0)
     assert point is not None
-    assert Moves(elastic, np.random.default_rng(0)).better(point, 1.0, 60.0) is None
+    assert UnitMoves(elastic, np.random.default_rng(0)).better(point, 1.0, 60.0) is None

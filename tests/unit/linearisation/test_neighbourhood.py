@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from ddmip_lib.bounds import network_graph
-from ddmip_lib.linearisation.neighbourhood import Mending
-from ddmip_lib.model.solver import begin
-from ddmip_lib.proofs.checking import best_cost, check
-from ddmip_lib.proofs.exact import embedded
+from ddmip_lib.linearisation.neighbourhood import FeasibilityRepair
+from ddmip_lib.model.solver import start_run
+from ddmip_lib.proofs.checking import incumbent_cost, prove_optimality
+from ddmip_lib.proofs.exact import exact_program
 from tests.builders.instances import build
 
 
@@ -37,7 +37,7 @@ def wide_box(whole: bool = False):
         sizes(), 2, low=-500.0, high=500.0, vtype="I" if whole else "C", cost=np.array([-1.5, 0.0])
     )
     built.model.addCons(built.x[0, 0] + built.x[0, 1] <= (1.0 if whole else 0.5))
-    begun = begin(built.problem, 300, 0)
+    begun = start_run(built.problem, 300, 0)
     incumbent = begun.incumbent()
     incumbent.consider(np.zeros(begun.instance.milp.n_variables))
     return built, incumbent, [network_graph(built.problem.predictors[0].net, 2)]
@@ -46,12 +46,12 @@ def wide_box(whole: bool = False):
 @pytest.mark.parametrize("mends", [True, False])
 def test_a_proof_finds_the_point_that_it_proves_to_be_the_best(mends):
     _, incumbent, graphs = wide_box()
-    mend = Mending(incumbent, graphs, np.inf) if mends else None
-    proved = check(
-        incumbent, embedded(incumbent.instance, incumbent.units, graphs), np.inf, np.inf, mend
+    mend = FeasibilityRepair(incumbent, graphs, np.inf) if mends else None
+    proved = prove_optimality(
+        incumbent, exact_program(incumbent.instance, incumbent.units, graphs), np.inf, np.inf, mend
     )
     assert proved.complete
-    assert best_cost(incumbent) == (pytest.approx(-0.25, abs=1e-5) if mends else 0.0)
+    assert incumbent_cost(incumbent) == (pytest.approx(-0.25, abs=1e-5) if mends else 0.0)
     assert (
         -0.25 - 1e-2 <= proved.bound < -0.25
     )  # let out by a millionth of a box that is a thousand wide, and no more
@@ -59,7 +59,7 @@ def test_a_proof_finds_the_point_that_it_proves_to_be_the_best(mends):
 
 def test_a_point_is_mended_once_at_each_place():
     built, incumbent, graphs = wide_box()
-    mend = Mending(incumbent, graphs, np.inf)
+    mend = FeasibilityRepair(incumbent, graphs, np.inf)
     off = built.problem.instance().with_outputs(np.array([0.6, 0.0, 0.0]))
     assert not incumbent.consider(off).feasible
     mend(off)
@@ -74,7 +74,7 @@ def test_a_point_is_mended_once_at_each_place():
 
 def test_whole_numbers_are_kept():
     built, incumbent, graphs = wide_box(whole=True)
-    mend = Mending(incumbent, graphs, np.inf)
+    mend = FeasibilityRepair(incumbent, graphs, np.inf)
     mend(built.problem.instance().with_outputs(np.array([3.0, 0.0, 0.0])))
     assert incumbent.objective == 0.0  # x_0 = 3 breaks the row, and 1 is no mending of it
     mend(built.problem.instance().with_outputs(np.array([1.0 + 1e-5, 0.0, 0.0])))

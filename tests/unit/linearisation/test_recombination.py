@@ -7,8 +7,8 @@ import pyscipopt
 import pytest
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.linearisation.elastic import Elastic
-from ddmip_lib.linearisation.recombination import Options
+from ddmip_lib.linearisation.elastic import ElasticModel
+from ddmip_lib.linearisation.recombination import Crossover
 from ddmip_lib.predictors import mlp
 from tests.builders.clocks import LONG
 
@@ -39,7 +39,7 @@ def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
     points *= BUDGET / points.sum(axis=(1, 2), keepdims=True)
     points[0] *= 0.9  # a mixture may then spend what this one leaves
     values = [instance.with_outputs(instance.assignment([p], rest=0.0)) for p in points]
-    options = Options(Elastic(instance))
+    options = Crossover(ElasticModel(instance))
     for one in values:
         options.add(one)
     assert options.useful
@@ -68,7 +68,7 @@ def test_one_network_row_has_nothing_to_put_together() -> None:
     problem = NeuralMIP(m)
     problem.add_predictor(mlp(1, 4, 2).double(), x, y)
     instance = problem.instance()
-    options = Options(Elastic(instance))
+    options = Crossover(ElasticModel(instance))
     for corner in (0.0, 1.0):
         options.add(instance.with_outputs(instance.assignment([np.full((1, 2), corner)], rest=0.0)))
     assert not options.useful

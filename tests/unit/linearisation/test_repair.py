@@ -9,7 +9,7 @@ from torch import nn
 
 from ddmip_lib import SequentialMIP
 from ddmip_lib.linearisation.repair import near_start
-from ddmip_lib.model.solver import begin
+from ddmip_lib.model.solver import start_run
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 
@@ -44,7 +44,7 @@ def linked(
 def test_a_linking_row_on_outputs_moves_the_inputs_a_little(net):
     chosen = relu_net(3, seed=2) if net == "relu" else bent(3)
     problem, start = linked(chosen)
-    begun = begin(problem, 60.0, 0)
+    begun = start_run(problem, 60.0, 0)
     incumbent = begun.incumbent(with_start=False)
     completed = incumbent.completer.complete([start])
     assert not incumbent.consider(completed).feasible  # the inputs alone decide that row
@@ -61,7 +61,7 @@ def test_a_linking_row_on_outputs_moves_the_inputs_a_little(net):
 
 def test_integers_move_by_a_unit():
     problem, start = linked(relu_net(3, seed=2), vtype="I", low=0.0, high=4.0)
-    incumbent = begin(problem, 60.0, 0).incumbent(with_start=False)
+    incumbent = start_run(problem, 60.0, 0).incumbent(with_start=False)
     assert near_start(incumbent, [start], 60.0)
     moved = np.abs(incumbent.instance.inputs(incumbent.values)[0] - start)
     assert moved.max() == 1.0
@@ -70,12 +70,12 @@ def test_integers_move_by_a_unit():
 
 def test_what_no_box_holds_is_not_repaired():
     problem, start = linked(relu_net(3, seed=2), short=1e3)
-    incumbent = begin(problem, 60.0, 0).incumbent(with_start=False)
+    incumbent = start_run(problem, 60.0, 0).incumbent(with_start=False)
     assert not near_start(incumbent, [start], 60.0)
     assert incumbent.values is None
 
 
 def test_without_time_nothing_is_tried():
     problem, start = linked(relu_net(3, seed=2))
-    incumbent = begin(problem, 60.0, 0).incumbent(with_start=False)
+    incumbent = start_run(problem, 60.0, 0).incumbent(with_start=False)
     assert not near_start(incumbent, [start], 0.0)

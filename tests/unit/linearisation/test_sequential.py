@@ -13,8 +13,8 @@ from ddmip_book.experiments.suite.members import member
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound, sequential
-from ddmip_lib.linearisation.sequential import DEAR, DEARER, DEAREST, Run
-from ddmip_lib.model.solver import begin
+from ddmip_lib.linearisation.sequential import DEAR, DEARER, DEAREST, MultistartState
+from ddmip_lib.model.solver import start_run
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG
@@ -112,11 +112,11 @@ def test_a_box_that_closes_is_no_idle_turn():
     )
 
 
-def looking(problem, around: float) -> Run:
+def looking(problem, around: float) -> MultistartState:
     """A run that begins at the best point of another one, with a box of this radius."""
     problem.set_start(SequentialMIP(idle_starts=3).solve(problem, time_limit=LONG))
-    begun = begin(problem, 300, 0)
-    run = Run(SequentialMIP(), begun, begun.incumbent())
+    begun = start_run(problem, 300, 0)
+    run = MultistartState(SequentialMIP(), begun, begun.incumbent())
     run.around = around
     return run
 

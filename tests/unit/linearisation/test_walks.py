@@ -12,10 +12,10 @@ from torch import nn
 
 from ddmip_lib import BigM, NeuralMIP, SequentialMIP
 from ddmip_lib.linearisation import walks
-from ddmip_lib.linearisation.elastic import Elastic
-from ddmip_lib.linearisation.moves import Moves
+from ddmip_lib.linearisation.elastic import ElasticModel
+from ddmip_lib.linearisation.moves import UnitMoves
 from ddmip_lib.linearisation.sequential import PRICE
-from ddmip_lib.linearisation.walks import APART, Walks
+from ddmip_lib.linearisation.walks import APART, GradientMultistart
 from ddmip_lib.predictors import black_box, mlp
 from tests.builders.clocks import LONG
 
@@ -65,11 +65,11 @@ def box(seed: int, n: int = 3) -> NeuralMIP:
     return problem
 
 
-def walking(problem: NeuralMIP) -> tuple[Walks, np.ndarray, float]:
-    elastic = Elastic(problem.instance())
+def walking(problem: NeuralMIP) -> tuple[GradientMultistart, np.ndarray, float]:
+    elastic = ElasticModel(problem.instance())
     rng = np.random.default_rng(3)
     return (
-        Walks(elastic, Moves(elastic, rng).norm, rng),
+        GradientMultistart(elastic, UnitMoves(elastic, rng).norm, rng),
         np.zeros(elastic.milp.n_variables),
         PRICE * elastic.worth,
     )

@@ -16,7 +16,7 @@ from torch import nn
 from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.decomposition.barrier import KEEP, LogBarrier
-from ddmip_lib.decomposition.graph_split import GraphSplit, reach
+from ddmip_lib.decomposition.graph_split import GraphSplit, output_ranges
 from ddmip_lib.decomposition.milp import GAP, NODES, TANGENTS, MILPBlock
 from ddmip_lib.decomposition.mip_block import mip_block
 from ddmip_lib.decomposition.nn_block import NNSubproblem
@@ -293,7 +293,7 @@ class TestGraphSplitBlock:
     def test_output_ranges_hold_what_the_network_says(self) -> None:
         problem, net = planting()
         instance = problem.instance()
-        low, high, _, sound = reach(problem.predictors[0], instance.maps[0], instance.milp)
+        low, high, _, sound = output_ranges(problem.predictors[0], instance.maps[0], instance.milp)
         assert sound
         x = np.repeat(problem.start[0][None], 2, axis=0)
         x[1, :, 0] = 1.0
@@ -302,7 +302,7 @@ class TestGraphSplitBlock:
         np.testing.assert_allclose((low, high), (both.min(axis=0), both.max(axis=0)), atol=1e-12)
         continuous = build(relu_net(3), 3, n=2, low=-1.0).problem
         instance = continuous.instance()
-        low, high, _, _ = reach(continuous.predictors[0], instance.maps[0], instance.milp)
+        low, high, _, _ = output_ranges(continuous.predictors[0], instance.maps[0], instance.milp)
         y = continuous.predictors[0].raw(np.random.default_rng(9).uniform(-1, 1, (2000, 3)))
         assert (low < y.min()).all()
         assert (high > y.max()).all()

@@ -9,7 +9,7 @@ import pyscipopt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddmip_lib.model.listing import Listing
+from ddmip_lib.model.listing import AssignmentList
 from ddmip_lib.model.scip import read_model
 
 
@@ -32,7 +32,7 @@ def test_all_that_rows_allow_and_nothing_else(seed, count):
     at = np.array([i for i, v in enumerate(m.getVars()) if v.vtype() != "CONTINUOUS"])
     names = [m.getVars()[i].name for i in at]
     order = [names.index(x[j].name) for j in range(count)]
-    found = Listing(read_model(m)).combinations(at, 10**4)
+    found = AssignmentList(read_model(m)).combinations(at, 10**4)
     wanted = {
         point
         for point in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
@@ -45,7 +45,7 @@ def test_all_that_rows_allow_and_nothing_else(seed, count):
 def test_too_many_are_not_listed():
     m = pyscipopt.Model()
     m.addMatrixVar(20, vtype="B")
-    assert Listing(read_model(m)).combinations(np.arange(20), 1000) is None
+    assert AssignmentList(read_model(m)).combinations(np.arange(20), 1000) is None
 
 
 def test_inputs_that_an_equation_gives():
@@ -57,7 +57,7 @@ def test_inputs_that_an_equation_gives():
     m.addCons(2 * x == 4 * z[0] + 6 * z[1] + 1)
     m.addCons(loose <= z[0])
     s = read_model(m)
-    listing = Listing(s)
+    listing = AssignmentList(s)
     place = {name: i for i, name in enumerate(s.names)}
     assert listing.deciders(np.array([place["loose"]])) is None
     deciding = listing.deciders(np.array([place["x"]]))
@@ -76,7 +76,7 @@ def test_what_verification_forgives_is_not_ruled_out():
     x = m.addVar("x", vtype="I", ub=3)
     still = m.addVar(lb=1e-7, ub=1e-7)
     m.addCons(x + still <= 2)
-    assert Listing(read_model(m)).combinations(np.array([0]), 10).ravel().tolist() == [
+    assert AssignmentList(read_model(m)).combinations(np.array([0]), 10).ravel().tolist() == [
         0.0,
         1.0,
         2.0,

@@ -25,7 +25,7 @@ from ddmip_lib import (
 )
 from ddmip_lib.certificates import lagrangian_bound
 from ddmip_lib.clock import now, using
-from ddmip_lib.model.progress import ProgressLine, improved, told, watched
+from ddmip_lib.model.progress import ProgressLine, report_incumbent, report_progress, watched
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
 from tests.builders.clocks import LONG
@@ -169,10 +169,10 @@ def test_a_bound_is_logged_when_a_tenth_of_the_gap_is_closed(caplog):
         ProgressLine(problem, "a method", now(), visible=False),
     ):
         incumbent = DualDecomposition().start(problem).incumbent
-        improved(incumbent)
+        report_incumbent(incumbent)
         caplog.clear()
         for step in range(1000):
-            told(bound=10.0 - 0.005 * step)
+            report_progress(bound=10.0 - 0.005 * step)
         assert 2 <= len(caplog.records) <= 20
 
 

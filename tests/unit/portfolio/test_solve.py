@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 def test_random_problems_equal_enumeration(tabulate, monkeypatch):
     if not tabulate:
         monkeypatch.setattr(choosing, "combinations", lambda instance: None)
-        monkeypatch.setattr(choosing, "most_values", lambda instance: np.inf)
+        monkeypatch.setattr(choosing, "max_values", lambda instance: np.inf)
     right = 0
     for seed in range(10):
         instance = tiny(seed)

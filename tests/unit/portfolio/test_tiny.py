@@ -38,7 +38,7 @@ def right(instance: Tiny, seed: int) -> bool:
 def count(seeds: range, tabulate: bool, monkeypatch: pytest.MonkeyPatch) -> int:
     if not tabulate:
         monkeypatch.setattr(choosing, "combinations", lambda instance: None)
-        monkeypatch.setattr(choosing, "most_values", lambda instance: np.inf)
+        monkeypatch.setattr(choosing, "max_values", lambda instance: np.inf)
     return sum(right(tiny(seed), seed) for seed in seeds)
 
 

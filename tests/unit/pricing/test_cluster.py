@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ddmip_lib import PriceCoordination, Solution
-from ddmip_lib.model.crew import Crew
+from ddmip_lib.model.crew import Executor
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import search
 from ddmip_lib.problems import water_potability
@@ -68,7 +68,7 @@ def die_once(piece: tuple[str, int], ask: str) -> int:
 
 
 def test_a_killed_worker_costs_time_and_nothing_else(client, tmp_path):
-    crew = Crew(client)
+    crew = Executor(client)
     kept = crew.keep([("piece", k) for k in range(4)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the crew is not to give up the cluster
@@ -113,9 +113,9 @@ def test_pieces_are_sent_by_as_many_as_workers_can_take():
     """Sent one by one they end with whom is quick to say that it has them."""
     few = Sent(a=1, b=2)
     none = Sent()
-    Crew(few).keep(range(7))
+    Executor(few).keep(range(7))
     assert few.sent == [3, 3, 1]
-    Crew(none).keep(range(2))  # workers may come later
+    Executor(none).keep(range(2))  # workers may come later
     assert none.sent == [1, 1]
 
 
@@ -130,7 +130,7 @@ class Lost(Sent):
 
 
 def test_a_lost_cluster_is_said_and_the_work_goes_on_here():
-    crew = Crew(Lost())
+    crew = Executor(Lost())
     kept = crew.keep([2, 3])
     with pytest.warns(UserWarning, match="cluster is lost"):
         assert crew.each(pow, kept, [3, 2]) == [8, 9]
@@ -140,7 +140,7 @@ def test_a_lost_cluster_is_said_and_the_work_goes_on_here():
 def test_a_cluster_that_is_lost_before_any_piece_is_sent_is_said_too(monkeypatch):
     lost = Lost()
     monkeypatch.setattr(lost, "nthreads", lambda: lost.gather(None))
-    crew = Crew(lost)
+    crew = Executor(lost)
     with pytest.warns(UserWarning, match="cluster is lost"):
         kept = crew.keep([2, 3])
     assert crew.each(pow, kept, [3, 2]) == [8, 9]
@@ -148,11 +148,11 @@ def test_a_cluster_that_is_lost_before_any_piece_is_sent_is_said_too(monkeypatch
 
 def test_a_client_that_was_closed_is_a_lost_cluster(client):
     with distributed.Client(client.scheduler.address) as closed:
-        kept = Crew(closed).keep([2, 3])
+        kept = Executor(closed).keep([2, 3])
     with pytest.warns(UserWarning, match="cluster is lost"):
-        assert [each.there for each in Crew(closed).keep([2, 3])] == [2, 3]
+        assert [each.there for each in Executor(closed).keep([2, 3])] == [2, 3]
     with pytest.warns(UserWarning, match="cluster is lost"):
-        assert Crew(closed).each(pow, kept, [3, 2]) == [8, 9]
+        assert Executor(closed).each(pow, kept, [3, 2]) == [8, 9]
 
 
 def failing(piece: int, ask: int) -> int:
@@ -160,7 +160,7 @@ def failing(piece: int, ask: int) -> int:
 
 
 def test_what_the_work_raises_is_raised_here(client):
-    crew = Crew(client)
+    crew = Executor(client)
     with pytest.raises(ValueError, match="piece 7"):
         crew.each(failing, crew.keep([7, 7]), [0, 0])
 

@@ -15,12 +15,12 @@ from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation.slopes import lines_at
-from ddmip_lib.model.solver import begin
+from ddmip_lib.linearisation.slopes import linearise
+from ddmip_lib.model.solver import start_run
 from ddmip_lib.model.structure import Structure, find_structure
 from ddmip_lib.pricing import Recovering, recover
-from ddmip_lib.pricing.general import Apart
-from ddmip_lib.pricing.options import Options
+from ddmip_lib.pricing.general import SeparableElasticModel
+from ddmip_lib.pricing.options import GeneralColumns
 from ddmip_lib.pricing.recognition import find_blocks
 from tests.builders.clocks import LONG
 from tests.builders.instances import relu_net
@@ -169,9 +169,9 @@ def test_an_equality_between_blocks_is_met_by_joined_steps():
 def test_linear_networks_are_their_own_linearisation():
     problem = classes()
     instance = problem.instance()
-    model = Apart(instance, find_structure(instance))
+    model = SeparableElasticModel(instance, find_structure(instance))
     values = np.zeros(instance.milp.n_variables)
-    found = model.step(values, lines_at(instance, values), 1.0, 100.0, 10.0)
+    found = model.step(values, linearise(instance, values), 1.0, 100.0, 10.0)
     assert found is not None
     np.testing.assert_array_equal(
         instance.with_outputs(found.values), found.values
@@ -183,7 +183,7 @@ def test_prices_of_options_are_multipliers():
     """Blocks that take 0.6 each of 1.0: the linear program values one unit more at 1 / 0.6."""
     problem = classes()
     instance = problem.instance()
-    options = Options(begin(problem, 10, 0).incumbent(), find_structure(instance))
+    options = GeneralColumns(start_run(problem, 10, 0).incumbent(), find_structure(instance))
     for amount in (0.0, 0.6 + 1e-6):
         values = np.zeros(instance.milp.n_variables)
         values[instance.maps[0].index[:, 0]] = amount
@@ -199,7 +199,9 @@ def test_prices_of_options_are_multipliers():
 def test_without_a_feasible_mixture_prices_are_those_of_what_is_lacking():
     problem = classes(0.5)
     instance = problem.instance()
-    options = Options(begin(problem, 10, 0).incumbent(with_start=False), find_structure(instance))
+    options = GeneralColumns(
+        start_run(problem, 10, 0).incumbent(with_start=False), find_structure(instance)
+    )
     values = np.zeros(instance.milp.n_variables)
     values[instance.maps[0].index[:, 0]] = 0.7
     options.add(instance.with_outputs(values))

@@ -16,8 +16,8 @@ from torch import nn
 
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing.oracle import Task, follow, linear_step, pull_back
-from ddmip_lib.pricing.pool import Pool
+from ddmip_lib.pricing.oracle import PricingProblem, ascend, linear_step, reduce_to_boundary
+from ddmip_lib.pricing.pool import ColumnPool
 from tests.builders.clocks import LONG
 from tests.builders.networks import linear
 
@@ -61,16 +61,16 @@ def random_blocks(
 
 def random_pool(
     draw: np.random.Generator, targets: bool = False, optional: bool | None = None
-) -> Pool:
+) -> ColumnPool:
     blocks = random_blocks(draw, targets, optional)
     at = np.repeat(np.arange(len(blocks.base)), draw.integers(1, 3))
     u = draw.uniform(blocks.lower[at], blocks.upper[at])
-    pool = Pool(blocks)
+    pool = ColumnPool(blocks)
     pool.add(at, u, draw.uniform(-0.3, 1.0, len(at)))
     return pool
 
 
-def choices(pool: Pool) -> list[np.ndarray]:
+def choices(pool: ColumnPool) -> list[np.ndarray]:
     """All feasible choices of a tiny pool."""
     own = [np.flatnonzero(pool.block == i).tolist() for i in range(pool.blocks.n)]
     own = [[None, *options] if pool.blocks.optional else options for options in own]
@@ -108,7 +108,7 @@ def test_a_linear_step_is_optimal_for_the_linearisation(seed: int, p: int, kind:
         return [torch.tensor(np.atleast_1d(part)[None], dtype=torch.float64) for part in parts]
 
     gains, caps, outputs = torch.tensor([[gain], [cap], [output]], dtype=torch.float64)
-    task = Task(*rows(lower, upper, base, up, down), gains, caps, margin)
+    task = PricingProblem(*rows(lower, upper, base, up, down), gains, caps, margin)
     v = linear_step(task, *rows(u), outputs, *rows(slope, np.full(p, radius))).numpy()[0]
     low = np.maximum(lower, u - radius)
     high = np.minimum(upper, u + radius)
@@ -157,10 +157,10 @@ def test_pulling_back_keeps_the_class_and_never_costs_more(seed: int) -> None:
     base = torch.tensor(draw.normal(size=(12, 3)))
     u = base + torch.tensor(draw.uniform(-2, 2, size=(12, 3)))
     prices = [torch.tensor(draw.uniform(0, 1, size=(12, 3))) for _ in range(2)]
-    task = Task(base - 2, base + 2, base, *prices, *[torch.full((12,), torch.inf)] * 2)
+    task = PricingProblem(base - 2, base + 2, base, *prices, *[torch.full((12,), torch.inf)] * 2)
     with torch.no_grad():
         before = net(u)[:, 0] >= task.margin
-        after = pull_back(net, task, u)
+        after = reduce_to_boundary(net, task, u)
         assert (net(after)[before, 0] > 0).all()
         assert (task.cost(after) <= task.cost(u) + 1e-12).all()
         assert (
@@ -173,8 +173,10 @@ def test_pulling_back_ends_at_the_boundary_and_leaves_dear_coordinates_alone() -
     net = linear(1.0, 1.0, bias=-1.0)
     base = torch.zeros(1, 2, dtype=torch.float64)
     price = torch.tensor([[5.0, 1.0]], dtype=torch.float64)
-    task = Task(base - 3, base + 3, base, price, price, *[torch.full((1,), torch.inf)] * 2)
-    u = pull_back(net, task, torch.tensor([[1.5, 2.0]], dtype=torch.float64))
+    task = PricingProblem(
+        base - 3, base + 3, base, price, price, *[torch.full((1,), torch.inf)] * 2
+    )
+    u = reduce_to_boundary(net, task, torch.tensor([[1.5, 2.0]], dtype=torch.float64))
     assert u[0, 0] == 0
     assert 1 + task.margin <= u[0, 1] <= 1 + 3e-4
 
@@ -188,8 +190,8 @@ def test_a_path_of_steps_returns_the_profit_of_its_point(seed: int) -> None:
     k = 4
     costs = [torch.tensor(draw.uniform(0.01, 1, size=(k, 2))) for _ in range(2)]
     gain = torch.tensor(draw.uniform(0.5, 2, size=k))
-    task = Task(base - 1, base + 1, base, *costs, gain, torch.full((k,), torch.inf))
-    best, profit = follow(net, task, base, steps=6)
+    task = PricingProblem(base - 1, base + 1, base, *costs, gain, torch.full((k,), torch.inf))
+    best, profit = ascend(net, task, base, steps=6)
     with torch.no_grad():
         torch.testing.assert_close(profit, gain * net(best)[:, 0] - task.cost(best))
         assert (profit >= gain * net(base)[:, 0] - 1e-12).all()
@@ -321,7 +323,7 @@ def test_a_pool_tells_points_apart_in_a_tiny_box_and_holds_nothing_at_first() ->
         0 * one,
         np.zeros(1),
     )
-    pool = Pool(Blocks([mode], [1e-8]))
+    pool = ColumnPool(Blocks([mode], [1e-8]))
     empty = pool.prices()
     assert (empty.value, empty.lacking, len(pool)) == (0.0, 0.0, 0)
     pool.add(np.zeros(3, int), np.array([[0.0], [5e-9], [1e-8]]), np.array([0.0, 1.0, 2.0]))
@@ -329,7 +331,7 @@ def test_a_pool_tells_points_apart_in_a_tiny_box_and_holds_nothing_at_first() ->
 
 
 def test_values_and_slopes_of_a_network_that_writes_on_its_input() -> None:
-    """`follow` must not see a point that the network has overwritten."""
+    """`ascend` must not see a point that the network has overwritten."""
 
     class Doubles(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -338,8 +340,11 @@ def test_values_and_slopes_of_a_network_that_writes_on_its_input() -> None:
     base = torch.zeros(1, 2, dtype=torch.float64)
     one = torch.ones(1, 2, dtype=torch.float64)
     inf = torch.full((1,), torch.inf)
-    best, profit = follow(
-        Doubles().eval(), Task(-one, one, base, 0.5 * one, one, torch.ones(1), inf), base, steps=30
+    best, profit = ascend(
+        Doubles().eval(),
+        PricingProblem(-one, one, base, 0.5 * one, one, torch.ones(1), inf),
+        base,
+        steps=30,
     )
     torch.testing.assert_close(best, one)
     assert profit.item() == pytest.approx(4.0 - 1.0)

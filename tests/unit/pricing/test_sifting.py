@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.pricing.pool import Pool
-from ddmip_lib.pricing.sifting import Leaders, linear, sift
+from ddmip_lib.pricing.pool import ColumnPool
+from ddmip_lib.pricing.sifting import DominantColumns, solve_master, solve_master_by_sifting
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -60,10 +60,10 @@ def test_sifting_solves_the_whole_linear_program(seed: int, few: int, near: bool
     k = len(options.block)
     if k == 0:
         return
-    whole = linear(blocks.n, blocks.optional, *options.parts, blocks.capacities)
+    whole = solve_master(blocks.n, blocks.optional, *options.parts, blocks.capacities)
     assert whole is not None
     start = options.draw.random(len(blocks.capacities)) * 5 if near else None
-    found = sift(blocks, *options.parts, start, few)
+    found = solve_master_by_sifting(blocks, *options.parts, start, few)
     best = whole.shares @ options.value
     assert found.shares @ options.value == pytest.approx(best, abs=1e-6 * blocks.n)
     assert found.prices @ blocks.capacities + found.earned.sum() == pytest.approx(
@@ -83,7 +83,7 @@ def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
     if len(options.block) == 0:
         return
     prices = options.draw.random(len(options.blocks.capacities))
-    best, top, lead = Leaders(options.blocks, *options.parts).at(prices)
+    best, top, lead = DominantColumns(options.blocks, *options.parts).at(prices)
     profit = options.value - options.use @ prices
     for i in range(options.blocks.n):
         mine = np.flatnonzero(options.block == i)
@@ -99,7 +99,7 @@ def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
 @given(seeds)
 def test_rounding_in_strides_is_rounding_one_by_one(seed: int) -> None:
     options = Options(seed)
-    pool = Pool(options.blocks)
+    pool = ColumnPool(options.blocks)
     pool.at = options.block
     pool.value = options.value
     pool.use = options.use
@@ -133,7 +133,7 @@ def test_keys_tell_a_million_points_apart_and_twins_not() -> None:
         np.zeros((1, 1)),
         np.zeros(1),
     )
-    pool = Pool(Blocks([mode], [1.0]))
+    pool = ColumnPool(Blocks([mode], [1.0]))
     grid = np.stack(np.meshgrid(*2 * [np.linspace(-1, 1, 1000)]), axis=-1).reshape(-1, 2)
     key = pool._key(np.zeros(len(grid), int), grid)
     assert len(np.unique(key)) == len(grid)

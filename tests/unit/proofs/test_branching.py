@@ -8,11 +8,11 @@ import torch
 
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.clock import using
-from ddmip_lib.model.solver import begin
+from ddmip_lib.model.solver import start_run
 from ddmip_lib.proofs import branching, prove
-from ddmip_lib.proofs.branching import EARLY, JUDGED, LATE, QUICKENS, Tree
-from ddmip_lib.proofs.checking import best_cost
-from ddmip_lib.proofs.exact import embedded
+from ddmip_lib.proofs.branching import EARLY, JUDGED, LATE, QUICKENS, SearchTree
+from ddmip_lib.proofs.checking import incumbent_cost
+from ddmip_lib.proofs.exact import exact_program
 from tests.builders.clocks import Ticking
 from tests.builders.instances import build, relu_net
 from tests.unit.proofs.test_program import draw_program
@@ -21,9 +21,9 @@ torch.set_num_threads(1)
 LOOKS = 1000.0  # at the clock, after which time is over
 
 
-def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0) -> Tree:
+def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0) -> SearchTree:
     """A search that began at 0, is to reach 10, and had a bound of 4 when it was judged last."""
-    tree = Tree(draw_program(0), 0.0, deadline, 10.0, None)
+    tree = SearchTree(draw_program(0), 0.0, deadline, 10.0, None)
     tree.nodes = JUDGED
     tree.last = 4.0
     monkeypatch.setattr(branching, "now", lambda: now)
@@ -60,15 +60,15 @@ def test_no_bound_late_is_no_hope(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_proved_until_then_holds() -> None:
     """A network that no search of so few nodes closes; time passes with every look at the clock."""
     net = relu_net(16, width=60, seed=1)
-    begun = begin(build(net, 16, low=-1.0, high=1.0).problem, 10, 0)
+    begun = start_run(build(net, 16, low=-1.0, high=1.0).problem, 10, 0)
     incumbent = begun.incumbent()
     for draw in np.random.default_rng(0).uniform(-1, 1, (1_000, 16)):
         incumbent.consider(
             incumbent.instance.with_outputs(incumbent.instance.assignment([draw[None]], rest=0.0))
         )
-    program = embedded(incumbent.instance, incumbent.units, [network_graph(net, 16)])
+    program = exact_program(incumbent.instance, incumbent.units, [network_graph(net, 16)])
     with using(clock := Ticking()):
-        found = prove(program, best_cost(incumbent), LOOKS, patient=False)
+        found = prove(program, incumbent_cost(incumbent), LOOKS, patient=False)
     assert not found.complete
     assert 0 < found.nodes <= clock.looks < LOOKS  # given up, before time was over
-    assert -np.inf < found.bound < best_cost(incumbent)
+    assert -np.inf < found.bound < incumbent_cost(incumbent)

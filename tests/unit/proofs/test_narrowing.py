@@ -16,11 +16,11 @@ from scipy.optimize import linprog
 from ddmip_lib.bounds import Box, crown, network_graph
 from ddmip_lib.proofs import branching, narrowing
 from ddmip_lib.proofs.branching import prove
-from ddmip_lib.proofs.embedding import Embedding, Placed
-from ddmip_lib.proofs.narrowing import narrowed
-from ddmip_lib.proofs.presolve import lifted
+from ddmip_lib.proofs.embedding import NetworkEncoder, NodeColumns
+from ddmip_lib.proofs.narrowing import optimality_based_tightening
+from ddmip_lib.proofs.presolve import probe_binaries
 from ddmip_lib.proofs.program import Program, Rows
-from ddmip_lib.proofs.proposals import Proposal, Proposer
+from ddmip_lib.proofs.proposals import LPProposal, LPSolver
 from tests.unit.proofs.test_program import draw_program
 
 
@@ -48,10 +48,10 @@ def relu_program(seed: int, inputs: int = 3, width: int = 5) -> tuple[Program, t
         end,
         end > 1,
     )
-    building = Embedding(start)
+    building = NetworkEncoder(start)
     graph = network_graph(net, inputs)
     bounds = crown(graph, Box(*(torch.tensor(side)[None] for side in (-end, end))))
-    out = building.network(graph, bounds, 0, Placed(np.arange(inputs), np.zeros(inputs)))
+    out = building.network(graph, bounds, 0, NodeColumns(np.arange(inputs), np.zeros(inputs)))
     program = building.program()
     program.cost[out.at] = 1.0
     return program, net
@@ -103,7 +103,7 @@ def test_no_point_of_a_network_is_lost(seed: int) -> None:
     points = np.array([complete(program, net, x) for x in rng.uniform(-1, 1, (6, 3))])
     costs = points @ program.cost
     for enough in (np.inf, float(np.median(costs))):
-        small = narrowed(program, enough, np.inf)
+        small = optimality_based_tightening(program, enough, np.inf)
         assert small is not None
         for point in points[costs <= enough]:
             left = small.rows.matrix(len(point)) @ point
@@ -151,20 +151,20 @@ def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(
     program, _ = relu_program(2, inputs=4, width=16)
     calls = []
 
-    class Counting(Proposer):
-        def ask(self, *given: Any) -> Proposal:
+    class Counting(LPSolver):
+        def ask(self, *given: Any) -> LPProposal:
             calls.append(given)
             return super().ask(*given)
 
     for name, value in {
-        "Proposer": Counting,
+        "LPSolver": Counting,
         "CHEAP": 0,
         "SAMPLE": 5,
         "PAYS": float(pays),
         "ROUNDS": 1,
     }.items():
         monkeypatch.setattr(narrowing, name, value)
-    small = narrowed(program, np.inf, np.inf)
+    small = optimality_based_tightening(program, np.inf, np.inf)
     assert small is not None
     most = 2 * len(narrowing._switched(program)[::5])
     assert (len(calls) > most) == pays
@@ -195,6 +195,6 @@ def test_a_row_fits_the_binary_that_stands_in_it() -> None:
         np.array([3.0, 3.0, 1.0]),
         np.arange(3) == 2,
     )
-    found = lifted(program, np.inf)
+    found = probe_binaries(program, np.inf)
     assert found.rows.matrix(3).toarray()[0] == pytest.approx([1.0, -1.0, 2.0], abs=1e-6)
     assert found.row_upper[0] == pytest.approx(2.0, abs=1e-6)

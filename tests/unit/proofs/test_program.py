@@ -11,10 +11,15 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ddmip_lib.proofs.branching import prove, strengthened
-from ddmip_lib.proofs.presolve import covered, lifted, tighter_box, tighter_rows
+from ddmip_lib.proofs.branching import presolved, prove
+from ddmip_lib.proofs.presolve import (
+    cover_cuts,
+    probe_binaries,
+    propagate_bounds,
+    strengthen_coefficients,
+)
 from ddmip_lib.proofs.program import Program, Rows
-from ddmip_lib.proofs.proposals import Proposer
+from ddmip_lib.proofs.proposals import LPSolver
 
 
 def draw_program(seed: int, spread: float = 0.0, continuous: int = 0) -> Program:
@@ -98,7 +103,7 @@ def test_a_value_is_below_the_exact_one_and_near_it(seed: int, spread: float) ->
     scale = np.abs(program.cost).max() / np.maximum(1e-300, np.abs(program.rows.weight).max())
     for multipliers in (
         scale * np.random.default_rng(seed).standard_normal(len(program.row_lower)),
-        Proposer().ask(program).multipliers,
+        LPSolver().ask(program).multipliers,
     ):
         value = program.value(multipliers, program.lower, program.upper)
         exact = exact_dual(program, multipliers)
@@ -122,16 +127,16 @@ def test_a_value_is_below_the_exact_one_and_near_it(seed: int, spread: float) ->
 def test_no_whole_point_is_lost(seed: int) -> None:
     program = draw_program(seed)
     points = whole_points(program)
-    box = tighter_box(program, program.lower, program.upper, rounds=5)
+    box = propagate_bounds(program, program.lower, program.upper, rounds=5)
     if box is None:
         assert not len(points)
         return
     assert ((points >= box[0]) & (points <= box[1])).all()
     for changed in (
-        tighter_rows(program, *box),
-        lifted(program, np.inf),
-        covered(program),
-        strengthened(program, np.inf),
+        strengthen_coefficients(program, *box),
+        probe_binaries(program, np.inf),
+        cover_cuts(program),
+        presolved(program, np.inf),
     ):
         left = points @ changed.rows.matrix(len(program.cost)).T.toarray()
         slack = 1e-12 * (1 + np.abs(left))
@@ -148,7 +153,7 @@ def test_from_a_weight_that_has_become_zero_nothing_follows(zero: float, low: fl
     rows = Rows.of(sp.csr_matrix([[1.0, 1.0]]))._replace(weight=np.array([1.0, zero]))
     program = Program(one, rows, low * one[:1], one[:1], 0 * one, 2 * one, one > 1)
     with np.errstate(divide="ignore"):
-        box = tighter_box(program, program.lower, program.upper, rounds=3)
+        box = propagate_bounds(program, program.lower, program.upper, rounds=3)
     assert box is not None
     np.testing.assert_allclose(box, [[max(0.0, low), 0.0], [1.0, 2.0]], atol=1e-9)
 
@@ -181,7 +186,7 @@ def test_rows_that_leave_no_point_are_proved_empty() -> None:
         0.7 * one,
         one > 1,
     )
-    proposal = Proposer().ask(program)
+    proposal = LPSolver().ask(program)
     assert proposal.empty
     assert program.proves_empty(proposal.multipliers, program.lower, program.upper)
     assert prove(program).bound == np.inf
@@ -235,7 +240,7 @@ def test_rounded_rows_on_switches() -> None:
         np.ones(6),
         integer,
     )
-    changed = covered(program)
+    changed = cover_cuts(program)
     assert len(changed.row_lower) > len(program.row_lower)
     matrix = changed.rows.matrix(6).toarray()
     for on in itertools.combinations(range(3), 2):

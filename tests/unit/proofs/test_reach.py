@@ -14,7 +14,7 @@ from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination, Sequentia
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import hand_sized
-from ddmip_lib.proofs.reach import out_of_reach
+from ddmip_lib.proofs.reach import infeasible_by_ranges
 from tests.builders.clocks import LONG
 from tests.builders.instances import lattice, relu_net
 
@@ -54,7 +54,7 @@ def test_no_problem_with_a_point_is_called_infeasible(seed, scale, share, classe
     problem = asking(
         net, low, output="classification" if classes else "regression", coefficients=coefficients
     )
-    proved = out_of_reach(problem.instance())
+    proved = infeasible_by_ranges(problem.instance())
     assert not (proved and low <= reached.max())
 
 
@@ -72,7 +72,7 @@ def test_what_verify_forgives_is_not_out_of_reach(seed, beyond):
     problem = asking(net, low * (1 + beyond))
     values = problem.instance().with_outputs(np.zeros(len(problem.model.getVars())))
     assert problem.verify(values).feasible
-    assert not out_of_reach(problem.instance())
+    assert not infeasible_by_ranges(problem.instance())
 
 
 SOLVERS = {
@@ -110,7 +110,7 @@ def test_crown_sees_what_intervals_do_not():
         net[0].bias.fill_(5.0)
         net[2].weight.copy_(torch.tensor([[1.0, -1.0]]))
         net[2].bias.zero_()
-    assert out_of_reach(asking(net, 1.0).instance())
+    assert infeasible_by_ranges(asking(net, 1.0).instance())
 
 
 def test_bounds_of_outputs_count_too():
@@ -121,11 +121,11 @@ def test_bounds_of_outputs_count_too():
 
 def test_what_cannot_be_read_is_left_to_the_solver():
     problem = asking(black_box(lambda rows: rows.sum(axis=1)), 100.0)
-    assert not out_of_reach(problem.instance())
+    assert not infeasible_by_ranges(problem.instance())
     overflowing = nn.Sequential(nn.Linear(2, 1)).double().eval()
     with torch.no_grad():
         overflowing[0].weight.fill_(1e308)
-    assert not out_of_reach(asking(overflowing, 0.0).instance())
+    assert not infeasible_by_ranges(asking(overflowing, 0.0).instance())
 
 
 def test_without_time_there_is_no_proof():

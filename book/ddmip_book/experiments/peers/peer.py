@@ -19,9 +19,9 @@ from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.progress import ProgressLine, told
+from ddmip_lib.model.progress import ProgressLine, report_progress
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import begin
+from ddmip_lib.model.solver import start_run
 
 
 class Tie(NamedTuple):
@@ -134,7 +134,7 @@ class Peer:
         visit: Visit | None = None,
     ) -> Solution:
         """Build the peer's exact model and let its solver work on it until the time limit."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         self._require()
         instance = begun.instance
         if instance.milp.others:
@@ -158,7 +158,7 @@ class Peer:
 
             def report(values: np.ndarray, bound: float) -> None:
                 incumbent.consider(values)
-                told(bound=bound)
+                report_progress(bound=bound)
 
             job = Job(
                 instance,

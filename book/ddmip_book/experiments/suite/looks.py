@@ -13,7 +13,7 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.model.listing import Listing
+from ddmip_lib.model.listing import AssignmentList
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.pricing.recognition import find_blocks
 from .parts import STORED
@@ -69,7 +69,7 @@ def features(problem: NeuralMIP) -> dict[str, Any]:
     outputs = instance.outputs
     touching = np.diff(s.rows[:, outputs].indptr) > 0
     blocks = find_blocks(problem, instance)
-    found = Listing(s).combinations(inputs, MOST) if s.integer[inputs].all() else None
+    found = AssignmentList(s).combinations(inputs, MOST) if s.integer[inputs].all() else None
     modules = {type(module).__name__ for p in problem.predictors for module in p.net.modules()}
     kinds = {kind for name, kind in CURVED.items() if name in modules}
     return {

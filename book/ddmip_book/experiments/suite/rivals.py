@@ -12,14 +12,14 @@ from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent, Visit
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import Begun, begin
+from ddmip_lib.model.solver import Run, start_run
 from .regions import Pattern, Regions, key
 
 BEYOND = 1e-5
 """Share of the box by which a walk steps over the border of a region."""
 
 
-def _solution(method: str, begun: Begun, incumbent: Incumbent, points: int) -> Solution:
+def _solution(method: str, begun: Run, incumbent: Incumbent, points: int) -> Solution:
     status = "time_limit" if begun.seconds_left <= 0 else "iteration_limit"
     details = {"incumbents": incumbent.found, "points": points}
     return Solution(
@@ -52,7 +52,7 @@ class RandomPoints:
         visit: Visit | None = None,
     ) -> Solution:
         """Draw targets by `seed`; the best verified point is returned."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         incumbent = begun.incumbent()
         rng = np.random.default_rng(seed)
         s = begun.instance.milp
@@ -98,7 +98,7 @@ class RandomPoints:
 class _Walk:
     """What both walks share: the function, its best point, the clock."""
 
-    def __init__(self, begun: Begun, method: str) -> None:
+    def __init__(self, begun: Run, method: str) -> None:
         self.begun = begun
         self.incumbent = begun.incumbent()
         self.regions = Regions.read(begun.instance, method)
@@ -159,7 +159,7 @@ class RelaxAndWalk:
         visit: Visit | None = None,
     ) -> Solution:
         """Walk from the points of ever more restricted relaxations until the time is up."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         walk = _Walk(begun, self.method)
         visited = set[Pattern]()
         while begun.seconds_left > 0:
@@ -299,7 +299,7 @@ class GradientWalk:
         visit: Visit | None = None,
     ) -> Solution:
         """Walk from random points until the time is up."""
-        begun = begin(problem, time_limit, seed, visit)
+        begun = start_run(problem, time_limit, seed, visit)
         walk = _Walk(begun, self.method)
         regions = walk.regions
         rng = walk.rng

@@ -28,8 +28,8 @@ from ddmip_book.examples.linearise import (
 )
 from ddmip_book.examples.linearise_models import best_of_grid, dials, drawn, models, target
 from ddmip_lib import BigM, Enumeration
-from ddmip_lib.linearisation.elastic import Elastic
-from ddmip_lib.linearisation.slopes import lines_at
+from ddmip_lib.linearisation.elastic import ElasticModel
+from ddmip_lib.linearisation.slopes import linearise
 from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)
@@ -53,7 +53,7 @@ def descents() -> list[tuple[Descent, float]]:
 def test_the_merit_is_as_far_from_the_model_as_a_network_from_its_line() -> None:
     for run, price in descents():
         for step in run.tried:
-            line = lines_at(run.elastic.instance, step.point.values)
+            line = linearise(run.elastic.instance, step.point.values)
             said = np.concatenate(
                 [raw.ravel() for raw in run.elastic.instance.raws(step.new.values)]
             )
@@ -81,7 +81,7 @@ def test_steps_keep_their_promise_and_failures_are_few() -> None:
 def test_the_end_of_a_smooth_descent_is_nearly_stationary(seed: int) -> None:
     problem = minimise(drawn(3, 6, nn.Tanh(), seed=seed), [-1] * 3, [1] * 3, cost=0.1)
     run = descend(problem, [0.3, -0.2, 0.5])
-    line = lines_at(run.elastic.instance, run.point.values)
+    line = linearise(run.elastic.instance, run.point.values)
     price = 10.0 * run.elastic.worth
     everywhere = run.elastic.step(run.point.values, line, 1.0, price, 60.0)
     promised = run.point.merit(price) - everywhere.merit(price)
@@ -94,11 +94,11 @@ def test_the_end_of_a_smooth_descent_is_nearly_stationary(seed: int) -> None:
 
 
 def test_whole_inputs_keep_two_moves_at_the_smallest_radius() -> None:
-    elastic = Elastic(
+    elastic = ElasticModel(
         minimise(Formula(lambda *x: sum(x)), [0] * 3, [4] * 3, whole=range(3)).instance()
     )
     here = np.full(4, 2.0)
-    aim = elastic.step(here, lines_at(elastic.instance, here), 2e-5, 100.0, 10.0)
+    aim = elastic.step(here, linearise(elastic.instance, here), 2e-5, 100.0, 10.0)
     assert np.abs(aim.values - here)[elastic.inputs].tolist().count(1.0) == 2
     assert aim.values[elastic.inputs].sum() == 4.0
 
@@ -111,7 +111,7 @@ def test_above_a_threshold_the_merit_of_whole_inputs_is_exact() -> None:
     grid = torch.tensor(list(itertools.product(range(6), repeat=2)), dtype=torch.float64)
     least = float(net(grid[grid.sum(1) >= 3]).detach().max()) - 1e-3  # far from the origin
     problem = minimise(net, [0, 0], [5, 5], whole=(0, 1), cost=1.0, least=least)
-    elastic = Elastic(problem.instance())
+    elastic = ElasticModel(problem.instance())
     points = [elastic.instance.assignment([x.numpy()[None]], 0.0) for x in grid]
     best = best_of_grid(problem)
     high, low = (

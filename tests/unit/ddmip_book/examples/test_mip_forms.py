@@ -21,7 +21,7 @@ from ddmip_book.figures.mip_block import (
 )
 from ddmip_lib import DualDecomposition
 from ddmip_lib.decomposition.milp import MILPBlock
-from ddmip_lib.decomposition.state import Run
+from ddmip_lib.decomposition.state import ADMMState
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, tree_planting, water_potability
 
@@ -53,7 +53,7 @@ def test_tangents_stay_below_the_perspective(v: float, b: float, a: float) -> No
     assert sigma**2 / b - (2 * a * sigma - a**2 * b) == pytest.approx(b * (v - a) ** 2, abs=1e-9)
 
 
-def _after(problem: object, steps: int, **options: object) -> Run:
+def _after(problem: object, steps: int, **options: object) -> ADMMState:
     solver = DualDecomposition(**options)  # type: ignore[arg-type]
     run = solver.start(problem, seed=0)  # type: ignore[arg-type]
     for _ in range(steps):

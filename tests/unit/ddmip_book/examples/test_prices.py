@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from ddmip_book.examples.prices import Listed, adam_search, hand_market, random_market
-from ddmip_lib.pricing.oracle import Task, linear_step
+from ddmip_lib.pricing.oracle import PricingProblem, linear_step
 
 seeds = st.integers(0, 10_000)
 
@@ -76,10 +76,10 @@ def test_the_number_of_rows_is_reached() -> None:
     assert listed.best() == rows
 
 
-def _task(draw: np.random.Generator, p: int = 4) -> tuple[Task, np.ndarray]:
+def _task(draw: np.random.Generator, p: int = 4) -> tuple[PricingProblem, np.ndarray]:
     base, up, down = draw.normal(size=p), *draw.uniform(0.1, 2.0, (2, p))
     rows = [torch.tensor(a)[None] for a in (base - 2, base + 2, base, up, down)]
-    return Task(*rows, torch.tensor([np.inf]), torch.tensor([np.inf])), base
+    return PricingProblem(*rows, torch.tensor([np.inf]), torch.tensor([np.inf])), base
 
 
 @settings(max_examples=40, deadline=None)
