@@ -92,6 +92,7 @@ PARTS = (
     "predictors",
     "pricing",
     "problems",
+    "programs",
     "proofs",
 )
 

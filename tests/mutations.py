@@ -59,7 +59,7 @@ STALE = "tests/unit/certificates/test_certify_on_cluster.py::test_rows_that_a_pa
 MUTATIONS = [
     Mutation(
         "a-proof-is-given-up-by-what-it-gained-once",
-        "ddmip_lib/proofs/branching.py",
+        "ddmip_lib/programs/branch_and_bound.py",
         "rise = -QUICKENS * gained * np.log2(passed)",
         "rise = QUICKENS * gained",
         (
@@ -105,42 +105,42 @@ MUTATIONS = [
     ),
     Mutation(
         "what-was-cut-off-taken-for-empty",
-        "ddmip_lib/proofs/branching.py",
+        "ddmip_lib/programs/branch_and_bound.py",
         "return second._replace(bound=max(first.bound, min(second.bound, known)))",
         "return second._replace(bound=max(first.bound, second.bound))",
         (NARROWING + "test_what_is_cut_off_is_not_taken_for_empty",),
     ),
     Mutation(
         "range-too-narrow",
-        "ddmip_lib/proofs/narrowing.py",
+        "ddmip_lib/programs/bound_tightening.py",
         "lower[at] = min(value, upper[at])",
         "lower[at] = 0.5 * (value + upper[at])",
         (NARROWING + "test_no_point_of_a_network_is_lost",),
     ),
     Mutation(
         "row-fits-the-wrong-value-of-its-binary",
-        "ddmip_lib/proofs/presolve.py",
+        "ddmip_lib/programs/presolve.py",
         "off = chosen[1, rows] == 0",
         "off = chosen[1, rows] == 1",
         (NARROWING + "test_no_point_of_a_network_is_lost",),
     ),
     Mutation(
         "dual-value-without-rounding",
-        "ddmip_lib/proofs/program.py",
+        "ddmip_lib/programs/program.py",
         "total = float(parts.sum() - gamma(len(parts) + 8) * np.abs(parts).sum() - TINY)",
         "total = float(parts.sum() + gamma(len(parts) + 8) * np.abs(parts).sum())",
         (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
     ),
     Mutation(
         "side-of-a-row",
-        "ddmip_lib/proofs/program.py",
+        "ddmip_lib/programs/program.py",
         "side = np.where(mu > 0, self.row_lower, self.row_upper)",
         "side = np.where(mu > 0, self.row_upper, self.row_lower)",
         (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
     ),
     Mutation(
         "rounded-row-too-strong",
-        "ddmip_lib/proofs/presolve.py",
+        "ddmip_lib/programs/presolve.py",
         "least = float(np.ceil(need / unit * (1 - OUTWARD)))",
         "least = float(np.ceil(need / unit * (1 - OUTWARD))) + 1",
         ("tests/unit/proofs/test_program.py::test_rounded_rows_on_switches",),
@@ -288,7 +288,7 @@ MUTATIONS = [
     ),
     Mutation(
         "listing-forgets-what-comes-later",
-        "ddmip_lib/model/listing.py",
+        "ddmip_lib/model/assignments.py",
         "sums + later[0][:, j] <= high",
         "sums <= high",
         ("tests/unit/model/test_listing.py::test_all_that_rows_allow_and_nothing_else",),
@@ -313,14 +313,14 @@ MUTATIONS = [
     ),
     Mutation(
         "walks-uphill",
-        "ddmip_lib/linearisation/walks.py",
+        "ddmip_lib/linearisation/multistart.py",
         "at - length * slope",
         "at + length * slope",
         ("tests/unit/linearisation/test_walks.py::test_walks_end_far_below_random_points",),
     ),
     Mutation(
         "walks-without-rows",
-        "ddmip_lib/linearisation/walks.py",
+        "ddmip_lib/linearisation/multistart.py",
         "slope = elastic.cost + price * (np.sign(off) / self.norm) @ s.rows",
         "slope = elastic.cost + 0.0 * (np.sign(off) / self.norm) @ s.rows",
         ("tests/unit/linearisation/test_walks.py::test_slopes_are_those_of_the_merit",),
@@ -343,7 +343,7 @@ MUTATIONS = [
     ),
     Mutation(
         "tangents-too-low",
-        "ddmip_lib/decomposition/milp.py",
+        "ddmip_lib/decomposition/scip_block.py",
         "z - 2.0 * a * sigma + a**2 * b >= 0",
         "z - 2.0 * a * sigma + 2.0 * a**2 * b >= 0",
         (GUARDS + "TestGraphSplitBlock::test_x_step_agrees_with_enumeration_up_to_its_tangents",),
@@ -357,7 +357,7 @@ MUTATIONS = [
     ),
     Mutation(
         "square-cut-missing",
-        "ddmip_lib/decomposition/milp.py",
+        "ddmip_lib/decomposition/scip_block.py",
         "for k in range(lower, upper)]",
         "for k in range(lower, upper - 1)]",
         (

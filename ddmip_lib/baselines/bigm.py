@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..bounds import Box, Graph, intervals, network_graph
-from ..bounds.chain import flat_layers
+from ..bounds.layer_list import flat_layers
 from ..clock import check_time, now
 from ..errors import UnsupportedNetworkError, of_extra
 from ..model.incumbent import Incumbent, Visit
@@ -19,15 +19,15 @@ from ..model.instance import InputMap, Instance
 from ..model.predictor import MARGIN, Predictor
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
-from ..model.scip import MILP, copy_model, fix, matrix_of, solution_values
-from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..model.solver import Callback, Run, start_run
+from ..numerics import power_of_two
+from ..programs.scip import MILP, copy_model, fix, matrix_of, solution_values
+from ..programs.scip import optimise as optimise_model
 from ..proofs.exact import exact_program
-from ..proofs.proposals import power_of_two
-from ..proofs.reach import with_range_check
+from ..proofs.ranges import with_range_check
 from .scaled_model import ScaledModel, add_program, scaled_layers, scaled_model, units_of_variables
-from .scip_run import EPSILON, Numerics, exact_run, exact_solution, set_numerics
+from .scip_run import SCIP_EPSILON, Numerics, exact_run, exact_solution, set_numerics
 
 FORMULATIONS = {"bigm": "Big-M", "sos": "SOS1"}
 UNITS_PER_CHUNK = 2000
@@ -72,7 +72,7 @@ class BigM:
     formulation: str = "bigm"
     margin: float = MARGIN
     feastol: float = 1e-6
-    epsilon: float = EPSILON
+    epsilon: float = SCIP_EPSILON
     aggregate: bool = False
     scale: bool = True
     check: bool = True
@@ -177,8 +177,8 @@ class BigM:
     def _by_ranges(
         self, begun: Run, incumbent: Incumbent, graphs: list[Graph], _: Any
     ) -> ScaledModel | None:
-        """The model of the proofs (`exact_program`), which knows from CROWN's ranges what no unit need
-        decide.
+        """The model of the proofs (`exact_program`), which knows from CROWN's ranges what no unit
+        need decide.
         """
         instance = begun.instance
         s = begun.instance.milp

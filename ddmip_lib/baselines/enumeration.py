@@ -8,20 +8,20 @@ import numpy as np
 
 from ..clock import now
 from ..errors import ProblemError
+from ..model.assignments import AssignmentList
 from ..model.incumbent import Incumbent, Visit
 from ..model.instance import Instance
-from ..model.listing import AssignmentList
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
-from ..model.scip import excess
 from ..model.solution import Solution
 from ..model.solver import Callback, Run, start_run
 from ..model.verification import TOLERANCE
-from ..proofs.embedding import NetworkEncoder
+from ..numerics import power_of_two
+from ..programs.program import Program, Rows
+from ..programs.scip import excess
+from ..proofs.encoding import NetworkEncoder
 from ..proofs.exact import tabulated_program
-from ..proofs.program import Program, Rows
-from ..proofs.proposals import power_of_two
-from ..proofs.reach import with_range_check
+from ..proofs.ranges import with_range_check
 from ..proofs.tables import (
     every_assignment,
     number_of_combinations,

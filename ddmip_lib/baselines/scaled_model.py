@@ -19,9 +19,9 @@ from torch import nn
 
 from ..bounds.layer import linear_layer
 from ..model.instance import Instance
-from ..model.scip import add_rows, add_variables, copy_model, matrix_of, solution_values
-from ..proofs import Program
-from ..proofs.proposals import power_of_two
+from ..numerics import power_of_two
+from ..programs import Program
+from ..programs.scip import add_rows, add_variables, copy_model, matrix_of, solution_values
 from .scip_run import Numerics, set_numerics
 
 

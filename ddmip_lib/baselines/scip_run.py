@@ -12,14 +12,14 @@ from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress, watched
-from ..model.scip import add_event_handlers
-from ..model.scip import optimise as optimise_model
 from ..model.solution import Solution
 from ..model.solver import Run
-from ..proofs import Program
+from ..programs import Program
+from ..programs.scip import add_event_handlers
+from ..programs.scip import optimise as optimise_model
 from ..proofs.checking import CLOSED, closes_gap, incumbent_cost, proof_of, prove_optimality
 
-EPSILON = 1e-13
+SCIP_EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks:
 presolving then calls feasible models infeasible and wrong points optimal (the chapter on E5 shows
 it).
@@ -32,7 +32,7 @@ class Numerics(NamedTuple):
     """
 
     feastol: float
-    epsilon: float = EPSILON
+    epsilon: float = SCIP_EPSILON
     aggregate: bool = False
 
 

@@ -17,10 +17,10 @@ from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
-from ..model.scip import copy_model, has_point
 from ..model.solution import Solution
 from ..model.solver import Callback, Run, start_run
-from ..proofs.reach import with_range_check
+from ..programs.scip import copy_model, has_point
+from ..proofs.ranges import with_range_check
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -48,10 +48,10 @@ class SingleStepGradient:
     `details` (``claimed_objective``, ``claimed_values``, and ``claimed_feasible``: whether the
     claimed point passes verification); the objective of the solution is verified, or there is none.
 
-    ``repaired=True`` moves every rounded $v^t$ to the rows (`PenalisedRelaxation.repair`), verifies it, and
-    compares by the true objective; variables that enter no network but cost something or meet
-    outputs in a row are solved for again, as for an iterate of Algorithm 1. The start competes too.
-    `callback` hears a `Moment` after each step.
+    ``repaired=True`` moves every rounded $v^t$ to the rows (`PenalisedRelaxation.repair`), verifies
+    it, and compares by the true objective; variables that enter no network but cost something or
+    meet outputs in a row are solved for again, as for an iterate of Algorithm 1. The start competes
+    too. `callback` hears a `Moment` after each step.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> SingleStepGradient().solve(hand_sized()).objective

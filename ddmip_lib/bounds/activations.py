@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-EPSILON = torch.finfo(torch.float64).eps
+from ..numerics import EPSILON
 
 
 class Lines(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from .graph import Graph
+from .propagation import BoundPropagation, PerUnit
 from .regions import Box
 from .result import Bounds, constant_bounds, in_chunks
-from .sweep import BoundPropagation, PerUnit
 
 CHUNK = 2**22  # numbers in a tensor of coefficients
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from .crown import batch_size, require_slopes
 from .graph import Graph
+from .propagation import BoundPropagation, PerUnit
 from .regions import Box
 from .result import Bounds, Range, in_chunks
-from .sweep import BoundPropagation, PerUnit
 
 TAPE = 2  # coefficient tensors that automatic differentiation keeps for each node
 

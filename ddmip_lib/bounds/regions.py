@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .activations import EPSILON
+from ..numerics import EPSILON
 
 MOST = 1e120
 

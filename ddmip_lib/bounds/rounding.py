@@ -29,19 +29,11 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupportedNetworkError
-from .activations import ACTIVATIONS, EPSILON
+from ..numerics import gamma
+from .activations import ACTIVATIONS
 from .graph import Affine, Elementwise, Graph, Input, Sum
 
 TINY = 1e-180
-
-
-def gamma(count: int) -> float:
-    r"""$\gamma_k$, the relative error of a sum of $k$ products.
-
-    >>> round(gamma(100) / EPSILON)
-    100
-    """
-    return count * EPSILON / (1 - count * EPSILON)
 
 
 def require_finite(values: Tensor, what: str) -> None:

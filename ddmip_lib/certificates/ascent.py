@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from ..bounds.graph import Affine, Elementwise, Graph
+from ..bounds.propagation import BoundPropagation
 from ..bounds.regions import Ball
-from ..bounds.sweep import BoundPropagation
 from .losses import Losses, least_loss
 
 RATE = 0.2

@@ -26,8 +26,8 @@ from torch import Tensor
 from ..bounds import Ball
 from ..bounds.graph import Graph
 from ..bounds.optimise import optimised_crown
+from ..bounds.propagation import BoundPropagation
 from ..bounds.result import Range
-from ..bounds.sweep import BoundPropagation
 from .ascent import Ascent, climb, concatenated
 from .cut_ball import CutBall
 from .losses import Least, Losses, least_loss

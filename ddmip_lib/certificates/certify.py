@@ -28,23 +28,23 @@ from ..clock import check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
 from ..model.blocks import Blocks
-from ..model.crew import Executor, check_client
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
 from ..model.solver import Run, start_run
 from ..model.structure import Structure
+from ..model.workers import Executor, check_client
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import closes_gap
-from .account import BoundState
-from .apart import BlockBounds, blocks_bound
+from .bound_state import BoundState
 from .bounding import STEPS
 from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import lagrangian_bound
 from .process import work, work_in_processes
+from .separable import BlockBounds, blocks_bound
 from .unit_search import ReLUBranchAndBound
 
 PRICING = 0.25  # share of the time for finding prices, where none are given

@@ -28,8 +28,8 @@ import torch
 
 from ..bounds.graph import Graph
 from ..clock import TimeOver, limited, now
-from ..model.crew import RETRIES, Executor, hands, lost_by
-from .account import BoundState
+from ..model.workers import RETRIES, Executor, hands, lost_by
+from .bound_state import BoundState
 from .process import EARLY, GRACE
 from .unit_search import LossBounds, ReLUBranchAndBound
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..bounds import Ball
 from ..bounds.regions import _double
-from ..bounds.rounding import EPSILON, gamma
+from ..numerics import EPSILON, gamma
 
 WEIGHTS = (
     0.5,

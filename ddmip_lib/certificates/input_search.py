@@ -16,9 +16,9 @@ from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
-from ..proofs.branching import WHOLE
+from ..programs.branch_and_bound import WHOLE
 from ..proofs.checking import cutoff, submit_point
-from ..proofs.embedding import relax_bounds
+from ..proofs.encoding import relax_bounds
 from .relaxation import (
     LinearRelaxation,
     OutputBounds,

@@ -35,13 +35,13 @@ from ..clock import now, unlimited
 from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
-from ..model.sizes import Units
+from ..model.scaling import Units
 from ..model.solution import Bounded, Solution, shown
 from ..model.solver import Run, start_run
 from ..model.verification import TOLERANCE
-from ..proofs.branching import prove
+from ..programs.branch_and_bound import prove
 from ..proofs.checking import closes_gap, incumbent_cost
-from ..proofs.embedding import relax_bounds, relaxed_program
+from ..proofs.encoding import relax_bounds, relaxed_program
 from .input_search import SpatialBranchAndBound
 from .relaxation import (
     best_multipliers,

@@ -17,9 +17,9 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..bounds.graph import Graph
-from ..pricing.oracle import MARGIN
-from ..proofs.program import Program, Rows
-from ..proofs.proposals import LPSolver
+from ..pricing.pricing_problem import MARGIN
+from ..programs.lp import LPSolver
+from ..programs.program import Program, Rows
 from .bounding import bound_by, sweep_of
 from .losses import Losses
 from .nodes import Nodes

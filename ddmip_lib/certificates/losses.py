@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from ..bounds import Ball, Box, Graph, crown, intervals
-from ..bounds.rounding import gamma
 from ..model.blocks import Blocks
-from ..pricing.oracle import MARGIN, PricingProblem
+from ..numerics import gamma
+from ..pricing.pricing_problem import MARGIN, PricingProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,8 +65,8 @@ def work(
 def work_in_processes(
     groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported
 ) -> None:
-    """The searches of each group (the arguments of `ReLUBranchAndBound`) in one process, until the deadline
-    or the end.
+    """The searches of each group (the arguments of `ReLUBranchAndBound`) in one process, until the
+    deadline or the end.
     """
     lock = threading.Lock()
     children = []

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 from ..bounds import Bounds, Box, Graph, network_graph
-from ..bounds.rounding import gamma
 from ..clock import check_time
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.sizes import Units
-from ..proofs.embedding import NetworkEncoder, relaxed_program
-from ..proofs.presolve import propagate_bounds, strengthen_coefficients
-from ..proofs.program import Program
-from ..proofs.proposals import LPSolver
+from ..model.scaling import Units
+from ..numerics import gamma
+from ..programs.lp import LPSolver
+from ..programs.presolve import propagate_bounds, strengthen_coefficients
+from ..programs.program import Program
+from ..proofs.encoding import NetworkEncoder, relaxed_program
 
 Place = tuple[int, int]  # a predictor and one of its rows
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..bounds.graph import Graph
 from ..bounds.result import concatenate, select
 from ..clock import now
-from ..pricing.oracle import MARGIN, ascend, reduce_to_boundary
+from ..pricing.pricing_problem import MARGIN, ascend, reduce_to_boundary
 from .bounding import STEPS, Evaluated, evaluate, ranges_in_balls
 from .leaf import solve_leaves
 from .losses import Losses

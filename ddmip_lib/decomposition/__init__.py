@@ -1,5 +1,6 @@
 """Algorithm 1 of the paper: the split, its two blocks, multipliers, penalties, stopping."""
 
+from .admm_state import Trace
 from .barrier import LogBarrier
 from .nn_block import NNBlock
 from .penalty import (
@@ -14,7 +15,6 @@ from .penalty import (
 )
 from .pgd import PGD
 from .solver import DualDecomposition
-from .state import Trace
 
 __all__ = [
     "PGD",

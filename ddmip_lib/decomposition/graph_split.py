@@ -16,14 +16,14 @@ import scipy.sparse as sp
 import torch
 from pyscipopt import Model
 
-from ..bounds.chain import output_range
+from ..bounds.layer_list import output_range
 from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
 from ..model.onoff import find_onoff
 from ..model.predictor import MARGIN, Predictor
-from ..model.scip import MILP, copy_model, has_point, read_model
 from ..model.verification import Verification
+from ..programs.scip import MILP, copy_model, has_point, read_model
 from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
 from .split import Split
 

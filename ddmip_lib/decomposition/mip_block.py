@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import connected_components
 from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.scip import has_point, matrix_of, optimise, relative_violation
 from ..model.verification import TOLERANCE
-from .milp import BlockResult, MILPBlock
+from ..programs.scip import has_point, matrix_of, optimise, relative_violation
+from .scip_block import BlockResult, MILPBlock
 from .separable import Budgets
 from .split import Split
 

@@ -26,8 +26,8 @@ from ..errors import ProblemError
 from ..model.gradients import vjp
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
-from ..model.scip import copy_model
 from ..model.verification import Verification
+from ..programs.scip import copy_model
 from .penalty import Penalty
 from .split import Split
 

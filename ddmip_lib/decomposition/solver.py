@@ -17,7 +17,8 @@ from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import History, Solution
 from ..model.solver import Run, start_run
-from ..proofs.reach import infeasible_solution
+from ..proofs.ranges import infeasible_solution
+from .admm_state import ADMMState, Restart
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block, potential_gain
@@ -27,7 +28,6 @@ from .penalty import Fixed, PenaltyRule, ResidualInfo, as_rule, positive
 from .pgd import PGD
 from .split import Split
 from .starts import Restarts
-from .state import ADMMState, Restart
 from .stopping import Stopping
 
 RESTARTS = 40  # runs in a row without a better point after which nobody tries again

@@ -22,8 +22,8 @@ from ..model.gradients import vjp
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.onoff import OnOff
-from ..model.scip import MILP
 from ..model.verification import Verification
+from ..programs.scip import MILP
 from .penalty import Penalty, PenaltyRule, Sweeps
 
 

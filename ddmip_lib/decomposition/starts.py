@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..linearisation.elastic import ElasticModel
-from ..linearisation.slopes import linearise
+from ..linearisation.tangent import linearise
 from ..model.incumbent import Incumbent
 from ..model.solver import Run
 

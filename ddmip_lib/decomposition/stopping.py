@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from .state import ADMMState
+from .admm_state import ADMMState
 
 
 @dataclass(frozen=True)

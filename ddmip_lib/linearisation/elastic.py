@@ -16,11 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..model.instance import Instance
-from ..proofs import Program
-from ..proofs.embedding import Ends
-from ..proofs.program import Rows
-from .milp import MIPResult, solve_program, solve_with_scip
-from .slopes import Tangent
+from ..programs import Program
+from ..programs.mip import MIPResult, solve_program, solve_with_scip
+from ..programs.program import Rows
+from ..proofs.encoding import Ends
+from .tangent import Tangent
 
 MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
 FITTING = 1e4  # price of an output off its line, in units of a whole range of one input

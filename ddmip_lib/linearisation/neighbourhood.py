@@ -16,11 +16,11 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
 from ..model.solver import start_run
+from ..programs.mip import MIPResult, solve_program
 from ..proofs.checking import closes_gap, incumbent_cost, prove_optimality
-from ..proofs.embedding import Ends
+from ..proofs.encoding import Ends
 from ..proofs.exact import exact_program
 from .elastic import ElasticModel
-from .milp import MIPResult, solve_program
 
 MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
 CLOSED = 1e-4  # relative gap at which an exact neighbourhood counts as closed

@@ -9,7 +9,7 @@ from ..model.incumbent import Incumbent
 from ..model.repair import Start
 from .elastic import ElasticModel
 from .neighbourhood import MENDING, exact_graphs, search_box
-from .slopes import linearise
+from .tangent import linearise
 
 RADII = (
     0.01,

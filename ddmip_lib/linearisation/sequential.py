@@ -13,16 +13,16 @@ from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
 from ..model.solver import Callback, Run, start_run
-from ..proofs import prove
-from ..proofs.embedding import relax_bounds, relaxed_program
-from ..proofs.reach import with_range_check
+from ..programs import prove
+from ..proofs.encoding import relax_bounds, relaxed_program
+from ..proofs.ranges import with_range_check
 from .elastic import ElasticModel, TrialPoint
-from .moves import UnitMoves
+from .local_search import UnitMoves
+from .multistart import GradientMultistart
 from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Crossover
 from .repair import near_start
-from .slopes import linearise
-from .walks import GradientMultistart
+from .tangent import linearise
 
 SMALLEST = 1e-5  # radius at which a descent ends
 ACCEPTED = 0.05
@@ -53,11 +53,11 @@ class SequentialMIP:
     completed by the true networks, and taken if the merit, objective plus price times what does not
     fit, falls by at least 5 % of what was predicted. The radius doubles after good predictions,
     shrinks after bad ones and after eight that fell short. Where a descent ends, whole inputs are
-    moved by a unit, one or two at a time, and the networks judge (`UnitMoves`). Starts: the problem's
-    own, the middle of the box, ends of gradient walks (`GradientMultistart`), random points, then points near
-    the best one too. For networks of ReLUs *exact neighbourhoods* take turns with them: the exact
-    model in a box around the best point, which grows while it closes. Of several network rows,
-    parts of points seen so far are put together anew by a MILP (`Crossover`).
+    moved by a unit, one or two at a time, and the networks judge (`UnitMoves`). Starts: the
+    problem's own, the middle of the box, ends of gradient walks (`GradientMultistart`), random
+    points, then points near the best one too. For networks of ReLUs *exact neighbourhoods* take
+    turns with them: the exact model in a box around the best point, which grows while it closes. Of
+    several network rows, parts of points seen so far are put together anew by a MILP (`Crossover`).
 
     Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without
     a better point or a larger box that closes around it end the run; `neighbourhoods` False leaves

@@ -9,12 +9,12 @@ import numpy as np
 from pyscipopt import Model, quicksum
 
 from ..errors import ProblemError
-from .conduct import on_copies, validate_network
+from ..programs.scip import MILP, add_rows, add_variables
 from .exported import Network
 from .instance import Instance
+from .network_checks import on_copies, validate_network
 from .predictor import KINDS, Predictor, frozen_double, output_width
 from .problem import NeuralMIP
-from .scip import MILP, add_rows, add_variables
 
 
 class ArrayMIP(NeuralMIP):

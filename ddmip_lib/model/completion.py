@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from pyscipopt import Model, quicksum
 
-from .instance import Instance
-from .onoff import OnOff, OnOffRow
-from .scip import (
+from ..programs.scip import (
     ROW_HANDLERS,
     copy_model,
     fix,
@@ -20,6 +18,8 @@ from .scip import (
     relative_violation,
     solution_values,
 )
+from .instance import Instance
+from .onoff import OnOff, OnOffRow
 from .verification import TOLERANCE
 
 PLAIN = 1e-9  # what a row may be missed by without asking a solver for better

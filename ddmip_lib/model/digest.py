@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pyscipopt import Model
 
+from ..programs.scip import MILP
 from .description import Description
 from .predictor import Predictor
-from .scip import MILP
 
 POINTS = (
     32  # at which each network is evaluated, besides the ends and the middle of its inputs' boxes

@@ -9,20 +9,12 @@ import numpy as np
 from pyscipopt import Expr, Model
 
 from ..errors import ProblemError
+from ..programs.scip import is_integral
 
 
 def is_variable(entry: Any) -> bool:
     """Whether an entry of a matrix is a pyscipopt variable, not an expression or a plain number."""
     return hasattr(entry, "ptr")
-
-
-def is_integral(variable: Any) -> bool:
-    """Whether a variable takes integers alone; PySCIPOpt 5 knows no more of that than its type."""
-    return bool(
-        variable.isIntegral()
-        if hasattr(variable, "isIntegral")
-        else variable.vtype() != "CONTINUOUS"
-    )
 
 
 def as_grid(entries: Any, what: str) -> np.ndarray:

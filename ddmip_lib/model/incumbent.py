@@ -14,7 +14,7 @@ from .onoff import OnOff
 from .progress import report_incumbent
 from .repair import Repair, submit_start
 from .report import Nearest
-from .sizes import Units
+from .scaling import Units
 from .verification import Verification, Verifier
 
 Visit = Callable[[list[np.ndarray]], Any]
@@ -136,8 +136,8 @@ class Incumbent:
     def consider_start(
         self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None
     ) -> None:
-        """Let the problem's start compete, or what it is `submit_start` to; what it violates is kept as
-        `start`.
+        """Let the problem's start compete, or what it is `submit_start` to; what it violates is
+        kept as `start`.
         """
         if (
             start is not None and time_limit > 0 and not self.start

@@ -12,11 +12,11 @@ from pyscipopt import Model
 
 from ..device import place
 from ..errors import ProblemError
-from .conduct import not_finite
+from ..programs.scip import MILP, read_model
 from .digest import digest_of
 from .grid import is_variable
+from .network_checks import not_finite
 from .predictor import Predictor
-from .scip import MILP, read_model
 from .variables import Variables
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from .scip import MILP
+from ..programs.scip import MILP
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from pyscipopt import Model
 from torch import nn
 
 from ..errors import ProblemError
-from .conduct import last_line, not_finite
+from ..programs.scip import MILP
 from .exported import REMEDY, as_module, is_exported
 from .gradients import vjp
 from .grid import box
-from .scip import MILP
+from .network_checks import last_line, not_finite
 
 MARGIN = 1e-3
 """Smallest logit that a model may call class 1: without one, solver tolerances call samples potable

@@ -7,11 +7,12 @@ import numpy as np
 from pyscipopt import Expr, Model
 
 from ..errors import ProblemError
+from ..programs.scip import is_integral, matrix_of, require_copyable, require_unsolved
 from .blocks import Blocks
-from .conduct import on_copies, validate_network
 from .exported import Network, as_module
-from .grid import as_grid, box, is_integral, is_variable, linear_terms, tie_expressions
+from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
 from .instance import Instance
+from .network_checks import on_copies, validate_network
 from .predictor import (
     KINDS,
     Predictor,
@@ -21,7 +22,6 @@ from .predictor import (
     warn_of_outputs,
     warn_of_steps,
 )
-from .scip import matrix_of, require_copyable, require_unsolved
 from .solution import Solution
 from .start import read_start
 from .verification import Verification, Verifier

@@ -41,8 +41,8 @@ class Best(Protocol):
 
 
 class ProgressLine:
-    """While it is open, what `report_incumbent` and `report_progress` report is shown on one line and logged as INFO
-    by "ddmip_lib".
+    """While it is open, what `report_incumbent` and `report_progress` report is shown on one line
+    and logged as INFO by "ddmip_lib".
 
     A line that opens inside that of another run of the same problem has no line of its own: what is
     reported to it appears on the outer one, which shows the best of all.

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .scip import MILP, excess
-from .sizes import ROUNDING
+from ..programs.scip import MILP, excess
+from .scaling import ROUNDING
 from .verification import TOLERANCE, Verification, Verifier
 
 

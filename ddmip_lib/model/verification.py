@@ -8,10 +8,10 @@ import numpy as np
 from pyscipopt import Model
 
 from ..errors import ProblemError
-from .conduct import not_finite
+from ..programs.scip import copy_model, excess, fix
 from .instance import Instance
-from .scip import copy_model, excess, fix
-from .sizes import Units
+from .network_checks import not_finite
+from .scaling import Units
 
 TOLERANCE = 1e-6
 """What a point may miss, in units of what it misses (see `Verification`)."""

@@ -11,9 +11,9 @@ from ..bounds import Graph
 from ..decomposition import DualDecomposition
 from ..linearisation import SequentialMIP
 from ..linearisation.neighbourhood import exact_graphs
+from ..model.assignments import AssignmentList
 from ..model.blocks import Blocks
 from ..model.instance import Instance
-from ..model.listing import AssignmentList
 from ..model.problem import NeuralMIP
 from ..model.solver import ReportsPoints
 from ..model.structure import Structure

@@ -17,13 +17,13 @@ from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS, FeasibilityRepair
 from ..linearisation.repair import near_start
 from ..model.blocks import Blocks
-from ..model.crew import check_client
 from ..model.incumbent import Incumbent, Visit
 from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Proof, Solution, contradiction
 from ..model.solver import Callback, ProgressEvent, Run, start_run
+from ..model.workers import check_client
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import (
     closes_gap,
@@ -33,7 +33,7 @@ from ..proofs.checking import (
     require_uncrossed,
 )
 from ..proofs.exact import exact_program
-from ..proofs.reach import infeasible_solution
+from ..proofs.ranges import infeasible_solution
 from .choosing import PlannedMethod, methods_for, units_of
 
 ENDED = ("stopped", "optimal", "infeasible", "time_limit")
@@ -66,9 +66,9 @@ def solve(
     follows at once and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried
     once more, and the run ends with the claim if it fails; ``details["checked_bound"]`` is then
     what was proved. A run in which no method comes to the end of its share of the time, and no
-    proof is given up, is the same whenever it is repeated. `callback` hears a `ProgressEvent` whenever a
-    method has one to tell; a true result ends the whole run. `client`, a `distributed.Client`, goes
-    to what can use a cluster: prices and certificates.
+    proof is given up, is the same whenever it is repeated. `callback` hears a `ProgressEvent`
+    whenever a method has one to tell; a true result ends the whole run. `client`, a
+    `distributed.Client`, goes to what can use a cluster: prices and certificates.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())

@@ -11,18 +11,18 @@ import torch
 from ..clock import now
 from ..device import check_place
 from ..errors import ProblemError
-from ..model.crew import Executor, check_client
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
 from ..model.solver import Callback, Run, start_run
 from ..model.structure import Structure
-from ..proofs.reach import infeasible_solution
-from .general import coordinate
-from .market import CoordinationState, Round
+from ..model.workers import Executor, check_client
+from ..proofs.ranges import infeasible_solution
+from .general_blocks import coordinate
+from .network_oracle import NetworkOracle
 from .recognition import find_blocks
-from .search import NetworkOracle
+from .state import CoordinationState, Round
 
 SHARE = 0.5  # of the time, what is kept for choosing
 # reduced profit, relative to the largest value, from which on an option counts as one that was
@@ -171,7 +171,9 @@ class PriceCoordination:
         seed: int = 0,
         visit: Visit | None = None,
     ) -> CoordinationState:
-        """The market before the first round; `round` and `CoordinationState.choose` continue from there."""
+        """The market before the first round; `round` and `CoordinationState.choose` continue from
+        there.
+        """
         return self._start(start_run(problem, time_limit, seed, visit))
 
     def _start(self, begun: Run) -> CoordinationState:

@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..bounds.chain import output_range
+from ..bounds.layer_list import output_range
 from ..clock import check_time
 from ..errors import UnsupportedNetworkError
+from ..model.assignments import AssignmentList
 from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
-from ..model.listing import AssignmentList
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure, find_structure
 

@@ -17,11 +17,11 @@ from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..model.solver import ReportsPoints, Run, start_run
 from ..model.structure import Structure
-from .general import GeneralColumnGeneration as GeneralSearch
-from .market import CoordinationState
-from .oracle import PricingProblem, reduce_to_boundary
+from .general_blocks import GeneralColumnGeneration as GeneralSearch
+from .network_oracle import evaluate_columns
+from .pricing_problem import PricingProblem, reduce_to_boundary
 from .recognition import find_blocks
-from .search import evaluate_columns
+from .state import CoordinationState
 
 Point = list[np.ndarray]
 """Network inputs, one matrix for each predictor."""

@@ -14,7 +14,7 @@ from ..data import Dataset, draw_nonpotable, load_water
 from ..model.arrays import ArrayMIP
 from ..model.blocks import Blocks, Mode
 from ..model.problem import NeuralMIP
-from ..model.scip import MILP
+from ..programs.scip import MILP
 
 
 def water_potability(

@@ -10,8 +10,8 @@ from ..model.incumbent import Incumbent
 from ..model.progress import report_progress, watched
 from ..model.solution import Proof
 from ..model.verification import CLOSED
-from .branching import Proved, prove
-from .program import Program
+from ..programs.branch_and_bound import Proved, prove
+from ..programs.program import Program
 
 NODES = 300
 """So many nodes may a check take after a solver's claim, so that its outcome does not hang on a

@@ -9,10 +9,10 @@ import torch
 
 from ..bounds import Box, Graph, crown
 from ..model.instance import Instance
-from ..model.sizes import Units
+from ..model.scaling import Units
 from ..model.verification import TOLERANCE
-from .embedding import Ends, NetworkEncoder, NodeColumns, relax_bounds, relaxed_program
-from .program import Program
+from ..programs.program import Program
+from .encoding import Ends, NetworkEncoder, NodeColumns, relax_bounds, relaxed_program
 from .tables import (
     Table,
     number_of_combinations,

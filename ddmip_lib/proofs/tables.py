@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bounds.activations import EPSILON
 from ..clock import check_time
+from ..model.assignments import AssignmentList, integers_between
 from ..model.instance import Instance
-from ..model.listing import AssignmentList, integers_between
-from ..model.scip import MILP
-from .embedding import NetworkEncoder
+from ..numerics import EPSILON
+from ..programs.scip import MILP
+from .encoding import NetworkEncoder
 
 Key = tuple[int, ...]
 """The whole variables that decide one network row, by their number in the model."""

@@ -20,7 +20,7 @@ from ddmip_book.examples.projections import project_halfspace, project_two_sided
 from ddmip_book.examples.tiny import Tiny, quadratic
 from ddmip_book.figures.neural_mips import landscape
 from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing.oracle import PricingProblem, reduce_to_boundary
+from ddmip_lib.pricing.pricing_problem import PricingProblem, reduce_to_boundary
 from ddmip_lib.problems import hand_sized
 
 CORNERS = list(itertools.product((0, 1), repeat=2))

@@ -17,7 +17,14 @@ from tests.builders.places import ROOT
 
 # a part imports parts of the rows above its own, and of its own row as long as no circle arises
 LAYERS = (
-    ("ddmip_lib/errors", "ddmip_lib/clock", "ddmip_lib/device", "ddmip_lib/data"),
+    (
+        "ddmip_lib/errors",
+        "ddmip_lib/clock",
+        "ddmip_lib/numerics",
+        "ddmip_lib/device",
+        "ddmip_lib/data",
+    ),
+    ("ddmip_lib/programs",),
     ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
     ("ddmip_lib/proofs",),
     (
@@ -167,10 +174,10 @@ SOUND = {
     "ddmip_lib/errors.py": "import numpy as np",
     "ddmip_lib/model/__init__.py": "",
     "ddmip_lib/model/problem.py": "from ..errors import ProblemError\nfrom .scip import read",
-    "ddmip_lib/model/scip.py": "import pyscipopt",
+    "ddmip_lib/programs/scip.py": "import pyscipopt",
     "ddmip_lib/decomposition/__init__.py": "from .solver import Solver",
     "ddmip_lib/decomposition/solver.py": "from ..model import problem, scip",
-    "ddmip_lib/pricing/market.py": "from ddmip_lib.decomposition.solver import Solver",
+    "ddmip_lib/pricing/state.py": "from ddmip_lib.decomposition.solver import Solver",
     "ddmip_book/figures/water.py": "import ddmip_lib\nfrom ddmip_lib import Problem",
     "ddmip_book/examples/tiny.py": "from ..figures import water",
     "tools/build.py": "import ddmip_book.figures.water",
@@ -187,16 +194,16 @@ def test_a_sound_layout_passes() -> None:
     [
         ("ddmip_lib/errors.py", "from .model.problem import Problem"),
         ("ddmip_lib/errors.py", "from . import model"),
-        ("ddmip_lib/model/scip.py", "def f():\n    from ..decomposition import solver"),
+        ("ddmip_lib/programs/scip.py", "def f():\n    from ..decomposition import solver"),
         (
-            "ddmip_lib/model/scip.py",
+            "ddmip_lib/programs/scip.py",
             "if TYPE_CHECKING:\n    from ..decomposition.solver import Solver",
         ),
-        ("ddmip_lib/model/scip.py", "import ddmip_lib.decomposition.solver as s"),
-        ("ddmip_lib/model/scip.py", "from ddmip_lib import Solver"),
-        ("ddmip_lib/model/scip.py", "importlib.import_module('ddmip_lib.decomposition.solver')"),
+        ("ddmip_lib/programs/scip.py", "import ddmip_lib.decomposition.solver as s"),
+        ("ddmip_lib/programs/scip.py", "from ddmip_lib import Solver"),
+        ("ddmip_lib/programs/scip.py", "importlib.import_module('ddmip_lib.decomposition.solver')"),
         ("ddmip_lib/__init__.py", "from ddmip_book.figures import water"),
-        ("ddmip_lib/pricing/market.py", "import tools.build"),
+        ("ddmip_lib/pricing/state.py", "import tools.build"),
         ("ddmip_book/figures/water.py", "from tools import build"),
     ],
 )
@@ -209,9 +216,9 @@ def test_one_import_turned_round_is_found(file: str, line: str) -> None:
 @pytest.mark.parametrize(
     ("file", "line", "circle"),
     [
-        ("ddmip_lib/model/scip.py", "from .problem import Problem", "modules"),
-        ("ddmip_lib/model/scip.py", "if TYPE_CHECKING:\n    from . import problem", "modules"),
-        ("ddmip_lib/model/scip.py", "def f():\n    from . import scip", "modules"),
+        ("ddmip_lib/programs/scip.py", "from .problem import Problem", "modules"),
+        ("ddmip_lib/programs/scip.py", "if TYPE_CHECKING:\n    from . import problem", "modules"),
+        ("ddmip_lib/programs/scip.py", "def f():\n    from . import scip", "modules"),
         ("ddmip_lib/decomposition/solver.py", "from . import Solver", "modules"),
         ("ddmip_lib/decomposition/__init__.py", "from ..pricing import market", "packages"),
         ("ddmip_book/figures/water.py", "import ddmip_book.examples.tiny", "packages"),

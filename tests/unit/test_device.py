@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ddmip_lib import DualDecomposition, LogBarrier, SequentialMIP
-from ddmip_lib.decomposition.state import ADMMState
+from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.device import BothWays, PlacedNetwork, Recorded, place
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation.slopes import linearise
+from ddmip_lib.linearisation.tangent import linearise
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solver import Run

@@ -23,11 +23,11 @@ from ddmip_lib.baselines.single_step import PenalisedRelaxation
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.scip import add_event_handlers, optimise
 from ddmip_lib.plots import plot_objective
 from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.problems import water_potability
+from ddmip_lib.programs.scip import add_event_handlers, optimise
 from tests.builders.clocks import LONG
 from tests.builders.instances import knapsack
 

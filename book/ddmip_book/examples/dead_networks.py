@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib.decomposition.milp import BlockResult
+from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.decomposition.mip_block import MIPBlock
+from ddmip_lib.decomposition.scip_block import BlockResult
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.decomposition.split import Split
-from ddmip_lib.decomposition.state import ADMMState
 from ddmip_lib.model.problem import NeuralMIP
 
 

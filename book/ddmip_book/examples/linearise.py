@@ -16,8 +16,8 @@ from ddmip_lib.bounds import Box, crown
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
 from ddmip_lib.linearisation.neighbourhood import exact_graphs
 from ddmip_lib.linearisation.sequential import ACCEPTED, GOOD, PRICE, SMALLEST
-from ddmip_lib.linearisation.slopes import linearise
-from ddmip_lib.proofs.embedding import Ends
+from ddmip_lib.linearisation.tangent import linearise
+from ddmip_lib.proofs.encoding import Ends
 
 NOTHING = 1e-7
 """Of the objective's worth: a prediction that is no larger ends a descent."""

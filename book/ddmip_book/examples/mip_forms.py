@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
-from ddmip_lib.decomposition.milp import BlockResult
+from ddmip_lib.decomposition.scip_block import BlockResult
 from ddmip_lib.decomposition.split import Split
-from ddmip_lib.model.scip import matrix_of, set_time_limit, solution_values
+from ddmip_lib.programs.scip import matrix_of, set_time_limit, solution_values
 
 
 def x_step_value(

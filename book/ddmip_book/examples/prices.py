@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from ddmip_lib.pricing.oracle import Network, PricingProblem, values_and_slopes
+from ddmip_lib.pricing.pricing_problem import Network, PricingProblem, values_and_slopes
 
 
 class Linear(NamedTuple):

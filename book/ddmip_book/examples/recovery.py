@@ -12,9 +12,9 @@ from torch import nn
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.pricing.market import CoordinationState
-from ddmip_lib.pricing.oracle import PricingProblem, reduce_to_boundary
-from ddmip_lib.pricing.pool import ColumnPool
+from ddmip_lib.pricing.columns import ColumnPool
+from ddmip_lib.pricing.pricing_problem import PricingProblem, reduce_to_boundary
+from ddmip_lib.pricing.state import CoordinationState
 
 
 def plane_network() -> nn.Module:

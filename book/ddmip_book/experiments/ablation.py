@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ddmip_lib.pricing import PriceCoordination
-from ddmip_lib.pricing.search import (
+from ddmip_lib.pricing.network_oracle import (
     NetworkOracle,
     PricingRequest,
     PricingResult,
@@ -23,8 +23,8 @@ class RandomSearch(NetworkOracle):
     """
 
     def of_shard(self, shard: Shard, ask: PricingRequest) -> PricingResult:
-        """As many points of each row as `NetworkOracle` evaluates, some coordinates of each moved by
-        random lengths; the best of each start are options.
+        """As many points of each row as `NetworkOracle` evaluates, some coordinates of each moved
+        by random lengths; the best of each start are options.
         """
         (predictor, part), draw = shard, np.random.default_rng(ask.seed)
         found = []

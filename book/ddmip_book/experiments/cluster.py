@@ -16,7 +16,7 @@ from unittest.mock import patch
 from tqdm.auto import tqdm
 
 from ddmip_lib.data import source
-from ddmip_lib.model.crew import check_client, lost_by
+from ddmip_lib.model.workers import check_client, lost_by
 from .case import Case
 from .rows import Row
 from .store import Store

@@ -17,7 +17,7 @@ from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import Solver
-from ddmip_lib.pricing.market import Rounds
+from ddmip_lib.pricing.state import Rounds
 from ddmip_lib.problems import hand_sized, site_care, tree_planting, water_potability
 from .case import RAW, RAW_BUDGETS, SUITE, Case
 from .certified import summary

@@ -11,9 +11,9 @@ from pyscipopt import quicksum
 from ddmip_lib.clock import now
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.scip import copy_model, matrix_of, set_time_limit, solution_values
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.solver import start_run
+from ddmip_lib.programs.scip import copy_model, matrix_of, set_time_limit, solution_values
 
 
 @dataclass(frozen=True)

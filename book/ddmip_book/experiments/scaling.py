@@ -30,7 +30,7 @@ from scipy.optimize import nnls
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, __version__, certify
 from ddmip_lib.data import load_water, source
 from ddmip_lib.predictors import load_npz, mlp, train
-from ddmip_lib.pricing import search
+from ddmip_lib.pricing import network_oracle as search
 from ddmip_lib.problems import water_potability
 from .cluster import cluster_client
 from .store import results_folder

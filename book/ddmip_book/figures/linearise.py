@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.linearisation.slopes import linearise
+from ddmip_lib.linearisation.tangent import linearise
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, PALE_BLUE, RED
 from ..examples.linearise import Descent, Tried
 from .kit import beside, draw_panels, legend_outside, look, ticks_at, whole

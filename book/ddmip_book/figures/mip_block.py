@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from ddmip_lib.decomposition.milp import square_cuts
+from ddmip_lib.decomposition.scip_block import square_cuts
 from ddmip_lib.plots import BLUE, INK, PALE_RED, RED
 from .kit import GREY, beside, whole
 

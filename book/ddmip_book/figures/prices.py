@@ -128,7 +128,7 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
 def plot_rounds(rounds: Any) -> Figure:
     """Value of the linear program and best verified choice by rounds; below, options in the pool.
 
-    >>> from ddmip_lib.pricing.market import Rounds
+    >>> from ddmip_lib.pricing.state import Rounds
     >>> len(plot_rounds(Rounds()).axes)
     2
     """

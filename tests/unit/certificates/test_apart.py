@@ -13,7 +13,7 @@ from pyscipopt import Model
 
 from ddmip_lib import NeuralMIP, PriceCoordination
 from ddmip_lib.certificates import apart, certify
-from ddmip_lib.certificates.apart import blocks_bound
+from ddmip_lib.certificates.separable import blocks_bound
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent

@@ -19,7 +19,7 @@ import torch
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, solve
 from ddmip_lib.certificates import Certificate, account, certify, cluster
 from ddmip_lib.clock import using
-from ddmip_lib.model.crew import Executor
+from ddmip_lib.model.workers import Executor
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.blocks import own

@@ -11,9 +11,9 @@ from pyscipopt import Model
 from scipy.optimize import linprog
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.decomposition.milp import GAP, MILPBlock, square_cuts
 from ddmip_lib.decomposition.mip_block import QPBlock, mip_block
 from ddmip_lib.decomposition.paper_split import PaperSplit
+from ddmip_lib.decomposition.scip_block import GAP, MILPBlock, square_cuts
 from ddmip_lib.errors import ProblemError
 from tests.builders.instances import build, relu_net
 

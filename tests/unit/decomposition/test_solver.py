@@ -7,8 +7,8 @@ from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition
 from ddmip_lib.clock import using
+from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.decomposition.penalty import Fixed, Sweeps
-from ddmip_lib.decomposition.state import ADMMState
 from ddmip_lib.model.solution import History, Solution
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability

@@ -10,7 +10,7 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import ElasticModel
-from ddmip_lib.linearisation.slopes import linearise
+from ddmip_lib.linearisation.tangent import linearise
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
-from ddmip_lib.linearisation.moves import UnitMoves
+from ddmip_lib.linearisation.local_search import UnitMoves
 from ddmip_lib.linearisation.sequential import PRICE
 from ddmip_lib.predictors import mlp
 

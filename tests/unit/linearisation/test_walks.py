@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from ddmip_lib import BigM, NeuralMIP, SequentialMIP
-from ddmip_lib.linearisation import walks
+from ddmip_lib.linearisation import multistart as walks
 from ddmip_lib.linearisation.elastic import ElasticModel
-from ddmip_lib.linearisation.moves import UnitMoves
+from ddmip_lib.linearisation.local_search import UnitMoves
+from ddmip_lib.linearisation.multistart import APART, GradientMultistart
 from ddmip_lib.linearisation.sequential import PRICE
-from ddmip_lib.linearisation.walks import APART, GradientMultistart
 from ddmip_lib.predictors import black_box, mlp
 from tests.builders.clocks import LONG
 

@@ -10,9 +10,9 @@ import pytest
 from ddmip_lib import DualDecomposition, PriceCoordination
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.arrays import ArrayMIP, model_of
-from ddmip_lib.model.scip import read_model
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from ddmip_lib.programs.scip import read_model
 from tests.builders.clocks import LONG
 
 

@@ -23,7 +23,7 @@ from ddmip_lib import (
 )
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.conduct import not_finite
+from ddmip_lib.model.network_checks import not_finite
 from ddmip_lib.model.predictor import Classification
 from ddmip_lib.predictors import lstm
 from tests.builders.clocks import LONG

@@ -17,7 +17,6 @@ from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.decomposition.barrier import KEEP, LogBarrier
 from ddmip_lib.decomposition.graph_split import GraphSplit, output_ranges
-from ddmip_lib.decomposition.milp import GAP, NODES, TANGENTS, MILPBlock
 from ddmip_lib.decomposition.mip_block import mip_block
 from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
@@ -29,6 +28,7 @@ from ddmip_lib.decomposition.penalty import (
     ResidualBalancing,
     Sweeps,
 )
+from ddmip_lib.decomposition.scip_block import GAP, NODES, TANGENTS, MILPBlock
 from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.instance import Instance

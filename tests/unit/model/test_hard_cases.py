@@ -13,7 +13,7 @@ from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
 from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.scip import optimise
+from ddmip_lib.programs.scip import optimise
 from tests.builders.clocks import LONG
 from tests.builders.networks import linear
 

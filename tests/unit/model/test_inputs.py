@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.scip import read_model
+from ddmip_lib.programs.scip import read_model
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear

@@ -9,8 +9,8 @@ import pyscipopt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddmip_lib.model.listing import AssignmentList
-from ddmip_lib.model.scip import read_model
+from ddmip_lib.model.assignments import AssignmentList
+from ddmip_lib.programs.scip import read_model
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,7 +7,7 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.sizes import Units
+from ddmip_lib.model.scaling import Units
 from tests.builders.networks import linear
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from ddmip_lib import PriceCoordination, Solution
-from ddmip_lib.model.crew import Executor
+from ddmip_lib.model.workers import Executor
 from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing import search
+from ddmip_lib.pricing import network_oracle as search
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG
 

@@ -15,12 +15,12 @@ from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation.slopes import linearise
+from ddmip_lib.linearisation.tangent import linearise
 from ddmip_lib.model.solver import start_run
 from ddmip_lib.model.structure import Structure, find_structure
 from ddmip_lib.pricing import Recovering, recover
-from ddmip_lib.pricing.general import SeparableElasticModel
-from ddmip_lib.pricing.options import GeneralColumns
+from ddmip_lib.pricing.general_blocks import SeparableElasticModel
+from ddmip_lib.pricing.general_columns import GeneralColumns
 from ddmip_lib.pricing.recognition import find_blocks
 from tests.builders.clocks import LONG
 from tests.builders.instances import relu_net

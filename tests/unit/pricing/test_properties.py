@@ -16,8 +16,13 @@ from torch import nn
 
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing.oracle import PricingProblem, ascend, linear_step, reduce_to_boundary
-from ddmip_lib.pricing.pool import ColumnPool
+from ddmip_lib.pricing.columns import ColumnPool
+from ddmip_lib.pricing.pricing_problem import (
+    PricingProblem,
+    ascend,
+    linear_step,
+    reduce_to_boundary,
+)
 from tests.builders.clocks import LONG
 from tests.builders.networks import linear
 

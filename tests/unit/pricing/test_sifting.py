@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.pricing.pool import ColumnPool
-from ddmip_lib.pricing.sifting import DominantColumns, solve_master, solve_master_by_sifting
+from ddmip_lib.pricing.columns import ColumnPool
+from ddmip_lib.pricing.master import DominantColumns, solve_master, solve_master_by_sifting
 
 seeds = st.integers(0, 2**32 - 1)
 

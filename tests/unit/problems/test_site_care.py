@@ -14,10 +14,10 @@ from ddmip_lib import BigM, DualDecomposition
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.data import light_range, load_trees, source
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.grid import is_integral
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import site_care, tree_planting
 from ddmip_lib.problems.care import light_edges
+from ddmip_lib.programs.scip import is_integral
 from tests.builders.clocks import LONG
 from tests.builders.networks import tree_networks
 

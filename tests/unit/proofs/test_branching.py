@@ -9,8 +9,8 @@ import torch
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.clock import using
 from ddmip_lib.model.solver import start_run
+from ddmip_lib.programs.branch_and_bound import EARLY, JUDGED, LATE, QUICKENS, SearchTree
 from ddmip_lib.proofs import branching, prove
-from ddmip_lib.proofs.branching import EARLY, JUDGED, LATE, QUICKENS, SearchTree
 from ddmip_lib.proofs.checking import incumbent_cost
 from ddmip_lib.proofs.exact import exact_program
 from tests.builders.clocks import Ticking

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from ddmip_lib.bounds import Box, crown, network_graph
+from ddmip_lib.programs.bound_tightening import optimality_based_tightening
+from ddmip_lib.programs.branch_and_bound import prove
+from ddmip_lib.programs.lp import LPProposal, LPSolver
+from ddmip_lib.programs.presolve import probe_binaries
+from ddmip_lib.programs.program import Program, Rows
 from ddmip_lib.proofs import branching, narrowing
-from ddmip_lib.proofs.branching import prove
-from ddmip_lib.proofs.embedding import NetworkEncoder, NodeColumns
-from ddmip_lib.proofs.narrowing import optimality_based_tightening
-from ddmip_lib.proofs.presolve import probe_binaries
-from ddmip_lib.proofs.program import Program, Rows
-from ddmip_lib.proofs.proposals import LPProposal, LPSolver
+from ddmip_lib.proofs.encoding import NetworkEncoder, NodeColumns
 from tests.unit.proofs.test_program import draw_program
 
 

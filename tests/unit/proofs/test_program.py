@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ddmip_lib.proofs.branching import presolved, prove
-from ddmip_lib.proofs.presolve import (
+from ddmip_lib.programs.branch_and_bound import presolved, prove
+from ddmip_lib.programs.lp import LPSolver
+from ddmip_lib.programs.presolve import (
     cover_cuts,
     probe_binaries,
     propagate_bounds,
     strengthen_coefficients,
 )
-from ddmip_lib.proofs.program import Program, Rows
-from ddmip_lib.proofs.proposals import LPSolver
+from ddmip_lib.programs.program import Program, Rows
 
 
 def draw_program(seed: int, spread: float = 0.0, continuous: int = 0) -> Program:

@@ -14,7 +14,7 @@ from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination, Sequentia
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import hand_sized
-from ddmip_lib.proofs.reach import infeasible_by_ranges
+from ddmip_lib.proofs.ranges import infeasible_by_ranges
 from tests.builders.clocks import LONG
 from tests.builders.instances import lattice, relu_net
 

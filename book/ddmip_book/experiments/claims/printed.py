@@ -11,7 +11,7 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib.baselines.single_step import SingleStepGradient
-from ddmip_lib.bounds.chain import flat_layers
+from ddmip_lib.bounds.layer_list import flat_layers
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import conv1d, mlp
 from ddmip_lib.problems import tree_planting

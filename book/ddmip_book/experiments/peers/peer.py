@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ddmip_lib.baselines.scip_run import exact_solution
-from ddmip_lib.bounds.chain import flat_layers, output_range
+from ddmip_lib.bounds.layer_list import flat_layers, output_range
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Visit

@@ -12,8 +12,8 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_lib.model.assignments import AssignmentList
 from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.model.listing import AssignmentList
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.pricing.recognition import find_blocks
 from .parts import STORED

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from ddmip_lib.bounds.chain import flat_layers
+from ddmip_lib.bounds.layer_list import flat_layers
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.instance import Instance
 

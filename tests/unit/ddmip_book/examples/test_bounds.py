@@ -24,7 +24,7 @@ from ddmip_book.examples.bounds import (
     weights,
 )
 from ddmip_book.figures import exact_embeddings as figures
-from ddmip_lib.bounds.chain import flat_layers
+from ddmip_lib.bounds.layer_list import flat_layers
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized_net
 from tests.builders.networks import relu_layers

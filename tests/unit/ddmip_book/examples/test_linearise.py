@@ -29,7 +29,7 @@ from ddmip_book.examples.linearise import (
 from ddmip_book.examples.linearise_models import best_of_grid, dials, drawn, models, target
 from ddmip_lib import BigM, Enumeration
 from ddmip_lib.linearisation.elastic import ElasticModel
-from ddmip_lib.linearisation.slopes import linearise
+from ddmip_lib.linearisation.tangent import linearise
 from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)

@@ -20,8 +20,8 @@ from ddmip_book.figures.mip_block import (
     plot_square_cuts,
 )
 from ddmip_lib import DualDecomposition
-from ddmip_lib.decomposition.milp import MILPBlock
-from ddmip_lib.decomposition.state import ADMMState
+from ddmip_lib.decomposition.admm_state import ADMMState
+from ddmip_lib.decomposition.scip_block import MILPBlock
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, tree_planting, water_potability
 

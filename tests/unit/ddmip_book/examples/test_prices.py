@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from ddmip_book.examples.prices import Listed, adam_search, hand_market, random_market
-from ddmip_lib.pricing.oracle import PricingProblem, linear_step
+from ddmip_lib.pricing.pricing_problem import PricingProblem, linear_step
 
 seeds = st.integers(0, 10_000)
 

@@ -17,7 +17,6 @@ from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
 
 from ..clock import check_time, now
 from ..errors import ProblemError
-from .grid import is_integral
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
 # seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
@@ -89,6 +88,15 @@ class MILP:
     @property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
         return self.row_lower, self.row_upper
+
+
+def is_integral(variable: Any) -> bool:
+    """Whether a variable takes integers alone; PySCIPOpt 5 knows no more of that than its type."""
+    return bool(
+        variable.isIntegral()
+        if hasattr(variable, "isIntegral")
+        else variable.vtype() != "CONTINUOUS"
+    )
 
 
 def excess(values: np.ndarray, lower: np.ndarray | float, upper: np.ndarray | float) -> np.ndarray:

@@ -3,9 +3,10 @@ classes or numbers.
 
 At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps
 in a trust region: its networks linear around its point, a small MILP; then the true outputs, a
-completion, and a test of what was gained. Blocks take their steps in one model (`SeparableElasticModel`) and by one
-pass through the networks; what each reaches is an option (`options`). The best choice among options
-is refined by the same steps with the linking rows in place.
+completion, and a test of what was gained. Blocks take their steps in one model
+(`SeparableElasticModel`) and by one pass through the networks; what each reaches is an option
+(`options`). The best choice among options is refined by the same steps with the linking rows in
+place.
 """
 
 from collections.abc import Sequence
@@ -15,14 +16,14 @@ import numpy as np
 
 from ..clock import now
 from ..linearisation.elastic import Constraints, ElasticModel
-from ..linearisation.slopes import linearise
+from ..linearisation.tangent import linearise
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..model.solver import Run
 from ..model.structure import Structure
-from .options import GeneralColumns, GeneralMasterSolution
+from .general_columns import GeneralColumns, GeneralMasterSolution
 
 STEPS = 8
 JOINED_STEPS = 24  # of one path: an equality between blocks is met to six digits after many
@@ -76,7 +77,9 @@ def _rounds(search: "GeneralColumnGeneration", begun: Run, rounds: int, idle_rou
     return "iteration_limit"
 
 
-def _result(search: "GeneralColumnGeneration", structure: Structure, method: str, status: str) -> Solution:
+def _result(
+    search: "GeneralColumnGeneration", structure: Structure, method: str, status: str
+) -> Solution:
     incumbent = search.incumbent
     details: dict[str, Any] = {
         "incumbents": incumbent.found,

@@ -12,12 +12,12 @@ from ..bounds import Bounds, Box, crown, intervals, network_graph
 from ..clock import now
 from ..errors import ProblemError, ProofError, UnsupportedNetworkError
 from ..model.instance import Instance
-from ..model.sizes import Units
+from ..model.scaling import Units
 from ..model.solution import Solution
 from ..model.solver import Run
 from ..model.verification import TOLERANCE
-from .embedding import relax_bounds, relaxed_program
-from .presolve import propagate_bounds
+from ..programs.presolve import propagate_bounds
+from .encoding import relax_bounds, relaxed_program
 
 ROUNDS = 3  # of bounds that rows imply
 UNITS = 2000  # units of all network rows together up to which CROWN is asked too

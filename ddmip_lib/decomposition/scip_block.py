@@ -16,7 +16,7 @@ from pyscipopt import SCIP_PARAMSETTING, quicksum
 from ..clock import now
 from ..errors import ProblemError
 from ..model.onoff import OnOff, find_onoff
-from ..model.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
+from ..programs.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
 from .split import Split
 
 # largest range of a coupled integer variable: its square takes one cut for each unit of range

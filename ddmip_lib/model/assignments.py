@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..clock import check_time
-from .scip import MILP
+from ..programs.scip import MILP
 
 
 def integers_between(low: float, high: float) -> np.ndarray:

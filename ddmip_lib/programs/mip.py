@@ -8,9 +8,9 @@ import highspy
 import numpy as np
 from pyscipopt import Model, quicksum
 
-from ..model.highs import run_highs
-from ..model.scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
-from ..proofs import Program
+from .highs import run_highs
+from .program import Program
+from .scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
 
 GAP = 5e-3
 NODES = 50
@@ -44,7 +44,7 @@ def solve_program(
     unknown; `heuristics` are the MIPs that it solves inside the MIP.
 
     >>> import scipy.sparse as sp
-    >>> from ..proofs.program import Rows
+    >>> from ..programs.program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[2.0, 3.0]]))
     >>> cost = np.array([1.0, 1.4])

@@ -26,10 +26,10 @@ from ..bounds.graph import Affine, Elementwise, Input, Sum
 from ..bounds.rounding import step_error
 from ..clock import check_time
 from ..model.instance import Instance
-from ..model.sizes import Units
+from ..model.scaling import Units
 from ..model.verification import TOLERANCE
-from .presolve import propagate_bounds
-from .program import Program, Rows
+from ..programs.presolve import propagate_bounds
+from ..programs.program import Program, Rows
 
 Ends = tuple[np.ndarray, np.ndarray]
 

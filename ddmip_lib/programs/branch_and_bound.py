@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..clock import TimeOver, check_time, interrupt, now
-from .narrowing import optimality_based_tightening
+from .bound_tightening import optimality_based_tightening
+from .lp import LPSolver
 from .presolve import cover_cuts, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program
-from .proposals import LPSolver
 
 ROUNDS = 5  # of bounds that rows imply
 FIRST = 60  # nodes after which ranges by linear programs are worth their time

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..bounds.rounding import gamma
+from ..numerics import gamma
 
 TINY = 1e-300  # more than all numbers together that may have been lost below the normal ones
 

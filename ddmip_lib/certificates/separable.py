@@ -21,17 +21,17 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from ..bounds import Graph, network_graph
-from ..bounds.rounding import gamma
 from ..clock import TimeOver, check_time, now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
 from ..model.structure import Structure
-from ..proofs import Program, prove
+from ..numerics import gamma
+from ..programs import Program, prove
+from ..programs.lp import LPSolver
+from ..programs.program import Rows
 from ..proofs.checking import AIM, cutoff, incumbent_cost
 from ..proofs.exact import exact_program
-from ..proofs.program import Rows
-from ..proofs.proposals import LPSolver
 from .certificate import Certificate
 
 UNITS = 20_000  # of all networks and rows together, up to which their exact model is written

@@ -16,8 +16,8 @@ from torch import nn
 from ..device import place
 from ..model.blocks import BlockRows, Blocks
 from ..model.predictor import Predictor
-from .market import CoordinationState
-from .oracle import MARGIN, Network, PricingProblem, ascend, reduce_to_boundary
+from .pricing_problem import MARGIN, Network, PricingProblem, ascend, reduce_to_boundary
+from .state import CoordinationState
 
 SHARD = 1024  # rows of the table in one shard, at most: their batches stay near the processor
 NONE = 1e-8  # share of an option that is none

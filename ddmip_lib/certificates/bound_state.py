@@ -14,7 +14,7 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..pricing.oracle import MARGIN, ascend, reduce_to_boundary
+from ..pricing.pricing_problem import MARGIN, ascend, reduce_to_boundary
 from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
 from .unit_search import LossBounds

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..linearisation.milp import solve_program
 from ..model.incumbent import Incumbent
-from ..model.scip import relative_violation
 from ..model.structure import Structure
 from ..model.verification import TOLERANCE
-from ..proofs.program import Program, Rows
-from ..proofs.proposals import LPSolver
+from ..programs.lp import LPSolver
+from ..programs.mip import solve_program
+from ..programs.program import Program, Rows
+from ..programs.scip import relative_violation
 
 CHOICE_NODES = 2000  # of HiGHS, for one choice
 

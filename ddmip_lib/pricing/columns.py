@@ -15,8 +15,8 @@ from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 
 from ..clock import now
 from ..model.blocks import Blocks
-from ..model.scip import matrix_of, optimise, solution_values
-from .sifting import FEW, LPSolution, solve_master, solve_master_by_sifting
+from ..programs.scip import matrix_of, optimise, solution_values
+from .master import FEW, LPSolution, solve_master, solve_master_by_sifting
 
 LACKING = 1e-9  # so much of a resource may be missing for lack of digits
 STRIDE = 4096  # options that rounding looks at together

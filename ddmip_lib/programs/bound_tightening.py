@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..clock import now
+from .lp import LPSolver
 from .presolve import OUTWARD, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program, Rows
-from .proposals import LPSolver
 
 SHORT = 3  # entries of rows whose binaries switch a variable on and off
 WORK = 100_000_000  # entries of rows in all linear programs of a round

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from ..model.highs import run_highs
+from ..numerics import power_of_two
+from .highs import run_highs
 from .program import Program
 
 TOLERANCE = 1e-9
@@ -126,8 +127,3 @@ def _solver() -> highspy.Highs:
 def _empty(highs: highspy.Highs) -> bool:
     status = highspy.HighsModelStatus
     return highs.getModelStatus() in (status.kInfeasible, status.kUnboundedOrInfeasible)
-
-
-def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
-    """The power of two next to each size, 1 for 0: to multiply by it rounds nothing."""
-    return np.exp2(np.round(np.log2(np.where(np.asarray(sizes) > 0, sizes, 1.0))))

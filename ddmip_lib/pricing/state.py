@@ -9,10 +9,10 @@ import numpy as np
 from ..clock import now
 from ..errors import ProblemError
 from ..model.blocks import Blocks
-from ..model.crew import Executor, RemotePiece
 from ..model.incumbent import Incumbent
 from ..model.solution import History
-from .pool import ColumnPool, MasterSolution
+from ..model.workers import Executor, RemotePiece
+from .columns import ColumnPool, MasterSolution
 
 WORTH = 0.02
 ALMOST = 0.1

@@ -1,0 +1,33 @@
+r"""Numbers with a meaning in several packages, each in one place.
+
+Sums in floating point are bounded by the standard model of rounding: a sum of $k$ products is wrong
+by at most $\gamma_k \sum_i |a_i b_i|$ with $\gamma_k = k\epsilon / (1 - k\epsilon)$.
+"""
+
+import sys
+
+import numpy as np
+
+EPSILON = sys.float_info.epsilon
+"""Distance from 1.0 to the next double: twice the unit roundoff, which leaves room for the rounding
+of the error bounds themselves.
+"""
+
+
+def gamma(count: int) -> float:
+    r"""Return $\gamma_k$, the relative error bound of a sum of `count` products.
+
+    >>> round(gamma(100) / EPSILON)
+    100
+    """
+    return count * EPSILON / (1 - count * EPSILON)
+
+
+def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
+    """Return the power of two nearest to each size, and 1 for 0: scaling by it causes no rounding.
+
+    >>> power_of_two(np.array([0.0, 3.0, 1000.0]))
+    array([   1.,    4., 1024.])
+    """
+    sizes = np.asarray(sizes)
+    return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
