@@ -98,9 +98,9 @@ MUTATIONS = [
         "rows-that-a-part-never-had-stay-open",
         "ddmip_lib/certificates/cluster.py",
         "known = (torch.from_numpy(each[mine.rows]) for each in (least, account.possible, nodes))\n"
-        "        account.take(mine.rows, Progress(*known))",
+        "        account.take(mine.rows, LossBounds(*known))",
         "known = (torch.from_numpy(each[rows]) for each in (least, account.possible, nodes))\n"
-        "        account.take(rows, Progress(*known))",
+        "        account.take(rows, LossBounds(*known))",
         (STALE,),
     ),
     Mutation(

@@ -71,7 +71,7 @@ class Graph:
     >>> from .reader import network_graph
     >>> graph = network_graph(hand_sized_net(), 2)
     >>> [type(node).__name__ for node in graph.nodes], graph.activations, graph.hidden
-    (['Input', 'Affine', 'Activation', 'Affine'], [2], [1])
+    (['Input', 'Affine', 'Elementwise', 'Affine'], [2], [1])
     >>> graph(torch.ones(1, 2, dtype=torch.float64))
     tensor([[-3.]], dtype=torch.float64)
     """

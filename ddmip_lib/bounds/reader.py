@@ -33,7 +33,7 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
 
     >>> from ddmip_lib.predictors import resnet
     >>> [type(node).__name__ for node in network_graph(resnet(depth=1, width=4, n_in=3), 3).nodes]
-    ['Input', 'Affine', 'Affine', 'Activation', 'Affine', 'Sum', 'Activation', 'Affine']
+    ['Input', 'Affine', 'Affine', 'Elementwise', 'Affine', 'Sum', 'Elementwise', 'Affine']
     >>> network_graph(nn.Sequential(nn.Linear(2, 2), nn.Softmax(1)), 2)
     Traceback (most recent call last):
     ...

@@ -199,7 +199,7 @@ class Sweeps:
 
     >>> rule = Sweeps(low=1.0, high=4.0, lengths=(3,))
     >>> rho = rule.first(scale=Penalty(0.5, 5.0))
-    ... rho.inputs
+    >>> rho.inputs
     0.5
     >>> progress = ResidualInfo(rho, primal=(1.0, 0.0), dual=(1.0, 0.0), settled=False)
     >>> rule.after(progress).inputs, rule.after(progress).outputs, rule.after(progress)

@@ -32,7 +32,7 @@ class AssignmentList:
     """Lists combinations of whole variables of one model.
 
     >>> import pyscipopt
-    >>> from .scip import read_model
+    >>> from ..programs.scip import read_model
     >>> m = pyscipopt.Model()
     >>> z, x = m.addMatrixVar(3, vtype="B"), m.addVar(ub=5)
     >>> _ = m.addCons(z.sum() == 1)

@@ -138,7 +138,7 @@ def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeyp
     def pressed(self, gap, nodes, seed):
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("ddmip_lib.pricing.recovery.Market.choose", pressed)
+    monkeypatch.setattr("ddmip_lib.pricing.recovery.CoordinationState.choose", pressed)
     for solution in (recovering.solve(problem, time_limit=LONG), recover(problem, [problem.start])):
         assert (solution.status, solution.details["interrupted"]) == ("stopped", True)
         assert problem.verify(solution).feasible

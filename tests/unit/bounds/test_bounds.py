@@ -157,7 +157,7 @@ def test_adjacent_affine_maps_are_merged() -> None:
     assert [type(node).__name__ for node in network_graph(net, 2).nodes] == [
         "Input",
         "Affine",
-        "Activation",
+        "Elementwise",
         "Affine",
     ]
 

@@ -12,7 +12,7 @@ import torch
 from pyscipopt import Model
 
 from ddmip_lib import NeuralMIP, PriceCoordination
-from ddmip_lib.certificates import apart, certify
+from ddmip_lib.certificates import certify, separable
 from ddmip_lib.certificates.separable import blocks_bound
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
@@ -108,7 +108,7 @@ def test_what_is_proved_when_it_is_interrupted_is_returned(monkeypatch: pytest.M
             raise KeyboardInterrupt
         return prove(*arguments, **settings)
 
-    monkeypatch.setattr(apart, "prove", interrupted)
+    monkeypatch.setattr(separable, "prove", interrupted)
     proved = certify(problem, solution, time_limit=LONG)
     assert proved.bound is not None
     assert proved.bound >= Family(0).brute() - 1e-6

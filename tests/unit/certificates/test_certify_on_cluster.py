@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, solve
-from ddmip_lib.certificates import Certificate, account, certify, cluster
+from ddmip_lib.certificates import Certificate, bound_state, certify, cluster
 from ddmip_lib.clock import using
 from ddmip_lib.model.workers import Executor
 from ddmip_lib.predictors import mlp
@@ -79,7 +79,9 @@ def same(one: Certificate, two: Certificate) -> None:
     """
     assert one.closed.all()
     assert two.closed.all()
-    np.testing.assert_allclose(one.profit_bound, two.profit_bound, rtol=0, atol=2 * account.CLOSED)
+    np.testing.assert_allclose(
+        one.profit_bound, two.profit_bound, rtol=0, atol=2 * bound_state.CLOSED
+    )
 
 
 def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(client: Any) -> None:
@@ -180,12 +182,12 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(
     monkeypatch.setattr(cluster, "ENOUGH", 1)
     four = Four()
     take = cluster._take_turns
-    heard = account.BoundState.take
+    heard = bound_state.BoundState.take
     going = list[dict[Any, cluster.AssignedSearch]]()
     most = list[int]()
 
     def taking(
-        book: account.BoundState,
+        book: bound_state.BoundState,
         deadline: float,
         crew: Executor,
         parts: dict[Any, cluster.AssignedSearch],
@@ -193,14 +195,14 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(
         going.append(parts)
         take(book, deadline, crew, parts)
 
-    def told(book: account.BoundState, *found: Any) -> None:
+    def told(book: bound_state.BoundState, *found: Any) -> None:
         used = [part.hand for part in going[0].values()]
         assert len(used) == len(set(used)) <= 4
         most.append(len(used))
         heard(book, *found)
 
     monkeypatch.setattr(cluster, "_take_turns", taking)
-    monkeypatch.setattr(account.BoundState, "take", told)
+    monkeypatch.setattr(bound_state.BoundState, "take", told)
     assert proved(four).closed.all()
     assert len({id(each) for each in four.used}) == 4
     assert max(most) == 4
@@ -234,13 +236,13 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
     monkeypatch.setattr(cluster, "ENOUGH", 1)
     expected = proved(workers=1)
     forgetful = Forgetful()
-    take = account.BoundState.take
+    take = bound_state.BoundState.take
 
-    def taking(book: account.BoundState, rows: np.ndarray, found: Any) -> None:
+    def taking(book: bound_state.BoundState, rows: np.ndarray, found: Any) -> None:
         take(book, rows, found)
         assert (book.least <= book.possible + 1e-9).all()
 
-    monkeypatch.setattr(account.BoundState, "take", taking)
+    monkeypatch.setattr(bound_state.BoundState, "take", taking)
     same(proved(forgetful), expected)
     assert forgetful.lost
 
@@ -263,9 +265,9 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     expected = proved(client)
     heard = []
     least = []
-    take = account.BoundState.take
+    take = bound_state.BoundState.take
 
-    def taking(book: account.BoundState, rows: np.ndarray, found: Any) -> None:
+    def taking(book: bound_state.BoundState, rows: np.ndarray, found: Any) -> None:
         heard.append(len(rows))
         if len(heard) == 3:
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
@@ -273,7 +275,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
         take(book, rows, found)
         least.append(book.least.sum())
 
-    monkeypatch.setattr(account.BoundState, "take", taking)
+    monkeypatch.setattr(bound_state.BoundState, "take", taking)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the cluster is not to be given up
         found = proved(client)
@@ -288,15 +290,15 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(
     """Time is over when the first turn, of one batch of nodes, has ended: those that are under way
     are the last.
     """
-    take = account.BoundState.take
+    take = bound_state.BoundState.take
     turns = list[int]()
 
-    def taking(book: account.BoundState, rows: np.ndarray, found: Any) -> None:
+    def taking(book: bound_state.BoundState, rows: np.ndarray, found: Any) -> None:
         clock.stop()
         turns.append(len(rows))
         take(book, rows, found)
 
-    monkeypatch.setattr(account.BoundState, "take", taking)
+    monkeypatch.setattr(bound_state.BoundState, "take", taking)
     with using(clock := Stopping()):
         found = certify(problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client).details[
             "certificate"
@@ -329,7 +331,7 @@ def test_solve_hands_the_client_on(client: Any, monkeypatch: pytest.MonkeyPatch)
     search = cluster.search_on_cluster
     start = PriceCoordination.solve
 
-    def searching(book: account.BoundState, deadline: float, crew: Executor) -> None:
+    def searching(book: bound_state.BoundState, deadline: float, crew: Executor) -> None:
         given.append(crew.client)
         search(book, deadline, crew)
 

@@ -9,8 +9,8 @@ import torch
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.clock import using
 from ddmip_lib.model.solver import start_run
+from ddmip_lib.programs import branch_and_bound, prove
 from ddmip_lib.programs.branch_and_bound import EARLY, JUDGED, LATE, QUICKENS, SearchTree
-from ddmip_lib.proofs import branching, prove
 from ddmip_lib.proofs.checking import incumbent_cost
 from ddmip_lib.proofs.exact import exact_program
 from tests.builders.clocks import Ticking
@@ -26,7 +26,7 @@ def tree_at(now: float, monkeypatch: pytest.MonkeyPatch, deadline: float = 16.0)
     tree = SearchTree(draw_program(0), 0.0, deadline, 10.0, None)
     tree.nodes = JUDGED
     tree.last = 4.0
-    monkeypatch.setattr(branching, "now", lambda: now)
+    monkeypatch.setattr(branch_and_bound, "now", lambda: now)
     return tree
 
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from ddmip_lib.bounds import Box, crown, network_graph
+from ddmip_lib.programs import bound_tightening, branch_and_bound
 from ddmip_lib.programs.bound_tightening import optimality_based_tightening
 from ddmip_lib.programs.branch_and_bound import prove
 from ddmip_lib.programs.lp import LPProposal, LPSolver
 from ddmip_lib.programs.presolve import probe_binaries
 from ddmip_lib.programs.program import Program, Rows
-from ddmip_lib.proofs import branching, narrowing
 from ddmip_lib.proofs.encoding import NetworkEncoder, NodeColumns
 from tests.unit.proofs.test_program import draw_program
 
@@ -123,7 +123,7 @@ def test_what_is_proved_with_ranges_is_the_optimum(first: int, seed: int, beyond
     size = float(np.abs(program.cost) @ program.upper + abs(program.constant)) or 1.0
     enough = best + beyond * size
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(branching, "FIRST", first)
+        patch.setattr(branch_and_bound, "FIRST", first)
         proved = prove(program, enough)
     assert proved.complete
     if np.isinf(best):
@@ -139,7 +139,7 @@ def test_ranges_save_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     best = prove(program).bound
     nodes = []
     for first in (0, 10**6):
-        monkeypatch.setattr(branching, "FIRST", first)
+        monkeypatch.setattr(branch_and_bound, "FIRST", first)
         nodes.append(prove(program, best - 1e-5).nodes)
     assert nodes[0] < 0.7 * nodes[1]
 
@@ -163,10 +163,10 @@ def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(
         "PAYS": float(pays),
         "ROUNDS": 1,
     }.items():
-        monkeypatch.setattr(narrowing, name, value)
+        monkeypatch.setattr(bound_tightening, name, value)
     small = optimality_based_tightening(program, np.inf, np.inf)
     assert small is not None
-    most = 2 * len(narrowing._switched(program)[::5])
+    most = 2 * len(bound_tightening._switched(program)[::5])
     assert (len(calls) > most) == pays
     assert prove(small).bound == pytest.approx(prove(program).bound, abs=1e-6)
 
@@ -175,7 +175,7 @@ def test_what_is_cut_off_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch)
     """A search for points cheaper than the optimum finds none: then its bound is what was asked
     for, not infinity.
     """
-    monkeypatch.setattr(branching, "FIRST", 0)
+    monkeypatch.setattr(branch_and_bound, "FIRST", 0)
     for seed in range(4):
         program, _ = relu_program(seed, inputs=4, width=8)
         best = prove(program).bound

@@ -93,8 +93,8 @@ def _imports(folder: Path) -> None:
 def _annotations(folder: Path) -> None:
     change(
         folder / "ddmip_lib" / "problems" / "water.py",
-        "n: int, net: nn.Module",
-        "n: 'np.int64', net: object",
+        "n: int,\n    net: nn.Module,",
+        "n: 'np.int64',\n    net: object,",
     )
 
 
@@ -195,8 +195,8 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(
         ),
         (
             "ddmip_lib/problems/water.py",
-            "= 2.0, data: Dataset",
-            "= 2.5, data: Dataset",
+            "= 2.0,\n    data: Dataset",
+            "= 2.5,\n    data: Dataset",
             set(METHODS),
         ),
     ],
