@@ -86,6 +86,7 @@ PARTS = (
     "data",
     "decomposition",
     "linearisation",
+    "methods",
     "model",
     "plots",
     "portfolio",

@@ -2,7 +2,7 @@
 SCIP.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,18 +14,15 @@ from ..bounds import Box, Graph, intervals, network_graph
 from ..bounds.layer_list import flat_layers
 from ..clock import check_time, now
 from ..errors import UnsupportedNetworkError, of_extra
-from ..model.incumbent import Incumbent, Visit
+from ..methods import Callback, Method, Run
+from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
 from ..model.predictor import MARGIN, Predictor
-from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine
 from ..model.solution import Solution
-from ..model.solver import Callback, Run, start_run
 from ..numerics import power_of_two
 from ..programs.scip import MILP, copy_model, fix, matrix_of, solution_values
 from ..programs.scip import optimise as optimise_model
 from ..proofs.exact import exact_program
-from ..proofs.ranges import with_range_check
 from .scaled_model import ScaledModel, add_program, scaled_layers, scaled_model, units_of_variables
 from .scip_run import SCIP_EPSILON, Numerics, exact_run, exact_solution, set_numerics
 
@@ -35,7 +32,7 @@ UNITS_PER_CHUNK = 2000
 
 
 @dataclass(frozen=True)
-class BigM:
+class BigM(Method):
     r"""The exact model. A ReLU $s = \max(0, h)$ with $l \le h \le u$, $l < 0 < u$, becomes
 
     $$s \ge h, \quad s \ge 0, \quad s \le h - l\,(1 - z), \quad s \le u\,z, \quad z \in \{0, 1\}$$
@@ -111,41 +108,31 @@ class BigM:
     def numerics(self) -> Numerics:
         return Numerics(self.feastol, self.epsilon, self.aggregate)
 
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        visit: Visit | None = None,
-    ) -> Solution:
-        """Build the exact model and let SCIP work on it until the time limit."""
+    def prepare(self, run: Run) -> None:
+        """Check that the package that writes the model is installed, and set the start."""
         if self.ranges is None:
             of_extra("pyscipopt_ml", "paper", 'BigM() without ranges="crown"')
-        begun = start_run(problem, time_limit, seed, visit, self.callback)
-        if self.start is not None:
-            twin = problem.twin()
-            (
-                twin.set_start(*self.start)
-                if isinstance(self.start, tuple)
-                else twin.set_start(self.start)
-            )
-            begun = replace(begun, problem=twin)
-        with ProgressLine(problem, self.method, begun.began, progress):
-            return with_range_check(begun, self.method, self._solve)
+        if self.start is None:
+            return
+        run.problem = run.problem.twin()
+        if isinstance(self.start, tuple):
+            run.problem.set_start(*self.start)
+        else:
+            run.problem.set_start(self.start)
 
-    def _solve(self, begun: Run) -> Solution:
-        instance = begun.instance
+    def run(self, run: Run) -> Solution:
+        """Build the exact model and let SCIP solve it."""
+        instance = run.instance
         read = flat_layers if self.ranges is None else relu_graph
         flat: list[Any] = [read(p.net, p.inputs.shape[1]) for p in instance.predictors]
-        incumbent = begun.incumbent()
-        if begun.time_limit <= 0:
+        incumbent = run.incumbent()
+        if run.time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
         graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         write = self._by_layers if self.ranges is None else self._by_ranges
-        written = write(begun, incumbent, graphs, flat)
+        written = write(run, incumbent, graphs, flat)
         details: dict[str, Any] = {
-            "build_seconds": now() - begun.began,
+            "build_seconds": now() - run.began,
             "aggregate": self.aggregate,
         }
         classes = any(p.gives_class for p in instance.predictors)
@@ -156,32 +143,32 @@ class BigM:
         model = written.model
         details |= {"model_variables": model.getNVars(), "model_rows": model.getNConss()}
         details["model_binaries"] = model.getNBinVars()
-        self._give_start(written, incumbent, begun.deadline)
+        self._give_start(written, incumbent, run.deadline)
         program = partial(exact_program, instance, incumbent.units, graphs) if self.check else None
         margin = self.margin if classes else 0.0
-        return exact_run(written, incumbent, begun, self.method, details, program, margin)
+        return exact_run(written, incumbent, run, self.method, details, program, margin)
 
     def _by_layers(
-        self, begun: Run, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
+        self, run: Run, _: Incumbent, graphs: list[Graph], layers: list[list[nn.Module]]
     ) -> ScaledModel | None:
         """The model that PySCIPOpt-ML writes; None where the time ran out."""
-        instance = begun.instance
+        instance = run.instance
         unit = (
             units_of_variables(instance) if self.scale and not instance.milp.others else None
         )  # see scaled_model
         parts = zip(instance.predictors, graphs, layers, instance.maps, strict=True)
         networks = [scaled_network(*part, instance.milp, unit) for part in parts]
-        written = scaled_model(instance, unit, self.numerics, begun.seed)
-        return written if self._embed(written, instance, networks, begun.deadline) else None
+        written = scaled_model(instance, unit, self.numerics, run.seed)
+        return written if self._embed(written, instance, networks, run.deadline) else None
 
     def _by_ranges(
-        self, begun: Run, incumbent: Incumbent, graphs: list[Graph], _: Any
+        self, run: Run, incumbent: Incumbent, graphs: list[Graph], _: Any
     ) -> ScaledModel | None:
         """The model of the proofs (`exact_program`), which knows from CROWN's ranges what no unit
         need decide.
         """
-        instance = begun.instance
-        s = begun.instance.milp
+        instance = run.instance
+        s = run.instance.milp
         program = exact_program(
             instance, incumbent.units, graphs, tolerance=0.0, margin=self.margin, few=1
         )
@@ -189,9 +176,9 @@ class BigM:
         out = instance.outputs
         size = np.maximum(np.abs(program.lower), np.abs(program.upper))[out]
         unit[out] = np.where(s.integer[out], 1.0, power_of_two(size))
-        written = scaled_model(instance, unit if self.scale else None, self.numerics, begun.seed)
+        written = scaled_model(instance, unit if self.scale else None, self.numerics, run.seed)
         add_program(written, program, s.n_rows)
-        return None if begun.seconds_left <= 0 else written
+        return None if run.seconds_left <= 0 else written
 
     def _embed(
         self,

@@ -8,20 +8,17 @@ import numpy as np
 
 from ..clock import now
 from ..errors import ProblemError
+from ..methods import Callback, Method, Run
 from ..model.assignments import AssignmentList
-from ..model.incumbent import Incumbent, Visit
+from ..model.incumbent import Incumbent
 from ..model.instance import Instance
-from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine
 from ..model.solution import Solution
-from ..model.solver import Callback, Run, start_run
 from ..model.verification import TOLERANCE
 from ..numerics import power_of_two
 from ..programs.program import Program, Rows
 from ..programs.scip import excess
 from ..proofs.encoding import NetworkEncoder
 from ..proofs.exact import tabulated_program
-from ..proofs.ranges import with_range_check
 from ..proofs.tables import (
     every_assignment,
     number_of_combinations,
@@ -42,7 +39,7 @@ MOST_NUMBERS = 2**21
 
 
 @dataclass(frozen=True)
-class Enumeration:
+class Enumeration(Method):
     r"""The exact MILP of a problem whose unfixed network inputs are integer and take few values in
     each row.
 
@@ -76,36 +73,23 @@ class Enumeration:
     check: bool = True
     callback: Callback | None = None
     method: ClassVar[str] = "enumeration"
+    checks_ranges_first: ClassVar[bool] = False  # the tables hold all values of the outputs
 
     def __post_init__(self) -> None:
         if self.max_values < 1:
             raise ValueError(f"max_values={self.max_values} must be at least 1.")
 
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        visit: Visit | None = None,
-    ) -> Solution:
-        """Tabulate the networks; compare all assignments where they are few, else let SCIP work on
-        the MILP.
-        """
-        begun = start_run(problem, time_limit, seed, visit, self.callback)
-        with ProgressLine(problem, self.method, begun.began, progress):
-            return with_range_check(begun, self.method, self._solve, look=False)  # it sees all
-
-    def _solve(self, begun: Run) -> Solution:
-        instance = begun.instance
-        incumbent = begun.incumbent(with_start=False)
+    def run(self, run: Run) -> Solution:
+        """Tabulate the networks; compare all assignments if they are few, else solve the MILP."""
+        instance = run.instance
+        incumbent = run.incumbent(with_start=False)
         details: dict[str, Any] = {"evaluations": 0}
         tables = tables_of(
             instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values
         )
         if tables is None:
             self._refuse(instance)
-        if begun.time_limit <= 0:
+        if run.time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, details)
         exactly = bool(
             instance.milp.integer[instance.free_inputs].all()
@@ -120,9 +104,9 @@ class Enumeration:
             )
         everything = every_assignment(instance, tables, MOST_NUMBERS)
         if everything is not None:
-            return self._compared(incumbent, everything, begun, details)
+            return self._compared(incumbent, everything, run, details)
         incumbent.consider_start(
-            None if begun.problem.start_failed else begun.problem.start, begun.time_limit
+            None if run.problem.start_failed else run.problem.start, run.time_limit
         )
         unit = units_of_variables(instance)
         for table in tables:
@@ -132,23 +116,23 @@ class Enumeration:
                 power_of_two(np.abs(table.outputs).max(axis=0)),
             )
             unit[table.targets] = size
-        written = scaled_model(instance, unit, Numerics(FEASTOL), begun.seed)
+        written = scaled_model(instance, unit, Numerics(FEASTOL), run.seed)
         s = instance.milp  # its own bounds: tighter ones slow SCIP down
         exact = NetworkEncoder(
             Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer)
         )
         write_tables(exact, tables)
         add_program(written, exact.program(), s.n_rows)
-        details["build_seconds"] = now() - begun.began
+        details["build_seconds"] = now() - run.began
         program = (
             partial(tabulated_program, instance, incumbent.units, tables)
             if self.check and exactly
             else None
         )
-        return exact_run(written, incumbent, begun, self.method, details, program)
+        return exact_run(written, incumbent, run, self.method, details, program)
 
     def _compared(
-        self, incumbent: Incumbent, everything: np.ndarray, begun: Run, details: dict[str, Any]
+        self, incumbent: Incumbent, everything: np.ndarray, run: Run, details: dict[str, Any]
     ) -> Solution:
         """The best of all assignments, in order of their objectives: the first that is feasible."""
         s = incumbent.instance.milp
@@ -161,12 +145,12 @@ class Enumeration:
         for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
             feasible = incumbent.consider(everything[at]).feasible
             bound = float(cost[at])
-            stop = begun.told(float(s.sign * bound))
+            stop = run.notify(float(s.sign * bound))
             if feasible:
                 return exact_solution(
                     self.method, incumbent, "optimal", None, details, checked=bound
                 )
-            if begun.seconds_left <= 0:
+            if run.seconds_left <= 0:
                 return exact_solution(
                     self.method, incumbent, "timelimit", None, details, checked=bound
                 )

@@ -10,10 +10,10 @@ from pyscipopt import Model
 
 from ..clock import now
 from ..errors import ProblemError
+from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress, watched
 from ..model.solution import Solution
-from ..model.solver import Run
 from ..programs import Program
 from ..programs.scip import add_event_handlers
 from ..programs.scip import optimise as optimise_model
@@ -61,7 +61,7 @@ class CallbackStop(KeyboardInterrupt):
 
 
 def optimise_verified(
-    written: ScipModel, incumbent: Incumbent, begun: Run, restricted: bool = False
+    written: ScipModel, incumbent: Incumbent, run: Run, restricted: bool = False
 ) -> bool:
     """Solve, verifying every incumbent on the way; the callback hears of incumbents and nodes.
 
@@ -77,14 +77,14 @@ def optimise_verified(
     def tell(_: Model) -> None:
         bound = written.bound if abs(written.bound) < 1e20 else None
         report_progress(bound=bound)
-        if begun.told(bound):
+        if run.notify(bound):
             raise CallbackStop
 
-    raised = add_event_handlers(model, on_incumbent, tell if begun.callback or watched() else None)
+    raised = add_event_handlers(model, on_incumbent, tell if run.callback or watched() else None)
 
     def ask() -> None:
         try:
-            optimise_model(model, begun.seconds_left, raised)
+            optimise_model(model, run.seconds_left, raised)
         except KeyboardInterrupt:
             if model.getStatus() != "userinterrupt":  # it came as SCIP ended
                 raise
@@ -126,7 +126,7 @@ def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
 def exact_run(
     written: ScipModel,
     incumbent: Incumbent,
-    begun: Run,
+    run: Run,
     method: str,
     details: dict[str, Any],
     program: Callable[[], Program] | None,
@@ -135,14 +135,14 @@ def exact_run(
     """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim),
     within the time limit for at most as long as what is proved took, and ten seconds.
     """
-    details["asked_again"] = optimise_verified(written, incumbent, begun, margin > 0)
-    details["solve_seconds"] = now() - begun.began - details["build_seconds"]
+    details["asked_again"] = optimise_verified(written, incumbent, run, margin > 0)
+    details["solve_seconds"] = now() - run.began - details["build_seconds"]
     details["nodes"], checked = written.model.getNTotalNodes(), None
     if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
         ended = now()
         report_progress("proof")
         proved = prove_optimality(
-            incumbent, program(), min(begun.deadline, ended + (ended - begun.began) + 10.0)
+            incumbent, program(), min(run.deadline, ended + (ended - run.began) + 10.0)
         )
         details["check_nodes"], checked = proved.nodes, proved.bound
     return exact_solution(

@@ -12,15 +12,12 @@ import torch
 
 from ..clock import TimeOver, now, unlimited
 from ..errors import ProblemError
+from ..methods import Callback, Method, Run
 from ..model.gradients import take_step, vjp
-from ..model.incumbent import Visit
 from ..model.instance import Instance
-from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, report_progress
+from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..model.solver import Callback, Run, start_run
 from ..programs.scip import copy_model, has_point
-from ..proofs.ranges import with_range_check
 
 ZERO = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
@@ -28,7 +25,7 @@ OPTIMISERS = ("gradient", "adam")
 
 
 @dataclass(frozen=True)
-class SingleStepGradient:
+class SingleStepGradient(Method):
     r"""Projected gradient steps on the penalised relaxation, all variables in one vector $v$, the
     outputs in it overwritten by $\hat y$ (the network, or the sigmoid of its logit for a class):
 
@@ -86,30 +83,16 @@ class SingleStepGradient:
     def method(self) -> str:
         return f"single-step gradient, {'repaired' if self.repaired else 'as printed'}"
 
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        visit: Visit | None = None,
-    ) -> Solution:
-        """Take the steps and return the best verified point; nothing here is random, `seed` changes
-        nothing.
-        """
-        begun = start_run(problem, time_limit, seed, visit, self.callback)
-        with ProgressLine(problem, self.method, begun.began, progress):
-            return with_range_check(begun, self.method, self._solve)
-
     @torch.enable_grad()
-    def _solve(self, begun: Run) -> Solution:
-        problem = begun.problem
-        instance = begun.instance
-        began = begun.began
-        deadline = begun.deadline
+    def run(self, run: Run) -> Solution:
+        """Take the steps; nothing is random, so `seed` has no effect."""
+        problem = run.problem
+        instance = run.instance
+        began = run.began
+        deadline = run.deadline
         s = instance.milp
         relaxation = PenalisedRelaxation(instance)
-        incumbent = begun.incumbent(with_start=self.repaired)
+        incumbent = run.incumbent(with_start=self.repaired)
         v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
         free = v.detach()
         point = free.numpy()  # v itself: the same memory
@@ -140,7 +123,7 @@ class SingleStepGradient:
                     best = relaxation.own_cost @ point
                     claimed = instance.rounded(point)
                 report_progress()
-                stopped = begun.told() and t < self.steps
+                stopped = run.notify() and t < self.steps
         except TimeOver:
             pass  # the status says so
         except KeyboardInterrupt:

@@ -27,12 +27,12 @@ from ..bounds import network_graph
 from ..clock import check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
+from ..methods.run import Run, start_run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
-from ..model.solver import Run, start_run
 from ..model.structure import Structure
 from ..model.workers import Executor, check_client
 from ..pricing.coordination import PriceCoordination
@@ -98,7 +98,7 @@ def certify(
     >>> solution.objective <= solution.bound <= 3.0, len(solution.details["certificate"].closed)
     (True, 3)
     """
-    begun = start_run(problem, time_limit, seed)
+    run = start_run(problem, time_limit, seed, method="certify")
     if not isinstance(solution, Solution):
         raise TypeError(
             f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned."
@@ -118,7 +118,6 @@ def certify(
         raise ValueError(
             "client= names those who work: leave out workers and device, which are of this machine."
         )
-    accounts: list[BoundState] = []
 
     def certified() -> Solution:
         if time_limit <= 0:  # what needs no search is computed in any case
@@ -127,32 +126,33 @@ def certify(
         return computed()
 
     def computed() -> Solution:
-        incumbent = _verified(begun, solution)
+        incumbent = _verified(run, solution)
         blocks = find_blocks(problem, incumbent.instance)
         if isinstance(blocks, Structure):
             return _without_description(
-                problem, solution, incumbent, blocks, prices, begun.deadline, seed
+                problem, solution, incumbent, blocks, prices, run.deadline, seed
             )
-        accounts.append(
-            _account(begun, solution, incumbent, blocks, prices, place, int(steps), client)
-        )
-        _search(accounts[0], begun.deadline, workers, Executor(client))
-        return accounts[0].signed()
+        account = _account(run, solution, incumbent, blocks, prices, place, int(steps), client)
+        run.state = account
+        _search(account, run.deadline, workers, Executor(client))
+        return account.signed()
 
     def so_far(status: str) -> Solution:
-        incumbent = begun.incumbents[-1] if begun.incumbents else _verified(begun, solution)
-        found = accounts[0].signed() if accounts else with_bound(solution, incumbent, None, None)
-        return found if status == "time_limit" else stopped(found, now() - begun.began)
+        if run.state is None:
+            found = with_bound(solution, run.best or _verified(run, solution), None, None)
+        else:
+            found = run.state.signed()
+        return found if status == "time_limit" else stopped(found, run.seconds)
 
-    with ProgressLine(problem, "certify", begun.began, progress):
-        found = begun.finish(certified, so_far)
+    with ProgressLine(problem, "certify", run.began, progress):
+        found = run.finish(certified, so_far)
         report_progress(bound=found.bound)
         return found
 
 
-def _verified(begun: Run, solution: Solution) -> Incumbent:
+def _verified(run: Run, solution: Solution) -> Incumbent:
     """The point of the solution, verified again."""
-    incumbent = begun.incumbent(with_start=False)
+    incumbent = run.incumbent(with_start=False)
     if solution.values is not None and not incumbent.consider(solution.values).feasible:
         raise ProblemError(
             "the solution is not feasible for this problem: pass the problem that was solved."
@@ -161,7 +161,7 @@ def _verified(begun: Run, solution: Solution) -> Incumbent:
 
 
 def _account(
-    begun: Run,
+    run: Run,
     solution: Solution,
     incumbent: Incumbent,
     blocks: Blocks,
@@ -173,8 +173,8 @@ def _account(
     """The account of a problem of blocks at given prices, at those of the solution, or at those
     found here.
     """
-    problem = begun.problem
-    time_limit = begun.time_limit
+    problem = run.problem
+    time_limit = run.time_limit
     graphs = {
         int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1])
         for k in set(blocks.predictor)
@@ -187,7 +187,7 @@ def _account(
         prices = np.zeros_like(blocks.capacities)
     elif prices is None and "prices" not in solution.details:
         priced = PriceCoordination(client=client).solve(
-            problem, max(1.0, PRICING * min(time_limit, 1e6)), begun.seed
+            problem, max(1.0, PRICING * min(time_limit, 1e6)), run.seed
         )
         if priced.values is not None:
             incumbent.consider(priced.values)

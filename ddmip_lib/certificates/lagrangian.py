@@ -33,11 +33,11 @@ import numpy as np
 from ..bounds import Bounds, crown
 from ..clock import now, unlimited
 from ..errors import ProblemError
+from ..methods.run import Run, start_run
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.scaling import Units
 from ..model.solution import Bounded, Solution, shown
-from ..model.solver import Run, start_run
 from ..model.verification import TOLERANCE
 from ..programs.branch_and_bound import prove
 from ..proofs.checking import closes_gap, incumbent_cost
@@ -107,39 +107,41 @@ def lagrangian_bound(
     >>> found.status, round(found.bound, 5), found.objective
     ('closed', 0.5, 0.5)
     """
-    begun = start_run(problem, time_limit, seed)
-    searches: list[SpatialBranchAndBound] = []
+    run = start_run(problem, time_limit, seed)
 
     def bounded() -> LagrangianBound:
         with unlimited():  # a first bound by intervals, however short the time
             point = None if solution is None else solution.values
-            searches.append(SpatialBranchAndBound(problem, point, begun.began, begun.deadline))
-        line.see(searches[0].incumbent)
-        return _bound_of(searches[0], searches[0].run() if time_limit > 0 else "time_limit")
+            search = SpatialBranchAndBound(problem, point, run.began, run.deadline)
+            run.state = search
+        line.see(search.incumbent)
+        return _bound_of(search, search.run() if time_limit > 0 else "time_limit")
 
     def so_far(status: str) -> LagrangianBound:
         known = "interrupted" if status == "stopped" else status
-        return _bound_of(searches[0], known) if searches else _nothing(begun, solution, known)
+        if run.state is None:
+            return _nothing(run, solution, known)
+        return _bound_of(run.state, known)
 
-    with ProgressLine(problem, "Lagrangian bound", begun.began, progress) as line:
-        return begun.finish(bounded, so_far)
+    with ProgressLine(problem, "Lagrangian bound", run.began, progress) as line:
+        return run.finish(bounded, so_far)
 
 
-def _nothing(begun: Run, solution: Solution | None, status: str) -> LagrangianBound:
+def _nothing(run: Run, solution: Solution | None, status: str) -> LagrangianBound:
     """The result of a call that ended before any bound was computed."""
-    incumbent = begun.incumbent(with_start=False)
+    incumbent = run.incumbent(with_start=False)
     if solution is not None and solution.values is not None:
         incumbent.consider(solution.values)
     return LagrangianBound(
         status,
         None,
         incumbent.objective,
-        np.zeros(begun.instance.free_inputs.size),
+        np.zeros(run.instance.free_inputs.size),
         0,
-        now() - begun.began,
+        now() - run.began,
         (),
         incumbent.values,
-        begun.instance.digest,
+        run.instance.digest,
     )
 
 

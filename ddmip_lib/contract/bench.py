@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from ..clock import now
+from ..methods.run import Callback
 from ..model.instance import Instance
 from ..model.solution import Solution, shown
-from ..model.solver import Callback
 from ..model.verification import Verification, Verifier
 from .problems import Example, examples
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ProblemError, UnsupportedNetworkError
-from ..model.solver import Callback, Solver
+from ..methods import Callback, Solver
 from .bench import Bench
 from .clauses import ALWAYS, CALLS, Pressed
 from .problems import NEEDS

@@ -11,13 +11,13 @@ import torch
 
 from ..clock import now
 from ..device import check_place
+from ..methods import Method, Run
+from ..methods.run import start_run
 from ..model.incumbent import Visit
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, report_progress
+from ..model.progress import report_progress
 from ..model.solution import History, Solution
-from ..model.solver import Run, start_run
-from ..proofs.ranges import infeasible_solution
 from .admm_state import ADMMState, Restart
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
@@ -34,7 +34,7 @@ RESTARTS = 40  # runs in a row without a better point after which nobody tries a
 
 
 @dataclass(frozen=True)
-class DualDecomposition:
+class DualDecomposition(Method):
     r"""Augmented-Lagrangian splitting of a neural MIP, with the best verified point as its answer.
 
     Each iteration does, in this order,
@@ -142,14 +142,14 @@ class DualDecomposition:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
         return self._start(start_run(problem, time_limit, seed, visit))
 
-    def _start(self, begun: Run, again: Restart | None = None) -> ADMMState:
+    def _start(self, run: Run, again: Restart | None = None) -> ADMMState:
         """The first run, or one that begins `again` elsewhere with the best point and the history
         of those before.
         """
-        seed = begun.seed
+        seed = run.seed
         device = torch.device(self.device)
-        start = begun.problem.start if again is None else again.inputs
-        split = self._split(begun.instance, start, other=again is not None and again.other_split)
+        start = run.problem.start if again is None else again.inputs
+        split = self._split(run.instance, start, other=again is not None and again.other_split)
         split.place(device, self.dtype)
         penalty = (
             split.default_rule(again is not None)
@@ -157,17 +157,15 @@ class DualDecomposition:
             else copy.deepcopy(as_rule(self.penalty))
         )
         split.admits(penalty)
-        mip = mip_block(split, seed, begun.deadline)
+        mip = mip_block(split, seed, run.deadline)
         if again is None:
-            incumbent = begun.incumbent(
+            incumbent = run.incumbent(
                 split.onoff, screen_on=None if device.type == "cpu" else device
             )
         else:
             incumbent = again.before.incumbent
         copies = split.copies(split.start)
-        gain = (
-            potential_gain(split, mip, incumbent, begun.deadline) if split.couples_outputs else 0.0
-        )
+        gain = potential_gain(split, mip, incumbent, run.deadline) if split.couples_outputs else 0.0
         return ADMMState(
             split=split,
             mip=mip,
@@ -178,8 +176,8 @@ class DualDecomposition:
             copies=copies,
             lam=np.zeros_like(copies),
             rho=penalty.first(split.scale(gain, seed)),
-            deadline=begun.deadline,
-            began=begun.began,
+            deadline=run.deadline,
+            began=run.began,
             history=History() if again is None else again.before.history,
         )
 
@@ -199,37 +197,37 @@ class DualDecomposition:
                 raise
             return GraphSplit(instance, start, weighted)
 
-    def step(self, run: ADMMState) -> ADMMState:
+    def step(self, state: ADMMState) -> ADMMState:
         """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
         clock = [now()]
-        before = copy.copy(run)
-        rho = run.split.weights(run.rho)
+        before = copy.copy(state)
+        rho = state.split.weights(state.rho)
         # x-step: the MIP block
-        block = run.mip.solve(run.lam, run.copies, rho, run.deadline)
+        block = state.mip.solve(state.lam, state.copies, rho, state.deadline)
         if block.values is None:
-            run.stopped = block.status
-            return run
-        run.x = block.values
+            state.stopped = block.status
+            return state
+        state.x = block.values
         clock.append(now())
         # u-step: the NN block
-        run.sub = NNSubproblem(run.split, run.w, run.lam, run.rho, run.deadline)
-        run.u = run.nn.step(run.sub, run.u)
-        run.copies = run.split.copies(run.u)
+        state.sub = NNSubproblem(state.split, state.w, state.lam, state.rho, state.deadline)
+        state.u = state.nn.step(state.sub, state.u)
+        state.copies = state.split.copies(state.u)
         clock.append(now())
         # multiplier, with the penalty of both steps
-        r = run.copies - run.w
-        run.lam = self._guarded(run.lam + rho * r)
-        run.split.tighten(run.w)
-        run.k += 1
+        r = state.copies - state.w
+        state.lam = self._guarded(state.lam + rho * r)
+        state.split.tighten(state.w)
+        state.k += 1
         # the iterate, judged by the true network; then the penalty of the next iteration
-        run.judge()
-        moved = rho * (run.copies - before.copies)
+        state.judge()
+        moved = rho * (state.copies - before.copies)
         primal, dual = (
-            run.split.by_part(run.split.in_stretches(*v)) for v in ((r, 1), (moved, -1))
+            state.split.by_part(state.split.in_stretches(*v)) for v in ((r, 1), (moved, -1))
         )
-        run.record(max(primal), max(dual), clock, block.seconds)
-        self._next_penalty(run, before, primal, dual)
-        return run
+        state.record(max(primal), max(dual), clock, block.seconds)
+        self._next_penalty(state, before, primal, dual)
+        return state
 
     def _guarded(self, lam: np.ndarray) -> np.ndarray:
         return (
@@ -240,93 +238,75 @@ class DualDecomposition:
 
     def _next_penalty(
         self,
-        run: ADMMState,
+        state: ADMMState,
         before: ADMMState,
         primal: tuple[float, float],
         dual: tuple[float, float],
     ) -> None:
         """Ask the rule for the penalty of the next iteration, or stop the run."""
-        if run.seconds_left <= 0:  # a block that was cut short says nothing about convergence
-            run.stopped = "time_limit"
+        if state.seconds_left <= 0:  # a block that was cut short says nothing about convergence
+            state.stopped = "time_limit"
             return
         stopping = Stopping(self.primal_tolerance, self.dual_tolerance, self.detect_cycles)
-        converged = stopping.converged(run, max(primal), max(dual))
-        settled = converged or stopping.repeats(run, max(*primal, *dual))
-        following = run.penalty.after(
-            ResidualInfo(run.rho, primal, dual, settled, partial(run.descends_from, before))
+        converged = stopping.converged(state, max(primal), max(dual))
+        settled = converged or stopping.repeats(state, max(*primal, *dual))
+        following = state.penalty.after(
+            ResidualInfo(state.rho, primal, dual, settled, partial(state.descends_from, before))
         )
         if (
             following is None
             and not settled
-            and run.split.couples_outputs
-            and run.incumbent.values is None
+            and state.split.couples_outputs
+            and state.incumbent.values is None
         ):
             following = (
-                run.rho
+                state.rho
             )  # nothing found yet: the last penalty may still bring the blocks together
-        if following is None or following.inputs < run.rho.inputs:  # a sweep ends
-            run.put_onto_rows()
-            run.split.next_sweep()
+        if following is None or following.inputs < state.rho.inputs:  # a sweep ends
+            state.put_onto_rows()
+            state.split.next_sweep()
         if following is None:
-            run.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
+            state.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
         else:
-            run.rho = following
+            state.rho = following
 
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        visit: Visit | None = None,
-    ) -> Solution:
-        """Run Algorithm 1, again and again where nothing was fixed, and return the best verified
-        point.
-        """
-        begun = start_run(problem, time_limit, seed, visit)
-        with ProgressLine(problem, self.method, begun.began, progress):
-            return self._solve(begun)
+    def run(self, run: Run) -> Solution:
+        """Run Algorithm 1, repeatedly if neither start nor penalty was given."""
+        run.state = []
+        for state in self._runs(run):
+            run.state.append(state)
+            self._iterate(state, run)
+        return self._solution(run.state)
 
-    def _solve(self, begun: Run) -> Solution:
-        runs: list[ADMMState] = []
+    def interrupted(self, run: Run, status: str) -> Solution:
+        if not run.state:
+            return run.interrupted_solution(status)
+        return self._solution(run.state, status)
 
-        def iterate() -> Solution:
-            if (found := infeasible_solution(begun, self.method)) is not None:
-                return found
-            for run in self._runs(begun):
-                runs.append(run)
-                self._iterate(run, begun)
-            return self._solution(runs)
-
-        def so_far(status: str) -> Solution:
-            return self._solution(runs, status) if runs else begun.ended(self.method, status)
-
-        return begun.finish(iterate, so_far)
-
-    def _runs(self, begun: Run) -> Iterator[ADMMState]:
+    def _runs(self, run: Run) -> Iterator[ADMMState]:
         """The run from the problem's start, then others, until `restarts` in a row have found
         nothing better.
         """
-        run = self._start(begun)
-        patience = self._patience(begun.problem)
+        state = self._start(run)
+        patience = self._patience(run.problem)
         if not patience:
-            yield run
+            yield state
             return
-        starts = Restarts(begun, run.incumbent)
+        starts = Restarts(run, state.incumbent)
         points = iter(starts)
         idle = 0
         other = False
         while True:
-            run.restore = starts.restore
-            yield run
-            idle = 0 if run.improved else idle + 1
-            if idle > patience or run.stopped in ("infeasible", "time_limit", "stopped"):
+            state.restore = starts.restore
+            yield state
+            idle = 0 if state.improved else idle + 1
+            if idle > patience or state.stopped in ("infeasible", "time_limit", "stopped"):
                 return
             inputs = next(points, None)
             if inputs is None:
                 return
             other = not other
-            run = self._start(begun, Restart(inputs, other, run))
+            state = self._start(run, Restart(inputs, other, state))
 
     def _patience(self, problem: NeuralMIP) -> int:
         if self.restarts is not None:
@@ -334,60 +314,62 @@ class DualDecomposition:
         chosen = problem.start is not None or self.penalty is not None
         return 0 if chosen or self.max_iterations != type(self).max_iterations else RESTARTS
 
-    def _iterate(self, run: ADMMState, begun: Run) -> None:
-        while run.stopped is None:
-            if run.seconds_left <= 0:
-                run.stopped = "time_limit"
-            elif run.k == self.max_iterations:
-                run.stopped = "iteration_limit"
+    def _iterate(self, state: ADMMState, run: Run) -> None:
+        while state.stopped is None:
+            if state.seconds_left <= 0:
+                state.stopped = "time_limit"
+            elif state.k == self.max_iterations:
+                state.stopped = "iteration_limit"
             else:
-                k = run.k
-                self.step(run)
-                if run.k > k:
-                    self._report(run, begun)
+                k = state.k
+                self.step(state)
+                if state.k > k:
+                    self._report(state, run)
         report_progress(turn=True)
 
-    def _report(self, run: ADMMState, begun: Run) -> None:
+    def _report(self, state: ADMMState, run: Run) -> None:
         report_progress()
-        if self.callback is not None and self.callback(run) and run.stopped is None:
-            run.stopped = "stopped"
-            begun.stop(True)
+        if self.callback is not None and self.callback(state) and state.stopped is None:
+            state.stopped = "stopped"
+            run.stop(True)
 
-    def _solution(self, runs: list[ADMMState], cut_short: str | None = None) -> Solution:
+    def _solution(self, states: list[ADMMState], cut_short: str | None = None) -> Solution:
         """The best point of all runs; `cut_short` is the status of a run that ended in the middle
         of an iteration.
         """
-        run = next((run for run in reversed(runs) if run.improved), runs[-1])
-        run.incumbent.settle()
-        ended = runs[-1].stopped in ("time_limit", "stopped")
-        stopped = cut_short or (runs[-1].stopped if ended else run.stopped)
+        state = next((state for state in reversed(states) if state.improved), states[-1])
+        state.incumbent.settle()
+        ended = states[-1].stopped in ("time_limit", "stopped")
+        stopped = cut_short or (states[-1].stopped if ended else state.stopped)
         assert stopped is not None
-        if stopped == "infeasible" and not run.split.proves_infeasible(min(60.0, run.seconds_left)):
+        if stopped == "infeasible" and not state.split.proves_infeasible(
+            min(60.0, state.seconds_left)
+        ):
             stopped = "stopped"
         interrupted = cut_short == "stopped"
-        if run.incumbent.values is None and not interrupted:
+        if state.incumbent.values is None and not interrupted:
             status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
         else:
             status = "stopped" if stopped == "infeasible" else stopped
         details: dict[str, Any] = {
-            "split": run.split.name,
-            "incumbents": run.incumbent.found,
-            **run.nn.remarks(),
+            "split": state.split.name,
+            "incumbents": state.incumbent.found,
+            **state.nn.remarks(),
         }
-        if len(runs) > 1:
-            details["runs"] = len(runs)
+        if len(states) > 1:
+            details["runs"] = len(states)
         if interrupted:
             details["interrupted"] = True
-        if run.incumbent.seen:
-            details["points"] = len(run.incumbent.seen)
+        if state.incumbent.seen:
+            details["points"] = len(state.incumbent.seen)
         return Solution(
             status=status,
             method=self.method,
-            **run.incumbent.point(),
-            history=run.history,
-            seconds=now() - run.began,
+            **state.incumbent.point(),
+            history=state.history,
+            seconds=now() - state.began,
             objective_last=(
-                run.last.objective if run.last is not None and run.last.feasible else None
+                state.last.objective if state.last is not None and state.last.feasible else None
             ),
             details=details,
         )

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..linearisation.elastic import ElasticModel
 from ..linearisation.tangent import linearise
+from ..methods.run import Run
 from ..model.incumbent import Incumbent
-from ..model.solver import Run
 
 STEPS = 12
 RADIUS = 0.2  # of a restoration, the radius as a share of each input's range
@@ -18,21 +18,21 @@ FITS = 1e-6  # outputs that are off by less, in their units, are tried as they a
 class Restarts:
     """Random points of the user's rows, and the nearest points of a linearised model."""
 
-    def __init__(self, begun: Run, incumbent: Incumbent) -> None:
-        self.begun = begun
+    def __init__(self, run: Run, incumbent: Incumbent) -> None:
+        self.run = run
         self.incumbent = incumbent
-        self.elastic = ElasticModel(begun.instance, begun.seed)
-        self.rng = np.random.default_rng(begun.seed)
+        self.elastic = ElasticModel(run.instance, run.seed)
+        self.rng = np.random.default_rng(run.seed)
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
         """Network inputs of the points of the rows that are nearest to random points of the box."""
-        instance = self.begun.instance
+        instance = self.run.instance
         at = self.elastic.inputs
         s = instance.milp
-        while self.begun.seconds_left > 0:
+        while self.run.seconds_left > 0:
             target = np.zeros(s.n_variables)
             target[at] = s.lower[at] + self.elastic.range * self.rng.random(len(at))
-            point = self.elastic.nearest(instance.rounded(target), self.begun.seconds_left)
+            point = self.elastic.nearest(instance.rounded(target), self.run.seconds_left)
             if point is None:
                 return
             yield instance.inputs(instance.rounded(point))
@@ -45,16 +45,14 @@ class Restarts:
         elastic = self.elastic
         radius = RADIUS
         price = FIRM * elastic.worth
-        point = elastic.complete(values, price, self.begun.seconds_left)
+        point = elastic.complete(values, price, self.run.seconds_left)
         for _ in range(STEPS):
-            if point is None or self.begun.seconds_left <= 0:
+            if point is None or self.run.seconds_left <= 0:
                 return
-            line = linearise(self.begun.instance, point.values)
-            aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
+            line = linearise(self.run.instance, point.values)
+            aim = elastic.step(point.values, line, radius, price, self.run.seconds_left)
             new = (
-                None
-                if aim is None
-                else elastic.complete(aim.values, price, self.begun.seconds_left)
+                None if aim is None else elastic.complete(aim.values, price, self.run.seconds_left)
             )
             if new is not None and new.merit(price) < point.merit(price):
                 point = new

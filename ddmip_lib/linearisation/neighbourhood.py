@@ -11,11 +11,11 @@ from ..bounds import Graph, network_graph
 from ..bounds.graph import Elementwise
 from ..clock import now
 from ..errors import ProblemError, UnsupportedNetworkError
+from ..methods.run import start_run
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
-from ..model.solver import start_run
 from ..programs.mip import MIPResult, solve_program
 from ..proofs.checking import closes_gap, incumbent_cost, prove_optimality
 from ..proofs.encoding import Ends
@@ -147,30 +147,30 @@ def local_bound(
     """A bound, checked outside any solver, of all points that `verify` accepts with every network
     input within `radius` times its range of a solution's (whole ones within at least 1).
     """
-    begun = start_run(problem, time_limit, 0)
-    incumbent = begun.incumbent(with_start=False)
+    run = start_run(problem, time_limit, 0)
+    incumbent = run.incumbent(with_start=False)
     if solution.values is None or not incumbent.consider(solution.values).feasible:
         raise ProblemError(
             "a local bound belongs to a point: pass a solution of this problem that has one."
         )
-    graphs = exact_graphs(begun.instance)
+    graphs = exact_graphs(run.instance)
     if graphs is None:
         raise ProblemError(
             "a local bound needs networks of ReLUs and linear rows alone: see certify for others."
         )
-    elastic = ElasticModel(begun.instance)
-    everywhere = np.full(begun.instance.milp.n_variables, np.inf)
+    elastic = ElasticModel(run.instance)
+    everywhere = np.full(run.instance.milp.n_variables, np.inf)
     lower, upper = (end[elastic.inputs] for end in elastic.box(solution.values, radius))
     box = -everywhere, everywhere.copy()  # all other variables keep what `verify` forgives them
     box[0][elastic.inputs], box[1][elastic.inputs] = lower, upper
     proved = prove_optimality(
         incumbent,
-        exact_program(begun.instance, incumbent.units, graphs, box),
-        begun.deadline,
+        exact_program(run.instance, incumbent.units, graphs, box),
+        run.deadline,
         np.inf,
     )
     closed = closes_gap(incumbent, proved.bound)
-    sign = begun.instance.milp.sign
+    sign = run.instance.milp.sign
     bound = min(proved.bound, incumbent_cost(incumbent))
     assert incumbent.values is not None
     return LocalBound(

@@ -8,14 +8,12 @@ import torch
 
 from ..clock import now
 from ..device import check_place
-from ..model.incumbent import Incumbent, Visit
-from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, report_progress
+from ..methods import Callback, Method, Run
+from ..model.incumbent import Incumbent
+from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..model.solver import Callback, Run, start_run
 from ..programs import prove
 from ..proofs.encoding import relax_bounds, relaxed_program
-from ..proofs.ranges import with_range_check
 from .elastic import ElasticModel, TrialPoint
 from .local_search import UnitMoves
 from .multistart import GradientMultistart
@@ -45,7 +43,7 @@ DEAREST = 8.0  # pivots of descents that one of an exact model counts: more afte
 
 
 @dataclass(frozen=True)
-class SequentialMIP:
+class SequentialMIP(Method):
     r"""Trust-region linearisation for any differentiable network and any rows, with integers in
     charge of a MIP.
 
@@ -90,59 +88,49 @@ class SequentialMIP:
             raise ValueError(f"idle_starts={self.idle_starts} must be a positive integer.")
         check_place(self.device, torch.float64)
 
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        visit: Visit | None = None,
-    ) -> Solution:
-        """Descend from one start after the other; the best verified point is returned."""
-        begun = start_run(problem, time_limit, seed, visit, self.callback)
-        with ProgressLine(problem, self.method, begun.began, progress):
-            return with_range_check(begun, self.method, self._solve)
-
-    def _solve(self, begun: Run) -> Solution:
+    def run(self, run: Run) -> Solution:
+        """Descend from one start after the other."""
         device = torch.device(self.device)
-        run = MultistartState(
+        state = MultistartState(
             self,
-            begun,
-            begun.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start),
+            run,
+            run.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start),
         )
         status = "converged"
         while (
-            run.idle < self.idle_starts and not run.finished and (run.reached or run.starts < FIRST)
+            state.idle < self.idle_starts
+            and not state.finished
+            and (state.reached or state.starts < FIRST)
         ):
-            if begun.seconds_left <= 0:
+            if run.seconds_left <= 0:
                 status = "time_limit"
                 break
-            run.turn()
+            state.turn()
             report_progress(turn=True)
-            if run.stopped:
+            if state.stopped:
                 status = "stopped"
                 break
-        if run.incumbent.objective is None and status == "converged":
-            status = "infeasible" if run.rows_are_empty() else "no_solution_found"
-        details = run.details | {"incumbents": run.incumbent.found}
-        point = run.incumbent.point()
-        seconds = now() - begun.began
+        if state.incumbent.objective is None and status == "converged":
+            status = "infeasible" if state.rows_are_empty() else "no_solution_found"
+        details = state.details | {"incumbents": state.incumbent.found}
+        point = state.incumbent.point()
+        seconds = now() - run.began
         return Solution(status, self.method, **point, seconds=seconds, details=details)
 
 
 class MultistartState:
     """One run: its elastic model, its incumbent, and what it did."""
 
-    def __init__(self, settings: SequentialMIP, begun: Run, incumbent: Incumbent) -> None:
+    def __init__(self, settings: SequentialMIP, run: Run, incumbent: Incumbent) -> None:
         self.settings = settings
-        self.begun = begun
+        self.run = run
         self.incumbent = incumbent
-        self.elastic = ElasticModel(incumbent.there, begun.seed)
-        self.rng = np.random.default_rng(begun.seed)
+        self.elastic = ElasticModel(incumbent.there, run.seed)
+        self.rng = np.random.default_rng(run.seed)
         self.options = Crossover(self.elastic)
         self.moves = UnitMoves(self.elastic, self.rng)
         self.walks = GradientMultistart(self.elastic, self.moves.norm, self.rng)
-        self.graphs = exact_graphs(begun.instance) if settings.neighbourhoods else None
+        self.graphs = exact_graphs(run.instance) if settings.neighbourhoods else None
         self.around = 0.1
         self.closed = 0.0
         self.work = 0.0
@@ -164,10 +152,10 @@ class MultistartState:
         """Whether it is proved that not even the rows, whatever the networks say, have a point."""
         if self.reached:
             return False
-        instance = self.begun.instance
+        instance = self.run.instance
         units = self.incumbent.units
         rows = relaxed_program(instance, units, *relax_bounds(instance, units))
-        return prove(rows, deadline=self.begun.deadline, most_nodes=NODES).bound == np.inf
+        return prove(rows, deadline=self.run.deadline, most_nodes=NODES).bound == np.inf
 
     def turn(self) -> None:
         """One start, or one exact neighbourhood of the best point."""
@@ -184,7 +172,7 @@ class MultistartState:
             self.descend_from(self.start())
             while not self.stopped and self.recombine():
                 self.descend_from(self.incumbent.values)
-        self.stopped = self.stopped or self.begun.told()
+        self.stopped = self.stopped or self.run.notify()
         improved = self.incumbent.objective is not None and self._improves(before)
         self.idle = 0 if improved or self.closed > closed else self.idle + 1
         self.closed = 0.0 if improved else self.closed  # which was of another point
@@ -192,7 +180,7 @@ class MultistartState:
     def _improves(self, before: float | None) -> bool:
         if before is None:
             return True
-        sign = self.begun.instance.milp.sign
+        sign = self.run.instance.milp.sign
         gain = self.incumbent.objective - before  # type: ignore[operator]
         return bool(sign * gain < -1e-6 * self.incumbent.units.objective(before))
 
@@ -201,13 +189,13 @@ class MultistartState:
         self.starts += 1
         s = self.elastic.milp
         at = self.elastic.inputs
-        given = self.begun.problem.start
+        given = self.run.problem.start
         if self.starts == 1 and given is not None:
-            known = self.begun.instance.assignment(given, rest=0.0)
+            known = self.run.instance.assignment(given, rest=0.0)
             failed = (
                 self.incumbent.values is None
             )  # also a repair of it: then from the nearest point of the rows
-            return self.elastic.nearest(known, self.begun.seconds_left) if failed else known
+            return self.elastic.nearest(known, self.run.seconds_left) if failed else known
         low = s.lower[at]
         high = s.upper[at]
         target = np.zeros(s.n_variables)
@@ -216,7 +204,7 @@ class MultistartState:
         if near is not None:
             kept = self.rng.random(len(at)) >= self.rng.choice([0.1, 0.25, 0.5])
             target[at] = np.where(kept, near[at], target[at])
-        return self.elastic.nearest(target, self.begun.seconds_left)
+        return self.elastic.nearest(target, self.run.seconds_left)
 
     def _place(self, walk: bool) -> np.ndarray | float:
         """Where in the box, as shares of its ranges: the middle first, then ends of walks or random
@@ -232,7 +220,7 @@ class MultistartState:
 
     def complete(self, values: np.ndarray, price: float) -> TrialPoint | None:
         """A point with these network inputs; one that fits competes to be the best."""
-        point = self.elastic.complete(values, price, self.begun.seconds_left)
+        point = self.elastic.complete(values, price, self.run.seconds_left)
         if point is not None and point.off <= FITS:
             self._remember(point)
         return point
@@ -249,7 +237,7 @@ class MultistartState:
         point = None if start is None else self.complete(start, price)
         self.reached += point is not None
         for _ in range(RAISES + 1):
-            if point is None or self.stopped or self.begun.seconds_left <= 0:
+            if point is None or self.stopped or self.run.seconds_left <= 0:
                 return
             point = self.descend(point, price)
             while (better := self.move(point, price)) is not None:
@@ -267,17 +255,17 @@ class MultistartState:
         radius = self.settings.radius
         elastic = self.elastic
         short = 0
-        while radius > SMALLEST and not self.stopped and self.begun.seconds_left > 0:
+        while radius > SMALLEST and not self.stopped and self.run.seconds_left > 0:
             if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
             line = linearise(elastic.instance, point.values)
-            aim = elastic.step(point.values, line, radius, price, self.begun.seconds_left)
+            aim = elastic.step(point.values, line, radius, price, self.run.seconds_left)
             predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
             if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
                 break
             new = self.complete(aim.values, price)  # type: ignore[union-attr]  # without an aim nothing is predicted
-            self.stopped = self.begun.told()
+            self.stopped = self.run.notify()
             decrease = -np.inf if new is None else point.merit(price) - new.merit(price)
             taken = new is not None and decrease >= ACCEPTED * predicted
             point = new if taken else point  # type: ignore[assignment]  # where it is taken there is one
@@ -291,9 +279,9 @@ class MultistartState:
 
     def move(self, point: TrialPoint, price: float) -> TrialPoint | None:
         """A point of lower merit whose whole inputs are a unit or two away."""
-        if self.stopped or self.begun.seconds_left <= 0 or self._hopeless(point.merit(price)):
+        if self.stopped or self.run.seconds_left <= 0 or self._hopeless(point.merit(price)):
             return None
-        better = self.moves.better(point, price, self.begun.seconds_left)
+        better = self.moves.better(point, price, self.run.seconds_left)
         if better is not None and better.off <= FITS:
             self._remember(better)
         return better
@@ -308,9 +296,9 @@ class MultistartState:
     def recombine(self) -> bool:
         """Whether a better point takes each network row from one of the points seen so far."""
         before = self.incumbent.objective
-        if self.incumbent.values is None or not self.options.useful or self.begun.seconds_left <= 0:
+        if self.incumbent.values is None or not self.options.useful or self.run.seconds_left <= 0:
             return False
-        found = self.options.best(self.incumbent.values, self.begun.seconds_left)
+        found = self.options.best(self.incumbent.values, self.run.seconds_left)
         if found is not None:
             self.complete(found, PRICE * self.elastic.worth)
         return self._improves(before)
@@ -326,8 +314,8 @@ class MultistartState:
         radius = self.around
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = NODES if radius < 1 else 20 * NODES
-        seconds = min(self.begun.seconds_left, max(LONGEST, now() - self.begun.began))
-        answer = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.begun.seed)
+        seconds = min(self.run.seconds_left, max(LONGEST, now() - self.run.began))
+        answer = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.run.seed)
         self.work += self.dear * answer.work
         if answer.point is not None:
             self.complete(answer.point, PRICE * self.elastic.worth)

@@ -11,11 +11,11 @@ from ..bounds import Graph
 from ..decomposition import DualDecomposition
 from ..linearisation import SequentialMIP
 from ..linearisation.neighbourhood import exact_graphs
+from ..methods import ReportsPoints
 from ..model.assignments import AssignmentList
 from ..model.blocks import Blocks
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.solver import ReportsPoints
 from ..model.structure import Structure
 from ..pricing import PriceCoordination
 from ..pricing.recognition import find_blocks

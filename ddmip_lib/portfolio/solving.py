@@ -16,13 +16,15 @@ from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
 from ..linearisation.neighbourhood import UNITS, FeasibilityRepair
 from ..linearisation.repair import near_start
+from ..methods import Callback, ProgressEvent, Run
+from ..methods.method import infeasible_solution
+from ..methods.run import start_run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Proof, Solution, contradiction
-from ..model.solver import Callback, ProgressEvent, Run, start_run
 from ..model.workers import check_client
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import (
@@ -33,7 +35,6 @@ from ..proofs.checking import (
     require_uncrossed,
 )
 from ..proofs.exact import exact_program
-from ..proofs.ranges import infeasible_solution
 from .choosing import PlannedMethod, methods_for, units_of
 
 ENDED = ("stopped", "optimal", "infeasible", "time_limit")
@@ -78,48 +79,51 @@ def solve(
     ['enumeration']
     """
     check_client(client)
-    begun = start_run(problem, time_limit, seed, visit, callback)
-    runs: list[Portfolio] = []
+    run = start_run(problem, time_limit, seed, visit, callback, "solve")
 
     def solved() -> Solution:
-        runs.append(Portfolio(begun, begun.incumbent(repair=near_start), client))
-        return _solve(runs[0], begun)
+        run.state = Portfolio(run, run.incumbent(repair=near_start), client)
+        return _solve(run.state, run)
 
     def so_far(status: str) -> Solution:
-        if not runs:
-            return begun.ended("solve", status)
-        runs[0].cut_short(status)
-        return runs[0].solution()
+        if run.state is None:
+            return run.interrupted_solution(status)
+        run.state.cut_short(status)
+        return run.state.solution()
 
-    with ProgressLine(problem, "solve", begun.began, progress):
-        found = begun.finish(solved, so_far)
+    with ProgressLine(problem, "solve", run.began, progress):
+        found = run.finish(solved, so_far)
         report_progress(bound=found.bound)
         return found
 
 
-def _solve(run: "Portfolio", begun: Run) -> Solution:
-    if (proved := infeasible_solution(begun, "ranges")) is not None:
-        run.note("ranges", proved.status, begun.began, "what rows ask of outputs no network says")
-        return replace(proved, method="solve", details={**proved.details, "log": run.log})
-    steps = methods_for(run.problem, begun.instance, run.client)
+def _solve(portfolio: "Portfolio", run: Run) -> Solution:
+    if (proved := infeasible_solution(run)) is not None:
+        portfolio.note(
+            "ranges", proved.status, run.began, "what rows ask of outputs no network says"
+        )
+        return replace(proved, details={**proved.details, "log": portfolio.log})
+    steps = methods_for(portfolio.problem, run.instance, portfolio.client)
     for step in steps:
         for number in itertools.count():
-            before = run.incumbent.objective
-            run.turn(step, step.share * begun.seconds_left, number)
-            if not step.insists or run.incumbent.objective == before:
+            before = portfolio.incumbent.objective
+            portfolio.turn(step, step.share * run.seconds_left, number)
+            if not step.insists or portfolio.incumbent.objective == before:
                 break
-    run.prove(patient=run.claim is None and (run.closed or run.incumbent.values is None))
+    portfolio.prove(
+        patient=portfolio.claim is None and (portfolio.closed or portfolio.incumbent.values is None)
+    )
     idle = 0
     for number in itertools.count(1):
-        if run.over or run.closed or idle == ROUNDS:
+        if portfolio.over or portfolio.closed or idle == ROUNDS:
             break
-        before = run.incumbent.objective
+        before = portfolio.incumbent.objective
         for step in (step for step in steps if step.again):
-            run.turn(step, step.again * begun.time_limit, number)
-        idle = 0 if run.incumbent.objective != before else idle + 1
-    if run.claim is None:  # of which a second proof would say no more
-        run.prove()
-    return run.solution()
+            portfolio.turn(step, step.again * run.time_limit, number)
+        idle = 0 if portfolio.incumbent.objective != before else idle + 1
+    if portfolio.claim is None:  # of which a second proof would say no more
+        portfolio.prove()
+    return portfolio.solution()
 
 
 def _exact(graph: Graph) -> bool:
@@ -129,19 +133,19 @@ def _exact(graph: Graph) -> bool:
 class Portfolio:
     """A run of `solve`: the best point and bound so far, and the log."""
 
-    def __init__(self, begun: Run, incumbent: Incumbent, client: Any = None) -> None:
-        self.begun = begun
+    def __init__(self, run: Run, incumbent: Incumbent, client: Any = None) -> None:
+        self.run = run
         self.incumbent = incumbent
         self.log = Log()
         self.client = client
-        self.problem = begun.problem.twin()  # whose start is the best point
+        self.problem = run.problem.twin()  # whose start is the best point
         self.problem.start_failed = incumbent.values is None
         self.bound = -np.inf  # of a minimisation, checked
         self.proof: Proof | None = None
         self.status = "converged"
         self.prices = None
         self.stopped = False
-        self.doing = "reading the problem", begun.began  # what is in progress, and since when
+        self.doing = "reading the problem", run.began  # what is in progress, and since when
         self.claim: Solution | None = (
             None  # of a method that calls its point the best of all, unchecked
         )
@@ -151,7 +155,7 @@ class Portfolio:
 
     @property
     def over(self) -> bool:
-        return self.status in ENDED or self.begun.interrupted or self.begun.seconds_left <= 0
+        return self.status in ENDED or self.run.interrupted or self.run.seconds_left <= 0
 
     def turn(self, step: PlannedMethod, seconds: float, number: int = 0) -> None:
         """Let a method work from the best point for so long, unless all is done; its seed is
@@ -160,7 +164,7 @@ class Portfolio:
         if self.over or self.closed:
             return
         self.take(
-            step.solver, min(seconds, self.begun.seconds_left), step.why, self.begun.seed + number
+            step.solver, min(seconds, self.run.seconds_left), step.why, self.run.seed + number
         )
 
     def cut_short(self, status: str) -> None:
@@ -182,14 +186,14 @@ class Portfolio:
         began = now()
         self.doing = solver.method, began
         if self.incumbent.values is not None:
-            instance = self.begun.instance
+            instance = self.run.instance
             best = self.incumbent.values
             self.problem.start = instance.inputs(best)
             self.problem.start_failed = False
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
-        if self.begun.callback is not None:
+        if self.run.callback is not None:
             solver = replace(solver, callback=self.heard)
-        found = solver.solve(self.problem, seconds, seed, visit=self.begun.visit)
+        found = solver.solve(self.problem, seconds, seed, visit=self.run.visit)
         if found.values is not None or found.nearest is not None:
             moments = self.improvements(found, began)
             self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
@@ -198,10 +202,10 @@ class Portfolio:
             ):  # found then, not when the method ended
                 self.incumbent.found[-1:] = moments
         if found.proof is not None and found.proof.checked and found.bound is not None:
-            self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+            self.raise_bound(self.run.instance.milp.sign * found.bound, found.proof)
         if found.details.get("checked_bound") is not None:
             proof = replace(found.proof, checked=True, margin=0.0)
-            self.raise_bound(self.begun.instance.milp.sign * found.details["checked_bound"], proof)
+            self.raise_bound(self.run.instance.milp.sign * found.details["checked_bound"], proof)
         self.prices = found.details.get("prices", self.prices)
         self.claim = found if found.status == "claimed_optimal" else None
         self.closed = found.details.get("closed_radius", 0.0) >= 1.0 or self.claim is not None
@@ -215,7 +219,7 @@ class Portfolio:
         """When, since `solve` began, a method that began then met what is better than the best
         point before it.
         """
-        since = began - self.begun.began
+        since = began - self.run.began
         moments: list[tuple[float, float]] = found.details.get("incumbents", [])
         return [
             (since + seconds, value) for seconds, value in moments if self.incumbent.better(value)
@@ -226,9 +230,9 @@ class Portfolio:
         end.
         """
         known = [n for n in (self.incumbent.objective, moment.objective) if n is not None]
-        sign = self.begun.instance.milp.sign
+        sign = self.run.instance.milp.sign
         bound = float(sign * self.bound) if np.isfinite(self.bound) else moment.bound
-        self.stopped = self.begun.told(bound, min(known, key=lambda n: sign * n, default=None))
+        self.stopped = self.run.notify(bound, min(known, key=lambda n: sign * n, default=None))
         return self.stopped
 
     def raise_bound(self, bound: float, proof: Proof) -> None:
@@ -242,7 +246,7 @@ class Portfolio:
             self.status = "optimal"
 
     def note(self, method: str, status: str, began: float, why: str) -> None:
-        sign = self.begun.instance.milp.sign
+        sign = self.run.instance.milp.sign
         bound = (
             float(sign * min(self.bound, incumbent_cost(self.incumbent)))
             if np.isfinite(self.bound)
@@ -261,8 +265,8 @@ class Portfolio:
         if self.over or self.done:
             return
         began = now()
-        instance = self.begun.instance
-        left = self.begun.seconds_left
+        instance = self.run.instance
+        left = self.run.seconds_left
         self.doing = "proof", began
         report_progress("proof", float(instance.milp.sign * self.bound), turn=True)
         try:
@@ -289,9 +293,9 @@ class Portfolio:
             self.by_certificate(began, "lines around the networks, and inputs split", share * left)
         else:
             program = exact_program(instance, self.incumbent.units, graphs)
-            mend = FeasibilityRepair(self.incumbent, graphs, self.begun.deadline, self.begun.seed)
+            mend = FeasibilityRepair(self.incumbent, graphs, self.run.deadline, self.run.seed)
             proved = prove_optimality(
-                self.incumbent, program, self.begun.deadline, np.inf, mend, patient
+                self.incumbent, program, self.run.deadline, np.inf, mend, patient
             )  # which may find points
             self.done = self.closed = proved.complete
             if proved.bound == np.inf and self.incumbent.values is None:
@@ -302,7 +306,7 @@ class Portfolio:
                 "open"
                 if proved.complete
                 else "given up"
-                if self.begun.seconds_left > 0
+                if self.run.seconds_left > 0
                 else "time_limit"
             )
             ended = self.status if self.status in ("optimal", "infeasible") else ended
@@ -312,9 +316,7 @@ class Portfolio:
         """What `certify` proves of the best point, in so much time."""
         details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
         given = Solution("converged", "solve", **self.incumbent.point(), details=details)
-        found = certify(
-            self.problem, given, None, seconds, seed=self.begun.seed, client=self.client
-        )
+        found = certify(self.problem, given, None, seconds, seed=self.run.seed, client=self.client)
         self.done = now() - began < 0.9 * seconds  # it ended by itself
         if found.values is not None:
             self.incumbent.consider(found.values)
@@ -326,18 +328,18 @@ class Portfolio:
         if found.status == "infeasible":
             self.status = found.status
         elif found.bound is not None and found.proof is not None and found.proof.checked:
-            self.raise_bound(self.begun.instance.milp.sign * found.bound, found.proof)
+            self.raise_bound(self.run.instance.milp.sign * found.bound, found.proof)
         self.note("proof", found.status if found.status != "converged" else "open", began, why)
 
     def solution(self) -> Solution:
         require_uncrossed(self.incumbent, self.bound, "proved on the way")
-        sign = self.begun.instance.milp.sign
+        sign = self.run.instance.milp.sign
         best = incumbent_cost(self.incumbent)
         status = self.status
-        if self.begun.interrupted and status not in ("optimal", "infeasible"):
+        if self.run.interrupted and status not in ("optimal", "infeasible"):
             status = "stopped"
         if status not in ("stopped", "optimal", "infeasible"):
-            late = status == "time_limit" or self.begun.seconds_left <= 0
+            late = status == "time_limit" or self.run.seconds_left <= 0
             status = "time_limit" if late else "converged"
             if self.incumbent.values is None and status == "converged":
                 status = "no_solution_found"
@@ -352,7 +354,7 @@ class Portfolio:
             bound=bound,
             proof=proof,
             **self.incumbent.point(),
-            seconds=now() - self.begun.began,
+            seconds=now() - self.run.began,
             details=details,
         )
         if status in ("converged", "time_limit") and self.claim is not None:

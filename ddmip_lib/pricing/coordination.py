@@ -11,14 +11,14 @@ import torch
 from ..clock import now
 from ..device import check_place
 from ..errors import ProblemError
+from ..methods import Callback, Method, Run
+from ..methods.run import start_run
 from ..model.incumbent import Visit
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, report_progress
+from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..model.solver import Callback, Run, start_run
 from ..model.structure import Structure
 from ..model.workers import Executor, check_client
-from ..proofs.ranges import infeasible_solution
 from .general_blocks import coordinate
 from .network_oracle import NetworkOracle
 from .recognition import find_blocks
@@ -31,7 +31,7 @@ POSITIVE = 1e-6
 
 
 @dataclass(frozen=True)
-class PriceCoordination:
+class PriceCoordination(Method):
     r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP
     makes the choice.
 
@@ -103,42 +103,21 @@ class PriceCoordination:
             int(self.starts), int(self.steps), torch.device(self.device), self.dtype
         )
 
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        visit: Visit | None = None,
-    ) -> Solution:
-        """Run rounds until no option is missing, then choose; the best verified choice is
-        returned.
-        """
-        begun = start_run(problem, time_limit, seed, visit, self.callback)
-        with ProgressLine(problem, self.method, begun.began, progress):
-            return self._solve(begun)
+    def run(self, run: Run) -> Solution:
+        """Run rounds until no column is missing, then choose."""
+        blocks = find_blocks(run.problem, run.instance)
+        if isinstance(blocks, Structure):
+            blocks.require(self.method)
+            return coordinate(run, blocks, self.method, self.max_rounds, self.idle_rounds)
+        run.state = self._start(run)
+        return self._solution(run.state, self._rounds(run.state, run))
 
-    def _solve(self, begun: Run) -> Solution:
-        markets: list[CoordinationState] = []
+    def interrupted(self, run: Run, status: str) -> Solution:
+        if run.state is None:
+            return run.interrupted_solution(status)
+        return self._solution(run.state, status)
 
-        def coordinated() -> Solution:
-            if (answer := infeasible_solution(begun, self.method)) is not None:
-                return answer
-            found = find_blocks(begun.problem, begun.instance)
-            if isinstance(found, Structure):
-                found.require(self.method)
-                return coordinate(begun, found, self.method, self.max_rounds, self.idle_rounds)
-            markets.append(self._start(begun))
-            return self._solution(markets[0], self._rounds(markets[0], begun))
-
-        def so_far(status: str) -> Solution:
-            return (
-                self._solution(markets[0], status) if markets else begun.ended(self.method, status)
-            )
-
-        return begun.finish(coordinated, so_far)
-
-    def _rounds(self, market: CoordinationState, begun: Run) -> str:
+    def _rounds(self, market: CoordinationState, run: Run) -> str:
         status = "iteration_limit"
         choosing = SHARE * market.seconds_left
         while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
@@ -147,12 +126,12 @@ class PriceCoordination:
                 break
             self.round(market)
             report_progress(turn=True)
-            if begun.told():
+            if run.notify():
                 return "stopped"
             if market.idle >= self.idle_rounds:
                 status = "converged"
         for k in range(self.choices):
-            market.choose(self.gap, self.nodes, begun.seed + k, thorough=k % 2 == 1)
+            market.choose(self.gap, self.nodes, run.seed + k, thorough=k % 2 == 1)
             if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                 break
             for seen in (market.scarcity(), market.jittered()):
@@ -160,7 +139,7 @@ class PriceCoordination:
                     break
                 self.round(market, seen)
                 report_progress(turn=True)
-                if begun.told():
+                if run.notify():
                     return "stopped"
         return "time_limit" if market.seconds_left <= 0 else status
 
@@ -176,15 +155,15 @@ class PriceCoordination:
         """
         return self._start(start_run(problem, time_limit, seed, visit))
 
-    def _start(self, begun: Run) -> CoordinationState:
-        blocks = find_blocks(begun.problem, begun.instance)
+    def _start(self, run: Run) -> CoordinationState:
+        blocks = find_blocks(run.problem, run.instance)
         if isinstance(blocks, Structure):
             blocks.require(self.method)
             raise ProblemError(
                 f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}."
             )
         return CoordinationState.empty(
-            blocks, begun.incumbent(), begun.deadline, begun.seed, Executor(self.client)
+            blocks, run.incumbent(), run.deadline, run.seed, Executor(self.client)
         )
 
     def round(self, market: CoordinationState, seen: np.ndarray | None = None) -> None:

@@ -17,11 +17,11 @@ import numpy as np
 from ..clock import now
 from ..linearisation.elastic import Constraints, ElasticModel
 from ..linearisation.tangent import linearise
+from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..model.solver import Run
 from ..model.structure import Structure
 from .general_columns import GeneralColumns, GeneralMasterSolution
 
@@ -37,27 +37,27 @@ CHOICE_SECONDS = 3.0  # at most, for one model
 
 
 def coordinate(
-    begun: Run, structure: Structure, method: str, rounds: int, idle_rounds: int
+    run: Run, structure: Structure, method: str, rounds: int, idle_rounds: int
 ) -> Solution:
     """Rounds from the problem's start, from the best options known and from random points in turn;
     the best verified point is returned.
     """
-    search = GeneralColumnGeneration(begun.incumbent(), structure, begun.deadline, begun.seed)
-    return begun.finish(
-        lambda: _result(search, structure, method, _rounds(search, begun, rounds, idle_rounds)),
+    search = GeneralColumnGeneration(run.incumbent(), structure, run.deadline, run.seed)
+    return run.finish(
+        lambda: _result(search, structure, method, _rounds(search, run, rounds, idle_rounds)),
         lambda status: _result(search, structure, method, status),
     )
 
 
-def _rounds(search: "GeneralColumnGeneration", begun: Run, rounds: int, idle_rounds: int) -> str:
+def _rounds(search: "GeneralColumnGeneration", run: Run, rounds: int, idle_rounds: int) -> str:
     """Rounds until nothing new is found; the status."""
     incumbent = search.incumbent
     idle = 0
     seen = None
     start = (
         None
-        if begun.problem.start is None
-        else search.instance.assignment(begun.problem.start, rest=0.0)
+        if run.problem.start is None
+        else search.instance.assignment(run.problem.start, rest=0.0)
     )
     for k in range(rounds):
         if search.seconds_left <= 0:
@@ -66,7 +66,7 @@ def _rounds(search: "GeneralColumnGeneration", begun: Run, rounds: int, idle_rou
             return "converged"
         search.round(start if k == 0 else None if k % 2 else search.random())
         report_progress(turn=True)
-        if begun.told():
+        if run.notify():
             return "stopped"
         found = (
             incumbent.objective,

@@ -10,12 +10,13 @@ import torch
 
 from ..clock import now
 from ..errors import ProblemError
+from ..methods import ReportsPoints, Run
+from ..methods.run import start_run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, Visit
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.solution import Solution
-from ..model.solver import ReportsPoints, Run, start_run
 from ..model.structure import Structure
 from .general_blocks import GeneralColumnGeneration as GeneralSearch
 from .network_oracle import evaluate_columns
@@ -53,30 +54,24 @@ def recover(
     >>> solution.status, bool(problem.verify(solution))
     ('stopped', True)
     """
-    begun = start_run(problem, time_limit, seed)
-    blocks = _blocks(begun)
+    run = start_run(problem, time_limit, seed, method="recovery")
+    blocks = _blocks(run)
     shapes = [p.inputs.shape for p in problem.predictors]
     for point in points:
         if [np.shape(x) for x in point] != shapes:
             raise ProblemError(
                 f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}."
             )
-    incumbent = begun.incumbent()
+    incumbent = run.incumbent()
 
     def chosen() -> Solution:
-        options = _recover(blocks, incumbent, points, begun)
-        status = (
-            "time_limit"
-            if begun.seconds_left <= 0
-            else "stopped"
-            if incumbent.found
-            else "no_solution_found"
-        )
-        details = {"incumbents": incumbent.found, "options": options}
-        seconds = now() - begun.began
-        return Solution(status, "recovery", **incumbent.point(), seconds=seconds, details=details)
+        options = _recover(blocks, incumbent, points, run)
+        run.details["options"] = options
+        if run.seconds_left <= 0:
+            return run.solution("time_limit")
+        return run.solution("stopped" if incumbent.found else "no_solution_found")
 
-    return begun.finish(chosen, lambda status: begun.ended("recovery", status))
+    return run.finish(chosen, run.interrupted_solution)
 
 
 @dataclass(frozen=True)
@@ -115,22 +110,22 @@ class Recovering:
         visit: Visit | None = None,
     ) -> Solution:
         """Solve, then choose."""
-        begun = start_run(problem, time_limit, seed, visit)
-        with ProgressLine(problem, "recovery", begun.began, progress):
-            return self._solve(begun)
+        run = start_run(problem, time_limit, seed, visit)
+        with ProgressLine(problem, "recovery", run.began, progress):
+            return self._solve(run)
 
-    def _solve(self, begun: Run) -> Solution:
+    def _solve(self, run: Run) -> Solution:
         visited = list[Point]()
-        visit = begun.visit
-        blocks = _blocks(begun)
+        visit = run.visit
+        blocks = _blocks(run)
 
         def record(inputs: Point) -> None:
             visited.append([x.copy() for x in inputs])
             if visit is not None:
                 visit(inputs)
 
-        found = self.solver.solve(begun.problem, SHARE * begun.time_limit, begun.seed, visit=record)
-        incumbent = begun.incumbent(with_start=False)
+        found = self.solver.solve(run.problem, SHARE * run.time_limit, run.seed, visit=record)
+        incumbent = run.incumbent(with_start=False)
         if found.values is not None:
             incumbent.consider(found.values)
         incumbent.found[:] = found.details.get("incumbents", [])
@@ -146,7 +141,7 @@ class Recovering:
                 "no_solution_found",
             ):  # no longer so
                 status = "stopped"
-            seconds = now() - begun.began
+            seconds = now() - run.began
             return replace(
                 found,
                 **incumbent.point(),
@@ -158,14 +153,14 @@ class Recovering:
 
         def chosen() -> Solution:
             if visited and "interrupted" not in details and found.status != "infeasible":
-                _recover(blocks, incumbent, visited, begun)
+                _recover(blocks, incumbent, visited, run)
             return result(found.status)
 
-        return begun.finish(chosen, result)
+        return run.finish(chosen, result)
 
 
-def _blocks(begun: Run) -> Blocks | Structure:
-    found = find_blocks(begun.problem, begun.instance)
+def _blocks(run: Run) -> Blocks | Structure:
+    found = find_blocks(run.problem, run.instance)
     if isinstance(found, Structure):
         found.require("recovery")
     return found
@@ -175,15 +170,15 @@ def _recover(
     blocks: Blocks | Structure,
     incumbent: Incumbent,
     points: Sequence[Sequence[np.ndarray]],
-    begun: Run,
+    run: Run,
 ) -> int:
     """Let the best choice among points compete; how many options there were."""
     if isinstance(blocks, Structure):
-        search = GeneralSearch(incumbent, blocks, begun.deadline, begun.seed)
+        search = GeneralSearch(incumbent, blocks, run.deadline, run.seed)
         search.gather(points)
         return len(search.options)
-    market = CoordinationState.empty(blocks, incumbent, begun.deadline, begun.seed)
-    recover_into(market, points, begun.seed)
+    market = CoordinationState.empty(blocks, incumbent, run.deadline, run.seed)
+    recover_into(market, points, run.seed)
     return len(market.pool)
 
 

@@ -2,61 +2,21 @@
 say?
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
 import torch
 
 from ..bounds import Bounds, Box, crown, intervals, network_graph
-from ..clock import now
-from ..errors import ProblemError, ProofError, UnsupportedNetworkError
+from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.scaling import Units
-from ..model.solution import Solution
-from ..model.solver import Run
 from ..model.verification import TOLERANCE
 from ..programs.presolve import propagate_bounds
 from .encoding import relax_bounds, relaxed_program
 
 ROUNDS = 3  # of bounds that rows imply
 UNITS = 2000  # units of all network rows together up to which CROWN is asked too
-
-
-def with_range_check(
-    begun: Run, method: str, solve: Callable[[Run], Solution], look: bool = True
-) -> Solution:
-    """The answer of `solve`, "infeasible" where a `look` at ranges proves it, or what was found
-    until the run ended.
-    """
-    return begun.finish(
-        lambda: (infeasible_solution(begun, method) if look else None) or solve(begun),
-        lambda status: begun.ended(method, status),
-    )
-
-
-def infeasible_solution(begun: Run, method: str) -> Solution | None:
-    """The answer to a problem that ranges prove infeasible, with what its start, or its middle,
-    violates.
-    """
-    if begun.time_limit <= 0 or not infeasible_by_ranges(begun.instance):
-        return None
-    incumbent = begun.incumbent()
-    s = begun.instance.milp
-    if incumbent.nearest.kept is None:
-        low, high = (
-            np.where(np.isfinite(end), end, np.clip(0.0, s.lower, s.upper))
-            for end in (s.lower, s.upper)
-        )
-        incumbent.consider(0.5 * low + 0.5 * high)
-    if incumbent.values is not None:
-        raise ProofError(
-            "ranges prove that no point exists, and one was verified: please report this problem."
-        )
-    details = {"proved_by": "ranges of the networks' outputs"}
-    return Solution(
-        "infeasible", method, **incumbent.point(), seconds=now() - begun.began, details=details
-    )
 
 
 def infeasible_by_ranges(instance: Instance) -> bool:

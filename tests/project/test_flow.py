@@ -27,6 +27,7 @@ LAYERS = (
     ("ddmip_lib/programs",),
     ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
     ("ddmip_lib/proofs",),
+    ("ddmip_lib/methods",),
     (
         "ddmip_lib/problems",
         "ddmip_lib/decomposition",

@@ -13,9 +13,9 @@ from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.device import BothWays, PlacedNetwork, Recorded, place
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation.tangent import linearise
+from ddmip_lib.methods.run import Run
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solver import Run
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG

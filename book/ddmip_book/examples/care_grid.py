@@ -12,7 +12,7 @@ from scipy.optimize import LinearConstraint, milp
 
 from ddmip_lib import Solution
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.solver import start_run
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.problems import SiteCare
 
 
@@ -46,9 +46,9 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
         raise ProblemError(
             f"levels={levels} must be at least 2: the ends of each category are levels."
         )
-    begun = start_run(problem, time_limit, 0)
-    began = begun.began
-    incumbent = begun.incumbent()
+    run = start_run(problem, time_limit, 0)
+    began = run.began
+    incumbent = run.incumbent()
     grids = []
     blocks = []
     for i in range(len(problem.plot.sites)):

@@ -13,10 +13,10 @@ from torch import nn
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
+from ddmip_lib.methods import Solver
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import Solver
 from ddmip_lib.pricing.state import Rounds
 from ddmip_lib.problems import hand_sized, site_care, tree_planting, water_potability
 from .case import RAW, RAW_BUDGETS, SUITE, Case

@@ -11,9 +11,9 @@ from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.linearisation import SequentialMIP
+from ddmip_lib.methods import Solver
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import Solver
 from ddmip_lib.portfolio import solve
 from ddmip_lib.pricing import PriceCoordination, Recovering
 from ddmip_lib.problems import SiteCare

@@ -9,10 +9,10 @@ import numpy as np
 from pyscipopt import quicksum
 
 from ddmip_lib.clock import now
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import start_run
 from ddmip_lib.programs.scip import copy_model, matrix_of, set_time_limit, solution_values
 
 
@@ -42,15 +42,15 @@ class RandomInputs:
         visit: Visit | None = None,
     ) -> Solution:
         """Draw `points` directions by `seed` and return the best verified point."""
-        begun = start_run(problem, time_limit, seed, visit)
-        incumbent = begun.incumbent()
+        run = start_run(problem, time_limit, seed, visit)
+        incumbent = run.incumbent()
         draw = np.random.default_rng(seed)
         model = copy_model(problem.model, seed)
         variables = model.getVars()
-        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in begun.instance.maps]))
+        inputs = np.unique(np.concatenate([m.index[m.index >= 0] for m in run.instance.maps]))
         status = "iteration_limit"
         for _ in range(self.points):
-            left = begun.seconds_left
+            left = run.seconds_left
             if left <= 0:
                 status = "time_limit"
                 break
@@ -74,6 +74,6 @@ class RandomInputs:
             status,
             self.method,
             **incumbent.point(),
-            seconds=now() - begun.began,
+            seconds=now() - run.began,
             details={"incumbents": incumbent.found},
         )

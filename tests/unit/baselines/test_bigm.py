@@ -13,8 +13,8 @@ from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.baselines.scip_run import contradicts_incumbents
 from ddmip_lib.clock import using
 from ddmip_lib.errors import UnsupportedNetworkError
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.solver import start_run
 from ddmip_lib.predictors import lstm, mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG, Ticking
@@ -267,8 +267,8 @@ def infeasible_by_the_network():
 
 
 def test_infeasible_is_believed_the_second_time():
-    begun = start_run(infeasible_by_the_network(), 60.0, 0)
-    solution = BigM()._solve(begun)  # without the look at ranges, which prove it too
+    run = start_run(infeasible_by_the_network(), 60.0, 0)
+    solution = BigM()._solve(run)  # without the look at ranges, which prove it too
     assert (solution.status, solution.details["asked_again"]) == ("infeasible", True)
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.linearisation.neighbourhood import FeasibilityRepair
-from ddmip_lib.model.solver import start_run
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.proofs.checking import incumbent_cost, prove_optimality
 from ddmip_lib.proofs.exact import exact_program
 from tests.builders.instances import build
@@ -37,9 +37,9 @@ def wide_box(whole: bool = False):
         sizes(), 2, low=-500.0, high=500.0, vtype="I" if whole else "C", cost=np.array([-1.5, 0.0])
     )
     built.model.addCons(built.x[0, 0] + built.x[0, 1] <= (1.0 if whole else 0.5))
-    begun = start_run(built.problem, 300, 0)
-    incumbent = begun.incumbent()
-    incumbent.consider(np.zeros(begun.instance.milp.n_variables))
+    run = start_run(built.problem, 300, 0)
+    incumbent = run.incumbent()
+    incumbent.consider(np.zeros(run.instance.milp.n_variables))
     return built, incumbent, [network_graph(built.problem.predictors[0].net, 2)]
 
 

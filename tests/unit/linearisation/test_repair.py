@@ -9,7 +9,7 @@ from torch import nn
 
 from ddmip_lib import SequentialMIP
 from ddmip_lib.linearisation.repair import near_start
-from ddmip_lib.model.solver import start_run
+from ddmip_lib.methods.run import start_run
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 
@@ -44,8 +44,8 @@ def linked(
 def test_a_linking_row_on_outputs_moves_the_inputs_a_little(net):
     chosen = relu_net(3, seed=2) if net == "relu" else bent(3)
     problem, start = linked(chosen)
-    begun = start_run(problem, 60.0, 0)
-    incumbent = begun.incumbent(with_start=False)
+    run = start_run(problem, 60.0, 0)
+    incumbent = run.incumbent(with_start=False)
     completed = incumbent.completer.complete([start])
     assert not incumbent.consider(completed).feasible  # the inputs alone decide that row
     assert near_start(incumbent, [start], 60.0)

@@ -14,7 +14,7 @@ from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound, sequential
 from ddmip_lib.linearisation.sequential import DEAR, DEARER, DEAREST, MultistartState
-from ddmip_lib.model.solver import start_run
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG

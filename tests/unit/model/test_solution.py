@@ -151,8 +151,8 @@ class TestStarts:
         for start in (best, best.values, json.loads(best.to_json())["variables"]):
             built.problem.set_start(start)
             np.testing.assert_array_equal(built.problem.start[0], best.inputs[0])
-            begun = DualDecomposition(restarts=0).start(built.problem).incumbent
-            assert begun.objective == pytest.approx(best.objective)
+            run = DualDecomposition(restarts=0).start(built.problem).incumbent
+            assert run.objective == pytest.approx(best.objective)
 
     def test_a_whole_point_competes_as_it_is(self) -> None:
         built = knapsack()

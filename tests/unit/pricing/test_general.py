@@ -16,7 +16,7 @@ from torch import nn
 from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation.tangent import linearise
-from ddmip_lib.model.solver import start_run
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.structure import Structure, find_structure
 from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.pricing.general_blocks import SeparableElasticModel

@@ -8,7 +8,7 @@ import torch
 
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.clock import using
-from ddmip_lib.model.solver import start_run
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.programs import branch_and_bound, prove
 from ddmip_lib.programs.branch_and_bound import EARLY, JUDGED, LATE, QUICKENS, SearchTree
 from ddmip_lib.proofs.checking import incumbent_cost
@@ -60,8 +60,8 @@ def test_no_bound_late_is_no_hope(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_proved_until_then_holds() -> None:
     """A network that no search of so few nodes closes; time passes with every look at the clock."""
     net = relu_net(16, width=60, seed=1)
-    begun = start_run(build(net, 16, low=-1.0, high=1.0).problem, 10, 0)
-    incumbent = begun.incumbent()
+    run = start_run(build(net, 16, low=-1.0, high=1.0).problem, 10, 0)
+    incumbent = run.incumbent()
     for draw in np.random.default_rng(0).uniform(-1, 1, (1_000, 16)):
         incumbent.consider(
             incumbent.instance.with_outputs(incumbent.instance.assignment([draw[None]], rest=0.0))

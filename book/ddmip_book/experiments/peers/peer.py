@@ -15,13 +15,13 @@ from ddmip_lib.baselines.scip_run import exact_solution
 from ddmip_lib.bounds.layer_list import flat_layers, output_range
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import Visit
 from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.progress import ProgressLine, report_progress
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import start_run
 
 
 class Tie(NamedTuple):
@@ -134,9 +134,9 @@ class Peer:
         visit: Visit | None = None,
     ) -> Solution:
         """Build the peer's exact model and let its solver work on it until the time limit."""
-        begun = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, visit)
         self._require()
-        instance = begun.instance
+        instance = run.instance
         if instance.milp.others:
             kind = instance.milp.others[0].kind
             raise ProblemError(
@@ -144,7 +144,7 @@ class Peer:
                 " own."
             )
         flat = [_relu_layers(p.net, p.inputs.shape[1], self.method) for p in instance.predictors]
-        incumbent = begun.incumbent()
+        incumbent = run.incumbent()
         if time_limit <= 0:
             return exact_solution(self.method, incumbent, "timelimit", None, {})
         classes = any(p.gives_class for p in instance.predictors)
@@ -153,7 +153,7 @@ class Peer:
             f"{name} {version(name)}" for name in self.packages.values()
         )
         details["threads"] = self.threads
-        with ProgressLine(problem, self.method, begun.began, progress) as line:
+        with ProgressLine(problem, self.method, run.began, progress) as line:
             line.see(incumbent)
 
             def report(values: np.ndarray, bound: float) -> None:
@@ -165,8 +165,8 @@ class Peer:
                 flat,
                 incumbent.values,
                 self.margin,
-                begun.began,
-                begun.deadline,
+                run.began,
+                run.deadline,
                 seed,
                 report,
             )

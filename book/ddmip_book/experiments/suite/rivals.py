@@ -9,22 +9,20 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.methods.run import Run, start_run
 from ddmip_lib.model.incumbent import Incumbent, Visit
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.solver import Run, start_run
 from .regions import Pattern, Regions, key
 
 BEYOND = 1e-5
 """Share of the box by which a walk steps over the border of a region."""
 
 
-def _solution(method: str, begun: Run, incumbent: Incumbent, points: int) -> Solution:
-    status = "time_limit" if begun.seconds_left <= 0 else "iteration_limit"
+def _solution(method: str, run: Run, incumbent: Incumbent, points: int) -> Solution:
+    status = "time_limit" if run.seconds_left <= 0 else "iteration_limit"
     details = {"incumbents": incumbent.found, "points": points}
-    return Solution(
-        status, method, **incumbent.point(), seconds=now() - begun.began, details=details
-    )
+    return Solution(status, method, **incumbent.point(), seconds=now() - run.began, details=details)
 
 
 @dataclass(frozen=True)
@@ -52,13 +50,13 @@ class RandomPoints:
         visit: Visit | None = None,
     ) -> Solution:
         """Draw targets by `seed`; the best verified point is returned."""
-        begun = start_run(problem, time_limit, seed, visit)
-        incumbent = begun.incumbent()
+        run = start_run(problem, time_limit, seed, visit)
+        incumbent = run.incumbent()
         rng = np.random.default_rng(seed)
-        s = begun.instance.milp
+        s = run.instance.milp
         if s.others:
             raise ProblemError(f"{self.method} takes linear rows only, not {s.others[0].kind}.")
-        at = begun.instance.free_inputs
+        at = run.instance.free_inputs
         unit = (s.upper - s.lower)[at]
         n = s.n_variables
         k = len(at)
@@ -77,12 +75,12 @@ class RandomPoints:
         )
         whole = np.concatenate([s.integer, np.zeros(k)])
         points = 0
-        while begun.seconds_left > 0 and (self.most is None or points < self.most):
+        while run.seconds_left > 0 and (self.most is None or points < self.most):
             points += 1
             target = s.lower[at] / unit + rng.random(k)
             low = np.concatenate([s.row_lower, np.full(k, -np.inf), target])
             high = np.concatenate([s.row_upper, target, np.full(k, np.inf)])
-            options = {"time_limit": max(0.1, begun.seconds_left), "mip_rel_gap": 0.1}
+            options = {"time_limit": max(0.1, run.seconds_left), "mip_rel_gap": 0.1}
             found = milp(
                 cost,
                 integrality=whole,
@@ -91,18 +89,18 @@ class RandomPoints:
                 options=options,
             )
             if found.x is not None:
-                incumbent.consider_inputs(found.x[:n], min(10.0, max(begun.seconds_left, 0.1)))
-        return _solution(self.method, begun, incumbent, points)
+                incumbent.consider_inputs(found.x[:n], min(10.0, max(run.seconds_left, 0.1)))
+        return _solution(self.method, run, incumbent, points)
 
 
 class _Walk:
     """What both walks share: the function, its best point, the clock."""
 
-    def __init__(self, begun: Run, method: str) -> None:
-        self.begun = begun
-        self.incumbent = begun.incumbent()
-        self.regions = Regions.read(begun.instance, method)
-        self.rng = np.random.default_rng(begun.seed)
+    def __init__(self, run: Run, method: str) -> None:
+        self.run = run
+        self.incumbent = run.incumbent()
+        self.regions = Regions.read(run.instance, method)
+        self.rng = np.random.default_rng(run.seed)
         self.best = np.inf
         self.points = 0
         self.kept: np.ndarray | None = None
@@ -119,7 +117,7 @@ class _Walk:
     def hand_in(self) -> None:
         """Let the best point be verified, if it is new."""
         if self.kept is not None:
-            full = np.zeros(self.begun.instance.milp.n_variables)
+            full = np.zeros(self.run.instance.milp.n_variables)
             full[self.regions.index] = self.kept
             self.incumbent.consider(full)
             self.kept = None
@@ -159,22 +157,22 @@ class RelaxAndWalk:
         visit: Visit | None = None,
     ) -> Solution:
         """Walk from the points of ever more restricted relaxations until the time is up."""
-        begun = start_run(problem, time_limit, seed, visit)
-        walk = _Walk(begun, self.method)
+        run = start_run(problem, time_limit, seed, visit)
+        walk = _Walk(run, self.method)
         visited = set[Pattern]()
-        while begun.seconds_left > 0:
+        while run.seconds_left > 0:
             for x in self._starts(walk):
                 self._walk_from(walk, x, visited)
                 walk.hand_in()
-                if begun.seconds_left <= 0:
+                if run.seconds_left <= 0:
                     break
             visited.clear()
-        return _solution(self.method, begun, walk.incumbent, walk.points)
+        return _solution(self.method, run, walk.incumbent, walk.points)
 
     def _walk_from(self, walk: _Walk, x: np.ndarray, visited: set[Pattern]) -> None:
         before = walk.look(x)
         regions = walk.regions
-        while walk.begun.seconds_left > 0:
+        while walk.run.seconds_left > 0:
             pattern = regions.pattern(x)
             if key(pattern) in visited:
                 return
@@ -299,15 +297,15 @@ class GradientWalk:
         visit: Visit | None = None,
     ) -> Solution:
         """Walk from random points until the time is up."""
-        begun = start_run(problem, time_limit, seed, visit)
-        walk = _Walk(begun, self.method)
+        run = start_run(problem, time_limit, seed, visit)
+        walk = _Walk(run, self.method)
         regions = walk.regions
         rng = walk.rng
-        while begun.seconds_left > 0:
+        while run.seconds_left > 0:
             best = regions.lower + regions.width * rng.random(len(regions.lower))
             value = walk.look(best)
             idle = 0
-            while idle < 10 and begun.seconds_left > 0:
+            while idle < 10 and run.seconds_left > 0:
                 shaken = walk.clip(
                     best + 0.1 * regions.width * rng.normal(size=len(best)) * (idle > 0)
                 )
@@ -318,7 +316,7 @@ class GradientWalk:
                     best = point
                     value = found
                     idle = 1
-        return _solution(self.method, begun, walk.incumbent, walk.points)
+        return _solution(self.method, run, walk.incumbent, walk.points)
 
     def _descend(self, walk: _Walk, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Steps of falling length; the best point and its value."""
@@ -327,7 +325,7 @@ class GradientWalk:
         idle = 0
         best = x
         value = walk.look(x)
-        while length > 1e-4 and walk.begun.seconds_left > 0:
+        while length > 1e-4 and walk.run.seconds_left > 0:
             direction = -regions.gradient(x) * regions.width**2
             size = np.abs(direction / regions.width).max()
             if size == 0:

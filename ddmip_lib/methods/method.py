@@ -1,0 +1,127 @@
+"""The base class of all methods: frozen settings, and `run`, which solves one problem."""
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from ..errors import ProofError
+from ..model.incumbent import Visit
+from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine
+from ..model.solution import Solution
+from ..proofs.ranges import infeasible_by_ranges
+from .run import Callback, Run, start_run
+
+
+class Solver(Protocol):
+    """Anything with a `solve` that takes these arguments; what `check_solver` tests."""
+
+    def solve(
+        self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
+    ) -> Solution: ...
+
+
+class ReportsPoints(Solver, Protocol):
+    """A solver that calls `visit` with the network inputs of every point that it evaluates."""
+
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution: ...
+
+
+class Method:
+    """Base class of the methods: derive a frozen dataclass from it and write `run`.
+
+    The class owns what all methods share: the checks of a call, the clock, the progress line, the
+    test whether output ranges prove the problem infeasible, and the result of a run that its time
+    limit, its callback or Ctrl-C ends early.
+    """
+
+    callback: Callback | None = None
+    passes_events: ClassVar[bool] = True
+    """Whether `Run.notify` calls the callback; otherwise the method calls it with its own state."""
+    checks_ranges_first: ClassVar[bool] = True
+    """Whether output ranges may prove the problem infeasible before any other work."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method, as in `Solution.method`."""
+        raise NotImplementedError
+
+    def prepare(self, run: Run) -> None:
+        """Change the run before it starts, for example its start."""
+
+    def run(self, run: Run) -> Solution:
+        """Work on the problem until the run is over, and return its solution."""
+        raise NotImplementedError
+
+    def interrupted(self, run: Run, status: str) -> Solution:
+        """Return the solution of a run that ended early with this status."""
+        return run.interrupted_solution(status)
+
+    def solve(
+        self,
+        problem: NeuralMIP,
+        time_limit: float = 60.0,
+        seed: int = 0,
+        progress: bool = False,
+        visit: Visit | None = None,
+    ) -> Solution:
+        """Solve a problem and return the best verified point.
+
+        Parameters
+        ----------
+        problem
+            The problem.
+        time_limit
+            Seconds after which the run ends and returns what it has.
+        seed
+            Seed of all random numbers; the same seed gives the same run.
+        progress
+            Whether a line on the screen shows how the run is going.
+        visit
+            Function that is called with the network inputs of every evaluated point.
+        """
+        callback = self.callback if self.passes_events else None
+        run = start_run(problem, time_limit, seed, visit, callback, self.method)
+        self.prepare(run)
+        with ProgressLine(problem, self.method, run.began, progress):
+            return run.finish(
+                lambda: self._checked(run), lambda status: self.interrupted(run, status)
+            )
+
+    def _checked(self, run: Run) -> Solution:
+        if self.checks_ranges_first:
+            infeasible = infeasible_solution(run)
+            if infeasible is not None:
+                return infeasible
+        return self.run(run)
+
+
+def infeasible_solution(run: Run) -> Solution | None:
+    """Return the result "infeasible" if output ranges prove that no point is feasible, else None.
+
+    The solution reports which constraints the start, or else the middle of the box, violates.
+    """
+    if run.time_limit <= 0 or not infeasible_by_ranges(run.instance):
+        return None
+    incumbent = run.incumbent()
+    if incumbent.nearest.kept is None:
+        milp = run.instance.milp
+        finite = np.clip(0.0, milp.lower, milp.upper)
+        low = np.where(np.isfinite(milp.lower), milp.lower, finite)
+        high = np.where(np.isfinite(milp.upper), milp.upper, finite)
+        incumbent.consider(0.5 * low + 0.5 * high)
+    if incumbent.values is not None:
+        raise ProofError(
+            "ranges prove that no point exists, and one was verified: please report this problem."
+        )
+    details = {"proved_by": "ranges of the networks' outputs"}
+    return Solution(
+        "infeasible", run.method, **incumbent.point(), seconds=run.seconds, details=details
+    )

@@ -1,0 +1,269 @@
+"""One call of a method: its problem, its clock, its incumbent, and the solution it returns."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+
+from ..clock import Limit, TimeOver, heard_interrupts, limited, now, unlimited
+from ..model.incumbent import Incumbent, Visit
+from ..model.instance import Instance
+from ..model.log import Log, LogEntry
+from ..model.onoff import OnOff
+from ..model.problem import NeuralMIP
+from ..model.repair import Repair
+from ..model.solution import History, Solution
+
+
+class ProgressEvent(NamedTuple):
+    """The argument of a solver's `callback`, which is called after each iteration, round, step or
+    node. If it returns a true value, the run stops with status "stopped", unless it has just
+    terminated by itself.
+
+    `DualDecomposition` passes its whole state instead, which has these four attributes too.
+
+    Attributes
+    ----------
+    iteration
+        Number of the call, from 1.
+    objective
+        Objective of the incumbent, None where no point was verified yet.
+    bound
+        The solver's current bound on the optimum, verified or not; None where there is none.
+    seconds
+        Seconds since the start of the run.
+    """
+
+    iteration: int
+    objective: float | None
+    bound: float | None
+    seconds: float
+
+
+Callback = Callable[[Any], Any]
+ENDED_BY_USER = "Ctrl-C or the callback ended the run"
+FINAL = ("optimal", "infeasible", "stopped")
+"""Statuses that an interruption during the last steps of a run does not change."""
+SECONDS_FOR_START = 0.1
+"""Time limit for completing the problem's start, where the limit of the run ended before that."""
+
+
+class HasStatus(Protocol):
+    """The result of a method: a `Solution`, or a bound."""
+
+    @property
+    def status(self) -> str: ...
+
+
+Result = TypeVar("Result", bound=HasStatus)
+
+
+@dataclass(eq=False)
+class Run:
+    """One call of a method, created by `start_run` after its arguments were checked.
+
+    Attributes
+    ----------
+    problem, seed, time_limit
+        Arguments of the call.
+    began
+        Start of the run, in seconds of the clock in force (`ddmip_lib.clock.now`).
+    visit
+        Function that is called with the network inputs of every evaluated point.
+    callback
+        Function that is called with a `ProgressEvent`.
+    method
+        Name of the method, as in `Solution.method`.
+    best
+        Incumbent of the run, None before `incumbent` was called.
+    history, details
+        History and details of the solution.
+    state
+        Whatever the method keeps between iterations, so that an interrupted run can be finished.
+    limit
+        Time limit in force while the method works; the callback may end it early.
+    """
+
+    problem: NeuralMIP
+    seed: int
+    time_limit: float
+    began: float
+    visit: Visit | None = None
+    callback: Callback | None = None
+    method: str = ""
+    best: Incumbent | None = None
+    history: History = field(default_factory=History)
+    details: dict[str, Any] = field(default_factory=dict)
+    state: Any = None
+    events: int = 0
+    limit: Limit | None = None
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The problem as arrays and maps, read when it is first used."""
+        return self.problem.instance()
+
+    @property
+    def deadline(self) -> float:
+        return self.began + self.time_limit
+
+    @property
+    def seconds(self) -> float:
+        return now() - self.began
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - now()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended a part of the run, which kept a partial result."""
+        return self.limit is not None and self.limit.interrupted
+
+    def incumbent(
+        self,
+        onoff: Sequence[OnOff] = (),
+        screen_on: torch.device | None = None,
+        with_start: bool = True,
+        repair: Repair | None = None,
+    ) -> Incumbent:
+        """Create the incumbent of this run and submit the problem's start to it.
+
+        Parameters
+        ----------
+        onoff
+            On/off variables of the MIP block, which make completions faster.
+        screen_on
+            Device on which points are evaluated before they are verified on the CPU.
+        with_start
+            Whether the problem's start is submitted.
+        repair
+            Function that looks for a feasible point near a start that fails a constraint.
+        """
+        incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
+        self.best = incumbent
+        if with_start and not self.problem.start_failed:
+            incumbent.consider_start(self.problem.start, self.time_limit, repair)
+        return incumbent
+
+    def notify(self, bound: float | None = None, objective: float | None = None) -> bool:
+        """Call the callback and return whether it asks for the end of the run."""
+        if self.callback is None:
+            return False
+        if objective is None and self.best is not None:
+            objective = self.best.objective
+        self.events += 1
+        stop = bool(self.callback(ProgressEvent(self.events, objective, bound, self.seconds)))
+        self.stop(stop)
+        return stop
+
+    def stop(self, wanted: bool) -> None:
+        """Let the next `check_time` end the run if `wanted`."""
+        if wanted and self.limit is not None:
+            self.limit.stopped = True
+
+    def solution(self, status: str, **fields: Any) -> Solution:
+        """Return the incumbent, or the least infeasible point, as the solution of this run."""
+        point: dict[str, Any] = {}
+        details = dict(self.details)
+        if self.best is not None:
+            point = self.best.point()
+            details["incumbents"] = self.best.found
+        return Solution(
+            status,
+            self.method,
+            **point,
+            **fields,
+            history=self.history,
+            seconds=self.seconds,
+            details=details,
+        )
+
+    def interrupted_solution(self, status: str) -> Solution:
+        """Return the solution of a run that its time limit, its callback or Ctrl-C ended early."""
+        out_of_time = status == "time_limit"
+        if self.best is None and out_of_time and "instance" in vars(self):
+            self.incumbent(with_start=False)
+        if self.best is not None and self.best.values is None and out_of_time:
+            seconds = min(self.time_limit, SECONDS_FOR_START)
+            self.best.consider_start(self.problem.start, seconds)
+        if not out_of_time:
+            self.details["interrupted"] = True
+        reason = "the time limit ended the run" if out_of_time else ENDED_BY_USER
+        objective = None if self.best is None else self.best.objective
+        entry = LogEntry(self.method, status, objective, None, self.seconds, reason)
+        self.details["log"] = Log([entry])
+        return self.solution(status)
+
+    def finish(self, solve: Callable[[], Result], so_far: Callable[[str], Result]) -> Result:
+        """Return the result of `solve`, or of `so_far(status)` if the run ends early.
+
+        The run ends early with status "time_limit" at its deadline, and with status "stopped" if
+        the callback asks for it or Ctrl-C is pressed. `so_far` works without a time limit.
+        """
+        status = None
+        with limited(self.deadline) as self.limit, heard_interrupts():
+            try:
+                result = solve()
+            except TimeOver:
+                status = "time_limit"
+            except KeyboardInterrupt:
+                status = "stopped"
+            with unlimited():
+                if status is None and self.interrupted and result.status not in FINAL:
+                    status = "stopped"  # a part of the method kept its partial result
+                return self._with_log(result if status is None else so_far(status))
+
+    def _with_log(self, result: Result) -> Result:
+        """Add a log to a solution that was stopped without one."""
+        if not isinstance(result, Solution) or result.status != "stopped":
+            return result
+        if "log" in result.details:
+            return result
+        entry = LogEntry(
+            result.method,
+            result.status,
+            result.objective,
+            result.bound,
+            result.seconds,
+            ENDED_BY_USER,
+        )
+        return replace(result, details={**result.details, "log": Log([entry])})
+
+
+def start_run(
+    problem: NeuralMIP,
+    time_limit: float,
+    seed: int,
+    visit: Visit | None = None,
+    callback: Callback | None = None,
+    method: str = "",
+) -> Run:
+    """Start the clock and check the arguments of a call before any long work.
+
+    Raises
+    ------
+    TypeError
+        If `problem` is not a `NeuralMIP`, or `callback` cannot be called.
+    ValueError
+        If `time_limit` is not a number, or `seed` not a nonnegative integer.
+    """
+    began = now()
+    if not isinstance(problem, NeuralMIP):
+        raise TypeError(
+            f"solve() needs a NeuralMIP, not {type(problem).__name__}: wrap the model in"
+            " NeuralMIP(model)."
+        )
+    if not isinstance(time_limit, Real) or np.isnan(float(time_limit)):
+        raise ValueError(
+            f"time_limit={time_limit!r} must be a number of seconds (np.inf for none)."
+        )
+    if not isinstance(seed, Integral) or int(seed) < 0:
+        raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
+    if not (callback is None or callable(callback)):
+        raise TypeError(f"callback={callback!r} must be a function of one argument.")
+    return Run(problem, int(seed), float(time_limit), began, visit, callback, method)
