@@ -172,38 +172,38 @@ MUTATIONS = [
     Mutation(
         "multiplier-sign",
         "ddmip_lib/decomposition/solver.py",
-        "run.lam + rho * r)",
-        "run.lam - rho * r)",
+        "state.lam + rho * r)",
+        "state.lam - rho * r)",
         (THEORY + "test_all", STEP),
     ),
     Mutation(
         "u-step-with-the-old-x",
         "ddmip_lib/decomposition/solver.py",
-        "NNSubproblem(run.split, run.w, run.lam,",
-        "NNSubproblem(run.split, (run if before.x is None else before).w, run.lam,",
+        "NNSubproblem(state.split, state.w, state.lam,",
+        "NNSubproblem(state.split, (state if before.x is None else before).w, state.lam,",
         (ORDER,),
     ),
     Mutation(
         "u-step-before-the-x-step",
         "ddmip_lib/decomposition/solver.py",
-        "block = run.mip.solve(run.lam, run.copies, rho, run.deadline)",
-        "block = run.mip.solve(run.lam, run.copies if run.x is None else"
-        " run.split.copies(run.nn.minimise(NNSubproblem(run.split, run.w, run.lam, run.rho,"
-        " run.deadline), run.u)), rho, run.deadline)",
+        "block = state.mip.solve(state.lam, state.copies, rho, state.deadline)",
+        "block = state.mip.solve(state.lam, state.copies if state.x is None else"
+        " state.split.copies(state.nn.minimise(NNSubproblem(state.split, state.w, state.lam, state.rho,"
+        " state.deadline), state.u)), rho, state.deadline)",
         (ORDER,),
     ),
     Mutation(
         "multiplier-before-u",
         "ddmip_lib/decomposition/solver.py",
-        "r = run.copies - run.w\n        run.lam",
-        "r = before.copies - run.w\n        run.lam",
+        "r = state.copies - state.w\n        state.lam",
+        "r = before.copies - state.w\n        state.lam",
         (STEP, ORDER),
     ),
     Mutation(
         "multiplier-rescaled-with-rho",
         "ddmip_lib/decomposition/solver.py",
-        "run.rho = following",
-        "run.lam, run.rho = run.lam * following.inputs / run.rho.inputs, following",
+        "state.rho = following",
+        "state.lam, state.rho = state.lam * following.inputs / state.rho.inputs, following",
         (STEP,),
     ),
     Mutation(

@@ -58,6 +58,7 @@ class Enumeration(Method):
     that is compared, or as in `BigM`.
 
     >>> import pyscipopt, torch
+    >>> from ddmip_lib import NeuralMIP
     >>> m = pyscipopt.Model()
     >>> x = m.addMatrixVar((1, 1), vtype="I", lb=-2, ub=3)
     >>> y = m.addMatrixVar((1, 1), lb=None)

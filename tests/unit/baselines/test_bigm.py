@@ -268,7 +268,7 @@ def infeasible_by_the_network():
 
 def test_infeasible_is_believed_the_second_time():
     run = start_run(infeasible_by_the_network(), 60.0, 0)
-    solution = BigM()._solve(run)  # without the look at ranges, which prove it too
+    solution = BigM().run(run)  # without the look at ranges, which prove it too
     assert (solution.status, solution.details["asked_again"]) == ("infeasible", True)
 
 
