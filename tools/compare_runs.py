@@ -18,6 +18,8 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -116,27 +118,39 @@ def outcome(case: Case, nets: list[nn.Module]) -> dict[str, Any]:
     }
 
 
-def run(file: Path) -> None:
-    """Run what `file` does not hold yet; it is rewritten after every run, so that one that was
-    stopped goes on.
-    """
+def cases(like: Path | None) -> list[tuple[Case, bool]]:
+    """The runs of the sample, or those that another file holds; True for the stored ones."""
+    if like is None:
+        stored = [row.case for row in sample()]
+    else:
+        wanted = json.loads(like.read_text())
+        rows = (row for experiment in EXPERIMENTS for row in load(experiment))
+        stored = list({row.key: row.case for row in rows if row.key in wanted}.values())
+    return [(case, True) for case in stored] + [(case, False) for case in reference_cases()]
+
+
+def run_case(case: Case, stored: bool) -> dict[str, Any]:
+    """The outcome of one run, and the hash of the code that made it."""
     torch.set_num_threads(1)
+    nets = networks_of(case, STORED / "networks") if stored else reference_networks(case, NETWORKS)
+    return {"code": method_hash(case.method, case.problem), **outcome(case, nets)}
+
+
+def run(file: Path, like: Path | None = None, processes: int = 1) -> None:
+    """Run what `file` does not hold yet, in so many processes; it is rewritten after every run, so
+    that a call continues where the one before was stopped.
+    """
     found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
-    jobs: list[tuple[Case, Row | None]] = [(row.case, row) for row in sample()]
-    jobs += [(case, None) for case in reference_cases()]
-    for number, (case, row) in enumerate(jobs, 1):
-        if case.key in found:
-            continue
-        nets = (
-            reference_networks(case, NETWORKS)
-            if row is None
-            else networks_of(case, STORED / "networks")
-        )
-        found[case.key] = {"code": method_hash(case.method, case.problem), **outcome(case, nets)}
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(found, indent=1) + "\n")
-        part.replace(file)
-        print(f"{number} of {len(jobs)}  {case.key}: {found[case.key]}", flush=True)
+    jobs = [job for job in cases(like) if job[0].key not in found]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(run_case, *job): job[0].key for job in jobs}
+        for number, ended in enumerate(as_completed(running), 1):
+            key = running[ended]
+            found[key] = ended.result()
+            part = file.with_suffix(".part")
+            part.write_text(json.dumps(found, indent=1) + "\n")
+            part.replace(file)
+            print(f"{number} of {len(jobs)}  {key}: {found[key]}", flush=True)
 
 
 def differences(before: Outcome, after: Outcome) -> dict[str, list[Any]]:
@@ -245,7 +259,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("run").add_argument("file", type=Path)
+    running = commands.add_parser("run")
+    running.add_argument("file", type=Path)
+    running.add_argument("--like", type=Path, help="repeat the runs of this file")
+    running.add_argument("--processes", type=int, default=1, help="runs side by side")
     for name in ("compare", "record"):
         command = commands.add_parser(name)
         command.add_argument("before", type=Path)
@@ -254,7 +271,7 @@ def main() -> int:
             command.add_argument("name", help="of the comparison, such as the commit before")
     options = parser.parse_args()
     if options.command == "run":
-        run(options.file)
+        run(options.file, options.like, options.processes)
         return 0
     before, after = (json.loads(file.read_text()) for file in (options.before, options.after))
     if options.command == "record":
