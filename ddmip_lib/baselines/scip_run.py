@@ -135,7 +135,7 @@ def exact_run(
     """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim),
     within the time limit for at most as long as what is proved took, and ten seconds.
     """
-    details["asked_again"] = optimise_verified(written, incumbent, run, margin > 0)
+    details["resolved_without_presolve"] = optimise_verified(written, incumbent, run, margin > 0)
     details["solve_seconds"] = now() - run.began - details["build_seconds"]
     details["nodes"], checked = written.model.getNTotalNodes(), None
     if program is not None and written.model.getStatus() in ("optimal", "infeasible"):

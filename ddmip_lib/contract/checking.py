@@ -62,7 +62,8 @@ def check_solver(
 
     A solver is any object with `solve(problem, time_limit=, seed=, progress=)` that returns a
     `Solution`. What it can do is said by arguments: it `proves` optima and infeasibility of
-    problems this small; it `visits`, that is, tells a further argument `visit` the network inputs
+    problems this small; it `visits`, that is, tells a further argument `on_point` the network
+    inputs
     of every point it looks at; it `refuses`, by a `ProblemError` or an `UnsupportedNetworkError`,
     problems with "continuous inputs", of "one block", with "any module" that it cannot read or with
     "no free input"; `with_callback(f)` makes it anew with the callback `f` (see `Moment`). No run

@@ -117,7 +117,7 @@ def _visited(bench: Bench) -> str | bool:
     if not bench.visits:
         return "not asked"
     heard: list[list[np.ndarray]] = []
-    found = bench.answer("two networks", visit=heard.append)
+    found = bench.answer("two networks", on_point=heard.append)
     return (
         any(all(map(np.allclose, point, found.inputs)) for point in heard)
         and f"{len(heard)} points"
@@ -129,7 +129,7 @@ def _ctrl_c(bench: Bench) -> Any:
     return (
         "not asked"
         if not bench.visits
-        else _keeps_start(bench, visit=press) and press.heard > 1 and _stopped(bench)
+        else _keeps_start(bench, on_point=press) and press.heard > 1 and _stopped(bench)
     )
 
 
@@ -202,7 +202,7 @@ CALLS: dict[str, Callable[[Bench], Any]] = {
     "a start outside the rows does no harm": lambda b: bool(_from(b, FIRST, np.ones((2, 2)))),
     "another thread may call": _in_thread,
     "gradients switched off outside do not matter": _without_gradients,
-    "visit hears inputs, those of the answer too": _visited,
+    "on_point hears inputs, those of the answer too": _visited,
     "Ctrl-C returns the best point so far": _ctrl_c,
     "a callback hears iterations, objectives, bounds and seconds": _told,
     "a callback that says so stops the run": _stops,

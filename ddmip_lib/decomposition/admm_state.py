@@ -81,8 +81,8 @@ class ADMMState:
         competes.
         """
         assert self.x is not None
-        if self.incumbent.visit is not None:
-            self.incumbent.visit(self.split.points(self.u))
+        if self.incumbent.on_point is not None:
+            self.incumbent.on_point(self.split.points(self.u))
         self.last = self.split.judge(self.incumbent, self.x, seconds=min(10.0, self.seconds_left))
 
     def put_onto_rows(self) -> None:

@@ -13,7 +13,7 @@ from ..clock import now
 from ..device import check_place
 from ..methods import Method, Run
 from ..methods.run import start_run
-from ..model.incumbent import Visit
+from ..model.incumbent import PointCallback
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
@@ -137,10 +137,10 @@ class DualDecomposition(Method):
         problem: NeuralMIP,
         time_limit: float = np.inf,
         seed: int = 0,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> ADMMState:
         """Set up the blocks and the state of iteration 0; `step` continues from there."""
-        return self._start(start_run(problem, time_limit, seed, visit))
+        return self._start(start_run(problem, time_limit, seed, on_point))
 
     def _start(self, run: Run, again: Restart | None = None) -> ADMMState:
         """The first run, or one that begins `again` elsewhere with the best point and the history

@@ -57,12 +57,13 @@ class SequentialMIP(Method):
     turns with them: the exact model in a box around the best point, which grows while it closes. Of
     several network rows, parts of points seen so far are put together anew by a MILP (`Crossover`).
 
-    Parameters: the first `radius`, as a share of each input's range; `idle_starts` in a row without
+    Parameters: the first `radius`, as a share of each input's range; `max_failed_starts` in a row
+    without
     a better point or a larger box that closes around it end the run; `neighbourhoods` False leaves
     the exact models out; `callback` hears a `Moment` after each step; on `device` the networks and
     their slopes are computed, in double precision: points are verified on the CPU.
 
-    ``details["closed_radius"]`` is the largest box around the point in which the exact model has
+    ``details["explored_radius"]`` is the largest box around the point in which the exact model has
     nothing better, by more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem);
     `local_bound` proves it.
 
@@ -73,7 +74,7 @@ class SequentialMIP(Method):
     """
 
     radius: float = 0.25
-    idle_starts: int = 40
+    max_failed_starts: int = 40
     neighbourhoods: bool = True
     callback: Callback | None = None
     device: torch.device | str = "cpu"
@@ -84,8 +85,10 @@ class SequentialMIP(Method):
             raise ValueError(
                 f"radius={self.radius} must lie in (0, 1]: it is a share of each input's range."
             )
-        if int(self.idle_starts) != self.idle_starts or self.idle_starts < 1:
-            raise ValueError(f"idle_starts={self.idle_starts} must be a positive integer.")
+        if int(self.max_failed_starts) != self.max_failed_starts or self.max_failed_starts < 1:
+            raise ValueError(
+                f"max_failed_starts={self.max_failed_starts} must be a positive integer."
+            )
         check_place(self.device, torch.float64)
 
     def run(self, run: Run) -> Solution:
@@ -98,7 +101,7 @@ class SequentialMIP(Method):
         )
         status = "converged"
         while (
-            state.idle < self.idle_starts
+            state.idle < self.max_failed_starts
             and not state.finished
             and (state.reached or state.starts < FIRST)
         ):
@@ -146,7 +149,7 @@ class MultistartState:
     @property
     def details(self) -> dict[str, Any]:
         found = {"starts": self.starts, "steps": self.steps, "exact_models": self.exact}
-        return found | ({"closed_radius": self.closed} if self.graphs else {})
+        return found | ({"explored_radius": self.closed} if self.graphs else {})
 
     def rows_are_empty(self) -> bool:
         """Whether it is proved that not even the rows, whatever the networks say, have a point."""

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ..errors import ProofError
-from ..model.incumbent import Visit
+from ..model.incumbent import PointCallback
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.solution import Solution
@@ -22,7 +22,7 @@ class Solver(Protocol):
 
 
 class ReportsPoints(Solver, Protocol):
-    """A solver that calls `visit` with the network inputs of every point that it evaluates."""
+    """A solver that calls `on_point` with the network inputs of every point that it evaluates."""
 
     def solve(
         self,
@@ -30,7 +30,7 @@ class ReportsPoints(Solver, Protocol):
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution: ...
 
 
@@ -70,7 +70,7 @@ class Method:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Solve a problem and return the best verified point.
 
@@ -84,11 +84,11 @@ class Method:
             Seed of all random numbers; the same seed gives the same run.
         progress
             Whether a line on the screen shows how the run is going.
-        visit
+        on_point
             Function that is called with the network inputs of every evaluated point.
         """
         callback = self.callback if self.passes_events else None
-        run = start_run(problem, time_limit, seed, visit, callback, self.method)
+        run = start_run(problem, time_limit, seed, on_point, callback, self.method)
         self.prepare(run)
         with ProgressLine(problem, self.method, run.began, progress):
             return run.finish(

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..clock import Limit, TimeOver, heard_interrupts, limited, now, unlimited
-from ..model.incumbent import Incumbent, Visit
+from ..model.incumbent import Incumbent, PointCallback
 from ..model.instance import Instance
 from ..model.log import Log, LogEntry
 from ..model.onoff import OnOff
@@ -72,7 +72,7 @@ class Run:
         Arguments of the call.
     began
         Start of the run, in seconds of the clock in force (`ddmip_lib.clock.now`).
-    visit
+    on_point
         Function that is called with the network inputs of every evaluated point.
     callback
         Function that is called with a `ProgressEvent`.
@@ -92,7 +92,7 @@ class Run:
     seed: int
     time_limit: float
     began: float
-    visit: Visit | None = None
+    on_point: PointCallback | None = None
     callback: Callback | None = None
     method: str = ""
     best: Incumbent | None = None
@@ -144,7 +144,7 @@ class Run:
         repair
             Function that looks for a feasible point near a start that fails a constraint.
         """
-        incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.visit)
+        incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.on_point)
         self.best = incumbent
         if with_start and not self.problem.start_failed:
             incumbent.consider_start(self.problem.start, self.time_limit, repair)
@@ -239,7 +239,7 @@ def start_run(
     problem: NeuralMIP,
     time_limit: float,
     seed: int,
-    visit: Visit | None = None,
+    on_point: PointCallback | None = None,
     callback: Callback | None = None,
     method: str = "",
 ) -> Run:
@@ -266,4 +266,4 @@ def start_run(
         raise ValueError(f"seed={seed!r} must be a nonnegative integer.")
     if not (callback is None or callable(callback)):
         raise TypeError(f"callback={callback!r} must be a function of one argument.")
-    return Run(problem, int(seed), float(time_limit), began, visit, callback, method)
+    return Run(problem, int(seed), float(time_limit), began, on_point, callback, method)

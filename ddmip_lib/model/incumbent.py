@@ -17,7 +17,7 @@ from .report import Nearest
 from .scaling import Units
 from .verification import Verification, Verifier
 
-Visit = Callable[[list[np.ndarray]], Any]
+PointCallback = Callable[[list[np.ndarray]], Any]
 """Hears the network inputs, one matrix for each predictor, of every point that a solver visits."""
 
 
@@ -30,7 +30,7 @@ class Incumbent:
         began: float,
         onoff: Sequence[OnOff] = (),
         screen_on: torch.device | None = None,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> None:
         """`onoff` makes completions faster. With `screen_on`, a device, networks judge there, in
         double precision too, as long as the run lasts; `settle` asks those on the CPU, once, about
@@ -38,7 +38,7 @@ class Incumbent:
         """
         self.instance = instance
         self.began = began
-        self.visit = visit
+        self.on_point = on_point
         self.completer = Completer(instance, onoff)
         self._last = Verifier(instance)
         self._judge = self._last if screen_on is None else Verifier(instance.elsewhere(screen_on))
@@ -80,8 +80,8 @@ class Incumbent:
         """Replace outputs by the true network's and verify; a feasible point that is better takes
         the place.
         """
-        if self.visit is not None:
-            self.visit(self.instance.inputs(values))
+        if self.on_point is not None:
+            self.on_point(self.instance.inputs(values))
         replaced = self._judge.instance.with_outputs(values)
         check = self._judge.check(replaced)
         if not check.feasible and self.check is None:

@@ -90,7 +90,7 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     )
     share = 0.25 if general else 0.35 if provable else 0.5
     steps.append(
-        PlannedMethod(SequentialMIP(idle_starts=IDLE if provable else 2 * IDLE), share, why)
+        PlannedMethod(SequentialMIP(max_failed_starts=IDLE if provable else 2 * IDLE), share, why)
     )
     if general:
         steps.append(prices)

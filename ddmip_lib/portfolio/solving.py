@@ -20,7 +20,7 @@ from ..methods import Callback, ProgressEvent, Run
 from ..methods.method import infeasible_solution
 from ..methods.run import start_run
 from ..model.blocks import Blocks
-from ..model.incumbent import Incumbent, Visit
+from ..model.incumbent import Incumbent, PointCallback
 from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
@@ -51,7 +51,7 @@ def solve(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: bool = False,
-    visit: Visit | None = None,
+    on_point: PointCallback | None = None,
     callback: Callback | None = None,
     client: Any = None,
 ) -> Solution:
@@ -79,7 +79,7 @@ def solve(
     ['enumeration']
     """
     check_client(client)
-    run = start_run(problem, time_limit, seed, visit, callback, "solve")
+    run = start_run(problem, time_limit, seed, on_point, callback, "solve")
 
     def solved() -> Solution:
         run.state = Portfolio(run, run.incumbent(repair=near_start), client)
@@ -193,7 +193,7 @@ class Portfolio:
             self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
         if self.run.callback is not None:
             solver = replace(solver, callback=self.heard)
-        found = solver.solve(self.problem, seconds, seed, visit=self.run.visit)
+        found = solver.solve(self.problem, seconds, seed, on_point=self.run.on_point)
         if found.values is not None or found.nearest is not None:
             moments = self.improvements(found, began)
             self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
@@ -208,7 +208,7 @@ class Portfolio:
             self.raise_bound(self.run.instance.milp.sign * found.details["checked_bound"], proof)
         self.prices = found.details.get("prices", self.prices)
         self.claim = found if found.status == "claimed_optimal" else None
-        self.closed = found.details.get("closed_radius", 0.0) >= 1.0 or self.claim is not None
+        self.closed = found.details.get("explored_radius", 0.0) >= 1.0 or self.claim is not None
         if "interrupted" in found.details or self.stopped:
             self.status = "stopped"
         elif found.status == "infeasible" and self.incumbent.values is None:

@@ -13,7 +13,7 @@ from ..device import check_place
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..methods.run import start_run
-from ..model.incumbent import Visit
+from ..model.incumbent import PointCallback
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import Solution
@@ -42,7 +42,7 @@ class PriceCoordination(Method):
     reduced profit turns up any more, SCIP chooses among the options that are almost worth their
     price, and again after rounds at prices that favour what the last choice left over. Blocks found
     that do not have the form of `Blocks` are priced by small MILPs (`general`), for which only
-    `max_rounds` and `idle_rounds` matter. Every choice is verified by the true networks.
+    `max_rounds` and `max_failed_rounds` matter. Every choice is verified by the true networks.
 
     ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by,
     but no bound, since options may be missing (`certify` proves one); ``details["prices"]`` are its
@@ -50,7 +50,8 @@ class PriceCoordination(Method):
 
     Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start,
     `max_rounds`, `smoothing` (weight of the earlier prices in the new ones, as long as they help),
-    `idle_rounds` in a row without a new option that end the search, `choices` that SCIP makes at
+    `max_failed_rounds` in a row without a new option that end the search, `choices` that SCIP
+    makes at
     most (half of the time is theirs), `gap` and `nodes` at which it stops, `callback` (hears a
     `Moment` after each round), `device` and `dtype` of the networks inside the NN block (values
     come from the CPU in double), `client`, a `distributed.Client` whose workers ask the networks:
@@ -67,7 +68,7 @@ class PriceCoordination(Method):
     steps: int = 24
     max_rounds: int = 30
     smoothing: float = 0.5
-    idle_rounds: int = 3
+    max_failed_rounds: int = 3
     choices: int = 4
     gap: float = 1e-6
     nodes: int = 100
@@ -78,7 +79,7 @@ class PriceCoordination(Method):
     method: ClassVar[str] = "price coordination"
 
     def __post_init__(self) -> None:
-        for name in ("steps", "max_rounds", "nodes", "idle_rounds", "choices"):
+        for name in ("steps", "max_rounds", "nodes", "max_failed_rounds", "choices"):
             count = getattr(self, name)
             if int(count) != count or count < 1:
                 raise ValueError(f"{name}={count} must be a positive integer.")
@@ -108,7 +109,7 @@ class PriceCoordination(Method):
         blocks = find_blocks(run.problem, run.instance)
         if isinstance(blocks, Structure):
             blocks.require(self.method)
-            return coordinate(run, blocks, self.method, self.max_rounds, self.idle_rounds)
+            return coordinate(run, blocks, self.method, self.max_rounds, self.max_failed_rounds)
         run.state = self._start(run)
         return self._solution(run.state, self._rounds(run.state, run))
 
@@ -128,7 +129,7 @@ class PriceCoordination(Method):
             report_progress(turn=True)
             if run.notify():
                 return "stopped"
-            if market.idle >= self.idle_rounds:
+            if market.idle >= self.max_failed_rounds:
                 status = "converged"
         for k in range(self.choices):
             market.choose(self.gap, self.nodes, run.seed + k, thorough=k % 2 == 1)
@@ -148,12 +149,12 @@ class PriceCoordination(Method):
         problem: NeuralMIP,
         time_limit: float = np.inf,
         seed: int = 0,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> CoordinationState:
         """The market before the first round; `round` and `CoordinationState.choose` continue from
         there.
         """
-        return self._start(start_run(problem, time_limit, seed, visit))
+        return self._start(start_run(problem, time_limit, seed, on_point))
 
     def _start(self, run: Run) -> CoordinationState:
         blocks = find_blocks(run.problem, run.instance)

@@ -37,19 +37,21 @@ CHOICE_SECONDS = 3.0  # at most, for one model
 
 
 def coordinate(
-    run: Run, structure: Structure, method: str, rounds: int, idle_rounds: int
+    run: Run, structure: Structure, method: str, rounds: int, max_failed_rounds: int
 ) -> Solution:
     """Rounds from the problem's start, from the best options known and from random points in turn;
     the best verified point is returned.
     """
     search = GeneralColumnGeneration(run.incumbent(), structure, run.deadline, run.seed)
     return run.finish(
-        lambda: _result(search, structure, method, _rounds(search, run, rounds, idle_rounds)),
+        lambda: _result(search, structure, method, _rounds(search, run, rounds, max_failed_rounds)),
         lambda status: _result(search, structure, method, status),
     )
 
 
-def _rounds(search: "GeneralColumnGeneration", run: Run, rounds: int, idle_rounds: int) -> str:
+def _rounds(
+    search: "GeneralColumnGeneration", run: Run, rounds: int, max_failed_rounds: int
+) -> str:
     """Rounds until nothing new is found; the status."""
     incumbent = search.incumbent
     idle = 0
@@ -62,7 +64,7 @@ def _rounds(search: "GeneralColumnGeneration", run: Run, rounds: int, idle_round
     for k in range(rounds):
         if search.seconds_left <= 0:
             return "time_limit"
-        if idle >= 2 * idle_rounds:
+        if idle >= 2 * max_failed_rounds:
             return "converged"
         search.round(start if k == 0 else None if k % 2 else search.random())
         report_progress(turn=True)

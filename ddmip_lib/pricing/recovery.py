@@ -13,7 +13,7 @@ from ..errors import ProblemError
 from ..methods import ReportsPoints, Run
 from ..methods.run import start_run
 from ..model.blocks import Blocks
-from ..model.incumbent import Incumbent, Visit
+from ..model.incumbent import Incumbent, PointCallback
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.solution import Solution
@@ -107,24 +107,24 @@ class Recovering:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Solve, then choose."""
-        run = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, on_point)
         with ProgressLine(problem, "recovery", run.began, progress):
             return self._solve(run)
 
     def _solve(self, run: Run) -> Solution:
         visited = list[Point]()
-        visit = run.visit
+        on_point = run.on_point
         blocks = _blocks(run)
 
         def record(inputs: Point) -> None:
             visited.append([x.copy() for x in inputs])
-            if visit is not None:
-                visit(inputs)
+            if on_point is not None:
+                on_point(inputs)
 
-        found = self.solver.solve(run.problem, SHARE * run.time_limit, run.seed, visit=record)
+        found = self.solver.solve(run.problem, SHARE * run.time_limit, run.seed, on_point=record)
         incumbent = run.incumbent(with_start=False)
         if found.values is not None:
             incumbent.consider(found.values)

@@ -48,7 +48,7 @@ def prove(
     program: Program,
     enough: float = np.inf,
     deadline: float = np.inf,
-    visit: Callable[[np.ndarray], Any] | None = None,
+    on_point: Callable[[np.ndarray], Any] | None = None,
     most_nodes: float = np.inf,
     patient: bool = True,
     hear: Callable[[float], Any] | None = None,
@@ -57,7 +57,8 @@ def prove(
     Ctrl-C or after so many nodes, or, if it is not `patient`, as soon as it looks as if it would
     not come to `enough` in time.
 
-    `visit` hears the points that HiGHS proposes where all whole numbers are whole, and may return a
+    `on_point` hears the points that HiGHS proposes where all whole numbers are whole, and may
+    return a
     smaller `enough`; `hear` gets the bound before each node is split.
 
     >>> import scipy.sparse as sp
@@ -76,7 +77,7 @@ def prove(
         program = presolved(
             program, deadline
         )  # its rows say what the old ones did within its box alone
-        tree = SearchTree(program, began, deadline, enough, visit, hear)
+        tree = SearchTree(program, began, deadline, enough, on_point, hear)
         first = tree.search(min(FIRST, most_nodes), patient)
         after_first = now()
         if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
@@ -129,14 +130,14 @@ class SearchTree:
         began: float,
         deadline: float,
         enough: float,
-        visit: Callable[[np.ndarray], Any] | None,
+        on_point: Callable[[np.ndarray], Any] | None,
         hear: Callable[[float], Any] | None = None,
     ) -> None:
         self.program = program
         self.began = began
         self.deadline = deadline
         self.enough = enough
-        self.visit = visit
+        self.on_point = on_point
         self.hear = hear
         self.proposer = LPSolver()
         self.nodes = 0
@@ -171,8 +172,8 @@ class SearchTree:
             self.working = self.heap[0][0]
             node = heapq.heappop(self.heap)[2]
             open_ = self.open(node)
-            if self.visit is not None and node.point is not None and not open_.any():
-                found = self.visit(node.point)
+            if self.on_point is not None and node.point is not None and not open_.any():
+                found = self.on_point(node.point)
                 self.enough = self.enough if found is None else min(self.enough, found)
             children = self.children(node, open_)
             if children is None:  # everything is decided: the bound is what it is

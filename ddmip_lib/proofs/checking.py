@@ -97,7 +97,7 @@ def prove_optimality(
     fail `verify`. A search that is not `patient` ends where it will hardly close in time.
     """
 
-    def visit(point: np.ndarray) -> float:
+    def on_point(point: np.ndarray) -> float:
         submit_point(incumbent, point, mend)
         return cutoff(incumbent)
 
@@ -108,7 +108,7 @@ def prove_optimality(
         program,
         cutoff(incumbent),
         deadline,
-        visit,
+        on_point,
         most_nodes,
         patient,
         hear if watched() else None,

@@ -34,7 +34,7 @@ from ddmip_lib.predictors import mlp, train
 from ddmip_lib.problems import water_potability
 
 problem = water_potability(n=2, net=train(mlp(1, 4, 9), load_water(), epochs=1, cache=False))
-for solver in (DualDecomposition(max_iterations=2), SequentialMIP(idle_starts=1), PriceCoordination(max_rounds=1)):
+for solver in (DualDecomposition(max_iterations=2), SequentialMIP(max_failed_starts=1), PriceCoordination(max_rounds=1)):
     solution = solver.solve(problem, time_limit=20)
 certify(problem, solution, time_limit=20, workers=1)
 """

@@ -50,7 +50,7 @@ SOLVERS = {
     "enumeration": (Enumeration, {"proves": True, "refuses": ["continuous inputs"]}),
     "big-m": (BigM, {"proves": True, **LAYERS}),
     "big-m, CROWN ranges": (partial(BigM, ranges="crown"), {"proves": True, **LAYERS}),
-    "sequential MIP": (partial(SequentialMIP, idle_starts=1), {}),
+    "sequential MIP": (partial(SequentialMIP, max_failed_starts=1), {}),
     "price coordination": (partial(PriceCoordination, max_rounds=1), BLOCKS),
     "recovering": (lambda: Recovering(SingleStepGradient(steps=3)), BLOCKS),
     "solve": (Choosing, {"proves": True}),
@@ -111,9 +111,9 @@ class Broken:
         self.spoil = spoil
         self.limit = limit
 
-    def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
+    def solve(self, problem, time_limit=60.0, seed=0, progress=False, on_point=None):
         limit = time_limit if self.limit is None else self.limit
-        return self.spoil(self.good.solve(problem, limit, seed, progress, visit), problem)
+        return self.spoil(self.good.solve(problem, limit, seed, progress, on_point), problem)
 
 
 def other(**fields):
@@ -144,21 +144,21 @@ def mutated(solution, problem):
 class Deaf(Broken):
     """It lets Ctrl-C through, so that its incumbent is lost."""
 
-    def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
+    def solve(self, problem, time_limit=60.0, seed=0, progress=False, on_point=None):
         heard = []
         found = self.good.solve(problem, time_limit, seed, progress, heard.append)
         for inputs in heard:
-            if visit is not None:
-                visit(inputs)
+            if on_point is not None:
+                on_point(inputs)
         return found
 
 
 class Forgetful(Broken):
     """It changes a setting of its own at each call."""
 
-    def solve(self, problem, time_limit=60.0, seed=0, progress=False, visit=None):
+    def solve(self, problem, time_limit=60.0, seed=0, progress=False, on_point=None):
         self.calls = getattr(self, "calls", 0) + 1
-        return self.good.solve(problem, time_limit, seed, progress, visit)
+        return self.good.solve(problem, time_limit, seed, progress, on_point)
 
 
 proof_of_another = Proof("another", "by word", checked=True)

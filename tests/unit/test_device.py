@@ -335,11 +335,13 @@ def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
 ) -> None:
     problem = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42)
     incumbent = Run.incumbent
-    here = SequentialMIP(idle_starts=2).solve(problem, time_limit=LONG, seed=1)
+    here = SequentialMIP(max_failed_starts=2).solve(problem, time_limit=LONG, seed=1)
     monkeypatch.setattr(
         Run, "incumbent", lambda begun, **_: incumbent(begun, screen_on=torch.device(place_on))
     )
-    there = SequentialMIP(idle_starts=2, device=place_on).solve(problem, time_limit=LONG, seed=1)
+    there = SequentialMIP(max_failed_starts=2, device=place_on).solve(
+        problem, time_limit=LONG, seed=1
+    )
     assert problem.verify(there).feasible
     assert problem.verify(there).objective == there.objective == here.objective
 

@@ -41,7 +41,7 @@ def python_hears_signals():
 
 
 class Press:
-    """A `visit` that presses Ctrl-C at one point; the signal is a real one."""
+    """A `on_point` that presses Ctrl-C at one point; the signal is a real one."""
 
     def __init__(self, at=1):
         self.at = at
@@ -70,7 +70,7 @@ def test_the_incumbent_comes_back(name, capfd):
     problem, _ = knapsack(1)
     problem.set_start(np.zeros((1, 6)))  # which every solver verifies and visits first
     press = Press(at=2)
-    solution = SOLVERS[name]().solve(problem, time_limit=LONG, visit=press)
+    solution = SOLVERS[name]().solve(problem, time_limit=LONG, on_point=press)
     assert press.heard >= 2
     assert solution.status == "stopped"
     assert solution.details["interrupted"]
@@ -133,7 +133,7 @@ def test_recovery_is_left_out_after_ctrl_c_and_may_be_interrupted_itself(monkeyp
     problem = water_potability(n=4, net=mlp(2, 16, 9, seed=1), seed=42)
     solver = DualDecomposition(max_iterations=3)
     recovering = Recovering(solver)
-    assert recovering.solve(problem, time_limit=LONG, visit=Press(2)).status == "stopped"
+    assert recovering.solve(problem, time_limit=LONG, on_point=Press(2)).status == "stopped"
 
     def pressed(self, gap, nodes, seed):
         os.kill(os.getpid(), signal.SIGINT)
@@ -234,6 +234,6 @@ def test_a_brief_solve_is_not_interrupted_but_followed_by_the_interrupt():
 @pytest.mark.parametrize("solver", [BigM(), Enumeration()])
 def test_an_exact_model_keeps_its_bound(solver):
     problem, best = knapsack(1)
-    solution = solver.solve(problem, time_limit=LONG, visit=Press())
+    solution = solver.solve(problem, time_limit=LONG, on_point=Press())
     assert solution.status == "stopped"
     assert solution.bound is None or solution.bound >= best - 1e-5

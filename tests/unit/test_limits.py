@@ -62,7 +62,8 @@ PIECE = 3e9  # operations of torch between two readings: a tenth of a second or 
 def known():
     """A verified point of each small model, which no limit may lose."""
     return {
-        name: SequentialMIP(idle_starts=3).solve(build(), 3600.0) for name, build in SMALL.items()
+        name: SequentialMIP(max_failed_starts=3).solve(build(), 3600.0)
+        for name, build in SMALL.items()
     }
 
 

@@ -10,7 +10,7 @@ from pyscipopt import quicksum
 
 from ddmip_lib.clock import now
 from ddmip_lib.methods.run import start_run
-from ddmip_lib.model.incumbent import Visit
+from ddmip_lib.model.incumbent import PointCallback
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.programs.scip import copy_model, matrix_of, set_time_limit, solution_values
@@ -39,10 +39,10 @@ class RandomInputs:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Draw `points` directions by `seed` and return the best verified point."""
-        run = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, on_point)
         incumbent = run.incumbent()
         draw = np.random.default_rng(seed)
         model = copy_model(problem.model, seed)

@@ -247,7 +247,7 @@ def test_an_answer_that_a_verified_point_contradicts_is_asked_again():
             solver = BigM(epsilon=epsilon, aggregate=epsilon > 1e-9, scale=False, check=False)
             solution = solver.solve(problem, time_limit=LONG)
             assert solution.bound is None or solution.bound >= solution.objective - 1e-5
-            found.append(solution.details["asked_again"])
+            found.append(solution.details["resolved_without_presolve"])
         if sum(coarse) > sum(fine):
             break
     assert sum(coarse) > sum(fine)
@@ -269,7 +269,7 @@ def infeasible_by_the_network():
 def test_infeasible_is_believed_the_second_time():
     run = start_run(infeasible_by_the_network(), 60.0, 0)
     solution = BigM().run(run)  # without the look at ranges, which prove it too
-    assert (solution.status, solution.details["asked_again"]) == ("infeasible", True)
+    assert (solution.status, solution.details["resolved_without_presolve"]) == ("infeasible", True)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_a_linking_row_on_outputs_moves_the_inputs_a_little(net):
     moved = np.abs(incumbent.instance.inputs(incumbent.values)[0] - start).max()
     assert 0 < moved <= 0.1 * 2.0  # within the larger of the two boxes
 
-    found = SequentialMIP(idle_starts=1).solve(problem, time_limit=LONG)
+    found = SequentialMIP(max_failed_starts=1).solve(problem, time_limit=LONG)
     assert found.start.startswith("row capacity is")
     assert "repaired, its network inputs moved by up to" in found.start
     assert found.objective <= incumbent.objective + 1e-6

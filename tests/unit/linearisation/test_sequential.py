@@ -33,7 +33,7 @@ def test_random_problems_come_close_to_enumeration(neighbourhoods):
     near = 0
     for seed in range(8):
         instance = tiny(seed)
-        solution = SequentialMIP(idle_starts=20, neighbourhoods=neighbourhoods).solve(
+        solution = SequentialMIP(max_failed_starts=20, neighbourhoods=neighbourhoods).solve(
             instance.problem, time_limit=LONG, seed=seed
         )
         if instance.optimum() is None:
@@ -50,7 +50,7 @@ def test_any_network_with_slopes(act):
     torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(2, 6), act(), nn.LayerNorm(6), nn.Linear(6, 1)).double().eval()
     built = build(net, 2, low=-2.0, high=2.0)
-    solution = SequentialMIP(idle_starts=8).solve(built.problem, time_limit=LONG)
+    solution = SequentialMIP(max_failed_starts=8).solve(built.problem, time_limit=LONG)
     grid = np.stack(np.meshgrid(*2 * [np.linspace(-2, 2, 81)]), -1).reshape(-1, 2)
     assert built.problem.verify(solution).feasible
     assert solution.objective <= built.problem.predictors[0].raw(grid).min() + 1e-3
@@ -59,7 +59,7 @@ def test_any_network_with_slopes(act):
 def test_black_boxes_have_sampled_slopes():
     bowl = black_box(lambda x: ((x - 0.3) ** 2).sum(axis=1, keepdims=True), n_outputs=1)
     built = build(nn.Sequential(bowl, nn.Linear(1, 1)).double().eval(), 2, sense="maximize")
-    solution = SequentialMIP(idle_starts=4).solve(built.problem, time_limit=LONG)
+    solution = SequentialMIP(max_failed_starts=4).solve(built.problem, time_limit=LONG)
     corners = built.problem.predictors[0].raw(lattice(0, 1, 2))
     inside = built.problem.predictors[0].raw(np.full((1, 2), 0.3))
     assert solution.objective >= max(corners.max(), inside.max()) - 1e-3
@@ -75,13 +75,15 @@ def test_rows_on_outputs_are_met():
     )
     said = built.problem.predictors[0].raw(np.array([[0.5, 0.2, 0.7]])).item()
     built.model.addCons(built.y[0, 0] == said)
-    solution = SequentialMIP(idle_starts=5).solve(built.problem, time_limit=LONG)
+    solution = SequentialMIP(max_failed_starts=5).solve(built.problem, time_limit=LONG)
     assert solution.objective <= said + 1.4 + 1e-6
 
 
 def test_the_same_seed_gives_the_same_answer_and_another_may_not():
     problem = build(relu_net(4, width=12, seed=5), 4, vtype="I", low=-3, high=3).problem
-    first, again = (SequentialMIP(idle_starts=3).solve(problem, LONG, seed=1) for _ in range(2))
+    first, again = (
+        SequentialMIP(max_failed_starts=3).solve(problem, LONG, seed=1) for _ in range(2)
+    )
     np.testing.assert_array_equal(first.values, again.values)
     assert {k: v for k, v in first.details.items() if k != "incumbents"} == {
         k: v for k, v in again.details.items() if k != "incumbents"
@@ -91,7 +93,7 @@ def test_the_same_seed_gives_the_same_answer_and_another_may_not():
 def test_water_without_a_word_about_blocks():
     problem = water_potability(n=10, net=mlp(2, 16, 9, seed=1), seed=42)
     problem.blocks = None
-    solution = SequentialMIP(idle_starts=2, neighbourhoods=False).solve(
+    solution = SequentialMIP(max_failed_starts=2, neighbourhoods=False).solve(
         problem, time_limit=LONG, seed=42
     )
     untreated = problem.predictors[0].predict(problem.start[0]).sum()
@@ -103,8 +105,8 @@ def test_a_box_that_closes_is_no_idle_turn():
     """Six idle turns are over before boxes have grown to the whole one; each of them that closes is
     progress.
     """
-    solution = SequentialMIP(idle_starts=6).solve(tiny(0).problem, time_limit=LONG)
-    assert solution.details["closed_radius"] == 1.0
+    solution = SequentialMIP(max_failed_starts=6).solve(tiny(0).problem, time_limit=LONG)
+    assert solution.details["explored_radius"] == 1.0
     assert (
         solution.details["starts"]
         < 6
@@ -114,7 +116,7 @@ def test_a_box_that_closes_is_no_idle_turn():
 
 def looking(problem, around: float) -> MultistartState:
     """A run that begins at the best point of another one, with a box of this radius."""
-    problem.set_start(SequentialMIP(idle_starts=3).solve(problem, time_limit=LONG))
+    problem.set_start(SequentialMIP(max_failed_starts=3).solve(problem, time_limit=LONG))
     begun = start_run(problem, 300, 0)
     run = MultistartState(SequentialMIP(), begun, begun.incumbent())
     run.around = around
@@ -164,7 +166,7 @@ def test_a_box_has_no_bound_without_an_exact_model():
     tanh = build(
         nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double().eval(), 3
     ).problem
-    solution = SequentialMIP(idle_starts=1).solve(tanh)
+    solution = SequentialMIP(max_failed_starts=1).solve(tanh)
     with pytest.raises(ProblemError, match="ReLU"):
         local_bound(tanh, solution, 0.1)
 
@@ -172,8 +174,8 @@ def test_a_box_has_no_bound_without_an_exact_model():
 def test_settings_that_make_no_sense():
     with pytest.raises(ValueError, match="radius"):
         SequentialMIP(radius=0.0)
-    with pytest.raises(ValueError, match="idle_starts"):
-        SequentialMIP(idle_starts=0)
+    with pytest.raises(ValueError, match="max_failed_starts"):
+        SequentialMIP(max_failed_starts=0)
 
 
 def test_a_descent_does_not_crawl_along_a_kink():
@@ -182,6 +184,6 @@ def test_a_descent_does_not_crawl_along_a_kink():
     """
     sites = member("sites").build()
     patient = SequentialMIP(
-        neighbourhoods=False, idle_starts=3, callback=lambda moment: moment.iteration > 1_000
+        neighbourhoods=False, max_failed_starts=3, callback=lambda moment: moment.iteration > 1_000
     )
     assert patient.solve(sites, time_limit=LONG, seed=42).status == "converged"

@@ -117,7 +117,7 @@ def test_starts_at_ends_find_the_highest_value_in_a_box(seed: int) -> None:
     problem = box(seed)
     exact = BigM(check=False).solve(problem, time_limit=LONG)
     assert exact.status == "claimed_optimal"
-    found = SequentialMIP(neighbourhoods=False, idle_starts=6).solve(
+    found = SequentialMIP(neighbourhoods=False, max_failed_starts=6).solve(
         problem, time_limit=LONG, seed=seed
     )
     assert found.objective == pytest.approx(

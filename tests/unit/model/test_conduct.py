@@ -179,7 +179,7 @@ class OnItsInput(nn.Module):
 @pytest.mark.parametrize(
     "method",
     [
-        lambda problem: SequentialMIP(idle_starts=3).solve(problem, LONG),
+        lambda problem: SequentialMIP(max_failed_starts=3).solve(problem, LONG),
         lambda problem: DualDecomposition(max_iterations=2).solve(problem, np.inf),
         lambda problem: SingleStepGradient(steps=3).solve(problem, np.inf),
         lambda problem: PriceCoordination(max_rounds=2).solve(problem, np.inf),

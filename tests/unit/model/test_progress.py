@@ -51,7 +51,7 @@ SOLVERS = {
     "enumeration": (Enumeration, lambda: knapsack(1)[0]),
     "enumeration of all": (Enumeration, hand_sized),
     "big-m": (BigM, lambda: knapsack(1)[0]),
-    "sequential MIP": (lambda: SequentialMIP(idle_starts=1), water),
+    "sequential MIP": (lambda: SequentialMIP(max_failed_starts=1), water),
     "price coordination": (lambda: PriceCoordination(max_rounds=1), water),
     "recovering": (lambda: Recovering(SingleStepGradient(steps=3)), water),
     "solve": (Solving, lambda: knapsack(1)[0]),
@@ -182,7 +182,7 @@ def test_a_run_of_another_problem_inside_a_callback_does_not_appear(caplog):
 
     problem = hand_sized()
     with caplog.at_level(logging.INFO, "ddmip_lib"):
-        found = SequentialMIP(idle_starts=1, callback=hear).solve(problem)
+        found = SequentialMIP(max_failed_starts=1, callback=hear).solve(problem)
     own = [r.getMessage() for r in caplog.records if "sequential MIP" in r.getMessage()]
     assert own
     assert f"best {found.objective:.6g}" in own[-1]

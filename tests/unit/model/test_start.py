@@ -26,7 +26,7 @@ from tests.builders.networks import linear
 
 EVERY = [
     BigM(),
-    SequentialMIP(idle_starts=1),
+    SequentialMIP(max_failed_starts=1),
     DualDecomposition(max_iterations=2),
     SingleStepGradient(steps=2),
 ]
@@ -62,7 +62,7 @@ def test_a_feasible_start_is_reported_nowhere(caplog):
 
 
 @pytest.mark.parametrize(
-    "solver", [SequentialMIP(idle_starts=1), Solving()], ids=lambda s: s.method
+    "solver", [SequentialMIP(max_failed_starts=1), Solving()], ids=lambda s: s.method
 )
 def test_a_start_that_misses_a_row_by_little_is_told_and_repaired(solver, caplog):
     built = sloped()
@@ -98,7 +98,7 @@ def test_the_inputs_are_kept_where_the_rest_can_be_solved_for(solver):
 def test_an_integer_start_off_an_integer_is_told_and_rounded():
     built = sloped("I")
     built.problem.set_start([[0.4, 1.0]])
-    found = SequentialMIP(idle_starts=1).solve(built.problem, time_limit=LONG)
+    found = SequentialMIP(max_failed_starts=1).solve(built.problem, time_limit=LONG)
     assert "is 0.4, outside [0, 0] by 0.4" in found.start
     assert "repaired, its network inputs moved by up to 0.4, objective 2" in found.start
     assert found.objective >= 2.0
@@ -107,7 +107,7 @@ def test_an_integer_start_off_an_integer_is_told_and_rounded():
 def test_a_start_outside_its_bounds_is_told_and_clipped():
     built = sloped()
     built.problem.set_start([[0.0, 1.25]])
-    found = SequentialMIP(idle_starts=1).solve(built.problem, time_limit=LONG)
+    found = SequentialMIP(max_failed_starts=1).solve(built.problem, time_limit=LONG)
     assert "outside [0, 1] by 0.25" in found.start
     assert "repaired, its network inputs moved by up to 0.25, objective 2" in found.start
 
@@ -155,6 +155,6 @@ def test_a_new_start_is_looked_at_again():
     built.problem.set_start([[1.0, 1.0]])
     twin = built.problem.twin()
     twin.start_failed = True
-    assert SequentialMIP(idle_starts=1).solve(twin, time_limit=LONG).start == ""
+    assert SequentialMIP(max_failed_starts=1).solve(twin, time_limit=LONG).start == ""
     twin.set_start([[1.0, 1.0]])
-    assert SequentialMIP(idle_starts=1).solve(twin, time_limit=LONG).start != ""
+    assert SequentialMIP(max_failed_starts=1).solve(twin, time_limit=LONG).start != ""

@@ -48,7 +48,7 @@ METHODS: dict[str, Callable[[NeuralMIP], Solution]] = {
     "solve": lambda problem: solve(problem, 6.0),
     "prices": lambda problem: PriceCoordination(max_rounds=3).solve(problem, np.inf),
     "Algorithm 1": lambda problem: DualDecomposition(max_iterations=3).solve(problem, np.inf),
-    "linearisation": lambda problem: SequentialMIP(idle_starts=3).solve(problem, LONG),
+    "linearisation": lambda problem: SequentialMIP(max_failed_starts=3).solve(problem, LONG),
     "certificate": lambda problem: certify(
         problem, PriceCoordination(max_rounds=3).solve(problem, np.inf), time_limit=LONG
     ),

@@ -268,7 +268,7 @@ def test_a_time_limit_in_the_middle_still_chooses():
     with using(
         Ticking(step=10.0)
     ):  # time is over after six hundred looks at the clock; SCIP has enough in any case
-        solution = PriceCoordination(max_rounds=10**6, idle_rounds=10**6).solve(
+        solution = PriceCoordination(max_rounds=10**6, max_failed_rounds=10**6).solve(
             problem, time_limit=6000.0
         )
     assert solution.status == "time_limit"
@@ -352,7 +352,7 @@ def test_single_precision_searches_and_double_precision_judges():
         ({"smoothing": np.nan}, "smoothing"),
         ({"gap": -1e-3}, "gap"),
         ({"nodes": 0}, "nodes"),
-        ({"idle_rounds": 0}, "idle_rounds"),
+        ({"max_failed_rounds": 0}, "max_failed_rounds"),
         ({"dtype": torch.int64}, "dtype"),
         pytest.param(
             {"device": "cuda"},

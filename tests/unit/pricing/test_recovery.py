@@ -165,7 +165,7 @@ def test_recovery_wraps_any_solver_and_tells_what_was_visited(solver):
     heard = list[np.ndarray]()
     plain = solver.solve(problem, time_limit=LONG)
     wrapped = Recovering(solver).solve(
-        problem, time_limit=LONG, visit=lambda inputs: heard.append(inputs[0].copy())
+        problem, time_limit=LONG, on_point=lambda inputs: heard.append(inputs[0].copy())
     )
     assert wrapped.objective >= plain.objective
     assert problem.verify(wrapped)

@@ -89,7 +89,7 @@ SOLVERS = {
 def test_every_solver_says_so_before_any_work(name):
     heard = []
     problem = asking(mlp(2, 6, 2, seed=0), 1e3)
-    solution = SOLVERS[name].solve(problem, time_limit=LONG, visit=heard.append)
+    solution = SOLVERS[name].solve(problem, time_limit=LONG, on_point=heard.append)
     assert solution.status == "infeasible"
     assert len(heard) <= 1  # the point of the report
     assert "row asked is" in solution.report()

@@ -16,7 +16,7 @@ from ddmip_lib.bounds.layer_list import flat_layers, output_range
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.methods.run import start_run
-from ddmip_lib.model.incumbent import Visit
+from ddmip_lib.model.incumbent import PointCallback
 from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.model.problem import NeuralMIP
@@ -131,10 +131,10 @@ class Peer:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Build the peer's exact model and let its solver work on it until the time limit."""
-        run = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, on_point)
         self._require()
         instance = run.instance
         if instance.milp.others:

@@ -10,7 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.methods.run import Run, start_run
-from ddmip_lib.model.incumbent import Incumbent, Visit
+from ddmip_lib.model.incumbent import Incumbent, PointCallback
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from .regions import Pattern, Regions, key
@@ -47,10 +47,10 @@ class RandomPoints:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Draw targets by `seed`; the best verified point is returned."""
-        run = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, on_point)
         incumbent = run.incumbent()
         rng = np.random.default_rng(seed)
         s = run.instance.milp
@@ -154,10 +154,10 @@ class RelaxAndWalk:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Walk from the points of ever more restricted relaxations until the time is up."""
-        run = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, on_point)
         walk = _Walk(run, self.method)
         visited = set[Pattern]()
         while run.seconds_left > 0:
@@ -294,10 +294,10 @@ class GradientWalk:
         time_limit: float = 60.0,
         seed: int = 0,
         progress: bool = False,
-        visit: Visit | None = None,
+        on_point: PointCallback | None = None,
     ) -> Solution:
         """Walk from random points until the time is up."""
-        run = start_run(problem, time_limit, seed, visit)
+        run = start_run(problem, time_limit, seed, on_point)
         walk = _Walk(run, self.method)
         regions = walk.regions
         rng = walk.rng
