@@ -1,6 +1,4 @@
-"""Programs that `torch.export` made, which are no modules and lie in files ending in .pt2, as
-modules.
-"""
+"""Programs of `torch.export`, in memory or in files ending in .pt2, as modules."""
 
 import copy
 import os
@@ -14,16 +12,32 @@ REMEDY = (
     "Call net.eval(), then torch.export.export(net, (x,), dynamic_shapes=({0:"
     " torch.export.Dim('rows')},)) with an x of several rows."
 )
+"""How to export a network so that it can be added to a model."""
 
 Network = nn.Module | torch.export.ExportedProgram | str | os.PathLike[str]
-"""What can be added to a model: a module, a program, or the path of one."""
+"""What can be added to a model: a module, an exported program, or the path of one."""
 
 
 def as_module(net: Any) -> Any:
-    """A module for a program that `torch.export` made, or for the path of one; all else as it is.
+    """Convert an exported program, or the path of one, to a module.
 
-    Export settles once and for all whether dropout is on, so what it makes calls itself in training
-    mode and refuses `eval()`: a copy is returned whose flags say that it is evaluated.
+    Exporting fixes whether dropout is active. The module of a program nevertheless reports
+    training mode and has no `eval()`; the copy that is returned reports evaluation mode.
+
+    Parameters
+    ----------
+    net : Network
+        A module, a program of `torch.export`, or the path of one.
+
+    Returns
+    -------
+    torch.nn.Module
+        The program as a module; everything else is returned unchanged.
+
+    Raises
+    ------
+    TypeError
+        If a path does not end in .pt2.
     """
     if isinstance(net, (str, os.PathLike)):
         if Path(net).suffix != ".pt2":
@@ -32,17 +46,28 @@ def as_module(net: Any) -> Any:
                 " pass it."
             )
         net = torch.export.load(net)
-    if not isinstance(net, nn.Module) and isinstance(net, torch.export.ExportedProgram):
+    if isinstance(net, torch.export.ExportedProgram):
         net = net.module()
     if not isinstance(net, nn.Module) or "eval" not in vars(net):
         return net
-    settled = copy.deepcopy(net)
-    for module in settled.modules():
+    evaluated = copy.deepcopy(net)
+    for module in evaluated.modules():
         module.training = False
-    vars(settled)["original_name"] = "ExportedProgram"
-    return settled
+    vars(evaluated)["original_name"] = "ExportedProgram"
+    return evaluated
 
 
 def is_exported(net: nn.Module) -> bool:
-    """Whether `torch.export` or `torch.fx` wrote the code of a network."""
+    """Return whether `torch.export` or `torch.fx` generated the code of a network.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network.
+
+    Returns
+    -------
+    bool
+        True for a `torch.fx.GraphModule`.
+    """
     return isinstance(net, torch.fx.GraphModule)

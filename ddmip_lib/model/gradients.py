@@ -1,5 +1,5 @@
-"""Gradients of networks by vector-Jacobian products, which never compute those of weights; and
-steps along them.
+"""Gradients of networks by vector-Jacobian products, without those of the weights; and gradient
+steps.
 """
 
 import numpy as np
@@ -8,11 +8,31 @@ from torch.autograd.graph import _engine_run_backward
 
 from ..errors import ProblemError
 
+ADAM_MEAN_DECAY = 0.9
+"""Decay of Adam's mean of gradients per step, the default of `torch.optim.Adam`."""
+ADAM_SQUARE_DECAY = 0.999
+"""Decay of Adam's mean of squared gradients per step, the default of `torch.optim.Adam`."""
+ADAM_EPSILON = 1e-8
+"""What Adam adds to the root of the mean square, the default of `torch.optim.Adam`."""
+
 
 def flat(raws: list[torch.Tensor]) -> np.ndarray:
-    """The networks' values as one array, without their graph."""
+    """Concatenate the outputs of networks, detached from their graphs.
+
+    Parameters
+    ----------
+    raws : list of torch.Tensor
+        Outputs of networks.
+
+    Returns
+    -------
+    numpy.ndarray
+        One vector.
+    """
     parts = [raw.detach().numpy().ravel() for raw in raws]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts)
 
 
 def vjp(
@@ -21,20 +41,46 @@ def vjp(
     weights: np.ndarray | None = None,
     keep: bool = False,
 ) -> torch.Tensor:
-    """Gradient in u of weights'outputs, or of one scalar; where there is none, an error that names
-    the remedy.
+    r"""Compute the gradient of $w^\top f(u)$ with respect to $u$.
+
+    Parameters
+    ----------
+    outputs : list of torch.Tensor
+        The outputs $f(u)$.
+    u : torch.Tensor
+        The inputs.
+    weights : numpy.ndarray, optional
+        The vector $w$, one entry for each output; without it the outputs are one scalar.
+    keep : bool, default: False
+        Whether the graph is kept for another call.
+
+    Returns
+    -------
+    torch.Tensor
+        The gradient, of the shape of `u`.
+
+    Raises
+    ------
+    ProblemError
+        If the outputs have no gradient with respect to `u`.
+
+    Examples
+    --------
+    >>> u = torch.tensor([1.0, 3.0], requires_grad=True)
+    >>> vjp([(u**2).sum()], u)
+    tensor([2., 6.])
     """
     flat_weights = np.ones(1) if weights is None else weights
-    at = 0
-    along = []
-    for y in outputs:
-        along.append(torch.from_numpy(flat_weights[at : at + y.numel()]).view_as(y))
-        at += y.numel()
+    directions = []
+    start = 0
+    for output in outputs:
+        end = start + output.numel()
+        directions.append(torch.from_numpy(flat_weights[start:end]).view_as(output))
+        start = end
     try:
-        # what torch.autograd.grad calls; its first call would import SymPy, two seconds of a limit
-        # or under load twenty
+        # what torch.autograd.grad calls, whose first call imports SymPy, which takes seconds
         return _engine_run_backward(
-            tuple(outputs), tuple(along), keep, False, (u,), False, accumulate_grad=False
+            tuple(outputs), tuple(directions), keep, False, (u,), False, accumulate_grad=False
         )[0]
     except RuntimeError as error:
         raise ProblemError(
@@ -45,17 +91,41 @@ def vjp(
 
 def take_step(
     v: torch.Tensor,
-    slope: torch.Tensor,
+    gradient: torch.Tensor,
     rate: float,
     moments: tuple[torch.Tensor, torch.Tensor] | None,
     t: int,
 ) -> None:
-    """Step t of gradient descent or, with `moments`, of Adam, in place, to the last digit that of
-    `torch.optim`, whose first use spends seconds on imports that no step needs.
+    """Take a step of gradient descent, or of Adam, in place.
+
+    The result is bitwise that of `torch.optim`, whose first use spends seconds on imports.
+
+    Parameters
+    ----------
+    v : torch.Tensor
+        The point, which is changed.
+    gradient : torch.Tensor
+        The gradient at `v`.
+    rate : float
+        The step length.
+    moments : tuple of two torch.Tensor, or None
+        Adam's means of the gradients and of their squares, which are updated; None for gradient
+        descent.
+    t : int
+        Number of the step, from 1.
+
+    Examples
+    --------
+    >>> v = torch.ones(1)
+    >>> take_step(v, gradient=torch.full((1,), 2.0), rate=0.25, moments=None, t=1)
+    >>> v
+    tensor([0.5000])
     """
     if moments is None:
-        v.add_(slope, alpha=-rate)
+        v.add_(gradient, alpha=-rate)
         return
-    mean = moments[0].lerp_(slope, 1 - 0.9)
-    square = moments[1].mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
-    v.addcdiv_(mean, (square.sqrt() / (1 - 0.999**t) ** 0.5).add_(1e-8), value=-rate / (1 - 0.9**t))
+    mean = moments[0].lerp_(gradient, 1 - ADAM_MEAN_DECAY)
+    square = moments[1].mul_(ADAM_SQUARE_DECAY)
+    square.addcmul_(gradient, gradient, value=1 - ADAM_SQUARE_DECAY)
+    root = (square.sqrt() / (1 - ADAM_SQUARE_DECAY**t) ** 0.5).add_(ADAM_EPSILON)
+    v.addcdiv_(mean, root, value=-rate / (1 - ADAM_MEAN_DECAY**t))

@@ -1,5 +1,5 @@
-"""Matrices as users write them, of variables, numbers and linear expressions, and what they become
-in a model.
+"""Matrices of variables, numbers and linear expressions, and the variables that replace them in a
+model.
 """
 
 from collections.abc import Mapping
@@ -11,39 +11,89 @@ from pyscipopt import Expr, Model
 from ..errors import ProblemError
 from ..programs.scip import is_integral
 
+Terms = list[tuple[Any, float]]
+"""Variables of a linear expression, each with its coefficient."""
+MAX_WIDTHS_IN_MESSAGE = 8
+"""How many row widths the message about a ragged matrix lists."""
+
 
 def is_variable(entry: Any) -> bool:
-    """Whether an entry of a matrix is a pyscipopt variable, not an expression or a plain number."""
+    """Return whether an entry is a pyscipopt variable, and not an expression or a number.
+
+    Parameters
+    ----------
+    entry : pyscipopt.Expr or float
+        An entry of a matrix of inputs or outputs.
+
+    Returns
+    -------
+    bool
+        True for a variable only.
+    """
     return hasattr(entry, "ptr")
 
 
-def as_grid(entries: Any, what: str) -> np.ndarray:
-    """A two-dimensional object array of variables, expressions and numbers; a vector is one row."""
+def as_grid(entries: Any, name: str) -> np.ndarray:
+    """Convert entries to a two-dimensional array of variables, expressions and numbers.
+
+    Parameters
+    ----------
+    entries : array_like
+        A matrix, a nested list, or a vector, which becomes a matrix of one row.
+    name : str
+        What error messages call the matrix.
+
+    Returns
+    -------
+    numpy.ndarray
+        An array of objects with two dimensions.
+
+    Raises
+    ------
+    ProblemError
+        If the entries are a mapping, empty, ragged, or have more than two dimensions.
+    """
     if isinstance(entries, Mapping):
         raise ProblemError(
-            f"{what} is a {type(entries).__name__}: pass its entries as a list, in the network's"
+            f"{name} is a {type(entries).__name__}: pass its entries as a list, in the network's"
             " order."
         )
     grid = np.array(np.asarray(entries, dtype=object), dtype=object)
     if any(isinstance(entry, (list, tuple, np.ndarray)) for entry in grid.flat):
-        widths = ", ".join(str(np.size(entry)) for entry in list(grid.flat)[:8])
+        widths = ", ".join(str(np.size(row)) for row in list(grid.flat)[:MAX_WIDTHS_IN_MESSAGE])
         raise ProblemError(
-            f"{what} is ragged, its rows have {widths} entries: give all rows equally many."
+            f"{name} is ragged, its rows have {widths} entries: give all rows equally many."
         )
     if grid.ndim < 2:
         grid = grid.reshape(1, -1)
     if grid.ndim != 2:
         raise ProblemError(
-            f"{what} must be a matrix of variables (rows, features); got {grid.ndim} dimensions."
+            f"{name} must be a matrix of variables (samples, features); got {grid.ndim} dimensions."
         )
     if grid.size == 0:
-        raise ProblemError(f"{what} is empty: a predictor needs at least one row and one column.")
+        raise ProblemError(f"{name} is empty: a predictor needs at least one row and one column.")
     return grid
 
 
-def linear_terms(entry: Any) -> tuple[list[tuple[Any, float]], float]:
-    r"""Variables with their coefficients, and the constant, of a variable, a number or $a^\top v +
-    c$.
+def linear_terms(entry: Any) -> tuple[Terms, float]:
+    r"""Return the terms and the constant of a variable, a number or an expression $a^\top v + c$.
+
+    Parameters
+    ----------
+    entry : pyscipopt.Expr or float
+        A variable, a linear expression or a number.
+
+    Returns
+    -------
+    terms : list of (pyscipopt.Variable, float)
+        Variables with their nonzero coefficients.
+    constant : float
+        The constant term.
+
+    Raises
+    ------
+    ProblemError
+        If the expression is not linear.
     """
     if is_variable(entry):
         return [(entry, 1.0)], 0.0
@@ -54,42 +104,87 @@ def linear_terms(entry: Any) -> tuple[list[tuple[Any, float]], float]:
             f"input {entry} is not linear: pass a variable z with finite bounds, and add z =="
             " (that)."
         )
-    terms = [(term.vartuple, float(factor)) for term, factor in entry.terms.items()]
-    return [(held[0], a) for held, a in terms if held and a], sum(
-        a for held, a in terms if not held
-    )
+    terms = []
+    constant = 0.0
+    for term, coefficient in entry.terms.items():
+        if not term.vartuple:
+            constant += float(coefficient)
+        elif coefficient:
+            terms.append((term.vartuple[0], float(coefficient)))
+    return terms, constant
 
 
-def box(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest and the largest values that bounds leave to each entry of a matrix."""
-    ends = np.zeros((2, *x.shape))
-    for cell, entry in np.ndenumerate(x):
-        terms, constant = linear_terms(entry)
-        parts = [sorted((a * v.getLbOriginal(), a * v.getUbOriginal())) for v, a in terms]
-        ends[:, *cell] = constant + np.sum(parts, axis=0)
-    return ends[0], ends[1]
+def box(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of each entry that follow from the bounds of the variables.
 
+    Parameters
+    ----------
+    matrix : numpy.ndarray
+        Variables, linear expressions and numbers.
 
-def tie_expressions(model: Model, x: np.ndarray, name: str) -> np.ndarray:
-    r"""The same matrix with a new variable $z$, and the row $z = a^\top v + c$, in place of each
-    expression.
-
-    It has the bounds that follow from those that $v$ has now, and is integer where $a$, $c$ and $v$
-    are. What is a variable or a number, though written as an expression, stays one.
+    Returns
+    -------
+    lower, upper : numpy.ndarray
+        Smallest and largest values, of the shape of the matrix.
     """
-    tied = x.copy()
-    for (i, j), entry in np.ndenumerate(x):
-        terms, constant = linear_terms(entry)
-        if not terms:
-            tied[i, j] = constant
-        elif [a for _, a in terms] == [1.0] and constant == 0:
-            tied[i, j] = terms[0][0]
-        else:
-            (low,), (high,) = box(np.array([entry], dtype=object))
-            whole = float(constant).is_integer() and all(
-                is_integral(v) and float(a).is_integer() for v, a in terms
-            )
-            kind = "C" if not whole else "B" if (low, high) == (0, 1) else "I"
-            tied[i, j] = model.addVar(f"{name}_{i}_{j}", vtype=kind, lb=low, ub=high)
-            model.addCons(tied[i, j] == entry, name=f"{name}_{i}_{j}")
+    bounds = np.zeros((2, *matrix.shape))
+    for cell, entry in np.ndenumerate(matrix):
+        bounds[:, *cell] = _range(*linear_terms(entry))
+    return bounds[0], bounds[1]
+
+
+def _range(terms: Terms, constant: float) -> np.ndarray:
+    """Smallest and largest value of a linear expression within the bounds of its variables."""
+    ranges = [sorted((a * v.getLbOriginal(), a * v.getUbOriginal())) for v, a in terms]
+    return constant + np.sum(ranges, axis=0)
+
+
+def tie_expressions(model: Model, matrix: np.ndarray, name: str) -> np.ndarray:
+    r"""Replace each expression by a new variable $z$ with the constraint $z = a^\top v + c$.
+
+    A new variable has the bounds that follow from the present bounds of $v$, and is integer if
+    $a$, $c$ and $v$ are. An expression that is just a variable or a number becomes that variable
+    or number.
+
+    Parameters
+    ----------
+    model : pyscipopt.Model
+        The model that gets the new variables and constraints.
+    matrix : numpy.ndarray
+        Variables, linear expressions and numbers.
+    name : str
+        Start of the names of new variables and constraints.
+
+    Returns
+    -------
+    numpy.ndarray
+        A matrix of variables and numbers.
+    """
+    tied = matrix.copy()
+    for (i, j), entry in np.ndenumerate(matrix):
+        tied[i, j] = _tied(model, entry, f"{name}_{i}_{j}")
     return tied
+
+
+def _tied(model: Model, entry: Any, name: str) -> Any:
+    """The variable or number that replaces one entry."""
+    terms, constant = linear_terms(entry)
+    if not terms:
+        return constant
+    if constant == 0 and [a for _, a in terms] == [1.0]:
+        return terms[0][0]
+    lower, upper = _range(terms, constant)
+    if not _is_integer(terms, constant):
+        vtype = "C"
+    elif lower == 0 and upper == 1:
+        vtype = "B"
+    else:
+        vtype = "I"
+    variable = model.addVar(name, vtype=vtype, lb=lower, ub=upper)
+    model.addCons(variable == entry, name=name)
+    return variable
+
+
+def _is_integer(terms: Terms, constant: float) -> bool:
+    """Whether an expression takes integer values only."""
+    return constant.is_integer() and all(is_integral(v) and a.is_integer() for v, a in terms)

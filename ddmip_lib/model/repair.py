@@ -1,6 +1,4 @@
-"""What becomes of a start: it competes as it is; one that fails a constraint is reported, and
-repaired if possible.
-"""
+"""Starts as candidates for the incumbent: reports of violations, and restoration of feasibility."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,14 +14,15 @@ from .verification import Verification, Verifier
 Start = list[np.ndarray]
 """Network inputs, one matrix for each predictor."""
 Repair = Callable[[Any, Start, float], bool]
-"""Gets an `Incumbent`; lets points close to a start compete, for so many seconds; whether one of
-them is feasible.
+"""Called with an `Incumbent`, a start and a number of seconds: submits points close to the start
+for at most that time, and returns whether one of them is feasible.
 """
-KEPT = 1e-9  # inputs that moved by no more are those of the start
+INPUT_CHANGE_TOLERANCE = 1e-9
+"""Largest change of a network input, in its unit, at which the inputs count as unchanged."""
 
 
 class Competition(Protocol):
-    """What a start needs of an `Incumbent`."""
+    """The part of an `Incumbent` that a start is submitted to."""
 
     instance: Instance
     completer: Completer
@@ -37,75 +36,107 @@ class Competition(Protocol):
 def submit_start(
     incumbent: Competition, verifier: Verifier, start: Start, seconds: float, repair: Repair | None
 ) -> str:
-    """Let a start compete: the whole point if one is known, then its inputs, the rest solved for,
-    then, where neither is feasible, points close to it by `repair`.
+    """Submit a start to the incumbent, and restore its feasibility if it violates a constraint.
 
-    The answer says what the start violates and what became of it; it is empty for one that violates
-    nothing.
+    Candidates are the whole point if it is given, then its inputs with the other variables solved
+    for, then, where neither is feasible, points close to it by `repair`.
+
+    Parameters
+    ----------
+    incumbent : Competition
+        The incumbent.
+    verifier : Verifier
+        Checks full assignments.
+    start : list of numpy.ndarray
+        Network inputs, one matrix for each predictor.
+    seconds : float
+        Time limit of each search.
+    repair : callable or None
+        Searches for feasible points close to the start.
+
+    Returns
+    -------
+    str
+        What the start violates and whether it was repaired; empty for a feasible start.
     """
-    given, known = _given(incumbent.instance, start)
-    checks: list[Verification] = []
-    if incumbent.instance.known and known.all():
-        checks.append(incumbent.consider(given))
-    completed = incumbent.completer.complete(start, seconds)
-    if completed is not None:
-        checks.append(incumbent.consider(completed))
-    found = violations(verifier, given, known=known) if np.isfinite(given).all() else []
+    values, decided = _assignment(incumbent.instance, start)
+    checks = _submit_itself(incumbent, start, values, decided, seconds)
+    found = []
+    if np.isfinite(values).all():
+        found = violations(verifier, values, known=decided)
     feasible = any(check.feasible for check in checks)
     if feasible and not found:
         return ""
-    if found:
-        what = f"{found[0]}" + f" ({len(found) - 1} more)" * (len(found) > 1)
+    if not found:
+        text = _unlisted_violation(incumbent.instance, checks)
+    elif len(found) == 1:
+        text = f"{found[0]}"
     else:
-        what = _unlisted(incumbent.instance, checks)
-    feasible = feasible or (repair is not None and repair(incumbent, start, seconds))
-    text = f"{what}; {_outcome(incumbent, start, feasible, repair is not None)}"
+        text = f"{found[0]} ({len(found) - 1} more)"
+    if not feasible and repair is not None:
+        feasible = repair(incumbent, start, seconds)
+    text = f"{text}; {_outcome(incumbent, start, feasible, repair is not None)}"
     logger.warning("The start fails: %s.", text)
     return text
 
 
-def _given(instance: Instance, start: Start) -> tuple[np.ndarray, np.ndarray]:
-    """The start as a full assignment, outputs by the networks, and which variables it decides; 0 is
-    for the others.
+def _submit_itself(
+    incumbent: Competition, start: Start, values: np.ndarray, decided: np.ndarray, seconds: float
+) -> list[Verification]:
+    """Submit the start as a point and as inputs; the checks of both."""
+    checks = []
+    if incumbent.instance.known and decided.all():
+        checks.append(incumbent.consider(values))
+    completed = incumbent.completer.complete(start, seconds)
+    if completed is not None:
+        checks.append(incumbent.consider(completed))
+    return checks
+
+
+def _assignment(instance: Instance, start: Start) -> tuple[np.ndarray, np.ndarray]:
+    """The start as a full assignment, outputs by the networks, and which variables it decides.
+
+    A variable that is not decided has the feasible value closest to 0.
     """
-    s = instance.milp
-    given = np.where(s.lower == s.upper, s.lower, np.nan)
+    milp = instance.milp
     if instance.known:
-        given = np.array([instance.known.get(address, np.nan) for address in s.position])
-    for m, x in zip(instance.maps, start, strict=True):
-        m.put(given, x)
-    known = np.isfinite(given) | instance.is_output
-    given = np.where(np.isfinite(given), given, np.clip(0.0, s.lower, s.upper))
-    given[instance.is_output] = instance.with_outputs(given)[instance.is_output]
-    return given, known
+        values = np.array([instance.known.get(address, np.nan) for address in milp.position])
+    else:
+        values = np.where(milp.lower == milp.upper, milp.lower, np.nan)
+    for mapping, x in zip(instance.maps, start, strict=True):
+        mapping.put(values, x)
+    given = np.isfinite(values)
+    values = np.where(given, values, np.clip(0.0, milp.lower, milp.upper))
+    values[instance.is_output] = instance.with_outputs(values)[instance.is_output]
+    return values, given | instance.is_output
 
 
-def _unlisted(instance: Instance, checks: list[Verification]) -> str:
-    """What fails where no row, bound or integer does: other kinds of constraints, or all that is
-    left to decide.
-    """
-    if checks and not checks[-1].other_violations:
+def _unlisted_violation(instance: Instance, checks: list[Verification]) -> str:
+    """What is violated where no linear constraint, bound or integrality is."""
+    if not checks:
+        others = tuple(f"{c.kind} {c.name}" for c in instance.milp.others)
+    elif checks[-1].other_violations:
+        others = checks[-1].other_violations
+    else:
         return checks[-1].worst
-    others = (
-        checks[-1].other_violations
-        if checks
-        else tuple(f"{c.kind} {c.name}" for c in instance.milp.others)
-    )
-    named = f", perhaps because of {', '.join(others[:3])}" if others else ""
-    return f"no values of the other variables fit its network inputs{named}"
+    text = "no values of the other variables fit its network inputs"
+    if not others:
+        return text
+    return f"{text}, perhaps because of {', '.join(others[:3])}"
 
 
-def _outcome(incumbent: Competition, start: Start, feasible: bool, moving: bool) -> str:
+def _outcome(incumbent: Competition, start: Start, feasible: bool, inputs_may_move: bool) -> str:
+    """What became of a start that violates a constraint."""
     if not feasible or incumbent.values is None:
-        where = "with its network inputs or close to them" if moving else "with its network inputs"
+        where = "with its network inputs"
+        if inputs_may_move:
+            where += " or close to them"
         return f"not repaired: no feasible point was found {where}"
     inputs = incumbent.instance.inputs(incumbent.values)
-    moved = max(
-        float(np.abs(new - old).max(initial=0.0)) for new, old in zip(inputs, start, strict=True)
-    )
-    how = (
-        "its network inputs kept"
-        if moved <= KEPT
-        else f"its network inputs moved by up to {moved:.2g}"
-    )
+    pairs = zip(inputs, start, strict=True)
+    moved = max(float(np.abs(new - old).max(initial=0.0)) for new, old in pairs)
+    if moved <= INPUT_CHANGE_TOLERANCE:
+        how = "its network inputs kept"
+    else:
+        how = f"its network inputs moved by up to {moved:.2g}"
     return f"repaired, {how}, objective {incumbent.objective:.6g}"

@@ -1,4 +1,4 @@
-"""Where solvers start, as users say it: inputs of networks, or a point of the whole model."""
+"""Starts as users give them: inputs of networks, or a point of the whole model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,42 +14,58 @@ from .solution import Solution
 def read_start(
     predictors: list[Predictor], read: Callable[[], Instance], given: tuple[Any, ...]
 ) -> tuple[list[np.ndarray], dict[int, float]]:
-    """The inputs of each network, and by the variables' addresses all that is known beside them,
-    from matrices of inputs, or from a `Solution`, a vector in the order of `Model.getVars` or a
-    dictionary by names.
+    """Read the arguments of `NeuralMIP.set_start`.
+
+    Parameters
+    ----------
+    predictors : list of Predictor
+        The predictors of the problem.
+    read : callable
+        Returns the problem's `Instance`.
+    given : tuple
+        A matrix of inputs for each predictor; or one `Solution`, vector in the order of
+        `Model.getVars`, or mapping of names to values.
+
+    Returns
+    -------
+    inputs : list of numpy.ndarray
+        The inputs of each predictor.
+    point : dict of int to float
+        Values of all variables by their addresses; empty where only inputs were given.
+
+    Raises
+    ------
+    ProblemError
+        If shapes do not fit, or a network input has no finite value.
     """
     expected = [p.inputs.shape for p in predictors]
     if len(given) == 1 and (isinstance(given[0], (Solution, Mapping)) or np.ndim(given[0]) == 1):
         instance = read()
-        values = _point(instance, given[0], expected)
+        values = _read_point(instance, given[0], expected)
         if values is not None:
-            return instance.inputs(values), dict(
-                zip(instance.milp.position, values.tolist(), strict=False)
-            )
+            addresses = instance.milp.position
+            return instance.inputs(values), dict(zip(addresses, values.tolist(), strict=False))
     arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in given]
-    if [a.shape for a in arrays] != expected:
-        raise ProblemError(
-            f"the start has shapes {[a.shape for a in arrays]}, the predictors need {expected}."
-        )
-    if not all(np.isfinite(a).all() for a in arrays):
+    shapes = [array.shape for array in arrays]
+    if shapes != expected:
+        raise ProblemError(f"the start has shapes {shapes}, the predictors need {expected}.")
+    if not all(np.isfinite(array).all() for array in arrays):
         raise ProblemError("the start contains NaN or infinity.")
     return arrays, {}
 
 
-def _point(instance: Instance, given: Any, expected: list[tuple[int, ...]]) -> np.ndarray | None:
-    """A full assignment, NaN where nothing is said, or None where inputs were given."""
-    s = instance.milp
-    values = np.where(s.lower == s.upper, s.lower, np.nan)
+def _read_point(
+    instance: Instance, given: Any, expected: list[tuple[int, ...]]
+) -> np.ndarray | None:
+    """A full assignment, NaN where no value was given; None for a vector of inputs."""
     if isinstance(given, Solution):
-        if given.values is None or given.variables is None or given.variables.names != s.names:
-            raise ProblemError(
-                "this solution has no point of this model: start from one with the same variables."
-            )
-        values = given.values.copy()
+        values = _values_of(given, instance)
     elif isinstance(given, Mapping):
+        milp = instance.milp
+        values = np.where(milp.lower == milp.upper, milp.lower, np.nan)
         for name, value in given.items():
             values[instance.variables.named(name)] = value
-    elif len(given) != s.n_variables:
+    elif len(given) != instance.milp.n_variables:
         return None
     elif expected == [(1, len(given))]:
         raise ProblemError(
@@ -57,8 +73,25 @@ def _point(instance: Instance, given: Any, expected: list[tuple[int, ...]]) -> n
         )
     else:
         values = np.array(given, dtype=float)
-    for at in (at for m in instance.maps for at in m.index[~np.isfinite(m.at(values))]):
-        raise ProblemError(
-            f"the start has no finite value for {s.names[at]}, which a network needs: give it one."
-        )
+    _require_inputs(instance, values)
     return values
+
+
+def _values_of(solution: Solution, instance: Instance) -> np.ndarray:
+    names = solution.variables.names if solution.variables else None
+    if solution.values is None or names != instance.milp.names:
+        raise ProblemError(
+            "this solution has no point of this model: start from one with the same variables."
+        )
+    return solution.values.copy()
+
+
+def _require_inputs(instance: Instance, values: np.ndarray) -> None:
+    """Raise an error if a network input has no finite value."""
+    for mapping in instance.maps:
+        missing = mapping.index[~np.isfinite(mapping.at(values))]
+        if len(missing):
+            raise ProblemError(
+                f"the start has no finite value for {instance.milp.names[missing[0]]}, which a"
+                " network needs: give it one."
+            )

@@ -1,6 +1,4 @@
-"""Where the variables of a user's model stand in a full assignment, and what they are worth
-there.
-"""
+"""Positions of the variables of a user's model in a full assignment, and their values there."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,72 +6,114 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from pyscipopt import Expr, Model
+from pyscipopt import Expr, Model, Variable
 
 from ..errors import ProblemError
 
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables of one model, in the order of `Model.getVars`; a copy for another process knows
-    names only.
+    """The variables of one model, in the order of `Model.getVars`.
+
+    A copy for another process has names only.
+
+    Attributes
+    ----------
+    names
+        The variables' names.
+    position
+        Number of each variable by its address.
+    model
+        The model, kept alive so that no other model gets the addresses of its variables.
     """
 
     names: list[str]
     position: dict[int, int]
-    model: (
-        Model | None
-    )  #: Kept alive: another one could get its addresses, by which variables are known.
+    model: Model | None
 
     def __reduce__(self) -> Any:
         return Variables, (self.names, {}, None)
 
     def at(self, values: Any, what: Any) -> Any:
-        """The value of a variable, a name or an expression at a full assignment, or of an array of
-        these.
+        """Return the value of a variable, a name or an expression at a full assignment.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            A full assignment.
+        what : pyscipopt.Expr, str, float or array_like of these
+            What to evaluate.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The value, or an array of values of the shape of `what`.
+
+        Raises
+        ------
+        TypeError
+            If `what` has no value.
+        ProblemError
+            If `what` is no variable of the model.
         """
         if isinstance(what, str):
             return float(values[self.named(what)])
         if isinstance(what, Expr):
-            return float(
-                sum(
-                    a * np.prod([values[self._of(v)] for v in t.vartuple])
-                    for t, a in what.terms.items()
-                )
-            )
+            return self._evaluate(what, values)
         if isinstance(what, Real):
             return float(what)
         entries = np.asarray(what, dtype=object)
         if entries.ndim == 0:
             raise TypeError(
-                f"{type(what).__name__} has no value: ask for variables, names or linear"
-                " expressions."
+                f"{type(what).__name__} has no value: pass variables, names or linear expressions."
             )
-        return np.array([self.at(values, entry) for entry in entries.flat], dtype=float).reshape(
-            entries.shape
-        )
+        evaluated = [self.at(values, entry) for entry in entries.flat]
+        return np.array(evaluated, dtype=float).reshape(entries.shape)
 
     def named(self, name: str) -> int:
-        """The position of the one variable with this name."""
-        if (count := self.names.count(name)) != 1:
+        """Return the position of the only variable with this name.
+
+        Parameters
+        ----------
+        name : str
+            A variable's name.
+
+        Returns
+        -------
+        int
+            The position in a full assignment.
+
+        Raises
+        ------
+        ProblemError
+            If no variable, or more than one, has the name.
+        """
+        count = self.names.count(name)
+        if count != 1:
             raise ProblemError(
                 f"{count or 'no'} variables of the model are called {name!r}: give a name that one"
                 " has."
             )
         return self.names.index(name)
 
-    def _of(self, variable: Any) -> int:
-        if variable.ptr() in self.position:
-            return self.position[variable.ptr()]
-        remedy = (
-            "use that model's own."
-            if self.position
-            else "a loaded solution is asked by name, solution['x']."
-        )
-        raise ProblemError(f"{variable.name} is no variable of the model that was solved: {remedy}")
-
     @property
     def keys(self) -> list[str]:
-        """The names; where variables share one, their numbers are put behind it."""
+        """Distinct names: a name that several variables have is followed by the position."""
         count = Counter(self.names)
         return [name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names)]
+
+    def _evaluate(self, expression: Expr, values: np.ndarray) -> float:
+        total = 0.0
+        for term, coefficient in expression.terms.items():
+            factors = [values[self._position(v)] for v in term.vartuple]
+            total += coefficient * np.prod(factors)
+        return float(total)
+
+    def _position(self, variable: Variable) -> int:
+        if variable.ptr() in self.position:
+            return self.position[variable.ptr()]
+        if self.position:
+            remedy = "use that model's own."
+        else:
+            remedy = "read a loaded solution by name, solution['x']."
+        raise ProblemError(f"{variable.name} is no variable of the model that was solved: {remedy}")

@@ -1,0 +1,26 @@
+"""Counted nouns for summaries of problems."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural unless the number is 1.
+
+    Parameters
+    ----------
+    number : int
+        How many there are.
+    noun : str
+        The noun in the singular.
+
+    Returns
+    -------
+    str
+        Such as "2 blocks".
+
+    Examples
+    --------
+    >>> counted(1, "mode"), counted(0, "block")
+    ('1 mode', '0 blocks')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}s"
