@@ -127,8 +127,8 @@ MUTATIONS = [
     Mutation(
         "dual-value-without-rounding",
         "ddmip_lib/programs/program.py",
-        "total = float(parts.sum() - gamma(len(parts) + 8) * np.abs(parts).sum() - TINY)",
-        "total = float(parts.sum() + gamma(len(parts) + 8) * np.abs(parts).sum())",
+        "total = float(parts.sum() - rounding - UNDERFLOW_ERROR)",
+        "total = float(parts.sum() + rounding)",
         (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
     ),
     Mutation(

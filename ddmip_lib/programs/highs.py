@@ -1,21 +1,48 @@
 """HiGHS under the time limits of the library: every run of it goes through `run_highs`."""
 
+from typing import Any
+
 import highspy
 
 from ..clock import awaited, check_time
 
-SMALL = 5_000  # entries of a linear program that is solved in this thread: it is over in a moment
+MAX_ENTRIES_IN_THIS_THREAD = 5_000
+"""Nonzero entries of a linear program that is solved within milliseconds, so in this thread."""
+
+
+def silent_highs(options: dict[str, Any]) -> highspy.Highs:
+    """Return a solver with these options that uses one thread and prints nothing."""
+    highs = highspy.Highs()
+    highs.silent()
+    highs.setOptionValue("threads", 1)
+    for name, value in options.items():
+        highs.setOptionValue(name, value)
+    return highs
 
 
 def run_highs(highs: highspy.Highs, entries: int, integers: bool) -> None:
-    """Solve the model that was passed, of so many entries, with or without integer variables.
+    """Solve the model that was passed to HiGHS, at most until the time limit in force.
 
-    `TimeOver` or Ctrl-C may end it before HiGHS does, which must then not be used again.
+    HiGHS checks its own time limit between two steps, one of which can take seconds.
 
-    HiGHS looks at its own time limit between two steps, of which one can take seconds.
+    Parameters
+    ----------
+    highs
+        The solver. It must not be used again where an exception ends the solve.
+    entries
+        Number of nonzero entries of the model.
+    integers
+        Whether the model has integer variables.
+
+    Raises
+    ------
+    TimeOver
+        If the time limit ends before HiGHS does.
+    KeyboardInterrupt
+        At Ctrl-C.
     """
     check_time()
-    if entries <= SMALL and not integers:
+    if entries <= MAX_ENTRIES_IN_THIS_THREAD and not integers:
         highs.run()
         return
     awaited(highs.run, lambda: highs.setOptionValue("time_limit", 0.0))

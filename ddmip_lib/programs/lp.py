@@ -1,6 +1,4 @@
-"""HiGHS proposes multipliers and points for linear programs; nothing that it says is taken for
-true.
-"""
+"""HiGHS proposes multipliers and points for linear programs; none of its claims is relied on."""
 
 from typing import NamedTuple
 
@@ -8,15 +6,30 @@ import highspy
 import numpy as np
 
 from ..numerics import power_of_two
-from .highs import run_highs
-from .program import Program
+from .highs import run_highs, silent_highs
+from .program import Program, largest_finite
 
-TOLERANCE = 1e-9
+LP_OPTIONS = {
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-9,
+    "small_matrix_value": 1e-12,
+}
+"""Options of HiGHS, for programs in scaled units."""
 
 
 class LPProposal(NamedTuple):
-    """Multipliers of the rows and a point; `empty` where the multipliers are to prove that there is
-    none.
+    """The result of HiGHS for a linear program, unverified.
+
+    Attributes
+    ----------
+    multipliers
+        One for each constraint.
+    point
+        Values of all variables, None where there are none.
+    empty
+        Whether the multipliers are meant to prove that no point is feasible.
+    basis
+        The basis, from which the solve of a similar program can start.
     """
 
     multipliers: np.ndarray
@@ -25,17 +38,36 @@ class LPProposal(NamedTuple):
     basis: highspy.HighsBasis | None = None
 
 
-class LPSolver:
-    """Asks HiGHS about one program after the other, in units in which variables, rows and cost are
-    about 1.
+class LPScales(NamedTuple):
+    """Powers of two that bring variables, constraints and cost of a program to a size of about 1.
 
+    Attributes
+    ----------
+    column, row
+        Unit of every variable, and divisor of every constraint.
+    cost
+        Divisor of the cost.
+    weight
+        Entries of the constraint matrix on scaled variables, not yet divided by `row`.
+    """
+
+    column: np.ndarray
+    row: np.ndarray
+    cost: float
+    weight: np.ndarray
+
+
+class LPSolver:
+    """Solves one linear program after the other by HiGHS, scaled.
+
+    Examples
+    --------
     >>> import scipy.sparse as sp
     >>> from .program import Rows
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
-    >>> proposal = LPSolver().ask(
-    ...     Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0)
-    ... )
+    >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0)
+    >>> proposal = LPSolver().ask(program)
     >>> proposal.multipliers, proposal.point
     (array([0.5]), array([0. , 0.5]))
     """
@@ -46,84 +78,95 @@ class LPSolver:
     def ask(
         self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None
     ) -> LPProposal:
-        """What HiGHS proposes for a program within so many seconds, from the `basis` of one like
-        it.
+        """Solve a linear program.
+
+        Parameters
+        ----------
+        program
+            The program; that some of its variables are integer is ignored.
+        seconds
+            Time limit.
+        basis
+            Basis of a similar program, from which HiGHS starts.
+
+        Returns
+        -------
+        LPProposal
+            Multipliers and point, unverified.
         """
-        highs = self._free()
-        e = program.rows
-        lower = program.lower
-        upper = program.upper
-        size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (lower, upper)))
-        column = power_of_two(size)
-        weight = e.weight
-        weight = weight * column[e.column]
-        cost = program.cost * column
-        largest = np.zeros(len(e.first) - 1)
-        np.maximum.at(largest, e.row, np.abs(weight))
-        row = power_of_two(largest)
-        scale = float(power_of_two(np.abs(cost).max(initial=0.0)))
-        highs.passModel(
-            len(cost),
-            len(row),
-            len(weight),
-            int(highspy.MatrixFormat.kRowwise),
-            int(highspy.ObjSense.kMinimize),
-            0.0,
-            cost / scale,
-            lower / column,
-            upper / column,
-            program.row_lower / row,
-            program.row_upper / row,
-            e.first,
-            e.column,
-            weight / row[e.row],
-            np.zeros(len(cost), dtype=np.int32),
-        )
+        highs = self._take_solver()
+        scales = _scales(program)
+        _pass_scaled(highs, program, scales)
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
         if basis is not None:
             highs.setBasis(basis)
         highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
-        run_highs(highs, len(weight), integers=False)
-        if basis is None and _empty(highs):  # presolving knows no ray, and has been wrong
+        entries = len(scales.weight)
+        run_highs(highs, entries, integers=False)
+        if basis is None and _claims_empty(highs):  # presolving gives no ray, and has been wrong
             highs.setOptionValue("presolve", "off")
-            run_highs(highs, len(weight), integers=False)
+            run_highs(highs, entries, integers=False)
         self.highs = highs
-        if _empty(highs):
-            _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
-            return LPProposal(
-                np.asarray(ray, dtype=float) / row if known and ray is not None else 0 * row,
-                None,
-                True,
-            )
-        found = highs.getSolution()
-        multipliers = np.asarray(found.row_dual, dtype=float)
-        if len(multipliers) != len(row) or not np.isfinite(multipliers).all():
-            return LPProposal(np.zeros(len(row)), None, False)
-        point = np.clip(np.asarray(found.col_value) * column, lower, upper)
-        usable = found.value_valid and np.isfinite(point).all()
-        return LPProposal(
-            multipliers * scale / row, point if usable else None, False, highs.getBasis()
-        )
+        return _proposal(highs, program, scales)
 
-    def _free(self) -> highspy.Highs:
-        """The solver of the last program, or a new one where the time limit or Ctrl-C left that one
-        at work.
-        """
+    def _take_solver(self) -> highspy.Highs:
+        """Return the last solver, or a new one where an exception ended its solve."""
         highs = self.highs
         self.highs = None
-        return _solver() if highs is None else highs
+        return silent_highs(LP_OPTIONS) if highs is None else highs
 
 
-def _solver() -> highspy.Highs:
-    highs = highspy.Highs()
-    highs.silent()
-    for name in ("primal", "dual"):
-        highs.setOptionValue(f"{name}_feasibility_tolerance", TOLERANCE)
-    highs.setOptionValue("small_matrix_value", 1e-12)
-    highs.setOptionValue("threads", 1)
-    return highs
+def _scales(program: Program) -> LPScales:
+    rows = program.rows
+    column = power_of_two(largest_finite(program.lower, program.upper))
+    weight = rows.weight * column[rows.column]
+    largest = np.zeros(len(rows.first) - 1)
+    np.maximum.at(largest, rows.row, np.abs(weight))
+    largest_cost = np.abs(program.cost * column).max(initial=0.0)
+    return LPScales(column, power_of_two(largest), float(power_of_two(largest_cost)), weight)
 
 
-def _empty(highs: highspy.Highs) -> bool:
+def _pass_scaled(highs: highspy.Highs, program: Program, scales: LPScales) -> None:
+    rows = program.rows
+    columns = len(scales.column)
+    highs.passModel(
+        columns,
+        len(scales.row),
+        len(scales.weight),
+        int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        program.cost * scales.column / scales.cost,
+        program.lower / scales.column,
+        program.upper / scales.column,
+        program.row_lower / scales.row,
+        program.row_upper / scales.row,
+        rows.first,
+        rows.column,
+        scales.weight / scales.row[rows.row],
+        np.zeros(columns, dtype=np.int32),
+    )
+
+
+def _claims_empty(highs: highspy.Highs) -> bool:
     status = highspy.HighsModelStatus
     return highs.getModelStatus() in (status.kInfeasible, status.kUnboundedOrInfeasible)
+
+
+def _proposal(highs: highspy.Highs, program: Program, scales: LPScales) -> LPProposal:
+    """Return the ray of an infeasible program, or multipliers and point, without scales."""
+    none = np.zeros(len(scales.row))
+    if _claims_empty(highs):
+        _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
+        if known and ray is not None:
+            return LPProposal(np.asarray(ray, dtype=float) / scales.row, None, True)
+        return LPProposal(none, None, True)
+    solution = highs.getSolution()
+    multipliers = np.asarray(solution.row_dual, dtype=float)
+    if len(multipliers) != len(none) or not np.isfinite(multipliers).all():
+        return LPProposal(none, None, False)
+    multipliers = multipliers * scales.cost / scales.row
+    values = np.asarray(solution.col_value) * scales.column
+    point = np.clip(values, program.lower, program.upper)
+    usable = solution.value_valid and np.isfinite(point).all()
+    return LPProposal(multipliers, point if usable else None, False, highs.getBasis())

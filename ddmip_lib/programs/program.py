@@ -1,16 +1,16 @@
-r"""A mixed-integer linear program as arrays, and bounds of it that no solver need be believed for.
+r"""A mixed-integer linear program as arrays, and lower bounds of it that rely on no solver.
 
 $$\min c^\top v + c_0 \quad\text{s.t.}\quad a \le A v \le b, \quad l \le v \le h, \quad
-\text{some } v_j \text{ whole.}$$
+\text{some } v_j \text{ integer.}$$
 
-For **every** vector $\mu$, one multiplier for each row, weak duality gives
+For **every** vector $\mu$, one multiplier for each constraint, weak duality gives
 
 $$c^\top v \;\ge\; \sum_i \begin{cases} \mu_i a_i & \mu_i \ge 0 \\ \mu_i b_i & \mu_i < 0 \end{cases}
 \; + \; \sum_j \min_{l_j \le v_j \le h_j} (c - A^\top \mu)_j \, v_j .$$
 
-So a linear program's solver only proposes $\mu$; what it says of feasibility, optimality or
-tolerances is not used. The right-hand side is computed here and lowered by what rounding can have
-changed (Neumaier and Shcherbina, 2004). With $c = 0$, a positive value proves that no point exists.
+So a linear program's solver only proposes $\mu$; its feasibility, optimality and tolerances do not
+matter. The right-hand side is computed here and lowered by the largest possible rounding error
+(Neumaier and Shcherbina, 2004). With $c = 0$, a positive value proves that no point exists.
 """
 
 from dataclasses import dataclass, replace
@@ -21,20 +21,29 @@ import scipy.sparse as sp
 
 from ..numerics import gamma
 
-TINY = 1e-300  # more than all numbers together that may have been lost below the normal ones
+UNDERFLOW_ERROR = 1e-300
+"""More than the sum of everything that may have been lost by underflow."""
 
 
 class Rows(NamedTuple):
-    """A sparse matrix as a list of its entries, row by row."""
+    """A sparse matrix as a list of its entries, row by row.
+
+    Attributes
+    ----------
+    row, column, weight
+        Row, column and value of every entry.
+    first
+        Position of the first entry of every row, and the number of entries.
+    """
 
     row: np.ndarray
     column: np.ndarray
     weight: np.ndarray
-    first: np.ndarray  # where each row begins, and the end
+    first: np.ndarray
 
     @classmethod
     def of(cls, matrix: sp.csr_matrix) -> Self:
-        """The entries of a matrix that are not 0."""
+        """Return the nonzero entries of a matrix."""
         matrix = matrix.tocsr().copy()
         matrix.eliminate_zeros()
         row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
@@ -46,6 +55,7 @@ class Rows(NamedTuple):
         )
 
     def matrix(self, columns: int) -> sp.csr_matrix:
+        """Return the matrix with so many columns."""
         return sp.csr_matrix((self.weight, self.column, self.first), (len(self.first) - 1, columns))
 
 
@@ -53,16 +63,20 @@ class Rows(NamedTuple):
 class Program:
     """The program above.
 
+    Attributes
+    ----------
+    cost, constant
+        $c$ and $c_0$.
+    rows, row_lower, row_upper
+        $A$, $a$ and $b$: the linear constraints.
+    lower, upper, integer
+        $l$, $h$, and which variables are integer.
+
+    Examples
+    --------
     >>> one = np.ones(2)
-    >>> Program(
-    ...     one,
-    ...     Rows.of(sp.csr_matrix([[1.0, 2.0]])),
-    ...     one[:1],
-    ...     one[:1] * np.inf,
-    ...     0 * one,
-    ...     one,
-    ...     one > 0,
-    ... ).whole
+    >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
+    >>> Program(one, rows, one[:1], one[:1] * np.inf, 0 * one, one, one > 0).whole
     True
     """
 
@@ -76,55 +90,96 @@ class Program:
     constant: float = 0.0
 
     def within(self, lower: np.ndarray, upper: np.ndarray) -> "Program":
-        """The same program in another box."""
+        """Return the same program in another box."""
         return replace(self, lower=lower, upper=upper)
 
     @property
     def whole(self) -> bool:
-        """Whether the cost of every point is a whole number."""
+        """Whether the cost of every point, without the constant, is an integer."""
         used = self.cost != 0
         return bool(self.integer[used].all() and (self.cost == np.round(self.cost)).all())
 
     def value(self, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-        """A bound of the cost in a box, rounded down; -inf where these multipliers prove none.
+        """Return the lower bound of the cost in a box that these multipliers prove.
 
+        Parameters
+        ----------
+        multipliers
+            One for each constraint; those that are not finite count as 0.
+        lower, upper
+            The box.
+
+        Returns
+        -------
+        float
+            The bound, rounded down; -inf where the multipliers prove none.
+
+        Examples
+        --------
         >>> one = np.ones(2)
         >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
         >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 1)
         >>> round(program.value(np.array([0.5]), program.lower, program.upper), 9)
         0.5
         """
-        found = self._dual(self.cost, multipliers, lower, upper)
-        if self.whole and np.isfinite(found):
-            found = float(np.ceil(found))
-        return float(np.nextafter(found + self.constant, -np.inf)) if self.constant else found
+        bound = self._dual_value(self.cost, multipliers, lower, upper)
+        if self.whole and np.isfinite(bound):
+            bound = float(np.ceil(bound))
+        if not self.constant:
+            return bound
+        return float(np.nextafter(bound + self.constant, -np.inf))
 
     def proves_empty(self, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
-        """Whether these multipliers prove that no point of the box keeps all rows."""
-        return self._dual(np.zeros_like(self.cost), multipliers, lower, upper) > 0
+        """Return whether these multipliers prove that no point of the box is feasible."""
+        return self._dual_value(np.zeros_like(self.cost), multipliers, lower, upper) > 0
 
-    def _dual(
+    def _dual_value(
         self, cost: np.ndarray, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray
     ) -> float:
-        mu = np.nan_to_num(multipliers, nan=0.0, posinf=0.0, neginf=0.0)
-        mu = np.where(
-            (mu > 0) & np.isinf(self.row_lower) | (mu < 0) & np.isinf(self.row_upper), 0.0, mu
-        )
+        """Return the right-hand side of weak duality for this cost, rounded down."""
+        mu = self._admissible(multipliers)
         side = np.where(mu > 0, self.row_lower, self.row_upper)
-        sides = mu * np.where(mu == 0, 0.0, side)
         with np.errstate(over="ignore", invalid="ignore"):
-            terms = self.rows.weight * mu[self.rows.row]
-            size = np.bincount(self.rows.column, np.abs(terms), len(cost)) + np.abs(cost)
-            reduced = cost - np.bincount(self.rows.column, terms, len(cost))
-            error = gamma(len(mu) + 8) * size
-            below = reduced - error
-            above = reduced + error
-            ends = [_times(rate, end) for rate in (below, above) for end in (lower, upper)]
-            parts = np.concatenate([sides, np.min(ends, axis=0)])
-            total = float(parts.sum() - gamma(len(parts) + 8) * np.abs(parts).sum() - TINY)
+            below, above = self._reduced_costs(cost, mu)
+            products = [
+                _product(below, lower),
+                _product(below, upper),
+                _product(above, lower),
+                _product(above, upper),
+            ]
+            parts = np.concatenate([_product(mu, side), np.min(products, axis=0)])
+            rounding = gamma(len(parts) + 8) * np.abs(parts).sum()
+            total = float(parts.sum() - rounding - UNDERFLOW_ERROR)
         return -np.inf if np.isnan(total) else total
 
+    def _admissible(self, multipliers: np.ndarray) -> np.ndarray:
+        """Set multipliers to 0 that are not finite, or belong to an infinite side."""
+        mu = np.nan_to_num(multipliers, nan=0.0, posinf=0.0, neginf=0.0)
+        mu[(mu > 0) & np.isinf(self.row_lower)] = 0.0
+        mu[(mu < 0) & np.isinf(self.row_upper)] = 0.0
+        return mu
 
-def _times(rate: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Products in which nothing times infinity is nothing."""
-    return np.where(rate == 0, 0.0, rate * np.where(rate == 0, 0.0, end))
+    def _reduced_costs(self, cost: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return a lower and an upper bound of the reduced costs, which rounding changes."""
+        column = self.rows.column
+        terms = self.rows.weight * mu[self.rows.row]
+        size = np.bincount(column, np.abs(terms), len(cost)) + np.abs(cost)
+        reduced = cost - np.bincount(column, terms, len(cost))
+        error = gamma(len(mu) + 8) * size
+        return reduced - error, reduced + error
+
+
+def largest_finite(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return the larger absolute value of the finite bounds of each variable, 0 without any.
+
+    >>> largest_finite(np.array([-3.0, -np.inf]), np.array([2.0, np.inf]))
+    array([3., 0.])
+    """
+    lower_size = np.where(np.isfinite(lower), np.abs(lower), 0.0)
+    upper_size = np.where(np.isfinite(upper), np.abs(upper), 0.0)
+    return np.maximum(lower_size, upper_size)
+
+
+def _product(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the products, where 0 times infinity is 0."""
+    return factors * np.where(factors == 0, 0.0, values)

@@ -1,12 +1,13 @@
-"""A user's `pyscipopt.Model`: read once into plain arrays, copied, fixed, asked.
+"""A user's `pyscipopt.Model`: read once into plain arrays, copied, fixed and solved.
 
 Everything that the library does with a model goes through such arrays or through a copy that SCIP
 makes of it, so the user's own model is never changed.
 """
 
+import itertools
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,14 +20,21 @@ from ..clock import check_time, now
 from ..errors import ProblemError
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
-# seconds: a model that took less the last time is not interrupted, Ctrl-C is heard after it
-BRIEF = 0.2
+"""SCIP's handlers of linear constraints."""
+SECONDS_WITHOUT_INTERRUPT = 0.2
+"""A model whose last solve took less is not interrupted: Ctrl-C takes effect after its solve."""
 
 
 @dataclass(frozen=True)
 class OtherConstraint:
-    """A constraint that is no linear row (indicator, SOS, nonlinear, ...): SCIP itself
-    checks it.
+    """A constraint that is not linear (indicator, SOS, nonlinear, ...), which SCIP itself checks.
+
+    Attributes
+    ----------
+    name, kind
+        Its name, and the name of SCIP's constraint handler.
+    variables
+        Indices of its variables.
     """
 
     name: str
@@ -39,9 +47,22 @@ class MILP:
     r"""The model $\min s\,(c^\top v + c_0)$ s.t. $l_A \le A v \le u_A$, $l \le v \le u$,
     integrality.
 
-    ``sign`` is $s = 1$ for a model that minimises and $-1$ for one that maximises; ``cost`` and
-    ``offset`` are in the sense of the user's model. Variables are numbered as `Model.getVars` lists
-    them.
+    Variables are numbered as `Model.getVars` lists them.
+
+    Attributes
+    ----------
+    sign
+        $s$: 1 for a model that minimises, -1 for one that maximises.
+    cost, offset
+        $c$ and $c_0$, in the sense of the user's model.
+    lower, upper, integer, names
+        Bounds of the variables, which of them are integer, and their names.
+    position
+        Index of a variable by its pointer.
+    rows, row_lower, row_upper, row_names
+        The linear constraints: $A$, $l_A$, $u_A$ and their names.
+    others
+        All other constraints.
     """
 
     sign: float
@@ -59,23 +80,24 @@ class MILP:
     others: tuple[OtherConstraint, ...]
 
     def objective(self, values: np.ndarray) -> float:
-        """Objective at a full assignment, in the sense of the user's model."""
+        """Return the objective at a full assignment, in the sense of the user's model."""
         return float(self.cost @ values + self.offset)
 
     def larger_helps(self, at: int) -> bool:
-        """Whether variable `at` occurs only where a larger value helps: in the objective and in
-        every row.
+        """Return whether a larger value of variable `at` never makes a point worse.
+
+        The objective and all constraints must be monotone in it, and 1 within its bounds.
         """
-        if (
-            self.upper[at] < 1
-            or self.sign * self.cost[at] > 0
-            or any(at in c.variables for c in self.others)
-        ):
+        if self.upper[at] < 1 or self.sign * self.cost[at] > 0:
+            return False
+        if any(at in constraint.variables for constraint in self.others):
             return False
         column = self.rows[:, [at]].tocoo()
-        rises = column.row[column.data > 0]
-        falls = column.row[column.data < 0]
-        return bool(np.isinf(self.row_upper[rises]).all() and np.isinf(self.row_lower[falls]).all())
+        increasing = column.row[column.data > 0]
+        decreasing = column.row[column.data < 0]
+        upper = self.row_upper[increasing]
+        lower = self.row_lower[decreasing]
+        return bool(np.isinf(upper).all() and np.isinf(lower).all())
 
     @property
     def n_variables(self) -> int:
@@ -87,26 +109,25 @@ class MILP:
 
     @property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper sides of the linear constraints."""
         return self.row_lower, self.row_upper
 
 
 def is_integral(variable: Any) -> bool:
-    """Whether a variable takes integers alone; PySCIPOpt 5 knows no more of that than its type."""
-    return bool(
-        variable.isIntegral()
-        if hasattr(variable, "isIntegral")
-        else variable.vtype() != "CONTINUOUS"
-    )
+    """Return whether a variable is integer or binary."""
+    if hasattr(variable, "isIntegral"):
+        return bool(variable.isIntegral())
+    return bool(variable.vtype() != "CONTINUOUS")  # PySCIPOpt 5
 
 
 def excess(values: np.ndarray, lower: np.ndarray | float, upper: np.ndarray | float) -> np.ndarray:
-    """By how much each value is below its lower or above its upper end."""
-    found: np.ndarray = np.maximum(np.maximum(lower - values, values - upper), 0.0)
-    return found
+    """Return by how much each value is below its lower or above its upper bound."""
+    violation: np.ndarray = np.maximum(np.maximum(lower - values, values - upper), 0.0)
+    return violation
 
 
 def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Violation of lower <= values <= upper, entry by entry, relative to max(1, |side|)."""
+    """Return the violation of lower <= values <= upper, relative to max(1, |side|)."""
     violation = np.zeros(values.shape)
     for side, excess in ((lower, lower - values), (upper, values - upper)):
         finite = np.isfinite(side)
@@ -116,7 +137,13 @@ def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray)
 
 
 def require_unsolved(model: Model) -> None:
-    """Refuse a model that SCIP has already transformed or solved."""
+    """Check that SCIP has neither transformed nor solved a model.
+
+    Raises
+    ------
+    ProblemError
+        If it has.
+    """
     if model.getStageName() != "PROBLEM":
         raise ProblemError(
             f"the model is in SCIP's stage {model.getStageName()}: it was already presolved or"
@@ -124,57 +151,51 @@ def require_unsolved(model: Model) -> None:
         )
 
 
-_parameters_of_scip = cache(lambda: Model().getParams().keys())
+@cache
+def _default_parameters() -> Collection[str]:
+    return Model().getParams().keys()
 
 
 def require_copyable(model: Model) -> None:
-    """Refuse what SCIP does not copy, Python code that decides which points are feasible:
-    constraint handlers and pricers, known by their parameters, since PySCIPOpt lists neither.
+    """Check that SCIP copies the whole model: it loses constraint handlers and pricers in Python.
+
+    They are recognised by their parameters, since PySCIPOpt lists neither.
+
+    Raises
+    ------
+    ProblemError
+        If the model has a constraint handler or a pricer of its own.
     """
-    parts = [name.split("/") for name in model.getParams().keys() - _parameters_of_scip()]
-    handlers = {
-        f"constraint handler {p[1]!r}"
-        for p in parts
-        if p[0] == "constraints" and p[-1] == "sepafreq"
-    }
-    for what in sorted(handlers | {f"pricer {p[1]!r}" for p in parts if p[0] == "pricers"}):
+    plugins = []
+    for parameter in model.getParams().keys() - _default_parameters():
+        parts = parameter.split("/")
+        if parts[0] == "constraints" and parts[-1] == "sepafreq":
+            plugins.append(f"constraint handler {parts[1]!r}")
+        elif parts[0] == "pricers":
+            plugins.append(f"pricer {parts[1]!r}")
+    if plugins:
         raise ProblemError(
-            f"the model has a {what} of its own, which copies lose: neither solvers nor verify"
-            " would know of it. Write what it demands as constraints, or build the model"
+            f"the model has a {min(plugins)} of its own, which copies lose: neither solvers nor"
+            " verify would apply it. Write what it requires as constraints, or build the model"
             " without it."
         )
 
 
 def read_model(model: Model) -> MILP:
-    """Read variables, objective and rows of `model` without touching it."""
+    """Read variables, objective and constraints of a model, which is not changed.
+
+    Raises
+    ------
+    ProblemError
+        If the model was solved already, or has parts that cannot be read or copied.
+    """
     require_unsolved(model)
     require_copyable(model)
     infinity = model.infinity()
     variables = model.getVars()
-    position = {v.ptr(): i for i, v in enumerate(variables)}
-    names = {v.name: i for i, v in enumerate(variables)}
-    row_names: list[str] = []
-    sides: list[tuple[float, float]] = []
-    entries: tuple[list[int], list[int], list[float]] = ([], [], [])
-    others: list[OtherConstraint] = []
+    constraints = _Constraints(model, variables)
     for constraint in model.getConss():
-        kind = constraint.getConshdlrName()
-        held = model.getConsVars(constraint) or ()
-        members = [position.get(v.ptr(), -1) for v in held]
-        if kind in ROW_HANDLERS and -1 in members:
-            raise ProblemError(
-                f"row {constraint.name} holds a negated variable ~b: write it as 1 - b."
-            )
-        if kind not in ROW_HANDLERS:
-            members = [_position(v, position, names) for v in held]
-            others.append(OtherConstraint(constraint.name, kind, tuple(members)))
-            continue
-        entries[0].extend([len(row_names)] * len(members))
-        entries[1].extend(members)
-        entries[2].extend(model.getConsVals(constraint) or ())
-        row_names.append(constraint.name)
-        sides.append((model.getLhs(constraint), model.getRhs(constraint)))
-    shape = (len(row_names), len(variables))
+        constraints.read(constraint)
     return MILP(
         sign=1.0 if model.getObjectiveSense() == "minimize" else -1.0,
         cost=np.array([v.getObj() for v in variables], dtype=float),
@@ -183,25 +204,77 @@ def read_model(model: Model) -> MILP:
         upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
         integer=np.array([is_integral(v) for v in variables], dtype=bool),
         names=[v.name for v in variables],
-        position=position,
-        rows=sp.csr_matrix((entries[2], (entries[0], entries[1])), shape=shape),
-        row_lower=_finite_or_inf([s[0] for s in sides], infinity),
-        row_upper=_finite_or_inf([s[1] for s in sides], infinity),
-        row_names=row_names,
-        others=tuple(others),
+        position=constraints.position,
+        rows=constraints.matrix(),
+        row_lower=_finite_or_inf(constraints.lower, infinity),
+        row_upper=_finite_or_inf(constraints.upper, infinity),
+        row_names=constraints.names,
+        others=tuple(constraints.others),
     )
 
 
+class _Constraints:
+    """The constraints of a model, read one by one."""
+
+    def __init__(self, model: Model, variables: list[Any]) -> None:
+        self.model = model
+        self.position = {v.ptr(): i for i, v in enumerate(variables)}
+        self.position_by_name = {v.name: i for i, v in enumerate(variables)}
+        self.names: list[str] = []
+        self.lower: list[float] = []
+        self.upper: list[float] = []
+        self.row: list[int] = []
+        self.column: list[int] = []
+        self.weight: list[float] = []
+        self.others: list[OtherConstraint] = []
+
+    def read(self, constraint: Any) -> None:
+        kind = constraint.getConshdlrName()
+        variables = self.model.getConsVars(constraint) or ()
+        if kind not in ROW_HANDLERS:
+            members = tuple(self._index(v) for v in variables)
+            self.others.append(OtherConstraint(constraint.name, kind, members))
+            return
+        columns = [self.position.get(v.ptr(), -1) for v in variables]
+        if -1 in columns:
+            raise ProblemError(
+                f"constraint {constraint.name} holds a negated variable ~b: write it as 1 - b."
+            )
+        self.row.extend([len(self.names)] * len(columns))
+        self.column.extend(columns)
+        self.weight.extend(self.model.getConsVals(constraint) or ())
+        self.names.append(constraint.name)
+        self.lower.append(self.model.getLhs(constraint))
+        self.upper.append(self.model.getRhs(constraint))
+
+    def _index(self, variable: Any) -> int:
+        """Return the index of a variable; SCIP lists the negation of b as a variable b_neg."""
+        by_name = self.position_by_name.get(variable.name.removesuffix("_neg"))
+        index = self.position.get(variable.ptr(), by_name)
+        if index is None:
+            raise ProblemError(
+                f"variable {variable.name} of a constraint is not among the model's variables."
+            )
+        return index
+
+    def matrix(self) -> sp.csr_matrix:
+        shape = (len(self.names), len(self.position))
+        return sp.csr_matrix((self.weight, (self.row, self.column)), shape=shape)
+
+
 def copy_model(model: Model, seed: int = 0) -> Model:
-    """A silent, independent copy of the original problem; its variables keep their order."""
+    """Return a silent, independent copy of the original problem, variables in the same order."""
     copy = Model(sourceModel=model, origcopy=True)
     copy.resetParams()  # limits that the user set for their own solve would silently cut ours short
-    copy.hideOutput()
-    copy.setParam(
-        "misc/catchctrlc", False
-    )  # an interrupt ends the whole run, not one block: see `optimise`
-    copy.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
+    set_quiet(copy, seed)
     return copy
+
+
+def set_quiet(model: Model, seed: int) -> None:
+    """Let a model print nothing, leave Ctrl-C to `optimise`, and use this random seed."""
+    model.hideOutput()
+    model.setParam("misc/catchctrlc", False)
+    model.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
 
 
 def add_variables(
@@ -211,11 +284,28 @@ def add_variables(
     integer: np.ndarray,
     names: Sequence[str] = (),
 ) -> list[Any]:
-    """New variables, binary where they are whole numbers from 0 to 1; infinite ends are none."""
-    kinds = np.where(~integer, "C", np.where((lower == 0) & (upper == 1), "B", "I")).tolist()
-    ends = ([end if np.isfinite(end) else None for end in side.tolist()] for side in (lower, upper))
-    parts = zip(names or [""] * len(kinds), kinds, *ends, strict=True)
+    """Add variables to a model and return them.
+
+    Parameters
+    ----------
+    model
+        The model.
+    lower, upper
+        Bounds; infinite ones are none.
+    integer
+        Which variables are integer; those with bounds 0 and 1 are binary.
+    names
+        Names of all variables, or none.
+    """
+    binary = (lower == 0) & (upper == 1)
+    kinds = np.where(~integer, "C", np.where(binary, "B", "I")).tolist()
+    names = names or [""] * len(kinds)
+    parts = zip(names, kinds, _bounds_or_none(lower), _bounds_or_none(upper), strict=True)
     return [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
+
+
+def _bounds_or_none(bounds: np.ndarray) -> list[float | None]:
+    return [bound if np.isfinite(bound) else None for bound in bounds.tolist()]
 
 
 def add_rows(
@@ -226,81 +316,140 @@ def add_rows(
     upper: np.ndarray,
     names: Sequence[str] = (),
 ) -> None:
-    """The rows lower <= rows @ variables <= upper; one without a finite side is left out."""
-    sides = zip(names or [""] * rows.shape[0], lower.tolist(), upper.tolist(), strict=True)
-    for r, (name, low, high) in enumerate(sides):
+    """Add the linear constraints lower <= rows @ variables <= upper to a model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    variables
+        Its variables, one for each column of `rows`.
+    rows, lower, upper
+        The constraints; one without a finite side is left out.
+    names
+        Names of all constraints, or none.
+    """
+    names = names or [""] * rows.shape[0]
+    activities = _activities(rows, variables)
+    for activity, low, high, name in zip(
+        activities, lower.tolist(), upper.tolist(), names, strict=True
+    ):
+        for constraint in _one_or_two_sided(activity, low, high):
+            model.addCons(constraint, name=name)
+
+
+def _activities(rows: sp.csr_matrix, variables: Sequence[Any]) -> Iterator[Any]:
+    """Yield rows @ variables, one expression after the other."""
+    for first, end in itertools.pairwise(rows.indptr):
         check_time()
-        span = slice(rows.indptr[r], rows.indptr[r + 1])
-        entries = zip(rows.indices[span].tolist(), rows.data[span].tolist(), strict=True)
-        row = quicksum(a * variables[j] for j, a in entries)
-        if low == high:
-            model.addCons(row == low, name=name)
-        elif -np.inf < low < high < np.inf:
-            model.addCons((row <= high) >= low, name=name)
-        else:  # sides that cross are two rows, which SCIP finds to be infeasible
-            if low > -np.inf:
-                model.addCons(row >= low, name=name)
-            if high < np.inf:
-                model.addCons(row <= high, name=name)
+        terms = zip(rows.indices[first:end].tolist(), rows.data[first:end].tolist(), strict=True)
+        yield quicksum(weight * variables[j] for j, weight in terms)
+
+
+def _one_or_two_sided(activity: Any, low: float, high: float) -> list[Any]:
+    """Return the constraints low <= activity <= high: one, or one for each side."""
+    if low == high:
+        return [activity == low]
+    if -np.inf < low < high < np.inf:
+        return [(activity <= high) >= low]
+    constraints = []  # sides that cross are two constraints, which SCIP finds to be infeasible
+    if low > -np.inf:
+        constraints.append(activity >= low)
+    if high < np.inf:
+        constraints.append(activity <= high)
+    return constraints
 
 
 def set_time_limit(model: Model, seconds: float) -> None:
-    """Give SCIP `seconds`, which may be infinite or used up already."""
+    """Set the time limit of a model, which may be infinite or negative."""
     model.setParam("limits/time", float(min(max(seconds, 0.0), 1e20)))
 
 
 def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | None = None) -> None:
-    """Solve a model of the library's own. Ctrl-C ends the solve in good order, status
-    "userinterrupt", and is raised after it: Python itself would hear it only at the end, or inside
-    a callback, where SCIP takes it for an error.
+    """Solve a model of the library's own.
 
-    SCIP forgets a signal that comes as it ends, so solves that are brief, and have no callback, are
-    not interrupted. Threads other than the main one get no signals. `raised` is the list of
-    `add_event_handlers`.
+    Ctrl-C ends the solve with status "userinterrupt", and `KeyboardInterrupt` is raised after it.
+    Python itself would raise it at the end of the solve, or inside a callback, where SCIP takes it
+    for an error. SCIP loses a signal that comes as it ends, so solves that are brief and have no
+    callback are not interrupted, nor are those outside the main thread, which gets no signals.
+
+    Parameters
+    ----------
+    model
+        The model.
+    seconds
+        Time limit.
+    raised
+        The list of `add_event_handlers`, whose exceptions are raised after the solve.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At Ctrl-C.
     """
-    main = threading.current_thread() is threading.main_thread() and callable(
-        signal.getsignal(signal.SIGINT)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    may_be_long = model.data is None or model.data > SECONDS_WITHOUT_INTERRUPT
+    interruptible = (
+        in_main_thread
+        and callable(signal.getsignal(signal.SIGINT))
+        and (raised is not None or may_be_long)
     )
-    heard = main and (raised is not None or model.data is None or model.data > BRIEF)
-    model.setParam("misc/catchctrlc", heard)
+    model.setParam("misc/catchctrlc", interruptible)
     set_time_limit(model, seconds)
     began = now()
     model.optimize()
     model.data = now() - began
     for problem in raised or ():
         raise problem
-    if heard and model.getStatus() == "userinterrupt":
+    if interruptible and model.getStatus() == "userinterrupt":
         signal.raise_signal(signal.SIGINT)
 
 
 def add_event_handlers(
-    model: Model, hear: Callable[[Model], Any], after_node: Callable[[Model], Any] | None = None
+    model: Model,
+    on_incumbent: Callable[[Model], Any],
+    after_node: Callable[[Model], Any] | None = None,
 ) -> list[BaseException]:
-    """Call `hear` at every new incumbent, and `after_node` after every node. What these raise must
-    not cross SCIP: it ends the solve and is in the list.
+    """Call functions during a solve.
+
+    Parameters
+    ----------
+    model
+        The model.
+    on_incumbent
+        Function that is called with the model at every new incumbent.
+    after_node
+        Function that is called with the model after every node.
+
+    Returns
+    -------
+    list of BaseException
+        Filled with the exception that one of them raises, which ends the solve: it must not pass
+        through SCIP. `optimise` raises it again.
     """
     raised: list[BaseException] = []
 
-    def listen(to: Any, call: Callable[[Model], Any], name: str) -> None:
+    def attach(event: Any, function: Callable[[Model], Any], name: str) -> None:
         def on_event(scip: Model, _: Any) -> None:
             try:
                 if not raised:
-                    call(scip)
+                    function(scip)
             except BaseException as problem:
                 raised.append(problem)
                 scip.interruptSolve()
 
-        model.attachEventHandlerCallback(on_event, [to], name=name)
+        model.attachEventHandlerCallback(on_event, [event], name=name)
 
-    listen(SCIP_EVENTTYPE.BESTSOLFOUND, hear, "verify incumbents")
+    attach(SCIP_EVENTTYPE.BESTSOLFOUND, on_incumbent, "verify incumbents")
     if after_node is not None:
-        listen(SCIP_EVENTTYPE.NODESOLVED, after_node, "tell of nodes")
+        attach(SCIP_EVENTTYPE.NODESOLVED, after_node, "report nodes")
     return raised
 
 
 def has_point(model: Model, seconds: float = 60.0) -> bool:
-    """Whether a model may have a feasible point: only SCIP's proof says no. The model is
-    used up.
+    """Return whether a model may have a feasible point; False only if SCIP proves that it has none.
+
+    The model is solved without its objective.
     """
     model.setObjective(0.0)
     optimise(model, seconds)
@@ -308,33 +457,21 @@ def has_point(model: Model, seconds: float = 60.0) -> bool:
 
 
 def fix(model: Model, variables: Any, values: np.ndarray) -> None:
-    """Fix each variable whose value is a number."""
-    for at in np.flatnonzero(~np.isnan(values)):
-        model.chgVarLb(variables[at], values[at])
-        model.chgVarUb(variables[at], values[at])
+    """Fix each variable whose value is not NaN."""
+    for index in np.flatnonzero(~np.isnan(values)):
+        model.chgVarLb(variables[index], values[index])
+        model.chgVarUb(variables[index], values[index])
 
 
 def matrix_of(variables: Any) -> MatrixVariable:
-    """A list of variables as one vector that PySCIPOpt handles at once."""
+    """Return a list of variables as one vector that PySCIPOpt handles at once."""
     return np.array(variables, dtype=object).view(MatrixVariable)
 
 
 def solution_values(model: Model, variables: Any) -> np.ndarray:
-    """Values of `variables`, a list or vector, in the best solution of `model`."""
+    """Return the values of `variables`, a list or vector, in the best solution of `model`."""
     best = model.getBestSol()  # which before PySCIPOpt 6.1 takes no vectors
     return np.array([model.getSolVal(best, variable) for variable in variables], dtype=float)
-
-
-def _position(variable: Any, position: dict[int, int], names: dict[str, int]) -> int:
-    """Number of a variable of a constraint; SCIP lists the negation of b as a variable of its own,
-    b_neg.
-    """
-    at = position.get(variable.ptr(), names.get(variable.name.removesuffix("_neg")))
-    if at is None:
-        raise ProblemError(
-            f"variable {variable.name} of a constraint is not among the model's variables."
-        )
-    return at
 
 
 def _finite_or_inf(values: list[float], infinity: float) -> np.ndarray:
