@@ -1,4 +1,4 @@
-"""What all methods share: `Method`, the base class, and `Run`, one call of a method."""
+"""Base class of all methods (`Method`), and one call of a method (`Run`)."""
 
 from .method import Method, ReportsPoints, Solver
 from .run import Callback, ProgressEvent, Run

@@ -1,5 +1,6 @@
 """The base class of all methods: frozen settings, and `run`, which solves one problem."""
 
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -83,9 +84,23 @@ class Method:
         seed
             Seed of all random numbers; the same seed gives the same run.
         progress
-            Whether a line on the screen shows how the run is going.
+            Whether the screen shows seconds, best objective, bound and gap during the run.
         on_point
             Function that is called with the network inputs of every evaluated point.
+
+        Returns
+        -------
+        Solution
+            The best verified point, or the least infeasible one, and a bound if there is one.
+
+        Raises
+        ------
+        TypeError
+            If `problem` is not a `NeuralMIP`.
+        ValueError
+            If `time_limit` or `seed` has an invalid value.
+        ProblemError, UnsupportedNetworkError
+            If the method cannot solve such a problem.
         """
         callback = self.callback if self.passes_events else None
         run = start_run(problem, time_limit, seed, on_point, callback, self.method)
@@ -104,9 +119,14 @@ class Method:
 
 
 def infeasible_solution(run: Run) -> Solution | None:
-    """Return the result "infeasible" if output ranges prove that no point is feasible, else None.
+    """Return the solution "infeasible" if output ranges prove it, else None.
 
-    The solution reports which constraints the start, or else the middle of the box, violates.
+    Its report states which constraints the start, or else the middle of the box, violates.
+
+    Raises
+    ------
+    ProofError
+        If a feasible point was verified: a fault of this library.
     """
     if run.time_limit <= 0 or not infeasible_by_ranges(run.instance):
         return None
@@ -119,9 +139,8 @@ def infeasible_solution(run: Run) -> Solution | None:
         incumbent.consider(0.5 * low + 0.5 * high)
     if incumbent.values is not None:
         raise ProofError(
-            "ranges prove that no point exists, and one was verified: please report this problem."
+            "output ranges prove that no point is feasible, and one was verified: please report"
+            " this problem."
         )
     details = {"proved_by": "ranges of the networks' outputs"}
-    return Solution(
-        "infeasible", run.method, **incumbent.point(), seconds=run.seconds, details=details
-    )
+    return replace(run.solution("infeasible"), details=details)

@@ -45,11 +45,13 @@ class ProgressEvent(NamedTuple):
 
 
 Callback = Callable[[Any], Any]
+"""A function that takes a `ProgressEvent`, or the state of the method, and may end the run."""
 ENDED_BY_USER = "Ctrl-C or the callback ended the run"
-FINAL = ("optimal", "infeasible", "stopped")
+ENDED_BY_TIME_LIMIT = "the time limit ended the run"
+STATUSES_KEPT_AFTER_INTERRUPT = ("optimal", "infeasible", "stopped")
 """Statuses that an interruption during the last steps of a run does not change."""
-SECONDS_FOR_START = 0.1
-"""Time limit for completing the problem's start, where the limit of the run ended before that."""
+SECONDS_FOR_START_AFTER_LIMIT = 0.1
+"""Seconds for completing the problem's start if the time limit ended the run before that."""
 
 
 class HasStatus(Protocol):
@@ -60,11 +62,14 @@ class HasStatus(Protocol):
 
 
 Result = TypeVar("Result", bound=HasStatus)
+AnySolution = TypeVar("AnySolution", bound=Solution)
 
 
 @dataclass(eq=False)
 class Run:
-    """One call of a method, created by `start_run` after its arguments were checked.
+    """State common to all methods: the arguments of one call, its clock, its incumbent.
+
+    `start_run` checks the arguments and creates it.
 
     Attributes
     ----------
@@ -109,19 +114,22 @@ class Run:
 
     @property
     def deadline(self) -> float:
+        """End of the time limit, in seconds of the clock in force."""
         return self.began + self.time_limit
 
     @property
     def seconds(self) -> float:
+        """Seconds since the start of the run."""
         return now() - self.began
 
     @property
     def seconds_left(self) -> float:
+        """Seconds until the deadline; negative after it."""
         return self.deadline - now()
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended a part of the run, which kept a partial result."""
+        """Whether a part of the run caught Ctrl-C and kept a partial result."""
         return self.limit is not None and self.limit.interrupted
 
     def incumbent(
@@ -142,7 +150,7 @@ class Run:
         with_start
             Whether the problem's start is submitted.
         repair
-            Function that looks for a feasible point near a start that fails a constraint.
+            Function that searches for a feasible point near an infeasible start.
         """
         incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.on_point)
         self.best = incumbent
@@ -151,7 +159,15 @@ class Run:
         return incumbent
 
     def notify(self, bound: float | None = None, objective: float | None = None) -> bool:
-        """Call the callback and return whether it asks for the end of the run."""
+        """Call the callback and return whether it ends the run.
+
+        Parameters
+        ----------
+        bound
+            The method's current bound in the sense of the user's model.
+        objective
+            Objective of the best point; that of the incumbent if left out.
+        """
         if self.callback is None:
             return False
         if objective is None and self.best is not None:
@@ -162,12 +178,20 @@ class Run:
         return stop
 
     def stop(self, wanted: bool) -> None:
-        """Let the next `check_time` end the run if `wanted`."""
+        """End the run at the next `check_time` if `wanted`."""
         if wanted and self.limit is not None:
             self.limit.stopped = True
 
     def solution(self, status: str, **fields: Any) -> Solution:
-        """Return the incumbent, or the least infeasible point, as the solution of this run."""
+        """Return the incumbent, or the least infeasible point, as the solution of this run.
+
+        Parameters
+        ----------
+        status
+            One of `ddmip_lib.model.solution.STATUSES`.
+        **fields
+            Further fields of `Solution`, for example `bound` and `proof`.
+        """
         point: dict[str, Any] = {}
         details = dict(self.details)
         if self.best is not None:
@@ -184,26 +208,34 @@ class Run:
         )
 
     def interrupted_solution(self, status: str) -> Solution:
-        """Return the solution of a run that its time limit, its callback or Ctrl-C ended early."""
+        """Return the solution of a run that ended early, with an entry of the log that states why.
+
+        Parameters
+        ----------
+        status
+            "time_limit", or "stopped" after Ctrl-C or a callback.
+        """
         out_of_time = status == "time_limit"
         if self.best is None and out_of_time and "instance" in vars(self):
             self.incumbent(with_start=False)
         if self.best is not None and self.best.values is None and out_of_time:
-            seconds = min(self.time_limit, SECONDS_FOR_START)
+            seconds = min(self.time_limit, SECONDS_FOR_START_AFTER_LIMIT)
             self.best.consider_start(self.problem.start, seconds)
         if not out_of_time:
             self.details["interrupted"] = True
-        reason = "the time limit ended the run" if out_of_time else ENDED_BY_USER
-        objective = None if self.best is None else self.best.objective
-        entry = LogEntry(self.method, status, objective, None, self.seconds, reason)
-        self.details["log"] = Log([entry])
-        return self.solution(status)
+        reason = ENDED_BY_TIME_LIMIT if out_of_time else ENDED_BY_USER
+        return _with_log(self.solution(status), reason)
 
     def finish(self, solve: Callable[[], Result], so_far: Callable[[str], Result]) -> Result:
         """Return the result of `solve`, or of `so_far(status)` if the run ends early.
 
-        The run ends early with status "time_limit" at its deadline, and with status "stopped" if
-        the callback asks for it or Ctrl-C is pressed. `so_far` works without a time limit.
+        Parameters
+        ----------
+        solve
+            Function that solves the problem within the time limit.
+        so_far
+            Function that makes a result of what was found, without a time limit. Its argument is
+            "time_limit" after the deadline, "stopped" after Ctrl-C or by the callback.
         """
         status = None
         with limited(self.deadline) as self.limit, heard_interrupts():
@@ -214,25 +246,26 @@ class Run:
             except KeyboardInterrupt:
                 status = "stopped"
             with unlimited():
-                if status is None and self.interrupted and result.status not in FINAL:
-                    status = "stopped"  # a part of the method kept its partial result
-                return self._with_log(result if status is None else so_far(status))
+                if status is None and self.interrupted:  # a part of the method caught Ctrl-C
+                    kept = result.status in STATUSES_KEPT_AFTER_INTERRUPT
+                    status = None if kept else "stopped"
+                if status is not None:
+                    result = so_far(status)
+                return self._logged(result)
 
-    def _with_log(self, result: Result) -> Result:
-        """Add a log to a solution that was stopped without one."""
+    def _logged(self, result: Result) -> Result:
+        """Return a result; a solution that was stopped without a log gets one."""
         if not isinstance(result, Solution) or result.status != "stopped":
             return result
-        if "log" in result.details:
-            return result
-        entry = LogEntry(
-            result.method,
-            result.status,
-            result.objective,
-            result.bound,
-            result.seconds,
-            ENDED_BY_USER,
-        )
-        return replace(result, details={**result.details, "log": Log([entry])})
+        return result if "log" in result.details else _with_log(result, ENDED_BY_USER)
+
+
+def _with_log(solution: AnySolution, reason: str) -> AnySolution:
+    """Return a solution with a log whose only entry states why the run ended."""
+    objective = solution.objective
+    bound = solution.bound
+    entry = LogEntry(solution.method, solution.status, objective, bound, solution.seconds, reason)
+    return replace(solution, details={**solution.details, "log": Log([entry])})
 
 
 def start_run(

@@ -1,6 +1,4 @@
-"""One call for any problem: `solve` looks at it, chooses, and lets the methods share their best
-point.
-"""
+"""One call for any problem: `solve` plans methods, runs them, and proves a bound."""
 
 from ..model.log import Log, LogEntry
 from .choosing import PlannedMethod, methods_for

@@ -1,5 +1,6 @@
-"""Which methods fit a problem, in which order, for which share of the time, and why."""
+"""The plan of `solve`: which methods fit a problem, in which order, for how long, and why."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,120 +22,170 @@ from ..pricing import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.tables import unfixed
 
-COMBINATIONS = 50_000  # of all inputs together that are compared one by one
-VALUES = 64  # of each network row's inputs where a MIP chooses among them
-NUMBERS = 2**21  # that a table of all assignments may hold
-# of all networks and rows together, up to which much of the time is kept for a proof by an exact
-# model,
-UNITS = 1_000
-IDLE = 10  # and so many starts without a better point are enough before it, which may find one too
-LATER = 0.15  # of the whole time: what a method gets whenever it has another turn
+MAX_ENUMERATED_COMBINATIONS = 50_000
+"""Combinations of all network inputs up to which they are compared one by one."""
+MAX_TABULATED_VALUES = 64
+"""Values of the inputs of one network evaluation up to which a MIP selects among them."""
+MAX_TABLE_ENTRIES = 2**21
+"""Numbers in the table of all combinations, at most."""
+MAX_UNITS_FOR_LONG_PROOF = 1_000
+"""Units of all network evaluations up to which much of the time is left for an exact model."""
+FAILED_STARTS_BEFORE_PROOF = 10
+"""Starts without a better point that end sequential linearisation where such a proof follows."""
+LATER_TIME_FRACTION = 0.15
+"""Fraction of the time limit for each later run of a method."""
 
 
 @dataclass(frozen=True)
 class PlannedMethod:
-    """A method, the share of the time left that it may take, and the reason for it."""
+    """A method in the plan of `solve`.
+
+    Attributes
+    ----------
+    solver
+        The method.
+    fraction
+        Fraction of the time left that its first run may take.
+    why
+        Reason for it, as in the log.
+    later_fraction
+        Fraction of the time limit that each later run, with another seed, may take; 0 if the
+        method is deterministic.
+    repeat_while_improving
+        Whether the first run is repeated at once as long as each run finds a better point.
+    """
 
     solver: ReportsPoints
-    share: float
+    fraction: float
     why: str
-    again: float = LATER
-    """The share of the whole time that it may take in later turns, with other seeds; 0 where one
-    turn says all.
-    """
-    insists: bool = False
-    """Whether another turn follows at once as long as each finds a better point."""
+    later_fraction: float = LATER_TIME_FRACTION
+    repeat_while_improving: bool = False
 
 
 def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> list[PlannedMethod]:
-    """The methods that fit, strongest reasons first; those that can use a cluster get its
-    client.
+    """Return the methods that fit a problem, in the order in which `solve` runs them.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    instance
+        The same problem as arrays and maps.
+    client
+        A `distributed.Client` for the methods that can use a cluster.
+
+    Returns
+    -------
+    list of PlannedMethod
+        The plan, at least two methods.
     """
-    steps = []
-    s = instance.milp
-    rows = sum(len(m.index) for m in instance.maps)
-    inputs = instance.free_inputs
-    count = combinations(instance)
-    if count is not None:
-        all_ = Enumeration(max_values=max_combinations(instance))
-        why = f"all inputs together take {count} values"
-        steps.append(PlannedMethod(all_, 0.5, why, again=0.0))
-    elif (most := max_values(instance)) <= VALUES:
-        steps.append(
-            PlannedMethod(
-                Enumeration(),
-                0.3,
-                f"the inputs of a network row take at most {most} values",
-                again=0.0,
-            )
-        )
+    plan = _planned_enumeration(instance)
     blocks = find_blocks(problem, instance)
     graphs = exact_graphs(instance)
+    if isinstance(blocks, Blocks):
+        plan.append(_planned_prices(blocks, client))
+    general = isinstance(blocks, Structure) and not blocks.obstacle
     provable = (
         graphs is not None
-        and units_of(instance, graphs) <= UNITS
+        and units_of(instance, graphs) <= MAX_UNITS_FOR_LONG_PROOF
         and not isinstance(blocks, Blocks)
     )
-    links = len(blocks.capacities) if isinstance(blocks, Blocks) else len(blocks.names)
-    why = f"{blocks.n} blocks, linked by {links} row{'s' * (links != 1)}"
-    general = isinstance(blocks, Structure) and not blocks.obstacle
-    prices = PlannedMethod(
-        PriceCoordination(client=client), 0.2 if general else 0.4, why, insists=general
-    )
-    if isinstance(blocks, Blocks):
-        steps.append(prices)
-    whole = int(s.integer[inputs].sum())
-    kind = "ReLU networks, exact near a point" if graphs else "networks with slopes"
-    why = (
-        f"{rows} network row{'s' * (rows != 1)}, {len(inputs)} free inputs ({whole} whole); {kind}"
-    )
-    share = 0.25 if general else 0.35 if provable else 0.5
-    steps.append(
-        PlannedMethod(SequentialMIP(max_failed_starts=IDLE if provable else 2 * IDLE), share, why)
-    )
+    plan.append(_planned_linearisation(instance, bool(graphs), general, provable))
     if general:
-        steps.append(prices)
+        plan.append(_planned_prices(blocks, client))
     why = "starts from the best point, moves all inputs at once"
-    steps.append(PlannedMethod(DualDecomposition(), 0.05 if provable else 0.3, why))
-    return steps
+    plan.append(PlannedMethod(DualDecomposition(), 0.05 if provable else 0.3, why))
+    return plan
+
+
+def _planned_enumeration(instance: Instance) -> list[PlannedMethod]:
+    """Enumeration of all inputs together, or of those of each network evaluation, or neither."""
+    count = combinations(instance)
+    if count is not None:
+        solver = Enumeration(max_values=max_combinations(instance))
+        why = f"all inputs together take {count} values"
+        return [PlannedMethod(solver, 0.5, why, later_fraction=0.0)]
+    values = max_values(instance)
+    if values > MAX_TABULATED_VALUES:
+        return []
+    why = f"the inputs of a network evaluation take at most {values} values"
+    return [PlannedMethod(Enumeration(), 0.3, why, later_fraction=0.0)]
+
+
+def _planned_prices(blocks: Blocks | Structure, client: Any) -> PlannedMethod:
+    """Price coordination; repeated where blocks of a general form were found in the model."""
+    solver = PriceCoordination(client=client)
+    if isinstance(blocks, Blocks):
+        constraints = _counted(len(blocks.capacities), "constraint")
+        return PlannedMethod(solver, 0.4, f"{blocks.n} blocks, linked by {constraints}")
+    why = f"{blocks.n} blocks, linked by {_counted(len(blocks.names), 'constraint')}"
+    return PlannedMethod(solver, 0.2, why, repeat_while_improving=True)
+
+
+def _planned_linearisation(
+    instance: Instance, exact: bool, general: bool, provable: bool
+) -> PlannedMethod:
+    inputs = instance.free_inputs
+    evaluations = _counted(sum(len(mapping.index) for mapping in instance.maps), "evaluation")
+    integers = int(instance.milp.integer[inputs].sum())
+    kind = "ReLU networks, exact near a point" if exact else "differentiable networks"
+    why = f"{evaluations} of networks, {len(inputs)} free inputs ({integers} integer); {kind}"
+    failed_starts = FAILED_STARTS_BEFORE_PROOF if provable else 2 * FAILED_STARTS_BEFORE_PROOF
+    fraction = 0.5
+    if general:
+        fraction = 0.25
+    elif provable:
+        fraction = 0.35
+    return PlannedMethod(SequentialMIP(max_failed_starts=failed_starts), fraction, why)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def units_of(instance: Instance, graphs: Sequence[Graph]) -> int:
-    """How many units the networks have on all their rows together."""
-    counts = [sum(graph.nodes[k].units for k in graph.activations) for graph in graphs]
-    return sum(count * len(m.index) for count, m in zip(counts, instance.maps, strict=True))
+    """Return the number of units with a nonlinear activation, over all network evaluations."""
+    total = 0
+    for graph, mapping in zip(graphs, instance.maps, strict=True):
+        units = sum(graph.nodes[k].units for k in graph.activations)
+        total += units * len(mapping.index)
+    return total
 
 
 def combinations(instance: Instance) -> int | None:
-    """How many assignments of the network inputs rows leave, where inputs and outputs are all that
-    is free and they are few enough to be compared one by one.
+    """Return the number of assignments of the network inputs that the constraints allow.
+
+    None if they are too many, or if variables other than inputs and outputs are free.
     """
-    s = instance.milp
+    milp = instance.milp
     inputs = instance.free_inputs
-    free = (s.lower < s.upper) & ~instance.is_output
-    free[inputs] = False
-    if s.others or free.any() or not s.integer[inputs].all():
+    others = (milp.lower < milp.upper) & ~instance.is_output
+    others[inputs] = False
+    if milp.others or others.any() or not milp.integer[inputs].all():
         return None
-    found = AssignmentList(s).combinations(inputs, max_combinations(instance))
+    found = AssignmentList(milp).combinations(inputs, max_combinations(instance))
     return None if found is None else len(found)
 
 
 def max_combinations(instance: Instance) -> int:
-    """So many combinations are compared one by one."""
-    return min(COMBINATIONS, NUMBERS // instance.milp.n_variables)
+    """Return the number of combinations up to which they are compared one by one."""
+    return min(MAX_ENUMERATED_COMBINATIONS, MAX_TABLE_ENTRIES // instance.milp.n_variables)
 
 
 def max_values(instance: Instance) -> float:
-    """The largest number of values that the inputs of a network row take; infinite where one is
-    continuous.
+    """Return the largest number of values that the inputs of one network evaluation take.
+
+    Infinite if one of them is continuous, or if there are more than `MAX_TABULATED_VALUES`.
     """
-    s = instance.milp
-    listing = AssignmentList(instance.milp)
-    most = 0.0
-    for row in (row for m in instance.maps for row in m.index):
-        inputs = np.array(unfixed(s, row), dtype=int)
-        found = listing.combinations(inputs, VALUES) if s.integer[inputs].all() else None
+    milp = instance.milp
+    listing = AssignmentList(milp)
+    maximum = 0.0
+    for row in itertools.chain.from_iterable(mapping.index for mapping in instance.maps):
+        inputs = np.array(unfixed(milp, row), dtype=int)
+        if not milp.integer[inputs].all():
+            return np.inf
+        found = listing.combinations(inputs, MAX_TABULATED_VALUES)
         if found is None:
             return np.inf
-        most = max(most, len(found))
-    return most
+        maximum = max(maximum, len(found))
+    return maximum

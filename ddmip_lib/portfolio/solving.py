@@ -1,6 +1,4 @@
-"""`solve`: the methods of a plan in turn, one best point between them, and a proof at the end where
-there is one.
-"""
+"""`solve`: run the methods of a plan one after another from one incumbent, and prove a bound."""
 
 import itertools
 from dataclasses import replace
@@ -18,7 +16,7 @@ from ..linearisation.neighbourhood import UNITS, FeasibilityRepair
 from ..linearisation.repair import near_start
 from ..methods import Callback, ProgressEvent, Run
 from ..methods.method import infeasible_solution
-from ..methods.run import start_run
+from ..methods.run import ENDED_BY_TIME_LIMIT, ENDED_BY_USER, start_run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, PointCallback
 from ..model.log import Log, LogEntry
@@ -37,13 +35,16 @@ from ..proofs.checking import (
 from ..proofs.exact import exact_program
 from .choosing import PlannedMethod, methods_for, units_of
 
-ENDED = ("stopped", "optimal", "infeasible", "time_limit")
-ROUNDS = (
-    3  # of turns of all methods, in a row without a better point, that end the search for points
-)
-LINES = 0.3
-# share of the time left that bounds by lines get before these rounds, unless inputs are so few
-FEW = 8
+PROVED = ("optimal", "infeasible")
+"""Statuses that end a run with a proof."""
+MAX_ROUNDS_WITHOUT_IMPROVEMENT = 3
+"""Rounds of all methods in a row without a better point that end the search for points."""
+LINEAR_BOUND_TIME_FRACTION = 0.3
+"""Fraction of the time left for a bound by linear bounds before further rounds of the methods."""
+MAX_INPUTS_FOR_ALL_TIME = 8
+"""Free inputs up to which such a bound may take all the time left."""
+ENDED_BY_ITSELF = 0.9
+"""Fraction of its time limit below which a certificate counts as complete."""
 
 
 def solve(
@@ -55,312 +56,368 @@ def solve(
     callback: Callback | None = None,
     client: Any = None,
 ) -> Solution:
-    """The best verified point that the library finds within the time, and a checked bound where one
-    is proved.
+    """Return the best verified point found within the time, and a checked bound if one is proved.
 
-    It looks at the problem and says what it chose and why (``solution.details["log"]``): all
-    combinations of inputs where they are few, prices where blocks share resources, sequential
-    linearisation, Algorithm 1; each begins at the best point of those before it. Then comes a
-    proof, which may meet a better point. One that would hardly close in time is given up, and the
-    methods have further turns, with other seeds, until the time is over or three rounds of turns
-    find nothing better; where an exact model of the whole problem finds nothing better, the proof
-    follows at once and ends the run. Where enumeration ends `claimed_optimal`, the proof is tried
-    once more, and the run ends with the claim if it fails; ``details["checked_bound"]`` is then
-    what was proved. A run in which no method comes to the end of its share of the time, and no
-    proof is given up, is the same whenever it is repeated. `callback` hears a `ProgressEvent`
-    whenever a method has one to tell; a true result ends the whole run. `client`, a
-    `distributed.Client`, goes to what can use a cluster: prices and certificates.
+    The methods of the plan (`methods_for`) run one after another, each from the incumbent: an
+    enumeration of all combinations of inputs if they are few, price coordination if blocks share
+    resources, sequential linearisation, Algorithm 1. A proof follows, which may find a better
+    point. If its bound rises too slowly, it is given up, and the methods run again with other
+    seeds until the time is over or three rounds find nothing better; then the proof is tried
+    again. If an exact model of the whole problem has no better point, the proof follows at once.
+    If enumeration ends with status "claimed_optimal" and no proof succeeds, so does `solve`, and
+    ``details["checked_bound"]`` is the bound that was proved.
 
+    The result is the same in every call with the same arguments, provided that no method reaches
+    its time limit and no proof is given up.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    time_limit
+        Seconds after which the run ends and returns what it has.
+    seed
+        Seed of all random numbers.
+    progress
+        Whether a line on the screen shows how the run is going.
+    on_point
+        Function that is called with the network inputs of every evaluated point.
+    callback
+        Function that is called with a `ProgressEvent` of any method; if it returns a true value,
+        the run stops.
+    client
+        A `distributed.Client` for price coordination and certificates.
+
+    Returns
+    -------
+    Solution
+        Its ``details["log"]`` names the methods that ran, and why.
+
+    Raises
+    ------
+    TypeError
+        If `problem`, `callback` or `client` has the wrong type.
+    ValueError
+        If `time_limit` or `seed` has an invalid value, or the problem has no predictor.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = solve(hand_sized())
     >>> solution.status, round(solution.objective, 6)
     ('optimal', 0.5)
-    >>> [turn.method for turn in solution.details["log"]]
+    >>> [entry.method for entry in solution.details["log"]]
     ['enumeration']
     """
     check_client(client)
     run = start_run(problem, time_limit, seed, on_point, callback, "solve")
 
-    def solved() -> Solution:
+    def run_plan() -> Solution:
         run.state = Portfolio(run, run.incumbent(repair=near_start), client)
-        return _solve(run.state, run)
+        return run.state.run_plan()
 
-    def so_far(status: str) -> Solution:
+    def interrupted(status: str) -> Solution:
         if run.state is None:
             return run.interrupted_solution(status)
-        run.state.cut_short(status)
+        run.state.interrupt(status)
         return run.state.solution()
 
     with ProgressLine(problem, "solve", run.began, progress):
-        found = run.finish(solved, so_far)
-        report_progress(bound=found.bound)
-        return found
+        solution = run.finish(run_plan, interrupted)
+        report_progress(bound=solution.bound)
+        return solution
 
 
-def _solve(portfolio: "Portfolio", run: Run) -> Solution:
-    if (proved := infeasible_solution(run)) is not None:
-        portfolio.note(
-            "ranges", proved.status, run.began, "what rows ask of outputs no network says"
-        )
-        return replace(proved, details={**proved.details, "log": portfolio.log})
-    steps = methods_for(portfolio.problem, run.instance, portfolio.client)
-    for step in steps:
-        for number in itertools.count():
-            before = portfolio.incumbent.objective
-            portfolio.turn(step, step.share * run.seconds_left, number)
-            if not step.insists or portfolio.incumbent.objective == before:
-                break
-    portfolio.prove(
-        patient=portfolio.claim is None and (portfolio.closed or portfolio.incumbent.values is None)
-    )
-    idle = 0
-    for number in itertools.count(1):
-        if portfolio.over or portfolio.closed or idle == ROUNDS:
-            break
-        before = portfolio.incumbent.objective
-        for step in (step for step in steps if step.again):
-            portfolio.turn(step, step.again * run.time_limit, number)
-        idle = 0 if portfolio.incumbent.objective != before else idle + 1
-    if portfolio.claim is None:  # of which a second proof would say no more
-        portfolio.prove()
-    return portfolio.solution()
-
-
-def _exact(graph: Graph) -> bool:
-    return all(ACTIVATIONS[node.kind].rows for node in graph.nodes if isinstance(node, Elementwise))
+def _has_exact_model(graph: Graph) -> bool:
+    elementwise = [node for node in graph.nodes if isinstance(node, Elementwise)]
+    return all(ACTIVATIONS[node.kind].rows for node in elementwise)
 
 
 class Portfolio:
-    """A run of `solve`: the best point and bound so far, and the log."""
+    """State of one call of `solve`: the incumbent, the best checked bound, and the log.
+
+    Attributes
+    ----------
+    problem
+        Copy of the user's problem whose start is the incumbent.
+    bound, proof
+        Best checked bound, of the problem as a minimisation, and its proof.
+    claim
+        Result of the last method if its status is "claimed_optimal", else None.
+    explored
+        Whether an exact model of the whole problem had no better point than the incumbent.
+    proof_complete
+        Whether another proof would give the same bound.
+    """
 
     def __init__(self, run: Run, incumbent: Incumbent, client: Any = None) -> None:
         self.run = run
         self.incumbent = incumbent
-        self.log = Log()
         self.client = client
-        self.problem = run.problem.twin()  # whose start is the best point
+        self.log = run.details["log"] = Log()
+        self.problem = run.problem.twin()
         self.problem.start_failed = incumbent.values is None
-        self.bound = -np.inf  # of a minimisation, checked
+        self.bound = -np.inf
         self.proof: Proof | None = None
         self.status = "converged"
         self.prices = None
         self.stopped = False
-        self.doing = "reading the problem", run.began  # what is in progress, and since when
-        self.claim: Solution | None = (
-            None  # of a method that calls its point the best of all, unchecked
-        )
-        self.done = False  # whether another proof would say nothing new
-        # whether an exact model of the whole problem had nothing better: points need no more time
-        self.closed = False
+        self.in_progress = "reading the problem", run.began
+        self.claim: Solution | None = None
+        self.explored = False
+        self.proof_complete = False
 
     @property
     def over(self) -> bool:
-        return self.status in ENDED or self.run.interrupted or self.run.seconds_left <= 0
+        """Whether the run ends before any other method or proof."""
+        ended = self.status != "converged" or self.run.interrupted
+        return ended or self.run.seconds_left <= 0
 
-    def turn(self, step: PlannedMethod, seconds: float, number: int = 0) -> None:
-        """Let a method work from the best point for so long, unless all is done; its seed is
-        another in every turn.
-        """
-        if self.over or self.closed:
-            return
-        self.take(
-            step.solver, min(seconds, self.run.seconds_left), step.why, self.run.seed + number
-        )
+    @property
+    def user_bound(self) -> float | None:
+        """The checked bound in the sense of the user's model, None where there is none."""
+        if not np.isfinite(self.bound):
+            return None
+        cost = min(self.bound, incumbent_cost(self.incumbent))
+        return float(self.run.instance.milp.sign * cost)
 
-    def cut_short(self, status: str) -> None:
-        """Note what was in progress when the time limit, a callback or Ctrl-C ended the run."""
-        if status == "stopped":
-            self.status = "stopped"
-        elif self.status not in ("optimal", "infeasible"):
-            self.status = "time_limit"
-        method, began = self.doing
-        self.note(
-            method,
-            status,
-            began,
-            "ended by Ctrl-C or a callback" if status == "stopped" else "time is over",
-        )
+    def run_plan(self) -> Solution:
+        """Run all methods of the plan, then proofs and further rounds of the methods."""
+        infeasible = infeasible_solution(self.run)
+        if infeasible is not None:
+            reason = "ranges of the networks' outputs contradict the constraints"
+            self.record("ranges", infeasible.status, self.run.began, reason)
+            return replace(infeasible, details={**infeasible.details, "log": self.log})
+        plan = methods_for(self.problem, self.run.instance, self.client)
+        self.first_round(plan)
+        no_point = self.incumbent.values is None
+        self.prove(patient=self.claim is None and (self.explored or no_point))
+        self.further_rounds(plan)
+        if self.claim is None:  # a second proof of a claim would fail as the first one did
+            self.prove()
+        return self.solution()
+
+    def first_round(self, plan: list[PlannedMethod]) -> None:
+        """Run each method once, or as long as it improves the incumbent if the plan says so."""
+        for planned in plan:
+            for number in itertools.count():
+                seconds = planned.fraction * self.run.seconds_left
+                improved = self.run_method(planned, seconds, number)
+                if not (improved and planned.repeat_while_improving):
+                    break
+
+    def further_rounds(self, plan: list[PlannedMethod]) -> None:
+        """Run the methods with other seeds until several rounds in a row find nothing better."""
+        failed = 0
+        for number in itertools.count(1):
+            if self.over or self.explored or failed == MAX_ROUNDS_WITHOUT_IMPROVEMENT:
+                return
+            failed += 1
+            for planned in plan:
+                seconds = planned.later_fraction * self.run.time_limit
+                if planned.later_fraction and self.run_method(planned, seconds, number):
+                    failed = 0
+
+    def run_method(self, planned: PlannedMethod, seconds: float, number: int) -> bool:
+        """Run a method unless the run is over; return whether the incumbent is another one."""
+        if self.over or self.explored:
+            return False
+        before = self.incumbent.objective
+        seconds = min(seconds, self.run.seconds_left)
+        self.take(planned.solver, seconds, planned.why, self.run.seed + number)
+        return self.incumbent.objective != before
 
     def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:
-        """Let a method work from the best point."""
+        """Run a method from the incumbent and take over its point, its bound and its prices."""
         began = now()
-        self.doing = solver.method, began
-        if self.incumbent.values is not None:
-            instance = self.run.instance
-            best = self.incumbent.values
-            self.problem.start = instance.inputs(best)
-            self.problem.start_failed = False
-            self.problem.start_point = dict(zip(instance.milp.position, best.tolist(), strict=True))
+        self.in_progress = solver.method, began
+        self._start_at_incumbent()
         if self.run.callback is not None:
-            solver = replace(solver, callback=self.heard)
+            solver = replace(solver, callback=self.notify)
         found = solver.solve(self.problem, seconds, seed, on_point=self.run.on_point)
-        if found.values is not None or found.nearest is not None:
-            moments = self.improvements(found, began)
-            self.incumbent.consider(found.values if found.nearest is None else found.nearest.values)
-            if (
-                moments and moments[-1][1] == self.incumbent.objective
-            ):  # found then, not when the method ended
-                self.incumbent.found[-1:] = moments
-        if found.proof is not None and found.proof.checked and found.bound is not None:
-            self.raise_bound(self.run.instance.milp.sign * found.bound, found.proof)
-        if found.details.get("checked_bound") is not None:
-            proof = replace(found.proof, checked=True, margin=0.0)
-            self.raise_bound(self.run.instance.milp.sign * found.details["checked_bound"], proof)
+        self._take_point(found, began)
+        self._take_bound(found)
+        self._take_bound_beside_claim(found)
         self.prices = found.details.get("prices", self.prices)
         self.claim = found if found.status == "claimed_optimal" else None
-        self.closed = found.details.get("explored_radius", 0.0) >= 1.0 or self.claim is not None
+        explored_radius = found.details.get("explored_radius", 0.0)
+        self.explored = explored_radius >= 1.0 or self.claim is not None
         if "interrupted" in found.details or self.stopped:
             self.status = "stopped"
         elif found.status == "infeasible" and self.incumbent.values is None:
-            self.status = found.status
-        self.note(found.method, found.status, began, why)
+            self.status = "infeasible"
+        self.record(found.method, found.status, began, why)
 
-    def improvements(self, found: Solution, began: float) -> list[tuple[float, float]]:
-        """When, since `solve` began, a method that began then met what is better than the best
-        point before it.
-        """
-        since = began - self.run.began
-        moments: list[tuple[float, float]] = found.details.get("incumbents", [])
-        return [
-            (since + seconds, value) for seconds, value in moments if self.incumbent.better(value)
+    def _start_at_incumbent(self) -> None:
+        values = self.incumbent.values
+        if values is None:
+            return
+        instance = self.run.instance
+        self.problem.start = instance.inputs(values)
+        self.problem.start_failed = False
+        self.problem.start_point = dict(zip(instance.milp.position, values.tolist(), strict=True))
+
+    def _take_point(self, found: Solution, began: float) -> None:
+        """Submit the point of a method, dated when the method found it."""
+        values = found.values if found.nearest is None else found.nearest.values
+        if values is None:
+            return
+        offset = began - self.run.began
+        improvements = [
+            (offset + seconds, objective)
+            for seconds, objective in found.details.get("incumbents", [])
+            if self.incumbent.better(objective)
         ]
+        self.incumbent.consider(values)
+        if improvements and improvements[-1][1] == self.incumbent.objective:
+            self.incumbent.found[-1:] = improvements
 
-    def heard(self, moment: ProgressEvent) -> bool:
-        """Hand on what a method tells, with the best that is known; remember that the run is to
-        end.
-        """
-        known = [n for n in (self.incumbent.objective, moment.objective) if n is not None]
+    def _take_bound(self, found: Solution) -> None:
+        if found.bound is not None and found.proof is not None and found.proof.checked:
+            self.raise_bound(self.run.instance.milp.sign * found.bound, found.proof)
+
+    def _take_bound_beside_claim(self, found: Solution) -> None:
+        """Take over the checked bound of a method that reports another, claimed one."""
+        checked = found.details.get("checked_bound")
+        if checked is not None and found.proof is not None:
+            proof = replace(found.proof, checked=True, margin=0.0)
+            self.raise_bound(self.run.instance.milp.sign * checked, proof)
+
+    def notify(self, event: ProgressEvent) -> bool:
+        """Pass on the event of a method with the best objective and bound of the whole run."""
         sign = self.run.instance.milp.sign
-        bound = float(sign * self.bound) if np.isfinite(self.bound) else moment.bound
-        self.stopped = self.run.notify(bound, min(known, key=lambda n: sign * n, default=None))
+        bound = float(sign * self.bound) if np.isfinite(self.bound) else event.bound
+        objective = event.objective
+        best = self.incumbent.objective
+        if best is not None and (objective is None or sign * best <= sign * objective):
+            objective = best
+        self.stopped = self.run.notify(bound, objective)
         return self.stopped
 
     def raise_bound(self, bound: float, proof: Proof) -> None:
-        """Keep a checked bound, of a minimisation, if it is better; one that meets the best point
-        ends the run.
-        """
+        """Keep a checked bound, of a minimisation, if it is better; end the run without a gap."""
         if bound > self.bound:
             self.bound = bound
             self.proof = proof
         if closes_gap(self.incumbent, self.bound):
             self.status = "optimal"
 
-    def note(self, method: str, status: str, began: float, why: str) -> None:
-        sign = self.run.instance.milp.sign
-        bound = (
-            float(sign * min(self.bound, incumbent_cost(self.incumbent)))
-            if np.isfinite(self.bound)
-            else None
-        )
-        self.log.append(
-            LogEntry(method, status, self.incumbent.objective, bound, now() - began, why)
-        )
-        report_progress("solve", bound, turn=True)
+    def record(self, method: str, status: str, began: float, why: str) -> None:
+        """Append an entry to the log."""
+        objective = self.incumbent.objective
+        entry = LogEntry(method, status, objective, self.user_bound, now() - began, why)
+        self.log.append(entry)
+        report_progress("solve", entry.bound, turn=True)
+
+    def interrupt(self, status: str) -> None:
+        """Record what was in progress when the time limit, a callback or Ctrl-C ended the run."""
+        reason = ENDED_BY_TIME_LIMIT
+        if status == "stopped":
+            self.status = "stopped"
+            reason = ENDED_BY_USER
+        elif self.status not in PROVED:
+            self.status = "time_limit"
+        method, began = self.in_progress
+        self.record(method, status, began, reason)
 
     def prove(self, patient: bool = True) -> None:
-        """A bound by prices where there are blocks, by an exact model where networks have one, else
-        by lines; one that is not patient leaves time to the methods where it will hardly come to
-        its end.
+        """Prove a bound: by prices, by an exact model of the networks, or by linear bounds.
+
+        Unless `patient`, a proof that will not be complete in time leaves time to the methods.
         """
-        if self.over or self.done:
+        if self.over or self.proof_complete:
             return
         began = now()
         instance = self.run.instance
-        left = self.run.seconds_left
-        self.doing = "proof", began
+        seconds = self.run.seconds_left
+        self.in_progress = "proof", began
         report_progress("proof", float(instance.milp.sign * self.bound), turn=True)
         try:
             graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
         except UnsupportedNetworkError as error:
-            self.done = True
-            self.note("proof", "not possible", began, str(error))
+            self.proof_complete = True
+            self.record("proof", "not possible", began, str(error))
             return
         units = units_of(instance, graphs)
-        blocks = find_blocks(self.problem, instance)
-        if isinstance(blocks, Blocks) and self.incumbent.values is not None:
-            self.by_certificate(began, "prices, and a search of every block", left)
+        priced = isinstance(find_blocks(self.problem, instance), Blocks)
+        if priced and self.incumbent.values is not None:
+            self._prove_by_certificate(began, "prices, and a search of every block", seconds)
         elif units > UNITS:
-            self.done = True
-            self.note(
-                "proof", "not tried", began, f"the exact model has {units} units, more than {UNITS}"
-            )
-        elif not isinstance(blocks, Blocks) and not all(map(_exact, graphs)):
-            share = (
-                1.0
-                if patient or (self.claim is None and len(instance.free_inputs) <= FEW)
-                else LINES
-            )
-            self.by_certificate(began, "lines around the networks, and inputs split", share * left)
+            self.proof_complete = True
+            reason = f"the exact model has {units} units, more than {UNITS}"
+            self.record("proof", "not tried", began, reason)
+        elif priced or all(map(_has_exact_model, graphs)):
+            self._prove_by_exact_model(began, graphs, patient)
         else:
-            program = exact_program(instance, self.incumbent.units, graphs)
-            mend = FeasibilityRepair(self.incumbent, graphs, self.run.deadline, self.run.seed)
-            proved = prove_optimality(
-                self.incumbent, program, self.run.deadline, np.inf, mend, patient
-            )  # which may find points
-            self.done = self.closed = proved.complete
-            if proved.bound == np.inf and self.incumbent.values is None:
-                self.status = "infeasible"
-            elif proved.bound > -np.inf:  # one beyond the best point is an error, not overlooked
-                self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
-            ended = (
-                "open"
-                if proved.complete
-                else "given up"
-                if self.run.seconds_left > 0
-                else "time_limit"
-            )
-            ended = self.status if self.status in ("optimal", "infeasible") else ended
-            self.note("proof", ended, began, f"exact model, {proved.nodes} nodes")
+            few_inputs = len(instance.free_inputs) <= MAX_INPUTS_FOR_ALL_TIME
+            if not (patient or (self.claim is None and few_inputs)):
+                seconds *= LINEAR_BOUND_TIME_FRACTION
+            reason = "linear bounds of the networks, and a search that splits inputs"
+            self._prove_by_certificate(began, reason, seconds)
 
-    def by_certificate(self, began: float, why: str, seconds: float) -> None:
-        """What `certify` proves of the best point, in so much time."""
-        details: dict[str, Any] = {} if self.prices is None else {"prices": self.prices}
-        given = Solution("converged", "solve", **self.incumbent.point(), details=details)
+    def _prove_by_exact_model(self, began: float, graphs: list[Graph], patient: bool) -> None:
+        run = self.run
+        program = exact_program(run.instance, self.incumbent.units, graphs)
+        repair = FeasibilityRepair(self.incumbent, graphs, run.deadline, run.seed)
+        proved = prove_optimality(self.incumbent, program, run.deadline, np.inf, repair, patient)
+        self.proof_complete = self.explored = proved.complete
+        if proved.bound == np.inf and self.incumbent.values is None:
+            self.status = "infeasible"
+        elif proved.bound > -np.inf:  # one beyond the incumbent is reported by `solution`
+            self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
+        status = "time_limit"
+        if self.status in PROVED:
+            status = self.status
+        elif proved.complete:
+            status = "open"
+        elif run.seconds_left > 0:
+            status = "given up"
+        self.record("proof", status, began, f"exact model, {proved.nodes} nodes")
+
+    def _prove_by_certificate(self, began: float, why: str, seconds: float) -> None:
+        """Certify the incumbent by its bound, within these seconds."""
+        given = self.run.solution("converged")
+        if self.prices is not None:
+            given.details["prices"] = self.prices
         found = certify(self.problem, given, None, seconds, seed=self.run.seed, client=self.client)
-        self.done = now() - began < 0.9 * seconds  # it ended by itself
+        self.proof_complete = now() - began < ENDED_BY_ITSELF * seconds
         if found.values is not None:
             self.incumbent.consider(found.values)
-        if found.status == "infeasible" and self.incumbent.values is not None:
+        if found.status != "infeasible":
+            self._take_bound(found)
+        elif self.incumbent.values is None:
+            self.status = "infeasible"
+        else:
             raise ProofError(
-                "no point exists by a certificate, and one was verified: please report this"
-                " problem."
+                "a certificate proves that no point is feasible, and one was verified: please"
+                " report this problem."
             )
-        if found.status == "infeasible":
-            self.status = found.status
-        elif found.bound is not None and found.proof is not None and found.proof.checked:
-            self.raise_bound(self.run.instance.milp.sign * found.bound, found.proof)
-        self.note("proof", found.status if found.status != "converged" else "open", began, why)
+        status = "open" if found.status == "converged" else found.status
+        self.record("proof", status, began, why)
 
     def solution(self) -> Solution:
-        require_uncrossed(self.incumbent, self.bound, "proved on the way")
-        sign = self.run.instance.milp.sign
-        best = incumbent_cost(self.incumbent)
-        status = self.status
-        if self.run.interrupted and status not in ("optimal", "infeasible"):
-            status = "stopped"
-        if status not in ("stopped", "optimal", "infeasible"):
-            late = status == "time_limit" or self.run.seconds_left <= 0
-            status = "time_limit" if late else "converged"
-            if self.incumbent.values is None and status == "converged":
-                status = "no_solution_found"
-        bound = float(sign * min(self.bound, best)) if np.isfinite(self.bound) else None
-        proof = self.proof if bound is not None else None
-        details = {"log": self.log, "incumbents": self.incumbent.found}
+        """Return the incumbent with the checked bound, or with a claim that it does not refute."""
+        require_uncrossed(self.incumbent, self.bound, "proved during the run")
+        run = self.run
+        bound = self.user_bound
+        proof = None if bound is None else self.proof
+        status = self._final_status()
         if status == "stopped":
-            details["interrupted"] = True
-        found = Solution(
-            "stopped",
-            "solve",
-            bound=bound,
-            proof=proof,
-            **self.incumbent.point(),
-            seconds=now() - self.run.began,
-            details=details,
-        )
-        if status in ("converged", "time_limit") and self.claim is not None:
-            claimed = replace(found, bound=self.claim.bound, proof=self.claim.proof)
-            if not contradiction(claimed, "claimed_optimal"):
-                details |= {} if bound is None else {"checked_bound": bound}
-                found = claimed
-                status = "claimed_optimal"
-        return replace(found, status=status)
+            run.details["interrupted"] = True
+        if self.claim is None or status not in ("converged", "time_limit"):
+            return run.solution(status, bound=bound, proof=proof)
+        claimed = run.solution("stopped", bound=self.claim.bound, proof=self.claim.proof)
+        if contradiction(claimed, "claimed_optimal"):
+            return run.solution(status, bound=bound, proof=proof)
+        if bound is not None:
+            claimed.details["checked_bound"] = bound
+        return replace(claimed, status="claimed_optimal")
+
+    def _final_status(self) -> str:
+        if self.status in PROVED:
+            return self.status
+        if self.status == "stopped" or self.run.interrupted:
+            return "stopped"
+        if self.status == "time_limit" or self.run.seconds_left <= 0:
+            return "time_limit"
+        return "no_solution_found" if self.incumbent.values is None else "converged"

@@ -10,7 +10,7 @@ from torch import nn
 from ddmip_lib import NeuralMIP, solve
 from ddmip_lib.clock import using
 from ddmip_lib.portfolio import choosing
-from ddmip_lib.portfolio.solving import ROUNDS, Portfolio
+from ddmip_lib.portfolio.solving import MAX_ROUNDS_WITHOUT_IMPROVEMENT, Portfolio
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG, Ticking
@@ -50,7 +50,7 @@ def test_the_log_says_what_was_chosen_and_why():
     ]  # an exact model had nothing better
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
-    assert "3 free inputs (0 whole); ReLU" in repr(log)
+    assert "3 free inputs (0 integer); ReLU" in repr(log)
     assert max(map(len, repr(log).splitlines())) <= 100
 
 
@@ -113,8 +113,8 @@ def test_methods_have_turns_with_other_seeds_until_three_rounds_find_nothing_bet
     assert seeds == [
         (turn.method, 5 + k // 2) for k, turn in enumerate(log)
     ]  # two methods take turns
-    last = [turn.objective for turn in log][-2 * ROUNDS - 1 :]
-    assert len(last) == 2 * ROUNDS + 1
+    last = [turn.objective for turn in log][-2 * MAX_ROUNDS_WITHOUT_IMPROVEMENT - 1 :]
+    assert len(last) == 2 * MAX_ROUNDS_WITHOUT_IMPROVEMENT + 1
     assert set(last) == {solution.objective}
 
 
@@ -155,7 +155,7 @@ def test_networks_without_an_exact_model_are_bounded_by_lines():
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 1)).double().eval()
     solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=LONG)
-    assert solution.details["log"][-1].why.startswith("lines")
+    assert solution.details["log"][-1].why.startswith("linear bounds")
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
 
