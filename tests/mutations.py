@@ -97,10 +97,8 @@ MUTATIONS = [
     Mutation(
         "rows-that-a-part-never-had-stay-open",
         "ddmip_lib/certificates/cluster.py",
-        "known = (torch.from_numpy(each[mine.rows]) for each in (least, account.possible, nodes))\n"
-        "        account.take(mine.rows, LossBounds(*known))",
-        "known = (torch.from_numpy(each[rows]) for each in (least, account.possible, nodes))\n"
-        "        account.take(rows, LossBounds(*known))",
+        "self._record(assigned.rows)",
+        "self._record(rows)",
         (STALE,),
     ),
     Mutation(
@@ -148,8 +146,8 @@ MUTATIONS = [
     Mutation(
         "bound-of-another-problem",
         "ddmip_lib/certificates/certificate.py",
-        "own = earlier is not None and earlier.problem == incumbent.instance.digest",
-        "own = earlier is not None",
+        "if proof.problem != incumbent.instance.digest:",
+        "if not proof.problem:",
         (
             WRONG
             + "TestABoundBelongsToItsProblem::test_a_bound_of_another_problem_is_not_taken_over",

@@ -1,8 +1,9 @@
-"""The account of a certificate: what is proven and what is known for every row of the table of
-`Blocks`.
+"""State of the proof for a problem of blocks: what is proven and what is known for every row of the
+table of `Blocks`, and the bound that follows.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,208 +20,324 @@ from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
 from .unit_search import LossBounds
 
-# a block is closed when its bound is so near to what is known possible, in units of the largest
-# worth
-CLOSED = 1e-4
+CLOSED_BLOCK_GAP = 1e-4
+"""Difference of proven and known profit up to which a block is closed, relative to the largest
+value of an output.
+"""
+SUM_ROUNDING = 1e-12
+"""Rounding error of a sum, relative to the sum of the absolute values of its terms."""
+INTEGER_TOLERANCE = 1e-6
+"""Added to a bound before it is rounded down to an integer."""
+SHIFTED_FRACTION = 0.4
+"""Fraction of the inputs that a random start changes."""
+MAX_SHIFT = 0.25
+"""Largest change of an input by a random start, as a fraction of its range."""
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """Where and how the networks of blocks are bounded.
+
+    Attributes
+    ----------
+    device
+        Device of a search in this process.
+    steps
+        Gradient steps for the bound of a node.
+    workers
+        Number of processes; None for one on each CPU.
+    client
+        A `distributed.Client`, whose workers take the place of processes.
+    """
+
+    device: torch.device
+    steps: int
+    workers: int | None = None
+    client: Any = None
 
 
 class BoundState:
-    """What is proven and what is known for every row of the table, and the bound that follows."""
+    """What is proven and known for every row of the table of `Blocks` at given prices.
+
+    Parameters
+    ----------
+    incumbent
+        Best verified point of the problem.
+    solution
+        The solution that is certified; options of its pool are known to be possible.
+    blocks
+        The blocks of the problem.
+    prices
+        Prices of the shared resources, not negative.
+    graphs
+        Network of each predictor that blocks use.
+    settings
+        Device and gradient steps of the searches.
+
+    Attributes
+    ----------
+    max_profit
+        For each row, the profit of an option without loss (see `losses`).
+    loss_known, loss_bound
+        For each row, the smallest loss that is known, and a proven lower bound of the loss.
+    nodes
+        For each row, how many nodes were evaluated.
+    history
+        Seconds and bound on the sum of values at every improvement.
+    """
 
     def __init__(
         self,
         incumbent: Incumbent,
         solution: Solution,
         blocks: Blocks,
-        pi: np.ndarray,
+        prices: np.ndarray,
         graphs: dict[int, Graph],
-        device: torch.device,
-        steps: int | None = None,
+        settings: SearchSettings,
     ) -> None:
         self.incumbent = incumbent
         self.solution = solution
         self.blocks = blocks
-        self.pi = pi
+        self.prices = prices
         self.graphs = graphs
-        self.device = device
-        self.steps = steps
+        self.settings = settings
         self.began = incumbent.began
         self.milp = incumbent.instance.milp
         self.predictors = incumbent.instance.predictors
         size = len(blocks.block)
         self.losses: dict[int, Losses] = {}
-        self.top, self.possible, self.least, most = (np.zeros(size) for _ in range(4))
+        self.max_profit = np.zeros(size)
+        self.loss_known = np.zeros(size)
+        self.loss_bound = np.zeros(size)
         self.nodes = np.zeros(size, dtype=int)
+        max_value = np.zeros(size)
         for number in graphs:
-            rows = self._of(number)
-            found = self.losses[number] = losses_at(
-                blocks, pi, rows, graphs[number], self._classes(number)
-            )
-            self.top[rows] = found.top.numpy()
-            most[rows] = blocks.worth[rows] * (
-                1.0 if self._classes(number) else found.level.numpy()
-            )
-            # at worst a class is missed, or an output is that of the base point
-            missed = (blocks.worth * blocks.gains(pi))[rows]
-            if not self._classes(number):
-                missed = found.at(found.base, graphs[number](found.base)[:, 0]).numpy()
-            self.possible[rows] = missed
-        self.tolerance = CLOSED * float(blocks.worth.max())
-        free = self._per_block(most)
-        free = np.maximum(free, 0.0) if blocks.optional else free
-        self.ceiling = float(
-            free.sum() + 1e-12 * np.abs(free).sum()
-        )  # the bound for prices of zero
+            max_value[self._rows_of(number)] = self._add_network(number)
+        self.tolerance = CLOSED_BLOCK_GAP * float(blocks.worth.max())
+        self.bound_without_prices = _rounded_up(self._best_per_block(max_value))
         self.history: list[tuple[float, float]] = []
-        self._know(solution)
+        self._use_pool(solution)
         self.update()
 
-    def _classes(self, number: int) -> bool:
+    def _add_network(self, number: int) -> np.ndarray:
+        """Compute the losses of a predictor's rows; return the largest value of each row."""
+        blocks = self.blocks
+        graph = self.graphs[number]
+        rows = self._rows_of(number)
+        gives_class = self._gives_class(number)
+        losses = losses_at(blocks, self.prices, rows, graph, gives_class)
+        self.losses[number] = losses
+        self.max_profit[rows] = losses.top.numpy()
+        if gives_class:  # the largest loss possible is that of another class
+            self.loss_known[rows] = (blocks.worth * blocks.gains(self.prices))[rows]
+            return blocks.worth[rows]
+        output = graph(losses.base)[:, 0]
+        self.loss_known[rows] = losses.at(losses.base, output).numpy()
+        return blocks.worth[rows] * losses.level.numpy()
+
+    def _gives_class(self, number: int) -> bool:
         return self.predictors[number].gives_class
 
-    def _of(self, number: int) -> np.ndarray:
+    def _rows_of(self, number: int) -> np.ndarray:
         return np.flatnonzero(self.blocks.predictor == number)
 
-    def _per_block(self, each: np.ndarray) -> np.ndarray:
-        most = np.full(self.blocks.n, -np.inf)
-        np.maximum.at(most, self.blocks.block, each)
-        return most
+    def _best_per_block(self, values: np.ndarray) -> np.ndarray:
+        """The largest value of each block's rows, at least 0 where blocks are optional."""
+        best = np.full(self.blocks.n, -np.inf)
+        np.maximum.at(best, self.blocks.block, values)
+        return np.maximum(best, 0.0) if self.blocks.optional else best
 
     def profits(self, loss: np.ndarray) -> np.ndarray:
-        """What each block earns at most where its rows lose at least so much."""
-        most = self._per_block(self.top - loss)
-        return np.maximum(most, 0.0) if self.blocks.optional else most
+        """Return the profit of each block if its rows have these losses.
 
-    def _know(self, solution: Solution) -> None:
-        """Options of the solution's pool are known to be possible."""
+        Parameters
+        ----------
+        loss
+            Loss of every row.
+
+        Returns
+        -------
+        ndarray
+            Upper bounds of the profits if the losses are lower bounds.
+        """
+        return self._best_per_block(self.max_profit - loss)
+
+    def _use_pool(self, solution: Solution) -> None:
+        """Options of the solution's column pool are known to be possible."""
         pool = solution.details.get("pool")
         if pool is not None and getattr(pool, "blocks", None) is self.blocks:
-            lost = self.top[pool.at] - (pool.value - pool.use @ self.pi)
-            np.minimum.at(self.possible, pool.at, np.maximum(lost, 0.0))
+            loss = self.max_profit[pool.at] - (pool.value - pool.use @ self.prices)
+            np.minimum.at(self.loss_known, pool.at, np.maximum(loss, 0.0))
 
-    def look(self, starts: int) -> None:
-        """Let the NN block look for good options at these prices, from the base points and from
-        random ones.
+    def search_options(self, starts: int) -> None:
+        """Search options of small loss by the NN block, from the base points and from random points
+        near them.
+
+        Parameters
+        ----------
+        starts
+            Number of starting points, the first of which is the base point.
         """
         draw = np.random.default_rng(0)
         for number, losses in self.losses.items():
-            rows = self._of(number)
+            rows = self._rows_of(number)
             graph = self.graphs[number]
             task = losses.task()
-            for k in range(starts):
-                shift = (
-                    0.25
-                    * draw.uniform(-1, 1, losses.base.shape)
-                    * (draw.random(losses.base.shape) < 0.4)
-                    * (k > 0)
-                )
-                u = losses.base + torch.from_numpy(shift) * (losses.upper - losses.lower)
-                u, _ = ascend(
-                    graph, task, torch.minimum(torch.maximum(u, losses.lower), losses.upper)
-                )
-                if self._classes(number):
+            for start in range(starts):
+                u = _starting_points(losses, draw, perturbed=start > 0)
+                u, _ = ascend(graph, task, u)
+                if self._gives_class(number):
                     u = reduce_to_boundary(graph, task, u)
                 found = losses.at(u, graph(u)[:, 0], MARGIN).numpy()
-                self.possible[rows] = np.minimum(self.possible[rows], found)
+                self.loss_known[rows] = np.minimum(self.loss_known[rows], found)
         self.update()
 
-    def rows(self) -> np.ndarray:
-        """Rows on which there is something left to prove."""
-        return np.flatnonzero(self.least < self._target() - 1e-9)
+    def unproven_rows(self) -> np.ndarray:
+        """Return the rows whose proven loss is below their target."""
+        return np.flatnonzero(self.loss_bound < self._target() - 1e-9)
 
     def _target(self) -> np.ndarray:
-        """A row need not lose more than what leaves its block no profit beyond the one that is
-        known.
+        """The loss to be proven of each row: the smallest one known, or the one that leaves its
+        block no more profit than is known, up to the tolerance.
         """
-        return (
-            np.minimum(self.possible, self.top - self.profits(self.possible)[self.blocks.block])
-            - self.tolerance
-        )
+        profit = self.profits(self.loss_known)[self.blocks.block]
+        return np.minimum(self.loss_known, self.max_profit - profit) - self.tolerance
 
     def searches(self, rows: np.ndarray) -> tuple[list[tuple[Any, ...]], list[np.ndarray]]:
-        """What searches for some rows of the table are made of, one for each network; and the rows
-        of each.
+        """Return the arguments of `ReLUBranchAndBound` for some rows, one search for each network.
+
+        Parameters
+        ----------
+        rows
+            Rows of the table.
+
+        Returns
+        -------
+        list of tuple
+            Arguments of each search.
+        list of ndarray
+            Rows of each search.
         """
         target = self._target() + self.tolerance
-        searches = list[tuple[Any, ...]]()
-        shares = list[np.ndarray]()
-        for number in self.graphs:
+        device = self.settings.device
+        searches: list[tuple[Any, ...]] = []
+        rows_of_searches: list[np.ndarray] = []
+        for number, graph in self.graphs.items():
             mine = rows[self.blocks.predictor[rows] == number]
-            if len(mine):
-                at = torch.from_numpy(np.searchsorted(self._of(number), mine))
-                goal = torch.from_numpy(target[mine]).to(self.device)
-                losses = self.losses[number][at].to(self.device)
-                searches.append(
-                    (self.graphs[number].to(self.device), losses, goal, self.tolerance, self.steps)
-                )
-                shares.append(mine)
-        return searches, shares
+            if not len(mine):
+                continue
+            position = torch.from_numpy(np.searchsorted(self._rows_of(number), mine))
+            goal = torch.from_numpy(target[mine]).to(device)
+            losses = self.losses[number][position].to(device)
+            searches.append((graph.to(device), losses, goal, self.tolerance, self.settings.steps))
+            rows_of_searches.append(mine)
+        return searches, rows_of_searches
 
-    def hear(self, shares: Sequence[np.ndarray], found: Sequence[LossBounds]) -> bool:
-        """Take over what such searches report; whether anything is left to prove."""
-        for rows, progress in zip(shares, found, strict=True):
-            self.take(rows, progress)
-        return not self.settled
+    def record_all(
+        self, rows_of_searches: Sequence[np.ndarray], found: Sequence[LossBounds]
+    ) -> bool:
+        """Record the progress of several searches, and return whether anything is left to prove.
 
-    def take(self, rows: np.ndarray, found: LossBounds) -> None:
-        """Take over what a search has proven and found."""
-        self.least[rows] = np.maximum(self.least[rows], found.least.numpy())
-        self.possible[rows] = np.minimum(self.possible[rows], found.possible.numpy())
+        Parameters
+        ----------
+        rows_of_searches
+            Rows of each search.
+        found
+            Progress of each search.
+        """
+        for rows, progress in zip(rows_of_searches, found, strict=True):
+            self.record(rows, progress)
+        return not self.gap_closed
+
+    def record(self, rows: np.ndarray, found: LossBounds) -> None:
+        """Record the progress of one search.
+
+        Parameters
+        ----------
+        rows
+            Rows of the search.
+        found
+            What it has proven and found for each of them.
+        """
+        self.loss_bound[rows] = np.maximum(self.loss_bound[rows], found.least.numpy())
+        self.loss_known[rows] = np.minimum(self.loss_known[rows], found.possible.numpy())
         self.nodes[rows] = np.maximum(self.nodes[rows], found.nodes.numpy())
         self.update()
 
     def update(self) -> None:
+        """Add the bound to the history if it has improved, and report it."""
         value = self.value()
         if not self.history or value < self.history[-1][1]:
             self.history.append((now() - self.began, value))
         report_progress(bound=self.objective(value))
 
     def value(self) -> float:
-        """The bound on the sum of values, rounded up."""
-        terms = np.concatenate([self.pi * self.blocks.capacities, self.profits(self.least)])
-        return min(float(terms.sum() + 1e-12 * np.abs(terms).sum()), self.ceiling)
+        """Return the bound on the sum of values, rounded up."""
+        profits = self.profits(self.loss_bound)
+        terms = np.concatenate([self.prices * self.blocks.capacities, profits])
+        return min(_rounded_up(terms), self.bound_without_prices)
 
     def objective(self, value: float) -> float:
-        """A sum of values in the sense of the model."""
+        """Return a sum of values in the sense of the user's model."""
         return float(self.milp.offset - self.milp.sign * value)
 
     @property
-    def whole(self) -> bool:
-        """Whether all values are whole numbers."""
-        worths = np.append(self.blocks.worth, self.milp.offset)
-        return all(self._classes(k) for k in self.graphs) and bool(
-            (worths == np.round(worths)).all()
-        )
+    def integer_objective(self) -> bool:
+        """Whether the objective of every point is an integer."""
+        values = np.append(self.blocks.worth, self.milp.offset)
+        classes = all(self._gives_class(number) for number in self.graphs)
+        return classes and bool((values == np.round(values)).all())
 
     def bound(self) -> float:
-        """The bound in the sense of the model, rounded where values are whole numbers."""
+        """Return the bound in the sense of the user's model, rounded where the objective is an
+        integer.
+        """
         value = self.value()
-        return self.objective(float(np.floor(value + 1e-6)) if self.whole else value)
+        if self.integer_objective:
+            value = float(np.floor(value + INTEGER_TOLERANCE))
+        return self.objective(value)
 
     @property
-    def settled(self) -> bool:
-        """Whether the bound meets the objective."""
+    def gap_closed(self) -> bool:
+        """Whether the bound is equal to the objective of the incumbent."""
         objective = self.incumbent.objective
-        return objective is not None and self.milp.sign * (objective - self.bound()) <= 1e-9 * max(
-            1, abs(objective)
-        )
+        if objective is None:
+            return False
+        gap = self.milp.sign * (objective - self.bound())
+        return gap <= 1e-9 * max(1, abs(objective))
 
-    def signed(self) -> Solution:
-        """The solution with its certificate."""
-        closed = np.ones(self.blocks.n, dtype=bool)
-        closed[self.blocks.block[self.rows()]] = False
-        nodes = np.bincount(self.blocks.block, self.nodes, self.blocks.n)
-        names = np.where(nodes == 0, "evaluated", np.where(nodes == 1, "CROWN", "branching"))
+    def certified_solution(self) -> Solution:
+        """Return the solution with the bound and its certificate."""
+        blocks = self.blocks
+        closed = np.ones(blocks.n, dtype=bool)
+        closed[blocks.block[self.unproven_rows()]] = False
+        nodes = np.bincount(blocks.block, self.nodes, blocks.n)
+        method = np.where(nodes == 1, "CROWN", "branching")
+        method = np.where(nodes == 0, "evaluated", method)
+        method = np.where(closed, method, "open")
         certificate = Certificate(
             bound=self.objective(self.value()),
             objective=self.incumbent.objective,
-            prices=self.pi,
-            profit_bound=self.profits(self.least),
-            profit_known=self.profits(self.possible),
+            prices=self.prices,
+            profit_bound=self.profits(self.loss_bound),
+            profit_known=self.profits(self.loss_known),
             closed=closed,
-            method=tuple(np.where(closed, names, "open").tolist()),
+            method=tuple(method.tolist()),
             nodes=int(self.nodes.sum()),
             seconds=now() - self.began,
-            history=tuple((when, self.objective(value)) for when, value in self.history),
+            history=tuple((seconds, self.objective(value)) for seconds, value in self.history),
         )
         return with_bound(self.solution, self.incumbent, self.bound(), certificate)
+
+
+def _starting_points(losses: Losses, draw: np.random.Generator, perturbed: bool) -> torch.Tensor:
+    """Base points, or base points with some inputs changed at random, within their boxes."""
+    shift = MAX_SHIFT * draw.uniform(-1, 1, losses.base.shape)
+    changed = draw.random(losses.base.shape) < SHIFTED_FRACTION
+    shift = np.where(changed & perturbed, shift, 0.0)
+    u = losses.base + torch.from_numpy(shift) * (losses.upper - losses.lower)
+    return torch.minimum(torch.maximum(u, losses.lower), losses.upper)
+
+
+def _rounded_up(terms: np.ndarray) -> float:
+    return float(terms.sum() + SUM_ROUNDING * np.abs(terms).sum())

@@ -1,4 +1,4 @@
-r"""A certificate for a problem of blocks: how much better than a solution anything can be.
+r"""`certify`: a proven bound for a problem of blocks.
 
 For all prices $\pi \ge 0$ weak duality bounds the sum of values by
 
@@ -6,24 +6,24 @@ $$\pi^\top R + \sum_i \beta_i(\pi), \qquad \beta_i(\pi) \ge \max_{t, u} \; v_t(u
 \quad(\text{and} \ge 0 \text{ where blocks are optional}).$$
 
 Each $\beta_i$ is bounded from above by branch and bound on the units of its networks
-(`unit_search`). The bounds hold at any time, so the sum does.
+(`unit_search`). The bounds hold at any time, and so does the sum.
 
-Numbers: every bound of a network is pushed outward by what floating point can have changed
-(`bounds.rounding`); a class counts from $f(u) > 0$ on, not from a margin; linear programs only
-propose multipliers; and the sum is rounded up. The bound is one for points that keep the capacities
-exactly: `verify` forgives a violation of 1e-6, so an objective may exceed the bound by the price of
-that.
+Rounding: every bound of a network is rounded outward by what floating point can have changed
+(`bounds.rounding`); an output is of the class from $f(u) > 0$ on, without a margin; linear programs
+only propose multipliers; and the sum is rounded up. The bound holds for points that satisfy the
+capacities exactly: `verify` tolerates a violation of 1e-6, so an objective may exceed the bound by
+the price of that violation.
 """
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..bounds import network_graph
+from ..bounds import Graph, network_graph
 from ..clock import check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
@@ -38,7 +38,7 @@ from ..model.workers import Executor, check_client
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import closes_gap
-from .bound_state import BoundState
+from .bound_state import BoundState, SearchSettings
 from .bounding import STEPS
 from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
@@ -47,13 +47,18 @@ from .process import work, work_in_processes
 from .separable import BlockBounds, blocks_bound
 from .unit_search import ReLUBranchAndBound
 
-PRICING = 0.25  # share of the time for finding prices, where none are given
-PIECES = 0.7  # share of the rest for exact models of general blocks
-ALONE = 2.0
-STARTING = (
-    3.5  # seconds alone, since many certificates end by then; and until other processes begin
-)
-STARTS = 4
+PRICING_FRACTION = 0.25
+"""Fraction of the time for finding prices where none are given."""
+LONGEST_TIME_LIMIT = 1e6
+"""Seconds that stand for an infinite time limit in computations."""
+EXACT_MODEL_FRACTION = 0.7
+"""Fraction of the remaining time for exact models of general blocks."""
+SECONDS_IN_THIS_PROCESS = 2.0
+"""Seconds of search before other processes are started, since many proofs end by then."""
+SECONDS_TO_START_PROCESSES = 3.5
+"""Seconds until other processes begin to search."""
+OPTION_STARTS = 4
+"""Starting points of the search for options of each block."""
 
 
 def certify(
@@ -68,28 +73,59 @@ def certify(
     steps: int = STEPS,
     client: Any = None,
 ) -> Solution:
-    """The same solution with a proven `bound`, and the `Certificate` in ``details["certificate"]``.
+    """Prove a bound on the optimum of a problem, and return the solution with it.
 
-    Its point is verified again; a better one that is met on the way takes its place. A bound that
-    it brings along is kept only if it was checked and belongs to this very problem
-    (`Solution.proof`); status and bound are otherwise those that are proved here.
+    Problems of `Blocks` are bounded block by block at prices of the shared resources. Blocks of
+    another form are bounded by their exact models (`separable`; prices are then multipliers of the
+    coupling constraints of the problem as a minimisation). Problems without blocks get
+    `lagrangian_bound`. Ctrl-C ends the proof, and the bound reached by then is returned.
 
-    `prices` of the shared resources: any that are not negative give a bound; by default those of
-    the solution, or where it has none, those that `PriceCoordination` finds in a quarter of the
-    time. `workers` processes share the blocks (default: one for each CPU); on a GPU (`device`)
-    there is one. Stop it whenever you like (Ctrl-C): the bound reached by then is returned. Where
-    all values are whole numbers, `Solution.bound` is rounded to the next one; a bound that meets
-    the objective makes the status "optimal". Blocks that are found and have not the form of
-    `Blocks` are bounded by exact models, one for each (`apart`; prices are then multipliers of the
-    linking rows of the problem as a minimisation); problems without blocks get `lagrangian_bound`.
+    Parameters
+    ----------
+    problem
+        The problem.
+    solution
+        A solution of it, whose point is verified again. Its own bound is kept only if it was
+        checked and belongs to this very problem (`Solution.proof`).
+    prices
+        Prices of the shared resources; any that are not negative give a bound. By default those of
+        the solution, or else those that `PriceCoordination` finds in a quarter of the time.
+    time_limit
+        Seconds.
+    workers
+        Number of processes; by default one for each CPU, and one on a GPU.
+    device
+        Device on which networks are bounded.
+    seed
+        Random seed of the search for prices.
+    progress
+        Whether to print the progress.
+    steps
+        Gradient steps that improve the bound of a node, at most.
+    client
+        A `distributed.Client`, whose workers take the place of processes. With one worker or many,
+        the same blocks are closed to the same tolerance if time suffices, and bounds proven by a
+        worker that dies are kept.
 
-    Where the time ends before any bound is known, the solution comes back without one.
+    Returns
+    -------
+    Solution
+        The solution, or a better one that was found during the proof, with `bound`, a status that
+        follows from it ("optimal" if the bound is equal to the objective), and the `Certificate` in
+        ``details["certificate"]``. If all values are integers, the bound is rounded to one. If time
+        ends before any bound is known, the bound is that of the solution, or None.
 
-    `steps` of a gradient method improve the bound of each node that needs them. `client`, a
-    `distributed.Client`, lets the workers of a cluster take the place of processes: one or many,
-    they close the same blocks where time does not end first, to the same tolerance, and what was
-    proven by a worker that dies is kept.
+    Raises
+    ------
+    ProblemError
+        If the solution is infeasible, if prices do not fit, or if the blocks contradict the model.
+    UnsupportedNetworkError
+        If a network has a layer that cannot be bounded.
+    TypeError, ValueError
+        If an argument has a wrong type or value.
 
+    Examples
+    --------
     >>> from ddmip_lib import PriceCoordination
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -99,204 +135,229 @@ def certify(
     (True, 3)
     """
     run = start_run(problem, time_limit, seed, method="certify")
+    _check_arguments(solution, workers, steps)
+    place = check_place(device, torch.float64)
+    check_client(client)
+    if client is not None and (workers is not None or place.type != "cpu"):
+        raise ValueError(
+            "the proof runs on the workers of client=: leave out workers= and device=, which belong"
+            " to this machine."
+        )
+    proof = _Proof(run, solution, prices, SearchSettings(place, int(steps), workers, client))
+
+    def prove() -> Solution:
+        if time_limit > 0:
+            return proof.run_to_end()
+        with unlimited():  # bounds without any search are computed at any limit
+            return proof.run_to_end()
+
+    with ProgressLine(problem, "certify", run.began, progress):
+        found = run.finish(prove, proof.result_so_far)
+        report_progress(bound=found.bound)
+        return found
+
+
+def _check_arguments(solution: Solution, workers: int | None, steps: int) -> None:
     if not isinstance(solution, Solution):
         raise TypeError(
             f"certify needs a Solution, not {type(solution).__name__}: pass what solve() returned."
         )
     if workers is not None and (int(workers) != workers or workers < 1):
         raise ValueError(
-            f"workers={workers} must be a positive integer: processes that share the blocks."
+            f"workers={workers} must be a positive integer: the number of processes that search."
         )
     if int(steps) != steps or steps < 0:
         raise ValueError(
-            f"steps={steps} must be a whole number, 0 or more: gradient steps for the bound of a"
-            " node."
-        )
-    place = check_place(device, torch.float64)
-    check_client(client)
-    if client is not None and (workers is not None or place.type != "cpu"):
-        raise ValueError(
-            "client= names those who work: leave out workers and device, which are of this machine."
+            f"steps={steps} must be an integer, 0 or more: gradient steps for the bound of a node."
         )
 
-    def certified() -> Solution:
-        if time_limit <= 0:  # what needs no search is computed in any case
-            with unlimited():
-                return computed()
-        return computed()
 
-    def computed() -> Solution:
-        incumbent = _verified(run, solution)
-        blocks = find_blocks(problem, incumbent.instance)
+@dataclass(eq=False)
+class _Proof:
+    """One call of `certify`: its arguments, as they were checked."""
+
+    run: Run
+    solution: Solution
+    prices: Any
+    settings: SearchSettings
+
+    def run_to_end(self) -> Solution:
+        incumbent = self.verified()
+        blocks = find_blocks(self.run.problem, incumbent.instance)
         if isinstance(blocks, Structure):
-            return _without_description(
-                problem, solution, incumbent, blocks, prices, run.deadline, seed
-            )
-        account = _account(run, solution, incumbent, blocks, prices, place, int(steps), client)
-        run.state = account
-        _search(account, run.deadline, workers, Executor(client))
-        return account.signed()
+            return self.general_blocks(incumbent, blocks)
+        state = self.bound_state(incumbent, blocks)
+        self.run.state = state
+        _search(state, self.run.deadline)
+        return state.certified_solution()
 
-    def so_far(status: str) -> Solution:
-        if run.state is None:
-            found = with_bound(solution, run.best or _verified(run, solution), None, None)
+    def result_so_far(self, status: str) -> Solution:
+        if self.run.state is not None:
+            found = self.run.state.certified_solution()
         else:
-            found = run.state.signed()
-        return found if status == "time_limit" else stopped(found, run.seconds)
+            found = with_bound(self.solution, self.run.best or self.verified(), None, None)
+        return found if status == "time_limit" else stopped(found, self.run.seconds)
 
-    with ProgressLine(problem, "certify", run.began, progress):
-        found = run.finish(certified, so_far)
-        report_progress(bound=found.bound)
-        return found
+    def verified(self) -> Incumbent:
+        """The point of the solution, verified again."""
+        incumbent = self.run.incumbent(with_start=False)
+        values = self.solution.values
+        if values is not None and not incumbent.consider(values).feasible:
+            raise ProblemError(
+                "the solution is not feasible for this problem: pass the problem that was solved."
+            )
+        return incumbent
 
+    def bound_state(self, incumbent: Incumbent, blocks: Blocks) -> BoundState:
+        """Start the proof at the prices given, at those of the solution, or at those found here."""
+        graphs = self.graphs(blocks)
+        solution = self.solution
+        prices = self.prices
+        if prices is None and self.run.time_limit <= 0:
+            prices = np.zeros_like(blocks.capacities)
+        elif prices is None and "prices" in solution.details:
+            prices = solution.details["prices"]
+        elif prices is None:
+            prices = self.found_prices(incumbent, blocks)
+            solution = replace(solution, details={**solution.details, "prices": prices})
+        prices = _checked_prices(prices, blocks)
+        return BoundState(incumbent, solution, blocks, prices, graphs, self.settings)
 
-def _verified(run: Run, solution: Solution) -> Incumbent:
-    """The point of the solution, verified again."""
-    incumbent = run.incumbent(with_start=False)
-    if solution.values is not None and not incumbent.consider(solution.values).feasible:
-        raise ProblemError(
-            "the solution is not feasible for this problem: pass the problem that was solved."
-        )
-    return incumbent
+    def graphs(self, blocks: Blocks) -> dict[int, Graph]:
+        """The networks that blocks use, those of classes without a ReLU at the end."""
+        n_inputs = blocks.base.shape[1]
+        graphs: dict[int, Graph] = {}
+        for number in map(int, set(blocks.predictor)):
+            predictor = self.run.problem.predictors[number]
+            graph = network_graph(predictor.net, n_inputs)
+            graphs[number] = graph.before_relu() if predictor.gives_class else graph
+        return graphs
 
-
-def _account(
-    run: Run,
-    solution: Solution,
-    incumbent: Incumbent,
-    blocks: Blocks,
-    prices: Any,
-    place: torch.device,
-    steps: int,
-    client: Any,
-) -> BoundState:
-    """The account of a problem of blocks at given prices, at those of the solution, or at those
-    found here.
-    """
-    problem = run.problem
-    time_limit = run.time_limit
-    graphs = {
-        int(k): network_graph(problem.predictors[k].net, blocks.base.shape[1])
-        for k in set(blocks.predictor)
-    }
-    graphs = {
-        k: graph.before_relu() if problem.predictors[k].gives_class else graph
-        for k, graph in graphs.items()
-    }
-    if prices is None and time_limit <= 0:
-        prices = np.zeros_like(blocks.capacities)
-    elif prices is None and "prices" not in solution.details:
-        priced = PriceCoordination(client=client).solve(
-            problem, max(1.0, PRICING * min(time_limit, 1e6)), run.seed
-        )
-        if priced.values is not None:
-            incumbent.consider(priced.values)
+    def found_prices(self, incumbent: Incumbent, blocks: Blocks) -> np.ndarray:
+        """Prices that price coordination finds; zero, with a weak bound, if its time was short."""
+        priced = self.coordinate(incumbent, self.run.time_limit, self.settings.client)
         if "interrupted" in priced.details:
             raise KeyboardInterrupt
         check_time()
-        found = priced.details.get("prices")
-        if found is None and priced.status != "time_limit":
+        prices = priced.details.get("prices")
+        if prices is not None:
+            return prices
+        if priced.status == "time_limit":
+            return np.zeros_like(blocks.capacities)
+        raise ProblemError(
+            "no prices were found: no choice of options satisfies all capacities. Pass prices (any"
+            " that are not negative)."
+        )
+
+    def coordinate(self, incumbent: Incumbent, seconds: float, client: Any) -> Solution:
+        """Coordinate prices in a fraction of the time, and verify the point that is found."""
+        limit = max(1.0, PRICING_FRACTION * min(seconds, LONGEST_TIME_LIMIT))
+        priced = PriceCoordination(client=client).solve(self.run.problem, limit, self.run.seed)
+        if priced.values is not None:
+            incumbent.consider(priced.values)
+        return priced
+
+    def general_blocks(self, incumbent: Incumbent, structure: Structure) -> Solution:
+        """Bound general blocks by their exact models; then, or without blocks, branch on inputs."""
+        if self.prices is not None and structure.obstacle:
             raise ProblemError(
-                "no prices were found: no choice of options keeps all capacities. Pass prices (any"
-                " that are not negative)."
+                "prices belong to blocks, which this problem does not have: leave them out."
             )
-        if found is None:  # any prices give a bound, those of zero a weak one
-            found = np.zeros_like(blocks.capacities)
-        solution = replace(solution, details={**solution.details, "prices": found})
-    pi = _checked(prices if prices is not None else solution.details["prices"], blocks)
-    return BoundState(incumbent, solution, blocks, pi, graphs, place, steps)
+        sign = incumbent.instance.milp.sign
+        exact = BlockBounds()
+        if not structure.obstacle and now() < self.run.deadline:
+            exact = self.exact_models(incumbent, structure)
+        exact_bound = exact.reported(sign)
+        if exact.interrupted or exact.bound == np.inf or closes_gap(incumbent, exact.bound):
+            found = with_bound(self.solution, incumbent, exact_bound, exact.certificate)
+            return stopped(found, self.run.seconds) if exact.interrupted else found
+        without_bound = Solution("stopped", self.solution.method, **incumbent.point())
+        left = max(0.0, self.run.deadline - now())
+        branching = lagrangian_bound(self.run.problem, without_bound, left, self.run.seed)
+        if branching.point is not None:
+            incumbent.consider(branching.point)
+        if branching.bound is None or sign * branching.bound < exact.bound:
+            certificate = exact.certificate or branching
+            found = with_bound(self.solution, incumbent, exact_bound, certificate)
+        else:
+            found = with_bound(self.solution, incumbent, branching.bound, branching)
+        return stopped(found, self.run.seconds) if branching.status == "interrupted" else found
+
+    def exact_models(self, incumbent: Incumbent, structure: Structure) -> BlockBounds:
+        """Bound every block by its exact model, at multipliers of the coupling constraints."""
+        n_coupling = int(structure.linking.sum())
+        multipliers = self.prices
+        if multipliers is None:
+            multipliers = self.solution.details.get("prices")
+            if multipliers is None or np.size(multipliers) != n_coupling:  # of another problem
+                priced = self.coordinate(incumbent, self.run.seconds_left, None)
+                if "interrupted" in priced.details:
+                    return BlockBounds(interrupted=True)
+                multipliers = priced.details.get("prices")
+        until = now() + EXACT_MODEL_FRACTION * self.run.seconds_left
+        return blocks_bound(incumbent, structure, multipliers, until)
 
 
-def _without_description(
-    problem: NeuralMIP,
-    solution: Solution,
-    incumbent: Incumbent,
-    structure: Structure,
-    prices: Any,
-    deadline: float,
-    seed: int,
-) -> Solution:
-    """General blocks by the exact models of their pieces; then, or where there are none, by
-    branching on inputs.
-    """
-    if prices is not None and structure.obstacle:
+def _checked_prices(prices: Any, blocks: Blocks) -> np.ndarray:
+    values = np.asarray(prices, dtype=float).ravel()
+    if values.shape != blocks.capacities.shape:
         raise ProblemError(
-            "prices belong to blocks, which this problem does not have: leave them out."
+            f"{values.size} prices for {len(blocks.capacities)} resources: pass one for each."
         )
-    sign = incumbent.instance.milp.sign
-    first = BlockBounds()
-    if not structure.obstacle and now() < deadline:
-        links = int(structure.linking.sum())
-        given = solution.details.get("prices") if prices is None else prices
-        if prices is None and (
-            given is None or np.size(given) != links
-        ):  # none, or those of another problem
-            share = PRICING * min(deadline - now(), 1e6)
-            priced = PriceCoordination().solve(problem, max(1.0, share), seed)
-            given = priced.details.get("prices")
-            if priced.values is not None:
-                incumbent.consider(priced.values)
-            if "interrupted" in priced.details:
-                return stopped(with_bound(solution, incumbent, None, None), now() - incumbent.began)
-        until = now() + PIECES * (deadline - now())
-        first = blocks_bound(incumbent, structure, given, until)
-        if first.interrupted or first.bound == np.inf or closes_gap(incumbent, first.bound):
-            found = with_bound(solution, incumbent, first.said(sign), first.certificate)
-            return stopped(found, now() - incumbent.began) if first.interrupted else found
-    known = Solution(
-        "stopped", solution.method, **incumbent.point()
-    )  # not with the bound that it came with
-    lines = lagrangian_bound(problem, known, max(0.0, deadline - now()), seed)
-    if lines.point is not None:
-        incumbent.consider(lines.point)
-    if lines.bound is None or sign * lines.bound < first.bound:
-        found = with_bound(solution, incumbent, first.said(sign), first.certificate or lines)
-    else:
-        found = with_bound(solution, incumbent, lines.bound, lines)
-    return stopped(found, now() - incumbent.began) if lines.status == "interrupted" else found
+    if not np.isfinite(values).all() or (values < -1e-9).any():
+        raise ProblemError("prices must be finite and nonnegative.")
+    return np.maximum(values, 0.0)
 
 
-def _checked(prices: Any, blocks: Blocks) -> np.ndarray:
-    pi = np.asarray(prices, dtype=float).ravel()
-    if pi.shape != blocks.capacities.shape:
-        raise ProblemError(
-            f"{pi.size} prices for {len(blocks.capacities)} resources: pass one for each."
-        )
-    if not np.isfinite(pi).all() or (pi < -1e-9).any():
-        raise ProblemError("prices must be finite and not negative: others prove nothing.")
-    return np.maximum(pi, 0.0)
-
-
-def _search(account: BoundState, deadline: float, workers: int | None, crew: Executor) -> None:
-    """On a cluster, or first here, then in processes: many problems are done before another process
-    has started.
+def _search(state: BoundState, deadline: float) -> None:
+    """Search on a cluster, or first in this process and then in several: many proofs end before
+    another process has started.
     """
     if now() >= deadline:
         return
-    account.look(STARTS)
-    if crew.client is not None:
-        search_on_cluster(account, deadline, crew)
-        if crew.client is not None:
-            return
-    allowed = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    count = (
-        (workers or allowed) if account.device.type == "cpu" else 1
-    )  # one for each CPU that this process may use
-    alone = (count - 1) * min(deadline - now(), 1e6) <= count * (
-        ALONE + STARTING
-    )  # they begin anew
-    mine, shares = account.searches(account.rows())
-    limit = deadline if alone else min(deadline, now() + ALONE)
-    work(
-        [ReLUBranchAndBound(*arguments) for arguments in mine], limit, partial(account.hear, shares)
-    )
-    open_rows = account.rows()
-    if alone or not len(open_rows) or account.settled:
+    state.search_options(OPTION_STARTS)
+    executor = Executor(state.settings.client)
+    if executor.client is not None:
+        search_on_cluster(state, deadline, executor)
+    if executor.client is None:  # there was no cluster, or it is lost
+        _search_here(state, deadline)
+
+
+def _search_here(state: BoundState, deadline: float) -> None:
+    count = _process_count(state.settings)
+    # in a short time one process alone does more, since the others search from scratch
+    seconds_lost = SECONDS_IN_THIS_PROCESS + SECONDS_TO_START_PROCESSES
+    alone = (count - 1) * min(deadline - now(), LONGEST_TIME_LIMIT) <= count * seconds_lost
+    limit = deadline if alone else min(deadline, now() + SECONDS_IN_THIS_PROCESS)
+    arguments, rows = state.searches(state.unproven_rows())
+    searches = [ReLUBranchAndBound(*each) for each in arguments]
+    work(searches, limit, partial(state.record_all, rows))
+    if not alone and not state.gap_closed:
+        _search_in_processes(state, deadline, count)
+
+
+def _search_in_processes(state: BoundState, deadline: float, count: int) -> None:
+    """Distribute the unproven rows over processes."""
+    unproven = state.unproven_rows()
+    if not len(unproven):
         return
-    order = open_rows[np.argsort(-account.possible[open_rows], kind="stable")]
-    groups = [account.searches(order[k::count]) for k in range(min(count, len(order)))]
+    largest_loss_first = unproven[np.argsort(-state.loss_known[unproven], kind="stable")]
+    groups = [
+        state.searches(largest_loss_first[k::count]) for k in range(min(count, len(unproven)))
+    ]
     work_in_processes(
-        [mine for mine, _ in groups], deadline, lambda k, found: account.hear(groups[k][1], found)
+        [arguments for arguments, _ in groups],
+        deadline,
+        lambda number, found: state.record_all(groups[number][1], found),
     )
+
+
+def _process_count(settings: SearchSettings) -> int:
+    """One on a GPU, otherwise `settings.workers` or one for each CPU of this process."""
+    if settings.device.type != "cpu":
+        return 1
+    if settings.workers:
+        return settings.workers
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,24 +1,24 @@
-"""Searches on the workers of a Dask cluster: one for each worker, in turns, parted as soon as a
-worker has none.
+"""Searches on the workers of a Dask cluster, in time slices.
 
-A turn is a number of batches. What it has proven comes here after it and is kept. Where searches
-end, another one with many open nodes is parted, so that a few hard rows keep all workers busy; no
-sooner, since a batch of few nodes costs more for each of them. Every worker has networks of its
-own, and a turn uses those that no other turn does: Dask lets a task wait for who has what it needs,
-however idle others are. How rows are shared out changes the order of the nodes, not what is proved
-in the end: where time does not end first, one worker and eight close the same rows, to the same
-tolerance.
+A time slice is a number of batches of nodes. After each slice, its bounds are recorded in this
+process and the search continues. When searches end, another search with many unfathomed nodes is
+partitioned, so that a few hard blocks keep all workers busy; not earlier, since in a batch of few
+nodes each one costs more. Dask runs a task where its data are, however inactive other workers
+are; so every worker has a copy of the networks, and a slice uses a copy that no other slice uses.
+How searches are distributed changes the order of the nodes, not what is proven in the end: if time
+suffices, one worker and eight close the same blocks to the same tolerance.
 
-A turn that is lost with its worker is made again by Dask, with all turns before it that are lost
-too. Then it may end with other nodes (its time is over, or processors differ), while parts of a
-search share out those that it had at first. So every turn gets a name of its own, the next one says
-which it goes on from, and where that is not the one it finds, the rows are searched anew; what was
-proven of them before still holds.
+Dask repeats a slice that was lost with its worker, with all earlier slices that are lost too. The
+repeated slice may end with other nodes (time is over, or processors differ), while the parts of a
+partitioned search refer to its first nodes. So every slice gets a name of its own, and the next one
+states which it continues; if that is not the one it finds, the search starts from scratch. Bounds
+that were proven before still hold.
 """
 
 import time
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -30,171 +30,247 @@ from ..bounds.graph import Graph
 from ..clock import TimeOver, limited, now
 from ..model.workers import RETRIES, Executor, hands, lost_by
 from .bound_state import BoundState
-from .process import EARLY, GRACE
+from .process import STOP_BEFORE_DEADLINE, WAIT_AFTER_DEADLINE
 from .unit_search import LossBounds, ReLUBranchAndBound
 
-BATCHES = 4  # of a turn
-ENOUGH = 64  # open nodes of a part, at least
+BATCHES_PER_SLICE = 4  # batches of nodes
+MIN_NODES_PER_PART = 64  # unfathomed nodes of a part, at least, when a search is partitioned
 
 
 class AssignedSearch(NamedTuple):
-    """A search that some worker has: rows of the table, what is proven of its share in each, its
-    next turn, and whose networks that uses.
+    """A search, or a part of one, that some worker runs.
+
+    Attributes
+    ----------
+    rows
+        Rows of the table of `Blocks`.
+    loss_bound
+        For each row, the loss proven in this part; infinite where the part does not have the row.
+    time_slice
+        The task (a Dask future).
+    copy
+        Number of the copy of the networks that it uses.
     """
 
     rows: np.ndarray
-    least: np.ndarray
-    turn: Any
-    hand: int
+    loss_bound: np.ndarray
+    time_slice: Any
+    copy: int
 
 
-def search_on_cluster(account: BoundState, deadline: float, crew: Executor) -> None:
-    """Let the workers prove what they can until the deadline, or until the bound meets the
-    objective.
+@dataclass(frozen=True)
+class SliceLimits:
+    """The part of a search that a time slice continues, its batches, and its end by the system's
+    clock.
     """
-    going: dict[Any, AssignedSearch] = {}
+
+    part: int
+    n_parts: int
+    batches: int
+    until: float
+
+
+def search_on_cluster(state: BoundState, deadline: float, executor: Executor) -> None:
+    """Search on the workers until the deadline, or until the bound is equal to the objective.
+
+    Parameters
+    ----------
+    state
+        State of the proof, which records all bounds.
+    deadline
+        End of the search, in seconds of `ddmip_lib.clock.now`.
+    executor
+        Executor with a client; without one afterwards if the cluster was lost.
+    """
+    search = ClusterSearch(state, deadline, executor)
     try:
-        _take_turns(account, deadline, crew, going)
-    except TimeoutError:  # workers that are late, or gone: what they proved before is kept
+        search.run()
+    except TimeoutError:  # workers are late or gone; bounds recorded before are kept
         pass
     except lost_by() as error:
-        crew.lose(error)
+        executor.lose(error)
     finally:
-        if crew.client is not None:  # a lost cluster has nothing left to cancel
+        if executor.client is not None:
+            slices = [part.time_slice for part in search.assigned.values()]
             with suppress(TimeoutError, *lost_by()):
-                crew.client.cancel([*going, *(part.turn for part in going.values())])
+                executor.client.cancel([*search.assigned, *slices])
 
 
-def _take_turns(
-    account: BoundState, deadline: float, crew: Executor, going: dict[Any, AssignedSearch]
-) -> None:
-    """`going` holds for what each turn will tell: who takes it. A row is proven to lose what all
-    its parts lose.
+class ClusterSearch:
+    """Time slices of all searches, assigned to the workers of a cluster.
+
+    Attributes
+    ----------
+    assigned
+        The running slice of each search, by the task that returns its summary.
+    networks
+        Remote networks of each copy, by the number of the predictor.
+    ended
+        For each row, the loss proven by the parts that have ended.
     """
-    client = crew.client
-    until = time.time() + deadline - EARLY - now()  # workers have clocks of their own
-    graphs = list[dict[int, Any]]()  # of each hand
-    ended = np.full(len(account.least), np.inf)
-    nodes = np.zeros_like(account.nodes)
 
-    def free(before: int = 0) -> list[int]:
-        """Hands without a turn, as many as there are workers for, a given one first; who came
-        lately gets networks.
+    def __init__(self, state: BoundState, deadline: float, executor: Executor) -> None:
+        self.state = state
+        self.deadline = deadline
+        self.executor = executor
+        self.client = executor.client
+        self.until = time.time() + deadline - STOP_BEFORE_DEADLINE - now()
+        self.assigned: dict[Any, AssignedSearch] = {}
+        self.networks: list[dict[int, Any]] = []
+        self.ended = np.full(len(state.loss_bound), np.inf)
+        self.nodes = np.zeros_like(state.nodes)
+        self.completed: Any = None
+
+    def run(self) -> None:
+        """Start all searches, and continue each one when its time slice has ended."""
+        copies = self._free_copies()
+        timeout = self.deadline - now() + WAIT_AFTER_DEADLINE
+        distributed = import_module("distributed")
+        self.completed = distributed.as_completed(loop=self.client.loop, timeout=timeout)
+        for number in self.state.graphs:
+            rows = self.state.unproven_rows()
+            rows = rows[self.state.blocks.predictor[rows] == number]
+            for copy in copies[: len(rows)]:
+                mine = rows[copy :: len(copies)]
+                self._begin(mine, self.state.loss_bound[mine], copy)
+        for summary in self.completed:
+            self._continue(summary)
+            if self.state.gap_closed:
+                return
+
+    def _free_copies(self, preferred: int = 0) -> list[int]:
+        """Copies of the networks without a slice, at most one for each free worker, a preferred one
+        first. Workers that have joined get copies.
         """
-        many = hands(client)
-        busy = {part.hand for part in going.values()}
-        new = [
-            [kept.there for kept in crew.keep([graph] * (many - len(graphs)))]
-            for graph in account.graphs.values()
-        ]
-        graphs.extend(
-            dict(zip(account.graphs, each, strict=True)) for each in zip(*new, strict=True)
-        )
-        idle = sorted(
-            (hand for hand in range(len(graphs)) if hand not in busy),
-            key=lambda hand: hand != before,
-        )
-        return idle[: max(0, many - len(busy))]
+        n_workers = hands(self.client)
+        missing = n_workers - len(self.networks)
+        if missing > 0:
+            self._send_networks(missing)
+        busy = {part.copy for part in self.assigned.values()}
+        free = [copy for copy in range(len(self.networks)) if copy not in busy]
+        free.sort(key=lambda copy: copy != preferred)
+        return free[: max(0, n_workers - len(busy))]
 
-    def submit(
+    def _send_networks(self, count: int) -> None:
+        sent = {
+            number: self.executor.keep([graph] * count)
+            for number, graph in self.state.graphs.items()
+        }
+        for k in range(count):
+            self.networks.append({number: pieces[k].there for number, pieces in sent.items()})
+
+    def _begin(self, rows: np.ndarray, loss_bound: np.ndarray, copy: int) -> None:
+        """Start a search of some rows from scratch."""
+        (arguments,), _ = self.state.searches(rows)
+        self._submit(rows, loss_bound, copy, arguments[1:])
+
+    def _submit(
+        self,
         rows: np.ndarray,
-        least: np.ndarray,
+        loss_bound: np.ndarray,
+        copy: int,
         start: Any,
-        hand: int,
-        share: tuple[int, int] = (0, 1),
-        name: str = "",
+        previous: str = "",
+        part: tuple[int, int] = (0, 1),
     ) -> None:
-        graph = graphs[hand][account.blocks.predictor[rows[0]]]
-        place = {"pure": False, "retries": RETRIES}
-        turn = client.submit(
-            _turn, graph, start, name, account.possible[rows], share, BATCHES, until, **place
+        graph = self.networks[copy][self.state.blocks.predictor[rows[0]]]
+        known = self.state.loss_known[rows]
+        limits = SliceLimits(*part, BATCHES_PER_SLICE, self.until)
+        options = {"pure": False, "retries": RETRIES}
+        time_slice = self.client.submit(
+            _run_slice, graph, start, previous, known, limits, **options
         )
-        tells = client.submit(
-            itemgetter(0), turn, priority=1, **place
-        )  # before the worker's next turn
-        going[tells] = AssignedSearch(rows, least, turn, hand)
-        told.add(tells)
+        # the summary is sent before the worker's next slice
+        summary = self.client.submit(itemgetter(0), time_slice, priority=1, **options)
+        self.assigned[summary] = AssignedSearch(rows, loss_bound, time_slice, copy)
+        self.completed.add(summary)
 
-    def begin(rows: np.ndarray, least: np.ndarray, hand: int) -> None:
-        submit(rows, least, account.searches(rows)[0][0][1:], hand)
-
-    first = free()
-    left = deadline - now() + GRACE
-    told = import_module("distributed").as_completed(loop=client.loop, timeout=left)
-    for number in account.graphs:
-        rows = account.rows()
-        rows = rows[account.blocks.predictor[rows] == number]
-        for hand in first[: len(rows)]:
-            few = rows[hand :: len(first)]
-            begin(few, account.least[few], hand)
-    for tells in told:
-        name, at, found, waiting = tells.result(timeout=max(GRACE, deadline - now()))
-        mine = going.pop(tells)
-        if not name:
-            had = np.isfinite(mine.least)
-            if had.any():
-                begin(mine.rows[had], mine.least[had], mine.hand)
-            continue
-        rows = mine.rows[at]
-        least = found.least.numpy()
-        account.possible[rows] = np.minimum(account.possible[rows], found.possible.numpy())
-        open_ = (waiting > 0) & (
-            now() < deadline
-        )  # then all turns end, and what each has proven counts
-        ended[rows[~open_]] = np.minimum(ended[rows[~open_]], least[~open_])
-        if open_.any():
-            takers = (free(mine.hand) or [mine.hand])[: max(1, waiting.sum() // ENOUGH)]
-            for number, hand in enumerate(takers):
-                submit(
-                    rows,
-                    np.where(open_, least, np.inf),
-                    mine.turn,
-                    hand,
-                    (number, len(takers)),
-                    name,
-                )
-        nodes[rows] += found.nodes.numpy()
-        least = ended.copy()
-        for part in going.values():
-            least[part.rows] = np.minimum(least[part.rows], part.least)
-        known = (torch.from_numpy(each[mine.rows]) for each in (least, account.possible, nodes))
-        account.take(mine.rows, LossBounds(*known))  # also of rows that it turned out not to have
-        if account.settled:
+    def _continue(self, summary: Any) -> None:
+        """Record the bounds of a slice that has ended, and submit the next one."""
+        timeout = max(WAIT_AFTER_DEADLINE, self.deadline - now())
+        name, position, found, unfathomed = summary.result(timeout=timeout)
+        assigned = self.assigned.pop(summary)
+        if not name:  # it would have continued another slice than the one that it found
+            kept = np.isfinite(assigned.loss_bound)
+            if kept.any():
+                self._begin(assigned.rows[kept], assigned.loss_bound[kept], assigned.copy)
             return
+        rows = assigned.rows[position]
+        known = self.state.loss_known
+        known[rows] = np.minimum(known[rows], found.possible.numpy())
+        going = (unfathomed > 0) & (now() < self.deadline)  # at the deadline, all slices end
+        loss_bound = found.least.numpy()
+        ended = rows[~going]
+        self.ended[ended] = np.minimum(self.ended[ended], loss_bound[~going])
+        if going.any():
+            rest = assigned._replace(rows=rows, loss_bound=np.where(going, loss_bound, np.inf))
+            self._submit_parts(rest, name, int(unfathomed.sum()))
+        self.nodes[rows] += found.nodes.numpy()
+        self._record(assigned.rows)
+
+    def _submit_parts(self, search: AssignedSearch, name: str, unfathomed: int) -> None:
+        """Continue a search on its own worker and on free ones, if it has nodes for them."""
+        copies = self._free_copies(search.copy) or [search.copy]
+        copies = copies[: max(1, unfathomed // MIN_NODES_PER_PART)]
+        for part, copy in enumerate(copies):
+            self._submit(
+                search.rows,
+                search.loss_bound,
+                copy,
+                search.time_slice,
+                name,
+                (part, len(copies)),
+            )
+
+    def _record(self, rows: np.ndarray) -> None:
+        """Record what all parts together have proven of some rows, of which they may have none."""
+        loss_bound = self.ended.copy()
+        for part in self.assigned.values():
+            loss_bound[part.rows] = np.minimum(loss_bound[part.rows], part.loss_bound)
+        known = (loss_bound, self.state.loss_known, self.nodes)
+        self.state.record(rows, LossBounds(*(torch.from_numpy(each[rows]) for each in known)))
 
 
-def _turn(
-    graph: Graph,
-    start: Any,
-    goes_on: str,
-    possible: np.ndarray,
-    share: tuple[int, int],
-    batches: int,
-    until: float,
+def _run_slice(
+    graph: Graph, start: Any, previous: str, loss_known: np.ndarray, limits: SliceLimits
 ) -> Any:
-    """On a worker: ((its name, which rows this part has, what it has proven, how many nodes are
-    open), where to go on).
+    """Run one time slice on a worker.
 
-    `start` is what a new search is made of, or what the turn returned whose name is `goes_on`;
-    where that has another name by now, this one has none. `possible` is what others may have found
-    meanwhile.
+    Parameters
+    ----------
+    graph
+        The network.
+    start
+        The result of the slice whose name is `previous`; the arguments of a new search if that is
+        empty.
+    previous
+        Name of the slice that this one continues.
+    loss_known
+        For each row, the smallest loss that is known by now.
+    limits
+        Part and end of this slice.
+
+    Returns
+    -------
+    tuple
+        A summary and the state of the search. The summary is the name of this slice, the rows of
+        this part, its `LossBounds` with the nodes of this slice, and how many nodes of each row are
+        unfathomed. The name is empty if `start` is the result of another slice.
     """
-    if goes_on and start[0][0] != goes_on:
+    if not previous:
+        search = ReLUBranchAndBound(graph, *start)
+    elif start[0][0] == previous:
+        search = ReLUBranchAndBound.resumed(graph, start[1])
+    else:
         return ("", None, None, None), None
-    search = (
-        ReLUBranchAndBound.resumed(graph, start[1])
-        if goes_on
-        else ReLUBranchAndBound(graph, *start)
-    )
-    search.possible = torch.minimum(search.possible, torch.from_numpy(possible))
+    search.possible = torch.minimum(search.possible, torch.from_numpy(loss_known))
     rows = torch.arange(len(search.work))
-    (number, count) = share
-    if count > 1:
-        rows, search = search.parts(count)[number]
-    before = search.progress().nodes
-    deadline = now() + until - time.time()
-    with suppress(TimeOver), limited(deadline):  # the batch in progress then counts as open
-        search.run(deadline, batches)
+    if limits.n_parts > 1:
+        rows, search = search.parts(limits.n_parts)[limits.part]
+    nodes_before = search.progress().nodes
+    deadline = now() + limits.until - time.time()
+    with suppress(TimeOver), limited(deadline):  # an unfinished batch counts as unfathomed
+        search.run(deadline, limits.batches)
     found = search.progress()
-    found = found._replace(nodes=found.nodes - before)
+    found = found._replace(nodes=found.nodes - nodes_before)
     return (uuid.uuid4().hex, rows.numpy(), found, search.waiting().numpy()), search.state()

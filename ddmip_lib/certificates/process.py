@@ -1,8 +1,9 @@
-"""Searches in processes of their own: each gets some rows, reports what it has proven every second,
+"""Searches in several processes: each one searches some blocks, reports its bounds every second,
 and can be killed.
 
-The children are plain commands, not copies of this process, so a script that calls `certify` needs
-no guard around its main part. What they send is valid at any time; the last report counts.
+A child process is started as a command and not as a copy of this process, so that a script that
+calls `certify` needs no guard around its main part. Every report is valid by itself; the last one
+counts.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,11 +23,14 @@ import torch
 from ..clock import TimeOver, limited, now
 from .unit_search import LossBounds, ReLUBranchAndBound
 
-REPORT = 1.0  # seconds between two reports
-EARLY = 0.1
-GRACE = (
-    0.1  # seconds before the deadline at which a child ends, and after it until its report counts
-)
+REPORT_SECONDS = 1.0
+"""Seconds between two reports."""
+STOP_BEFORE_DEADLINE = 0.1
+"""Seconds before the deadline at which a worker ends its search."""
+WAIT_AFTER_DEADLINE = 0.1
+"""Seconds after the deadline until which a last report counts."""
+POLL_SECONDS = 0.02
+"""Seconds between two checks of whether the children have ended."""
 CHILD = """
 import importlib.util, sys
 package, file, module = sys.argv[1:]
@@ -34,13 +39,13 @@ sys.modules[package] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules[package])
 importlib.import_module(module).main()
 """
-"""What a child runs: it takes the package from its file, since the folder around it may hold
-modules of other names.
+"""Program of a child process. It loads the package from its file, since the folder around it may
+contain modules of other names.
 """
 
 Reported = Callable[[int, list[LossBounds]], bool]
-"""Gets the number of a group and the progress of its searches; false means that nothing more is
-needed.
+"""Function of the number of a group and the progress of its searches; if it returns false, all
+processes end.
 """
 
 
@@ -49,15 +54,17 @@ def work(
     deadline: float,
     report: Callable[[list[LossBounds]], Any],
 ) -> None:
-    """Let searches take turns until the deadline, the end, or until `report` returns false."""
+    """Run searches in turn until the deadline, until all are finished, or until `report` returns
+    false.
+    """
     going = True
-    each = REPORT / max(1, len(searches))
+    seconds = REPORT_SECONDS / max(1, len(searches))
     try:
         while going and now() < deadline and not all(search.finished for search in searches):
             for search in searches:
-                search.run(min(deadline, now() + each))
+                search.run(min(deadline, now() + seconds))
             going = report([search.progress() for search in searches]) is not False
-    except TimeOver:  # raised between two steps or inside one, after which the batch counts as open
+    except TimeOver:  # an unfinished batch of nodes counts as unfathomed
         report([search.progress() for search in searches])
         raise
 
@@ -65,111 +72,119 @@ def work(
 def work_in_processes(
     groups: Sequence[list[tuple[Any, ...]]], deadline: float, reported: Reported
 ) -> None:
-    """The searches of each group (the arguments of `ReLUBranchAndBound`) in one process, until the
-    deadline or the end.
+    """Run each group of searches in a process of its own until the deadline or until all are
+    finished.
+
+    Parameters
+    ----------
+    groups
+        For each process, the arguments of `ReLUBranchAndBound` for each of its searches.
+    deadline
+        End of the searches, in seconds of `ddmip_lib.clock.now`.
+    reported
+        Function that is called with every report.
+
+    Raises
+    ------
+    RuntimeError
+        If a process fails.
     """
-    lock = threading.Lock()
-    children = []
-    readers = []
-    stopped = threading.Event()
-    errors = list[Exception]()
+    reports = _Reports(reported)
+    children: list[subprocess.Popen[bytes]] = []
+    readers: list[threading.Thread] = []
     try:
-        until = time.time() + deadline - EARLY - now()  # children have clocks of their own
+        until = time.time() + deadline - STOP_BEFORE_DEADLINE - now()  # by the system's clock
         for number, group in enumerate(groups):
             child = _start()
             children.append(child)
-            arguments = (child, (group, until), number, reported, lock, stopped, errors)
             reader = threading.Thread(
-                target=_listen, args=arguments, daemon=True
-            )  # nobody waits for a slow start
+                target=_listen, args=(child, (group, until), number, reports), daemon=True
+            )
             reader.start()
             readers.append(reader)
-        while any(reader.is_alive() for reader in readers) and not stopped.is_set():
-            _expect_no_failure(children)
-            if now() > deadline + GRACE:
+        while any(reader.is_alive() for reader in readers) and not reports.stopped.is_set():
+            _require_no_failure(children)
+            if now() > deadline + WAIT_AFTER_DEADLINE:
                 break
-            time.sleep(0.02)
-        if errors:
-            raise errors[0]
-        if not stopped.is_set():
-            _expect_no_failure(children)
+            time.sleep(POLL_SECONDS)
+        if reports.errors:
+            raise reports.errors[0]
+        if not reports.stopped.is_set():
+            _require_no_failure(children)
     finally:
-        stopped.set()
-        for child in children:
-            child.kill()
-        for child in children:
-            child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
+        reports.stopped.set()
+        _kill(children)
 
 
-def _expect_no_failure(children: Sequence[subprocess.Popen[bytes]]) -> None:
-    failed = [code for child in children if (code := child.poll()) not in (None, 0)]
-    if failed:
-        raise RuntimeError(
-            f"a process of the certificate ended with code {failed[0]}: see its error above."
-        )
+@dataclass
+class _Reports:
+    """The reports of all processes, passed on one at a time, and the errors of `reported`."""
+
+    reported: Reported
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    errors: list[Exception] = field(default_factory=list)
+
+    def pass_on(self, number: int, found: list[LossBounds]) -> None:
+        with self.lock:
+            if self.stopped.is_set():
+                return
+            try:
+                if self.reported(number, found) is False:
+                    self.stopped.set()
+            except Exception as error:  # raised again in the main thread
+                self.errors.append(error)
+                self.stopped.set()
+
+
+def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.kill()
+    for child in children:
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def _require_no_failure(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        code = child.poll()
+        if code:
+            raise RuntimeError(
+                f"a process of the certificate ended with code {code}: see its error above."
+            )
 
 
 def _start() -> subprocess.Popen[bytes]:
-    """A child that runs this very library, and nothing from the current folder, wherever
-    that is.
-    """
+    """Start a child process with this very library and nothing from the current folder."""
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join(filter(os.path.isabs, given))  # all others depend on the current folder
+    path = os.pathsep.join(filter(os.path.isabs, given))  # others depend on the current folder
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     package = __name__.partition(".")[0]
-    command = [
-        sys.executable,
-        "-P",
-        "-c",
-        CHILD,
-        package,
-        str(sys.modules[package].__file__),
-        __name__,
-    ]
+    file = str(sys.modules[package].__file__)
+    command = [sys.executable, "-P", "-c", CHILD, package, file, __name__]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
-def _listen(
-    child: subprocess.Popen[bytes],
-    work: Any,
-    number: int,
-    reported: Reported,
-    lock: threading.Lock,
-    stopped: threading.Event,
-    errors: list[Exception],
-) -> None:
-    """Send its work to one child and hand on its reports until the last."""
+def _listen(child: subprocess.Popen[bytes], searches: Any, number: int, reports: _Reports) -> None:
+    """Send one child its searches and pass on its reports until the last."""
     assert child.stdin is not None
     assert child.stdout is not None
-    with (
-        contextlib.suppress(BrokenPipeError),
-        child.stdin,
-    ):  # broken where it has ended: its code says so
-        pickle.dump(work, child.stdin)
-    while not stopped.is_set():
+    # a child that has ended breaks the pipe; its exit code is checked elsewhere
+    with contextlib.suppress(BrokenPipeError), child.stdin:
+        pickle.dump(searches, child.stdin)
+    while not reports.stopped.is_set():
         try:
             found = pickle.load(child.stdout)
-        except (
-            EOFError,
-            pickle.UnpicklingError,
-            ValueError,
-        ):  # its last, or it was killed in the middle of one
+        except (EOFError, pickle.UnpicklingError, ValueError):  # ended, or killed within a report
             break
-        with lock:
-            try:
-                if not stopped.is_set() and reported(number, found) is False:
-                    stopped.set()
-            except Exception as error:  # raised again where it is heard
-                errors.append(error)
-                stopped.set()
+        reports.pass_on(number, found)
     child.wait()
 
 
 def main() -> None:
-    """The child: read the searches, work, report."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    """Run a child process: read the searches, search, report."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     torch.set_num_threads(1)
     group, until = pickle.load(sys.stdin.buffer)
     deadline = now() + until - time.time()
@@ -178,9 +193,7 @@ def main() -> None:
         pickle.dump(found, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
-    with (
-        contextlib.suppress(BrokenPipeError, TimeOver),
-        limited(deadline),
-    ):  # nobody listens any more, or time is over
+    # the pipe is broken where the parent has ended
+    with contextlib.suppress(BrokenPipeError, TimeOver), limited(deadline):
         work([ReLUBranchAndBound(*arguments) for arguments in group], deadline, report)
-    os._exit(0)  # the parent waits for it, and need not wait until torch has cleaned up
+    os._exit(0)  # without torch's clean-up, for which the parent would wait

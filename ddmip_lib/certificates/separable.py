@@ -185,7 +185,7 @@ class BlockBounds(NamedTuple):
     certificate: Certificate | None = None
     interrupted: bool = False
 
-    def said(self, sign: float) -> float | None:
+    def reported(self, sign: float) -> float | None:
         """The bound in the sense of the user's model; None where there is none."""
         return None if self.bound == -np.inf else sign * self.bound
 

@@ -326,7 +326,7 @@ def test_an_interrupt_keeps_what_was_proven(monkeypatch: pytest.MonkeyPatch) -> 
         step(search)
 
     monkeypatch.setattr(ReLUBranchAndBound, "step", interrupted)
-    monkeypatch.setattr(process, "REPORT", 1e-3)  # so that there is something before
+    monkeypatch.setattr(process, "REPORT_SECONDS", 1e-3)  # so that there is something before
     solution = certify(problem, NOTHING, prices=[0.4], time_limit=LONG, workers=1)
     assert next(calls) == 3
     assert solution.bound >= instance.optimum()
@@ -425,7 +425,7 @@ SCRIPT = """
     from ddmip_lib import Solution
     from ddmip_lib.certificates import certify
     from tests.builders.blocks import own
-    importlib.import_module("ddmip_lib.certificates.certify").ALONE = 0.0
+    importlib.import_module("ddmip_lib.certificates.certify").SECONDS_IN_THIS_PROCESS = 0.0
     nothing = Solution("no_solution_found", "none")
     certificate = certify(own(7, "regression").problem(), nothing, [0.3], 36000.0, workers=2).details["certificate"]
     print(certificate.closed.all(), certificate.nodes > 0, repr(float(certificate.bound)))

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def client(cluster_of_two: Any) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("BATCHES", 1), ("ENOUGH", 2)):
+    for name, value in (("BATCHES_PER_SLICE", 1), ("MIN_NODES_PER_PART", 2)):
         monkeypatch.setattr(cluster, name, value)
 
 
@@ -80,7 +81,7 @@ def same(one: Certificate, two: Certificate) -> None:
     assert one.closed.all()
     assert two.closed.all()
     np.testing.assert_allclose(
-        one.profit_bound, two.profit_bound, rtol=0, atol=2 * bound_state.CLOSED
+        one.profit_bound, two.profit_bound, rtol=0, atol=2 * bound_state.CLOSED_BLOCK_GAP
     )
 
 
@@ -95,7 +96,7 @@ def test_one_worker_and_two_prove_the_same_and_what_is_proved_without_them(clien
     here = proved(workers=1)
     same(first, second)
     same(second, here)
-    assert min(first.nodes, second.nodes) > 4 * cluster.ENOUGH
+    assert min(first.nodes, second.nodes) > 4 * cluster.MIN_NODES_PER_PART
 
 
 class Task:
@@ -167,7 +168,7 @@ class Four(NewestFirst):
         return dict.fromkeys("abcd", 1)
 
     def submit(self, work: Any, *parts: Any, **_: Any) -> Task:
-        self.used += parts[:1] if work is cluster._turn else []
+        self.used += parts[:1] if work is cluster._run_slice else []
         return super().submit(work, *parts)
 
 
@@ -179,30 +180,25 @@ def test_no_two_turns_wait_for_one_worker_while_another_has_none(
     """
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
-    monkeypatch.setattr(cluster, "ENOUGH", 1)
+    monkeypatch.setattr(cluster, "MIN_NODES_PER_PART", 1)
     four = Four()
-    take = cluster._take_turns
-    heard = bound_state.BoundState.take
+    run = cluster.ClusterSearch.run
+    heard = bound_state.BoundState.record
     going = list[dict[Any, cluster.AssignedSearch]]()
     most = list[int]()
 
-    def taking(
-        book: bound_state.BoundState,
-        deadline: float,
-        crew: Executor,
-        parts: dict[Any, cluster.AssignedSearch],
-    ) -> None:
-        going.append(parts)
-        take(book, deadline, crew, parts)
+    def running(search: cluster.ClusterSearch) -> None:
+        going.append(search.assigned)
+        run(search)
 
     def told(book: bound_state.BoundState, *found: Any) -> None:
-        used = [part.hand for part in going[0].values()]
+        used = [part.copy for part in going[0].values()]
         assert len(used) == len(set(used)) <= 4
         most.append(len(used))
         heard(book, *found)
 
-    monkeypatch.setattr(cluster, "_take_turns", taking)
-    monkeypatch.setattr(bound_state.BoundState, "take", told)
+    monkeypatch.setattr(cluster.ClusterSearch, "run", running)
+    monkeypatch.setattr(bound_state.BoundState, "record", told)
     assert proved(four).closed.all()
     assert len({id(each) for each in four.used}) == 4
     assert max(most) == 4
@@ -216,10 +212,11 @@ class Forgetful(Four):
     lost = 0
 
     def submit(self, work: Any, *parts: Any, **_: Any) -> Task:
-        if work is cluster._turn and isinstance(parts[1], Task):
-            (number, count), turn = parts[4], parts[1]
-            if count > 1 and number == count - 1:
-                again = Task(turn.work, (*turn.parts[:-1], 0.0))
+        if work is cluster._run_slice and isinstance(parts[1], Task):
+            limits, turn = parts[4], parts[1]
+            if limits.n_parts > 1 and limits.part == limits.n_parts - 1:
+                over = replace(turn.parts[4], until=0.0)
+                again = Task(turn.work, (*turn.parts[:4], over))
                 parts = (parts[0], again, *parts[2:])
                 self.lost = self.lost + 1
         return super().submit(work, *parts)
@@ -233,16 +230,16 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
     """
     monkeypatch.setattr(distributed, "as_completed", NewestFirst)
     monkeypatch.setattr(certifying, "check_client", lambda _: None)
-    monkeypatch.setattr(cluster, "ENOUGH", 1)
+    monkeypatch.setattr(cluster, "MIN_NODES_PER_PART", 1)
     expected = proved(workers=1)
     forgetful = Forgetful()
-    take = bound_state.BoundState.take
+    take = bound_state.BoundState.record
 
     def taking(book: bound_state.BoundState, rows: np.ndarray, found: Any) -> None:
         take(book, rows, found)
-        assert (book.least <= book.possible + 1e-9).all()
+        assert (book.loss_bound <= book.loss_known + 1e-9).all()
 
-    monkeypatch.setattr(bound_state.BoundState, "take", taking)
+    monkeypatch.setattr(bound_state.BoundState, "record", taking)
     same(proved(forgetful), expected)
     assert forgetful.lost
 
@@ -250,7 +247,7 @@ def test_a_turn_that_is_made_again_with_other_nodes_proves_nothing_wrong(
 def test_a_client_that_is_closed_is_a_lost_cluster(
     cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certifying, "ALONE", 300.0)
+    monkeypatch.setattr(certifying, "SECONDS_IN_THIS_PROCESS", 300.0)
     with distributed.Client(cluster_of_two) as closed:
         pass
     with pytest.warns(UserWarning, match="cluster is lost"):
@@ -265,7 +262,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     expected = proved(client)
     heard = []
     least = []
-    take = bound_state.BoundState.take
+    take = bound_state.BoundState.record
 
     def taking(book: bound_state.BoundState, rows: np.ndarray, found: Any) -> None:
         heard.append(len(rows))
@@ -273,9 +270,9 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
             os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
             cluster_of_two.scale(3)
         take(book, rows, found)
-        least.append(book.least.sum())
+        least.append(book.loss_bound.sum())
 
-    monkeypatch.setattr(bound_state.BoundState, "take", taking)
+    monkeypatch.setattr(bound_state.BoundState, "record", taking)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the cluster is not to be given up
         found = proved(client)
@@ -290,7 +287,7 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(
     """Time is over when the first turn, of one batch of nodes, has ended: those that are under way
     are the last.
     """
-    take = bound_state.BoundState.take
+    take = bound_state.BoundState.record
     turns = list[int]()
 
     def taking(book: bound_state.BoundState, rows: np.ndarray, found: Any) -> None:
@@ -298,7 +295,7 @@ def test_the_time_limit_holds_and_what_was_proven_by_then_is_kept(
         turns.append(len(rows))
         take(book, rows, found)
 
-    monkeypatch.setattr(bound_state.BoundState, "take", taking)
+    monkeypatch.setattr(bound_state.BoundState, "record", taking)
     with using(clock := Stopping()):
         found = certify(problem_of_three(), NOTHING, PRICES, LONG, steps=4, client=client).details[
             "certificate"
@@ -316,9 +313,9 @@ def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(
     def gone(*_: object) -> None:
         raise CancelledError("scheduler closed")
 
-    monkeypatch.setattr(cluster, "_take_turns", gone)
+    monkeypatch.setattr(cluster.ClusterSearch, "run", gone)
     monkeypatch.setattr(
-        certifying, "ALONE", 300.0
+        certifying, "SECONDS_IN_THIS_PROCESS", 300.0
     )  # no processes either, which take longer to start
     with pytest.warns(UserWarning, match="cluster is lost"):
         found = proved(client)

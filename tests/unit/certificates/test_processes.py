@@ -49,8 +49,8 @@ def test_nothing_is_run_from_the_current_folder(
     start: Callable[[], Any] = process._start
     started: list[subprocess.Popen[bytes]] = []
     monkeypatch.setattr(process, "_start", lambda: started.append(start()) or started[-1])
-    monkeypatch.setattr(certifying, "ALONE", 0.0)  # at once in processes
-    monkeypatch.setattr(certifying, "STARTING", 0.0)
+    monkeypatch.setattr(certifying, "SECONDS_IN_THIS_PROCESS", 0.0)  # at once in processes
+    monkeypatch.setattr(certifying, "SECONDS_TO_START_PROCESSES", 0.0)
     instance = own(1, "regression")
     found = certify(
         instance.problem(), Solution("stopped", "none"), [0.4], time_limit=LONG, workers=2
