@@ -45,16 +45,16 @@ if "google.colab" in sys.modules:
     if importlib.util.find_spec("ddmip_lib") is None:
         packages = ["-c", f"{{project}}/requirements.lock", project, f"{{project}}/book"]
         packages += [{packages}]
-        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *packages], check=True)
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
+        subprocess.run([*pip, *packages], check=True)
     os.chdir(f"{{project}}/book")"""
-FETCH = (
-    'subprocess.run(["git", "clone", "-q", "--depth=1", "-b", "{branch}", address, project],'
-    " check=True)"
-)
-NO_ADDRESS = (
-    'raise FileNotFoundError(f"no address is known: upload the project to {project} and run this'
-    ' again")'
-)
+FETCH = """\
+clone = ["git", "clone", "-q", "--depth=1", "-b", "{branch}"]
+        subprocess.run([*clone, address, project], check=True)"""
+NO_ADDRESS = """\
+raise FileNotFoundError(
+            f"no address is known: upload the project to {project} and run this again"
+        )"""
 
 
 def package_name(requirement: str) -> str:

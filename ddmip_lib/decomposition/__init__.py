@@ -1,5 +1,8 @@
 """Algorithm 1 of the paper: the split, its two blocks, multipliers, penalties, stopping."""
 
+from typing import TYPE_CHECKING
+
+from ..renamed import renamed_names
 from .admm_state import Trace
 from .barrier import LogBarrier
 from .nn_block import NNBlock
@@ -31,3 +34,6 @@ __all__ = [
     "Sweeps",
     "Trace",
 ]
+
+if not TYPE_CHECKING:  # which would accept any name
+    __getattr__ = renamed_names(__name__, Progress="ddmip_lib.decomposition.ResidualInfo")

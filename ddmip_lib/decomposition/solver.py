@@ -18,6 +18,7 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import History, Solution
+from ..renamed import renamed_keywords
 from .admm_state import ADMMState, Restart
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
@@ -132,6 +133,7 @@ class DualDecomposition(Method):
             method="dual decomposition, the paper's settings",
         )
 
+    @renamed_keywords(visit="on_point")
     def start(
         self,
         problem: NeuralMIP,

@@ -10,7 +10,7 @@ moves.
 """
 
 from copy import copy
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,7 @@ from ..programs import Program
 from ..programs.mip import MIPResult, solve_program, solve_with_scip
 from ..programs.program import Rows
 from ..proofs.encoding import Ends
+from ..renamed import renamed_names
 from .tangent import Tangent
 
 MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
@@ -345,3 +346,11 @@ class ElasticModel:
             answer = solve_program(program, seconds, seed=self.seed, start=start)
         self.work += answer.work
         return answer
+
+
+if not TYPE_CHECKING:  # which would accept any name
+    __getattr__ = renamed_names(
+        __name__,
+        Elastic="ddmip_lib.linearisation.elastic.ElasticModel",
+        Point="ddmip_lib.linearisation.elastic.TrialPoint",
+    )

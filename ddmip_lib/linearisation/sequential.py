@@ -14,6 +14,7 @@ from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..programs import prove
 from ..proofs.encoding import relax_bounds, relaxed_program
+from ..renamed import renamed_fields
 from .elastic import ElasticModel, TrialPoint
 from .local_search import UnitMoves
 from .multistart import GradientMultistart
@@ -42,6 +43,7 @@ DEARER = 1.5
 DEAREST = 8.0  # pivots of descents that one of an exact model counts: more after one in vain
 
 
+@renamed_fields(idle_starts="max_failed_starts")
 @dataclass(frozen=True)
 class SequentialMIP(Method):
     r"""Trust-region linearisation for any differentiable network and any rows, with integers in

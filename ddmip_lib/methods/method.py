@@ -11,6 +11,7 @@ from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..proofs.ranges import infeasible_by_ranges
+from ..renamed import renamed_keywords
 from .run import Callback, Run, start_run
 
 
@@ -65,6 +66,7 @@ class Method:
         """Return the solution of a run that ended early with this status."""
         return run.interrupted_solution(status)
 
+    @renamed_keywords(visit="on_point")
     def solve(
         self,
         problem: NeuralMIP,

@@ -33,6 +33,7 @@ from ..proofs.checking import (
     require_uncrossed,
 )
 from ..proofs.exact import exact_program
+from ..renamed import renamed_keywords
 from .choosing import PlannedMethod, methods_for, units_of
 
 PROVED = ("optimal", "infeasible")
@@ -47,6 +48,7 @@ ENDED_BY_ITSELF = 0.9
 """Fraction of its time limit below which a certificate counts as complete."""
 
 
+@renamed_keywords(visit="on_point")
 def solve(
     problem: NeuralMIP,
     time_limit: float = 60.0,

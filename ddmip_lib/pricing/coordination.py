@@ -19,6 +19,7 @@ from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..model.structure import Structure
 from ..model.workers import Executor, check_client
+from ..renamed import renamed_fields, renamed_keywords
 from .general_blocks import coordinate
 from .network_oracle import NetworkOracle
 from .recognition import find_blocks
@@ -30,6 +31,7 @@ SHARE = 0.5  # of the time, what is kept for choosing
 POSITIVE = 1e-6
 
 
+@renamed_fields(idle_rounds="max_failed_rounds")
 @dataclass(frozen=True)
 class PriceCoordination(Method):
     r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP
@@ -144,6 +146,7 @@ class PriceCoordination(Method):
                     return "stopped"
         return "time_limit" if market.seconds_left <= 0 else status
 
+    @renamed_keywords(visit="on_point")
     def start(
         self,
         problem: NeuralMIP,

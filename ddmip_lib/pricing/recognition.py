@@ -8,7 +8,7 @@ which one is worth something. Other blocks are left to `general`.
 """
 
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure, find_structure
+from ..renamed import renamed_names
 
 MOST = 4096  # ways to set the whole numbers of a block that are looked at
 SLACK = 1e-9
@@ -343,3 +344,14 @@ class FixedBlock:
         parts |= {"up": rates[0], "down": rates[1]}
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
         return BlockMode(key, parts, row, [lower, upper, base], fixed)
+
+
+if not TYPE_CHECKING:  # which would accept any name
+    __getattr__ = renamed_names(
+        __name__,
+        Reader="ddmip_lib.pricing.recognition.BlockReader",
+        Setting="ddmip_lib.pricing.recognition.FixedBlock",
+        Step="ddmip_lib.pricing.recognition.PiecewiseTerm",
+        UnlikeError="ddmip_lib.pricing.recognition.NotBlockFormError",
+        Way="ddmip_lib.pricing.recognition.BlockMode",
+    )

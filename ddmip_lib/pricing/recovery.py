@@ -18,6 +18,7 @@ from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..model.structure import Structure
+from ..renamed import renamed_keywords
 from .general_blocks import GeneralColumnGeneration as GeneralSearch
 from .network_oracle import evaluate_columns
 from .pricing_problem import PricingProblem, reduce_to_boundary
@@ -101,6 +102,7 @@ class Recovering:
                 f"Recovering needs a solver such as DualDecomposition(), not {self.solver!r}."
             )
 
+    @renamed_keywords(visit="on_point")
     def solve(
         self,
         problem: NeuralMIP,
