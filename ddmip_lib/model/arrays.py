@@ -1,6 +1,4 @@
-"""A problem stated by arrays: the same `NeuralMIP`, where millions of variables of SCIP would be
-the bottleneck.
-"""
+"""A problem given by arrays: a `NeuralMIP` for models with millions of variables."""
 
 from functools import cached_property
 from typing import Any
@@ -18,113 +16,154 @@ from .problem import NeuralMIP
 
 
 class ArrayMIP(NeuralMIP):
-    """A `NeuralMIP` whose rows, bounds and objective are a `MILP`; networks connect variables by
-    their numbers.
+    """A `NeuralMIP` whose constraints, bounds and objective are a `MILP`.
 
-    Everything works as on a model, verification included. `model` is built when a method first
-    needs SCIP itself; from then on the model is what counts, so that rows may be added to it.
+    Networks connect variables by their positions. All methods, and verification, work as on a
+    model of SCIP. `model` is built when a method first needs SCIP itself; from then on `model` is
+    read in place of the arrays, so that constraints may be added to it.
 
+    Parameters
+    ----------
+    milp : MILP
+        Constraints, bounds and objective.
+    name : str, default: ""
+        A name for the problem.
+
+    Raises
+    ------
+    ProblemError
+        If variables are not in the order in which SCIP lists them.
+
+    Examples
+    --------
     >>> import scipy.sparse as sp
     >>> from torch import nn
     >>> one = np.ones(3)
     >>> milp = MILP(
-    ...     -1.0,
-    ...     np.array([0.0, 0.0, 1.0]),
-    ...     0.0,
-    ...     -one,
-    ...     one,
-    ...     one > 1,
-    ...     ["x0", "x1", "y"],
-    ...     {},
-    ...     sp.csr_matrix([[1.0, 1.0, 0.0]]),
-    ...     -np.inf * one[:1],
-    ...     one[:1],
-    ...     ["budget"],
-    ...     (),
+    ...     sign=-1.0,
+    ...     cost=np.array([0.0, 0.0, 1.0]),
+    ...     offset=0.0,
+    ...     lower=-one,
+    ...     upper=one,
+    ...     integer=one > 1,
+    ...     names=["x0", "x1", "y"],
+    ...     position={},
+    ...     rows=sp.csr_matrix([[1.0, 1.0, 0.0]]),
+    ...     row_lower=np.array([-np.inf]),
+    ...     row_upper=np.array([1.0]),
+    ...     row_names=["budget"],
+    ...     others=(),
     ... )
     >>> problem = ArrayMIP(milp)
     >>> _ = problem.add_predictor(nn.Linear(2, 1).eval(), [[0, 1]], [[2]])
     >>> problem
     ArrayMIP
-      maximise, 3 variables (0 integer), 1 row
+      maximise, 3 variables (0 integer), 1 constraint
       predictor 0  Linear, regression, 1 x 2 -> 1 x 1
     """
 
     def __init__(self, milp: MILP, name: str = "") -> None:
-        kind = np.where(~milp.integer, 2, np.where((milp.lower == 0) & (milp.upper == 1), 0, 1))
-        if (np.diff(kind) < 0).any():
+        binary = milp.integer & (milp.lower == 0) & (milp.upper == 1)
+        order = np.select([binary, milp.integer], [0, 1], default=2)
+        if (np.diff(order) < 0).any():
             raise ProblemError(
-                "state binary variables first, then other integers, then the rest: as SCIP lists"
-                " them."
+                "list binary variables first, then other integers, then continuous variables: as"
+                " SCIP lists them."
             )
         self.milp = milp
-        self.name = name
-        self.predictors = []
-        self.start = None
-        self.start_point = {}
-        self.blocks = None
-        self.start_failed = False
+        self._begin(name)
 
     @cached_property
     def model(self) -> Model:  # type: ignore[override]  # there an attribute
-        """The same as a model of SCIP."""
+        """The problem as a model of SCIP."""
         return model_of(self.milp)
 
     def add_predictor(
         self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression"
     ) -> Predictor:
-        """Add the constraint outputs = net(inputs), row by row; both are matrices of numbers of
-        variables.
+        """Add the constraint outputs = net(inputs) for each sample, a row of both matrices.
+
+        Parameters
+        ----------
+        net : torch.nn.Module, torch.export.ExportedProgram, str or os.PathLike
+            The network, as in `NeuralMIP.add_predictor`.
+        inputs : array_like of int
+            Positions of the input variables, of shape (n, p).
+        outputs : array_like of int
+            Positions of the output variables, of shape (n, q).
+        output : {"regression", "classification"}, default: "regression"
+            Whether an output is what the network predicts, or the class 1[logit > 0].
+
+        Returns
+        -------
+        Predictor
+            The network and the positions of its variables.
+
+        Raises
+        ------
+        ProblemError
+            If the network or the variables do not fit; the message names the remedy.
         """
-        s = self.milp
-        frozen = frozen_double(net)
+        network = frozen_double(net)
         kind = KINDS[output]
         x = np.asarray(inputs, dtype=int)
         y = np.asarray(outputs, dtype=int)
-        shape = len(x), output_width(frozen, x.shape[1])
+        shape = len(x), output_width(network, x.shape[1])
         if y.shape != shape or len(np.unique(y)) < y.size:
             raise ProblemError(
-                f"outputs have shape {y.shape}, but must be {shape}, a variable of its own for"
-                " each."
+                f"outputs have shape {y.shape}, but must be {shape}, each a variable of its own."
             )
-        if not np.isfinite(s.upper[x] - s.lower[x]).all():
-            raise ProblemError("an input variable is unbounded: give it finite bounds.")
-        if kind.gives_class and not (s.integer[y] & (s.lower[y] >= 0) & (s.upper[y] <= 1)).all():
-            raise ProblemError("a variable that carries a class must be binary.")
-        frozen = on_copies(frozen, s.lower[x], s.upper[x])
-        validate_network(frozen, s.lower[x], s.upper[x], kind.gives_class)
-        self.predictors.append(kind(frozen, x, y, type(net).__name__))
+        self._check_positions(x, y, kind.gives_class)
+        lower = self.milp.lower[x]
+        upper = self.milp.upper[x]
+        network = on_copies(network, lower, upper)
+        validate_network(network, lower, upper, kind.gives_class)
+        self.predictors.append(kind(network, x, y, type(net).__name__))
         return self.predictors[-1]
 
+    def _check_positions(self, x: np.ndarray, y: np.ndarray, gives_class: bool) -> None:
+        """Raise an error if an input is unbounded, or the output of a classifier not binary."""
+        milp = self.milp
+        if not np.isfinite(milp.upper[x] - milp.lower[x]).all():
+            raise ProblemError("an input variable is unbounded: give it finite bounds.")
+        binary = milp.integer[y] & (milp.lower[y] >= 0) & (milp.upper[y] <= 1)
+        if gives_class and not binary.all():
+            raise ProblemError("a variable that carries a class must be binary.")
+
     def instance(self) -> Instance:
-        """The problem as arrays and maps."""
         milp = None if "model" in self.__dict__ else self.milp
         return Instance(lambda: self.model, self.predictors, self.start_point, milp)
 
     def __repr__(self) -> str:
-        s = self.milp
-        rows = self.milp.n_rows
-        lines = [
-            f"ArrayMIP {self.name}".rstrip(),
-            (
-                f"  {'min' if s.sign > 0 else 'max'}imise, {s.n_variables} variables"
-                f" ({int(s.integer.sum())} integer), {rows} row{'s' * (rows != 1)}"
-            ),
-        ]
-        for i, p in enumerate(self.predictors):
-            shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
-            lines.append(f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} -> {shapes[1]}")
+        sense = "minimise" if self.milp.sign > 0 else "maximise"
+        integers = int(self.milp.integer.sum())
+        lines = self._heading(sense, self.milp.n_variables, integers, self.milp.n_rows)
+        for i, predictor in enumerate(self.predictors):
+            n, p = predictor.inputs.shape
+            q = predictor.outputs.shape[1]
+            lines.append(
+                f"  predictor {i}  {predictor.name}, {predictor.kind}, {n} x {p} -> {n} x {q}"
+            )
         return "\n".join(lines)
 
 
 def model_of(milp: MILP) -> Model:
-    """A model of SCIP with the variables, rows and objective of a `MILP`, in its order."""
+    """Build a model of SCIP from arrays.
+
+    Parameters
+    ----------
+    milp : MILP
+        Constraints, bounds and objective.
+
+    Returns
+    -------
+    pyscipopt.Model
+        A model with the same variables and constraints in the same order.
+    """
     model = Model()
     variables = add_variables(model, milp.lower, milp.upper, milp.integer, milp.names)
     add_rows(model, variables, milp.rows, *milp.sides, milp.row_names)
-    cost = (
-        quicksum(c * v for c, v in zip(milp.cost.tolist(), variables, strict=True) if c)
-        + milp.offset
-    )
-    model.setObjective(cost, "minimize" if milp.sign > 0 else "maximize")
+    terms = zip(milp.cost.tolist(), variables, strict=True)
+    objective = quicksum(c * v for c, v in terms if c) + milp.offset
+    model.setObjective(objective, "minimize" if milp.sign > 0 else "maximize")
     return model

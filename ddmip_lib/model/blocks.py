@@ -1,5 +1,4 @@
-r"""A problem as independent blocks that share resources: what price coordination and certificates
-work on.
+r"""A problem as independent blocks that share resources, for price coordination and certificates.
 
 Block $i$ chooses one option, a mode $t$ and a point $u$ of its box, or nothing where blocks are
 optional:
@@ -11,7 +10,7 @@ v = \omega\,1[f_t(u) > 0],$$
 $$r = r^0 + A^\top (u - w)^+ + B^\top (w - u)^+ + v\,d.$$
 
 Every resource is used by steps away from the base point $w$ at constant rates up and down, by the
-mode itself, and in proportion to the value. Bounds rest on this form: at prices $\pi$ an option
+mode itself, and in proportion to the value. Bounds use this structure: at prices $\pi$ an option
 costs $\pi^\top r^0$ and a weighted $\ell_1$ distance from $w$.
 """
 
@@ -22,33 +21,68 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import ProblemError
+from .text import counted
+
+FLOAT_FIELDS = ("lower", "upper", "base", "up", "down", "fixed", "per_value")
+"""Fields of a mode that hold real numbers."""
+INTEGER_FIELDS = ("block", "row")
+"""Fields of a mode that hold positions."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to use a network, open to some blocks: arrays have one row for each block that has
-    it.
+    """One way in which some blocks may use a network.
+
+    Arrays have one row for each of the b blocks that have the mode, or for each of the p inputs of
+    the network, and one column for each of the m resources. Lists are accepted.
+
+    Attributes
+    ----------
+    block
+        (b,) the blocks' numbers.
+    row
+        (b,) the sample of the predictor whose inputs are the block's point.
+    lower, upper
+        (b, p) bounds of the network's inputs.
+    base
+        (b, p) the point within the bounds from which use is measured.
+    up, down
+        (p, m) use of each resource by one unit above and below the base point.
+    fixed
+        (b, m) use by the choice of the mode.
+    per_value
+        (m,) use by one unit of value.
+    predictor
+        The number of the network.
+    worth
+        The value of one unit of the network's output, or of class 1.
+    cap
+        The largest output that counts.
     """
 
-    block: np.ndarray  #: (b,) which blocks.
-    row: np.ndarray  #: (b,) the row of the predictor that the block's point enters.
+    block: np.ndarray
+    row: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    base: (
-        np.ndarray
-    )  #: (b, p) the box of the network's input, and the point from which use is counted.
+    base: np.ndarray
     up: np.ndarray
-    down: np.ndarray  #: (p, m) use of each resource by one unit above and below the base point.
-    fixed: np.ndarray  #: (b, m) use by the mode itself.
-    per_value: np.ndarray  #: (m,) use by one unit of value.
+    down: np.ndarray
+    fixed: np.ndarray
+    per_value: np.ndarray
     predictor: int = 0
-    worth: float = 1.0  #: What one unit of the network's output, or class 1, is worth.
-    cap: float = np.inf  #: The largest output that counts.
+    worth: float = 1.0
+    cap: float = np.inf
 
 
 class BlockRows(NamedTuple):
-    """Some rows of the table of `Blocks`: their numbers, and what a search for options needs of
-    them.
+    """Some rows of the table of `Blocks`, for a search of options.
+
+    Attributes
+    ----------
+    at
+        Numbers of the rows.
+    mode, lower, upper, base, cap, worth
+        The attributes of `Blocks` in these rows.
     """
 
     at: np.ndarray
@@ -61,23 +95,50 @@ class BlockRows(NamedTuple):
 
 
 class Blocks:
-    r"""The blocks of a problem (`NeuralMIP.set_blocks`), all modes in one table with a row for each
-    block and mode.
+    r"""The blocks of a problem, as a table with a row for each block and mode.
 
-    `capacities` is $R$; with `optional`, a block may choose nothing, which is worth nothing and
-    uses nothing. Values count as in a maximisation. Networks have one output.
+    Values count as in a maximisation. Networks have one output. See `NeuralMIP.set_blocks`.
 
+    Parameters
+    ----------
+    modes : sequence of Mode
+        The modes; each block needs at least one.
+    capacities : array_like
+        The capacities $R$ of the resources, of length m.
+    optional : bool, default: True
+        Whether a block may choose nothing, which has value 0 and uses no resource.
+    resources : sequence of str, optional
+        Names of the resources.
+
+    Attributes
+    ----------
+    n
+        Number of blocks.
+    modes, capacities, optional, resources
+        As given, in arrays.
+    mode, block, row, predictor
+        The mode, the block, the sample and the predictor of each row of the table.
+    lower, upper, base, fixed, cap, worth
+        The fields of `Mode` in each row of the table.
+
+    Raises
+    ------
+    ProblemError
+        If shapes do not fit, a number is not finite or has the wrong sign, or a block has no mode.
+
+    Examples
+    --------
     >>> one = np.ones((2, 1))
     >>> mode = Mode(
-    ...     np.arange(2),
-    ...     np.arange(2),
-    ...     -one,
-    ...     one,
-    ...     0 * one,
-    ...     np.eye(1),
-    ...     np.eye(1),
-    ...     0 * one,
-    ...     np.zeros(1),
+    ...     block=np.arange(2),
+    ...     row=np.arange(2),
+    ...     lower=-one,
+    ...     upper=one,
+    ...     base=0 * one,
+    ...     up=np.eye(1),
+    ...     down=np.eye(1),
+    ...     fixed=0 * one,
+    ...     per_value=np.zeros(1),
     ... )
     >>> Blocks([mode], capacities=[0.5])
     Blocks: 2 blocks, 1 mode, 1 shared resource
@@ -93,6 +154,33 @@ class Blocks:
         self.modes = [_as_arrays(t, mode) for t, mode in enumerate(modes)]
         self.optional = optional
         self.capacities = np.asarray(capacities, dtype=float)
+        self._check_resources()
+        for t, mode in enumerate(self.modes):
+            self._check_shapes(t, mode)
+            _check_numbers(t, mode)
+        m = len(self.capacities)
+        self.resources = list(resources) or [f"resource {r}" for r in range(m)]
+        if len(self.resources) != m:
+            raise ProblemError(f"{len(self.resources)} names for {m} resources: pass one for each.")
+        self.mode = np.repeat(np.arange(len(self.modes)), [len(mode.block) for mode in self.modes])
+        self.block = self._stacked("block")
+        self.row = self._stacked("row")
+        self.lower = self._stacked("lower")
+        self.upper = self._stacked("upper")
+        self.base = self._stacked("base")
+        self.fixed = self._stacked("fixed")
+        self.predictor = np.array([mode.predictor for mode in self.modes], dtype=int)[self.mode]
+        self.cap = np.array([mode.cap for mode in self.modes], dtype=float)[self.mode]
+        self.worth = np.array([mode.worth for mode in self.modes], dtype=float)[self.mode]
+        self.n = int(self.block.max()) + 1
+        missing = np.setdiff1d(np.arange(self.n), self.block)
+        if missing.size:
+            raise ProblemError(
+                f"block {missing[0]} has no mode: number the blocks 0, 1, ... and give each a mode."
+            )
+
+    def _check_resources(self) -> None:
+        """Raise an error if there is no mode, or a capacity is not finite."""
         if not self.modes:
             raise ProblemError(
                 "blocks need at least one mode: a network, a box and its use of the resources."
@@ -101,30 +189,12 @@ class Blocks:
             raise ProblemError(
                 "every capacity must be a finite number: leave out resources without a limit."
             )
-        for t, mode in enumerate(self.modes):
-            self._check(t, mode)
-        m = len(self.capacities)
-        self.resources = list(resources) or [f"resource {r}" for r in range(m)]
-        if len(self.resources) != m:
-            raise ProblemError(f"{len(self.resources)} names for {m} resources: pass one for each.")
-        self.mode = np.repeat(np.arange(len(self.modes)), [len(mode.block) for mode in self.modes])
-        self.block, self.row, self.lower, self.upper, self.base, self.fixed = (
-            np.concatenate([getattr(mode, name) for mode in self.modes])
-            for name in ("block", "row", "lower", "upper", "base", "fixed")
-        )
-        self.predictor = self.spread("predictor").astype(int)
-        self.cap, self.worth = self.spread("cap"), self.spread("worth")
-        self.n = int(self.block.max()) + 1
-        missing = np.setdiff1d(np.arange(self.n), self.block)
-        if missing.size:
-            raise ProblemError(
-                f"block {missing[0]} has no mode: number the blocks 0, 1, ... and give each a mode."
-            )
 
-    def _check(self, t: int, mode: Mode) -> None:
+    def _check_shapes(self, t: int, mode: Mode) -> None:
+        """Raise an error if an array of mode number t has a wrong shape."""
         b, p = np.shape(mode.base)
         m = len(self.capacities)
-        wanted = {
+        shapes = {
             "block": (b,),
             "row": (b,),
             "lower": (b, p),
@@ -134,103 +204,180 @@ class Blocks:
             "fixed": (b, m),
             "per_value": (m,),
         }
-        for name, shape in wanted.items():
-            if np.shape(getattr(mode, name)) != shape:
-                raise ProblemError(
-                    f"mode {t}: {name} has shape {np.shape(getattr(mode, name))}, expected {shape}."
-                )
-        for name in ("lower", "upper", "base", "up", "down", "fixed", "per_value"):
-            if not np.isfinite(getattr(mode, name)).all():
-                raise ProblemError(f"mode {t}: {name} must be finite.")
+        for name, expected in shapes.items():
+            shape = np.shape(getattr(mode, name))
+            if shape != expected:
+                raise ProblemError(f"mode {t}: {name} has shape {shape}, expected {expected}.")
         if p != np.shape(self.modes[0].base)[1]:
             raise ProblemError(
                 f"mode {t}: all networks must have the same number of inputs: let them ignore some."
             )
-        if (np.asarray(mode.block) < 0).any() or (np.asarray(mode.row) < 0).any():
-            raise ProblemError(f"mode {t}: block and row are numbers from 0 on.")
-        if (mode.lower > mode.base).any() or (mode.base > mode.upper).any():
-            raise ProblemError(
-                f"mode {t}: the base point must lie in its box, from which use is counted."
-            )
-        if (mode.up < 0).any() or (mode.down < 0).any():
-            raise ProblemError(
-                f"mode {t}: a step away from the base point must not give resources back (up, down"
-                " >= 0): choose as base the end of the box that uses least."
-            )
-        if (np.asarray(mode.per_value) > 0).any():
-            raise ProblemError(
-                f"mode {t}: value that uses a resource is not supported; per_value must be <= 0 (a"
-                " target that value helps to reach)."
-            )
-        if not 0 < mode.worth < np.inf:
-            raise ProblemError(
-                f"mode {t}: worth={mode.worth} must be positive: leave out what is worth nothing."
-            )
-        if not mode.cap > -np.inf:
-            raise ProblemError(
-                f"mode {t}: cap={mode.cap} must be a number, or np.inf where every output counts."
-            )
 
-    def spread(self, name: str) -> np.ndarray:
-        """A field of the modes, such as ``"up"``, repeated for each row of the table."""
-        return np.stack([np.asarray(getattr(mode, name), dtype=float) for mode in self.modes])[
-            self.mode
-        ]
+    def _stacked(self, name: str) -> np.ndarray:
+        """A field of all modes, with a row for each row of the table."""
+        return np.concatenate([getattr(mode, name) for mode in self.modes])
 
     def part(self, at: np.ndarray) -> BlockRows:
-        """The rows `at` of the table by themselves."""
-        return BlockRows(at, *(getattr(self, name)[at] for name in BlockRows._fields[1:]))
+        """Return some rows of the table.
+
+        Parameters
+        ----------
+        at : numpy.ndarray of int
+            Numbers of the rows.
+
+        Returns
+        -------
+        BlockRows
+            What a search for options needs of these rows.
+        """
+        return BlockRows(
+            at,
+            self.mode[at],
+            self.lower[at],
+            self.upper[at],
+            self.base[at],
+            self.cap[at],
+            self.worth[at],
+        )
 
     def mode_rates(self, prices: np.ndarray) -> np.ndarray:
-        """What one unit above and below the base point costs at these prices: (2, modes, p)."""
+        """Compute the cost of a unit above and below the base point, for each mode.
+
+        Parameters
+        ----------
+        prices : numpy.ndarray
+            Prices of the resources.
+
+        Returns
+        -------
+        numpy.ndarray
+            Costs of shape (2, modes, p), first above, then below.
+        """
         return np.stack([[mode.up @ prices, mode.down @ prices] for mode in self.modes], axis=1)
 
     def rates(self, prices: np.ndarray) -> np.ndarray:
-        """The same for each row of the table."""
+        """Compute the cost of a unit above and below the base point, for each row of the table.
+
+        Parameters
+        ----------
+        prices : numpy.ndarray
+            Prices of the resources.
+
+        Returns
+        -------
+        numpy.ndarray
+            Costs of shape (2, rows, p), first above, then below.
+        """
         return self.mode_rates(prices)[:, self.mode]
 
     def mode_gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
-        """What one unit of value is worth at these prices, 1 - pi'd, for each mode."""
-        return counts - np.stack([np.asarray(mode.per_value) for mode in self.modes]) @ prices
+        r"""Compute what a unit of value contributes at these prices, $1 - \pi^\top d$, by mode.
+
+        Parameters
+        ----------
+        prices : numpy.ndarray
+            Prices $\pi$ of the resources.
+        counts : float, default: 1.0
+            Contribution of a unit of value to the objective.
+
+        Returns
+        -------
+        numpy.ndarray
+            One number for each mode.
+        """
+        return counts - np.stack([mode.per_value for mode in self.modes]) @ prices
 
     def gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
-        """The same for each row of the table."""
+        r"""Compute what a unit of value contributes, for each row of the table.
+
+        Parameters
+        ----------
+        prices : numpy.ndarray
+            Prices of the resources.
+        counts : float, default: 1.0
+            Contribution of a unit of value to the objective.
+
+        Returns
+        -------
+        numpy.ndarray
+            One number for each row.
+        """
         return self.mode_gains(prices, counts)[self.mode]
 
     def use(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Resources that points u, (k, p), of the table's rows `at` take at these values:
-        (k, m).
+        """Compute the resources that options use.
+
+        Parameters
+        ----------
+        at : numpy.ndarray of int
+            (k,) rows of the table.
+        u : numpy.ndarray
+            (k, p) points.
+        value : numpy.ndarray
+            (k,) values of the points.
+
+        Returns
+        -------
+        numpy.ndarray
+            Use of shape (k, m).
         """
         used = self.fixed[at].copy()
         for t, mode in enumerate(self.modes):
-            mine = self.mode[at] == t
-            move = u[mine] - self.base[at[mine]]
-            used[mine] += np.maximum(move, 0) @ mode.up + np.maximum(-move, 0) @ mode.down
-            used[mine] += value[mine, None] * mode.per_value
+            chosen = self.mode[at] == t
+            step = u[chosen] - self.base[at[chosen]]
+            used[chosen] += np.maximum(step, 0) @ mode.up + np.maximum(-step, 0) @ mode.down
+            used[chosen] += value[chosen, None] * mode.per_value
         return used
 
     def __repr__(self) -> str:
-        def count(k: int, what: str) -> str:
-            return f"{k} {what}{'s' * (k != 1)}"
-
-        parts = (
-            count(self.n, "block"),
-            count(len(self.modes), "mode"),
-            count(len(self.capacities), "shared resource"),
-        )
-        return f"Blocks: {', '.join(parts)}"
+        blocks = counted(self.n, "block")
+        modes = counted(len(self.modes), "mode")
+        resources = counted(len(self.capacities), "shared resource")
+        return f"Blocks: {blocks}, {modes}, {resources}"
 
 
 def _as_arrays(t: int, mode: Mode) -> Mode:
     """The same mode with arrays in place of lists."""
-    floats = ("lower", "upper", "base", "up", "down", "fixed", "per_value")
-    arrays = {name: np.asarray(getattr(mode, name), dtype=float) for name in floats}
-    arrays |= {name: np.asarray(getattr(mode, name)) for name in ("block", "row")}
-    if arrays["base"].ndim != 2 or not arrays["base"].size:
+    arrays = {name: np.asarray(getattr(mode, name), dtype=float) for name in FLOAT_FIELDS}
+    shape = arrays["base"].shape
+    if len(shape) != 2 or 0 in shape:
         raise ProblemError(
-            f"mode {t}: base has shape {arrays['base'].shape}, expected a row for each of its"
-            " blocks."
+            f"mode {t}: base has shape {shape}, expected a row for each of its blocks."
         )
-    if not all(np.issubdtype(arrays[name].dtype, np.integer) for name in ("block", "row")):
-        raise ProblemError(f"mode {t}: block and row are whole numbers from 0 on.")
+    for name in INTEGER_FIELDS:
+        arrays[name] = np.asarray(getattr(mode, name))
+        if not np.issubdtype(arrays[name].dtype, np.integer):
+            raise ProblemError(f"mode {t}: block and row are integers from 0 on.")
     return replace(mode, **arrays)  # type: ignore[arg-type]
+
+
+def _check_numbers(t: int, mode: Mode) -> None:
+    """Raise an error if a number of mode number t is not finite or has the wrong sign."""
+    for name in FLOAT_FIELDS:
+        if not np.isfinite(getattr(mode, name)).all():
+            raise ProblemError(f"mode {t}: {name} must be finite.")
+    if (mode.block < 0).any() or (mode.row < 0).any():
+        raise ProblemError(f"mode {t}: block and row are integers from 0 on.")
+    if (mode.lower > mode.base).any() or (mode.base > mode.upper).any():
+        raise ProblemError(
+            f"mode {t}: the base point, from which use is measured, must lie in its box."
+        )
+    if (mode.up < 0).any() or (mode.down < 0).any():
+        raise ProblemError(
+            f"mode {t}: a step away from the base point must not give resources back (up, down"
+            " >= 0): choose as base the end of the box that uses least."
+        )
+    if (mode.per_value > 0).any():
+        raise ProblemError(
+            f"mode {t}: value that uses a resource is not supported; per_value must be <= 0 (a"
+            " target to which value contributes)."
+        )
+    if not 0 < mode.worth < np.inf:
+        raise ProblemError(
+            f"mode {t}: worth={mode.worth} must be positive and finite: leave out modes without"
+            " value."
+        )
+    if not mode.cap > -np.inf:
+        raise ProblemError(
+            f"mode {t}: cap={mode.cap} must be a number, or np.inf where every output counts."
+        )

@@ -1,10 +1,8 @@
-"""How a network must behave to be a predictor: the same each time, each row for itself, with values
-that are finite.
-"""
+"""Checks that a network is deterministic, treats samples independently, and has finite values."""
 
 import copy
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -15,65 +13,119 @@ from ..device import PlacedNetwork
 from ..errors import ProblemError
 from .exported import REMEDY, is_exported
 
-ROWS = 5
+CHECKED_SAMPLES = 5
+"""Number of random inputs in the batch at which a network is checked."""
 SQUASHED = {"sigmoid", "softmax", "log_softmax", "log_sigmoid_forward"}
+"""Last operations whose values have one sign, so that they are no logits."""
+ABSOLUTE_ROUNDING = 1e-9
+"""Difference of two outputs that sums in another order may cause, in the outputs' unit."""
+RELATIVE_ROUNDING = 1e-7
+"""The same relative to the largest output."""
+FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)
+"""Exceptions by which networks refuse a batch."""
+INDEPENDENCE_REMEDY = (
+    "a predictor evaluates each sample by itself. Give BatchNorm its running statistics, and centre"
+    " with stored means."
+)
 
 
 def validate_network(
     net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_class: bool
 ) -> None:
-    """An error where a frozen network is random, lets rows influence each other, or has no logits
-    for a class.
+    """Check a frozen network at random points, by several evaluations in different batches.
 
-    It is asked at a few points of the box (n, p) of its inputs, twice and in other batches.
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network in float64.
+    lower, upper : numpy.ndarray
+        Bounds of its inputs, of shape (n, p).
+    gives_class : bool
+        Whether its outputs must be logits.
 
+    Raises
+    ------
+    ProblemError
+        If the network is random, lets samples of a batch influence each other, or ends in a
+        function whose values are no logits.
+
+    Examples
+    --------
     >>> validate_network(
     ...     nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False
     ... )
     """
     if not is_plain(net):
-        _import_what_tracing_needs()
+        _import_tracing()
     rng = np.random.default_rng(0)
-    rows = rng.integers(len(lower), size=ROWS)
-    points = torch.tensor(lower[rows] + (upper - lower)[rows] * rng.random((ROWS, lower.shape[1])))
-    with torch.no_grad():
-        try:
-            said = net(points.clone())
-            again = net(points.clone())
-            moved = net(points.flip(0)).flip(0)
-            apart = torch.cat([net(points[:1].clone()), net(points[1:].clone())])
-        except (RuntimeError, ValueError, IndexError, AssertionError) as error:
-            why = f"the network does not take every number of rows ({last_line(error)}): "
-            if is_exported(net):
-                raise ProblemError(why + REMEDY) from error
-            traced = isinstance(net, torch.jit.ScriptModule)
-            raise ProblemError(
-                why + ("script it, since tracing keeps sizes." if traced else TOGETHER)
-            ) from error
-    if not _same(again, said):
-        if is_exported(net):
-            raise ProblemError(f"the program was exported in training mode, or is random. {REMEDY}")
+    sample = rng.integers(len(lower), size=CHECKED_SAMPLES)
+    fractions = rng.random((CHECKED_SAMPLES, lower.shape[1]))
+    points = torch.tensor(lower[sample] + (upper - lower)[sample] * fractions)
+    try:
+        with torch.no_grad():
+            values = net(points.clone())
+            repeated = net(points.clone())
+            reversed_back = net(points.flip(0)).flip(0)
+            in_two_batches = torch.cat([net(points[:1].clone()), net(points[1:].clone())])
+    except FAILURES as error:
         raise ProblemError(
-            "the network says something else each time: where forward() calls dropout, write "
-            "F.dropout(..., training=self.training); remove all else that is random."
-        )
-    if not (_same(moved, said) and _same(apart, said)):
+            f"the network does not accept every batch size ({last_line(error)}):"
+            f" {_batch_remedy(net)}"
+        ) from error
+    if not _same(repeated, values):
+        raise ProblemError(_nondeterministic(net))
+    if not (_same(reversed_back, values) and _same(in_two_batches, values)):
         raise ProblemError(
-            f"what the network says of a row depends on the rows beside it: {TOGETHER}"
+            "the prediction for a sample depends on the other samples of the batch:"
+            f" {INDEPENDENCE_REMEDY}"
         )
-    if gives_class and ((said >= 0) & (said <= 1)).all() | (said <= 0).all():
-        last = (
-            traced_run(net, lower.shape[1]).last or type(list(net.modules())[-1]).__name__.lower()
+    if gives_class:
+        _check_logits(net, values, lower.shape[1])
+
+
+def _nondeterministic(net: nn.Module) -> str:
+    """The message about a network whose evaluations at the same inputs differ."""
+    if is_exported(net):
+        return f"the program was exported in training mode, or is random. {REMEDY}"
+    return (
+        "the network is not deterministic, two evaluations at the same inputs differ: where"
+        " forward() calls dropout, write F.dropout(..., training=self.training); remove all else"
+        " that is random."
+    )
+
+
+def _batch_remedy(net: nn.Module) -> str:
+    """What to change in a network that accepts only some batch sizes."""
+    if is_exported(net):
+        return REMEDY
+    if isinstance(net, torch.jit.ScriptModule):
+        return "script it, since tracing fixes sizes."
+    return INDEPENDENCE_REMEDY
+
+
+def _check_logits(net: nn.Module, values: Tensor, n_in: int) -> None:
+    """Raise an error if the network ends in a function whose values have one sign."""
+    fractions = ((values >= 0) & (values <= 1)).all()
+    if not fractions and not (values <= 0).all():
+        return
+    last = traced_run(net, n_in).last
+    if not last:
+        last = type(list(net.modules())[-1]).__name__.lower()
+    if last in SQUASHED:
+        raise ProblemError(
+            f"the network ends in {last}, so its output has the same sign everywhere: a class"
+            " is 1[logit > 0]. Pass the network without its last layer."
         )
-        if last in SQUASHED:
-            raise ProblemError(
-                f"the network ends in {last}, so its output has the same sign everywhere: a class"
-                " is 1[logit > 0]. Pass the network without its last layer."
-            )
 
 
 class OnCopies(nn.Module):
-    """A network that writes on its input, which methods use further: it gets copies."""
+    """A network that changes its input in place, evaluated at copies of the input.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        The network.
+    """
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
@@ -81,84 +133,119 @@ class OnCopies(nn.Module):
         self.train(net.training)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Evaluate the network at a copy of `x`."""
         out: Tensor = self.net(x.clone())
         return out
 
 
 def on_copies(net: nn.Module, lower: np.ndarray, upper: np.ndarray) -> nn.Module:
-    """The network, or `OnCopies` of one that writes on points of the box (n, p) of its inputs.
+    """Return the network, or `OnCopies` of a network that changes its input in place.
 
-    >>> [
-    ...     on_copies(nn.ReLU(inplace=place), -np.ones((1, 2)), np.ones((1, 2)))
-    ...     for place in (False, True)
-    ... ]
-    [ReLU(), OnCopies(
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network in float64.
+    lower, upper : numpy.ndarray
+        Bounds of its inputs, of shape (n, p), at which the network is evaluated.
+
+    Returns
+    -------
+    torch.nn.Module
+        A network that leaves its input unchanged.
+
+    Examples
+    --------
+    >>> on_copies(nn.ReLU(inplace=True), -np.ones((1, 2)), np.ones((1, 2)))
+    OnCopies(
       (net): ReLU(inplace=True)
-    )]
+    )
     """
     points = torch.tensor(np.concatenate([lower, upper]))
     given = points.clone()
-    with (
-        torch.no_grad(),
-        suppress(RuntimeError, ValueError, IndexError, AssertionError),
-    ):  # whatever is wrong is named by the next
+    with torch.no_grad(), suppress(*FAILURES):  # `validate_network` reports failures
         net(given)
-    return OnCopies(net) if given._version > 0 or not torch.equal(given, points) else net
+    if given._version > 0 or not torch.equal(given, points):
+        return OnCopies(net)
+    return net
 
 
 @cache
-def _import_what_tracing_needs() -> None:
-    """Torch imports for a second when a network is traced first: now, and not inside a run that has
-    a time limit.
-    """
+def _import_tracing() -> None:
+    """Trace a layer, so that the imports of the first trace count towards no time limit."""
     traced_run(nn.LeakyReLU(), 1)
 
 
-TOGETHER = (
-    "a predictor works row by row. Give BatchNorm its running statistics, and centre with stored"
-    " means."
-)
-
-
 def last_line(error: Exception) -> str:
-    """What a message says in the end: TorchScript puts a page before it."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1].removeprefix(
-        "RuntimeError: "
-    )
+    """Return the last line of an error message; TorchScript prefixes a listing.
+
+    Parameters
+    ----------
+    error : Exception
+        The error.
+
+    Returns
+    -------
+    str
+        The line, or the class of the error if it has no message.
+    """
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    return lines[-1].removeprefix("RuntimeError: ")
 
 
 def _same(one: Tensor, two: Tensor) -> bool:
-    """Up to what sums in another order may change."""
-    size = two[two.isfinite()].abs().max().item() if two.isfinite().any() else 0.0
+    """Whether two outputs are equal up to rounding."""
+    finite = two[two.isfinite()]
+    size = finite.abs().max().item() if len(finite) else 0.0
+    tolerance = ABSOLUTE_ROUNDING + RELATIVE_ROUNDING * size
     return one.shape == two.shape and torch.allclose(
-        one, two, rtol=0.0, atol=1e-9 + 1e-7 * size, equal_nan=True
+        one, two, rtol=0.0, atol=tolerance, equal_nan=True
     )
 
 
 def not_finite(net: nn.Module, x: np.ndarray) -> str:
-    """The first layer that makes a row NaN or infinite, and the row; empty where all is finite.
+    """Describe the first layer whose output is NaN or infinite, and the sample.
 
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network in float64.
+    x : numpy.ndarray
+        Samples, of shape (n, p).
+
+    Returns
+    -------
+    str
+        The description; empty if all outputs are finite.
+
+    Examples
+    --------
     >>> net = nn.Sequential(nn.Linear(1, 1), nn.ReLU()).double()
     >>> _ = net[0].weight.data.fill_(1e308)
     >>> not_finite(net, np.array([[0.0], [2.0]]))
-    'layer 0 (Linear) is NaN or infinite at the inputs [2.0], row 1'
+    'layer 0 (Linear) is NaN or infinite at the inputs [2.0], sample 1'
     """
-    found: list[str] = []
     net = copy.deepcopy(net.here if isinstance(net, PlacedNetwork) else net)
-
-    def look(path: str, module: nn.Module, out: Tensor) -> None:
-        if not found and isinstance(out, Tensor) and not out.isfinite().all():
-            found.append(
-                f"layer {path} ({type(module).__name__})".replace("layer  (", "the network (")
-            )
-
     with torch.no_grad():
         for number, point in enumerate(torch.tensor(np.asarray(x, dtype=float))):
-            if not net(point[None].clone()).isfinite().all():
-                for path, module in net.named_modules():
-                    module.register_forward_hook(
-                        lambda module, _, out, path=path: look(path, module, out)
-                    )
-                net(point[None].clone())
-                return f"{found[0]} is NaN or infinite at the inputs {point.tolist()}, row {number}"
+            batch = point[None]
+            if not net(batch.clone()).isfinite().all():
+                layer = _first_not_finite(net, batch)
+                return f"{layer} is NaN or infinite at the inputs {point.tolist()}, sample {number}"
     return ""
+
+
+def _first_not_finite(net: nn.Module, batch: Tensor) -> str:
+    """The first layer, in the order of evaluation, with an output that is NaN or infinite."""
+    found: list[str] = []
+
+    def inspect(path: str, module: nn.Module, _: object, out: Tensor) -> None:
+        if isinstance(out, Tensor) and not out.isfinite().all():
+            name = f"layer {path}" if path else "the network"
+            found.append(f"{name} ({type(module).__name__})")
+
+    for path, module in net.named_modules():
+        module.register_forward_hook(partial(inspect, path))
+    net(batch.clone())
+    return found[0]

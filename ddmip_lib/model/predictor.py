@@ -1,4 +1,4 @@
-"""One network placed in a model: which variables enter it, which ones carry its outputs."""
+"""Networks placed in a model: which variables are their inputs, and which their outputs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,36 @@ from .grid import box
 from .network_checks import last_line, not_finite
 
 MARGIN = 1e-3
-"""Smallest logit that a model may call class 1: without one, solver tolerances call samples potable
-that are not.
+"""Smallest logit that a model may call class 1: without it, the tolerances of solvers admit points
+of class 0.
 """
+OUTPUT_TOLERANCE = 1e-6
+"""Largest distance of an output from its bound, or from 0 and 1, that causes no warning."""
+WARNING_POINTS = 64
+"""Number of random inputs at which a network is evaluated for warnings."""
 
 
 @dataclass(frozen=True)
 class Predictor:
-    r"""One network placed in a model, $n$ rows at once: $x$ is $n \times p$, $y$ is $n \times q$.
+    r"""A network with $n$ samples in a model: $x$ is $n \times p$, $y$ is $n \times q$.
 
-    ``inputs`` and ``outputs`` hold pyscipopt variables; an input may also be a plain number. There
-    are two kinds, `Regression`, whose outputs are what the network says, and `Classification`,
-    whose outputs are classes.
+    There are two kinds: in a `Regression` outputs are what the network predicts, in a
+    `Classification` they are classes.
+
+    Attributes
+    ----------
+    net
+        The network, in float64.
+    inputs
+        pyscipopt variables or numbers.
+    outputs
+        pyscipopt variables.
+    name
+        The class of the network.
+    kind
+        "regression" or "classification".
+    gives_class
+        Whether an output is the class that a logit decides, not a prediction.
     """
 
     net: nn.Module
@@ -41,12 +59,19 @@ class Predictor:
     name: str
     kind: ClassVar[str]
     gives_class: ClassVar[bool]
-    """Whether an output is the class that a logit decides, not a prediction."""
 
     def raw(self, x: np.ndarray) -> np.ndarray:
-        """$f(x)$ by the true network in float64: predictions, or logits of a classifier.
+        """Evaluate the network in float64: predictions, or logits of a classifier.
 
-        Of no rows there are none: the network, which may not take an empty batch, is not called.
+        Parameters
+        ----------
+        x : numpy.ndarray
+            Samples, of shape (n, p). The network is not called for an empty batch.
+
+        Returns
+        -------
+        numpy.ndarray
+            Values of shape (n, q).
         """
         if len(x) == 0:
             return np.zeros((0, self.outputs.shape[1]))
@@ -54,7 +79,23 @@ class Predictor:
             return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
 
     def finite_raw(self, x: np.ndarray) -> np.ndarray:
-        """The same, or an error that names the layer and the row where it is NaN or infinite."""
+        """Evaluate the network as `raw` does, and require finite values.
+
+        Parameters
+        ----------
+        x : numpy.ndarray
+            Samples, of shape (n, p).
+
+        Returns
+        -------
+        numpy.ndarray
+            Finite values of shape (n, q).
+
+        Raises
+        ------
+        ProblemError
+            If a value is NaN or infinite; the message names the layer and the sample.
+        """
         raw = self.raw(x)
         if not np.isfinite(raw).all():
             raise ProblemError(
@@ -64,41 +105,123 @@ class Predictor:
         return raw
 
     def alone(self) -> Predictor:
-        """The same without the variables of its model, which no other process knows."""
-        return replace(
-            self,
-            inputs=np.zeros((0, self.inputs.shape[1])),
-            outputs=np.zeros((0, self.outputs.shape[1])),
-        )
+        """Return a copy without the variables of the model, for another process.
+
+        Returns
+        -------
+        Predictor
+            The same network, without samples.
+        """
+        inputs = np.zeros((0, self.inputs.shape[1]))
+        outputs = np.zeros((0, self.outputs.shape[1]))
+        return replace(self, inputs=inputs, outputs=outputs)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The values that the output variables must take at inputs `x`."""
+        """Compute the values that the output variables must have.
+
+        Parameters
+        ----------
+        x : numpy.ndarray
+            Samples, of shape (n, p).
+
+        Returns
+        -------
+        numpy.ndarray
+            Predictions or classes, of shape (n, q).
+        """
         return self.outputs_of(self.raw(x))
 
     def outputs_of(self, raw: np.ndarray) -> np.ndarray:
-        """The values that the output variables must take where the network says `raw`."""
+        """Convert values of the network to values of the output variables.
+
+        Parameters
+        ----------
+        raw : numpy.ndarray
+            Predictions, or logits of a classifier.
+
+        Returns
+        -------
+        numpy.ndarray
+            Predictions or classes; NaN where a logit is NaN or infinite.
+        """
         return raw
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
-        """The outputs as a function with a gradient to follow."""
+        """Convert values of the network to differentiable approximations of the outputs.
+
+        Parameters
+        ----------
+        raw : torch.Tensor
+            Predictions, or logits of a classifier.
+
+        Returns
+        -------
+        torch.Tensor
+            Predictions, or the sigmoid of the logits.
+        """
         return raw
 
     def mistakes(self, given: np.ndarray, raw: np.ndarray, sizes: np.ndarray) -> Mistakes:
-        """How far given values of the outputs, of these sizes, are from what the network says."""
+        """Measure how far given outputs are from those of the network.
+
+        Parameters
+        ----------
+        given : numpy.ndarray
+            Values of the output variables.
+        raw : numpy.ndarray
+            Values of the network at the same samples.
+        sizes : numpy.ndarray
+            Magnitudes of the output variables, by which errors are divided.
+
+        Returns
+        -------
+        Mistakes
+            The largest error of the predictions, or the number of wrong classes.
+        """
         return Mistakes(error=float((np.abs(given - raw) / np.maximum(sizes, np.abs(raw))).max()))
 
     def carrier(
         self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float
     ) -> Any:
-        """The variable of `model` that must equal the network's value in `ends`; `y` is the output,
-        number `at`.
+        r"""Return the variable of a model that must equal the value of the network.
+
+        For a class it is a new logit $o \in [l, u]$ with $y = 1 \Rightarrow o \ge$ margin and,
+        unless a larger $y$ only helps, $y = 0 \Rightarrow o \le 0$.
+
+        Parameters
+        ----------
+        model : pyscipopt.Model
+            The model that contains `y`, and gets the logit.
+        y : pyscipopt.Variable
+            The output variable.
+        milp : MILP
+            The problem's constraints and objective.
+        at : int
+            Position of `y` in a full assignment.
+        ends : tuple of two floats
+            Lower and upper bound of the network's value.
+        margin : float
+            Smallest logit of class 1.
+
+        Returns
+        -------
+        pyscipopt.Variable
+            The output variable of a regression, the logit of a class.
         """
         return y
 
 
 class Mistakes(NamedTuple):
-    """The largest relative error of a prediction, wrong classes, and the smallest size of a
-    logit.
+    """Differences between given outputs and those of a network.
+
+    Attributes
+    ----------
+    error
+        The largest relative error of a prediction.
+    wrong
+        Number of wrong classes.
+    smallest_logit
+        The smallest absolute value of a logit.
     """
 
     error: float = 0.0
@@ -120,7 +243,7 @@ class Classification(Predictor):
     gives_class = True
 
     def outputs_of(self, raw: np.ndarray) -> np.ndarray:
-        return np.where(np.isfinite(raw), raw > 0, np.nan)  # what is no number is no class
+        return np.where(np.isfinite(raw), raw > 0, np.nan)
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(raw)
@@ -132,9 +255,6 @@ class Classification(Predictor):
     def carrier(
         self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float
     ) -> Any:
-        r"""A logit $o \in [l, u]$ with $y = 1 \Rightarrow o \ge$ margin and, unless a larger y only
-        helps, $y = 0 \Rightarrow o \le 0$.
-        """
         below = min(ends[0], 0.0)
         above = max(ends[1], margin)
         logit = model.addVar(lb=below, ub=above)
@@ -145,77 +265,111 @@ class Classification(Predictor):
 
 
 KINDS: dict[str, type[Predictor]] = {kind.kind: kind for kind in (Regression, Classification)}
+"""The class of predictors of each kind."""
 
 
-def warn_of_outputs(predictor: Predictor, infinity: float, points: int = 64) -> None:
-    """Warn where the network, at random inputs, says what its output variables cannot be, and a
-    default is to blame: the lower bound 0 that SCIP gives to variables, or the kind of a predictor.
+def warn_of_outputs(predictor: Predictor, infinity: float) -> None:
+    """Warn if the network predicts values that a default forbids to its output variables.
+
+    The default is the lower bound 0 of SCIP's variables, or a regression on binary variables. The
+    network is evaluated at random inputs.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The predictor.
+    infinity : float
+        What the model of SCIP takes for infinity.
     """
     y = list(predictor.outputs.flat)
     default = np.array([v.getLbOriginal() == 0 and v.getUbOriginal() >= infinity for v in y])
     binary = np.array([v.vtype() == "BINARY" for v in y])
     if predictor.gives_class or not (default | binary).any():
         return
-    low, high = box(predictor.inputs)
-    draws = np.random.default_rng(0).random((max(1, points // len(low)), *low.shape))
-    said = predictor.raw((low + (high - low) * draws).reshape(-1, low.shape[1])).reshape(
-        len(draws), -1
-    )
-    for v in np.array(y)[default & (said < -1e-6).any(axis=0)][:1]:
-        text = (
-            f"output {v.name} has the default lower bound 0, but the network also says less: inputs"
-            " where it does count"
-        )
+    values = _random_outputs(predictor)
+    negative = (values < -OUTPUT_TOLERANCE).any(axis=0)
+    fractional = (np.abs(values - np.round(values)) > OUTPUT_TOLERANCE).any(axis=0)
+    for k in np.flatnonzero(default & negative)[:1]:
         warnings.warn(
-            f"{text} as infeasible. Use lb=None, and a row y >= 0 if that is meant.", stacklevel=3
+            f"output {y[k].name} has the default lower bound 0, but the network also predicts less:"
+            " inputs where it does count as infeasible. Use lb=None, and a constraint y >= 0 if"
+            " that is meant.",
+            stacklevel=3,
         )
-    for v in np.array(y)[binary & (np.abs(said - np.round(said)) > 1e-6).any(axis=0)][:1]:
-        text = (
-            f"output {v.name} is binary, and a regression must hit 0 or 1, but the network says"
-            " other numbers: pass"
+    for k in np.flatnonzero(binary & fractional)[:1]:
+        warnings.warn(
+            f"output {y[k].name} is binary, and a regression must equal 0 or 1, but the network"
+            ' predicts other numbers: pass output="classification" for the class 1[logit > 0].',
+            stacklevel=3,
         )
-        warnings.warn(f'{text} output="classification" for the class 1[logit > 0].', stacklevel=3)
 
 
-def warn_of_steps(predictor: Predictor, points: int = 64) -> None:
-    """Warn where the network says different numbers at random inputs, and has no slope at any of
-    them.
+def _random_outputs(predictor: Predictor) -> np.ndarray:
+    """Values of the network at random inputs: (draws, outputs of all samples)."""
+    lower, upper = box(predictor.inputs)
+    draws = max(1, WARNING_POINTS // len(lower))
+    fractions = np.random.default_rng(0).random((draws, *lower.shape))
+    points = lower + (upper - lower) * fractions
+    return predictor.raw(points.reshape(-1, lower.shape[1])).reshape(draws, -1)
+
+
+def warn_of_steps(predictor: Predictor) -> None:
+    """Warn if the network's gradient is 0 at random inputs although its values differ.
+
+    A network without gradients causes no warning: methods that need them raise an error.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The predictor.
     """
-    low, high = box(predictor.inputs)
     rng = np.random.default_rng(0)
-    drawn = low[rows := rng.integers(len(low), size=points)] + (high - low)[rows] * rng.random(
-        (points, low.shape[1])
-    )
-    x = torch.tensor(drawn, requires_grad=True)
-    with (
-        suppress(RuntimeError, ProblemError),
-        torch.enable_grad(),
-    ):  # one without gradients is named by who needs them
+    x = torch.tensor(_random_samples(predictor, rng), requires_grad=True)
+    with suppress(RuntimeError, ProblemError), torch.enable_grad():
         raw = predictor.net(x.clone())
-        said = raw.detach().numpy()
-        slope = vjp([raw], x, rng.uniform(0.5, 1.0, raw.numel())) if raw.requires_grad else None
-        if (
-            slope is not None
-            and not slope.any()
-            and np.isfinite(said).all()
-            and np.ptp(said, axis=0).any()
-        ):
-            text = (
-                f"the network's slope is 0 at all of {points} random inputs, though its values"
-                " differ (a tree, a "
-            )
-            remedy = (
-                "rounding): methods that follow slopes learn nothing. Wrap it with"
-                " ddmip_lib.predictors.black_box, "
-            )
-            warnings.warn(
-                f"{text}{remedy}whose slopes are sampled, or use Enumeration.", stacklevel=3
-            )
+        if not raw.requires_grad:
+            return
+        gradient = vjp([raw], x, rng.uniform(0.5, 1.0, raw.numel()))
+        values = raw.detach().numpy()
+        if gradient.any() or not np.isfinite(values).all() or not np.ptp(values, axis=0).any():
+            return
+        warnings.warn(
+            f"the network's gradient is 0 at all of {WARNING_POINTS} random inputs, though its"
+            " values differ (a tree, a rounding): methods that use gradients make no progress."
+            " Wrap it with ddmip_lib.predictors.black_box, whose gradients are sampled, or use"
+            " Enumeration.",
+            stacklevel=3,
+        )
+
+
+def _random_samples(predictor: Predictor, rng: np.random.Generator) -> np.ndarray:
+    """Points in the boxes of randomly chosen samples."""
+    lower, upper = box(predictor.inputs)
+    sample = rng.integers(len(lower), size=WARNING_POINTS)
+    fractions = rng.random((WARNING_POINTS, lower.shape[1]))
+    return lower[sample] + (upper - lower)[sample] * fractions
 
 
 def frozen_double(net: Any) -> nn.Module:
-    """An independent float64 copy of `net` whose weights need no gradient, after checking the
-    original.
+    """Copy a network in float64, with weights that need no gradient.
+
+    Parameters
+    ----------
+    net : Network
+        A module, an exported program, or the path of one.
+
+    Returns
+    -------
+    torch.nn.Module
+        The copy.
+
+    Raises
+    ------
+    TypeError
+        If `net` is no network.
+    ProblemError
+        If the network is in training mode, cannot be copied, or has a weight without finite values
+        of single or double precision.
     """
     net = as_module(net)
     if not isinstance(net, nn.Module):
@@ -225,26 +379,9 @@ def frozen_double(net: Any) -> nn.Module:
             "the network is in training mode: call net.eval() before adding it to a model."
         )
     for name, weight in [*net.named_parameters(), *net.named_buffers()]:
-        if nn.parameter.is_lazy(weight):
-            raise ProblemError(
-                f"weight {name} has no shape yet: run the lazy network once on a batch."
-            )
-        if weight.device.type == "meta":
-            raise ProblemError(
-                f"weight {name} is on the meta device, without numbers: make room by"
-                " net.to_empty(device='cpu'), then load its weights by net.load_state_dict(...)."
-            )
-        if weight.dtype in (torch.float16, torch.bfloat16):
-            raise ProblemError(
-                f"weight {name} is {weight.dtype}: convert the network with net.float() or"
-                " net.double()."
-            )
-        if weight.is_floating_point() and not torch.isfinite(weight).all():
-            raise ProblemError(
-                f"weight {name} contains NaN or infinity: retrain or reload the network."
-            )
+        _check_weight(name, weight)
     try:
-        with torch.no_grad():  # a scripted module would keep the way from its old weights
+        with torch.no_grad():  # otherwise a scripted module keeps the graph of the conversion
             frozen = copy.deepcopy(net).cpu().double()
     except (RuntimeError, TypeError) as error:
         raise ProblemError(
@@ -257,8 +394,41 @@ def frozen_double(net: Any) -> nn.Module:
     return frozen
 
 
+def _check_weight(name: str, weight: torch.Tensor) -> None:
+    """Raise an error if a weight or buffer has no finite values of enough precision."""
+    if nn.parameter.is_lazy(weight):
+        raise ProblemError(f"weight {name} has no shape yet: run the lazy network once on a batch.")
+    if weight.device.type == "meta":
+        raise ProblemError(
+            f"weight {name} is on the meta device, without numbers: allocate memory by"
+            " net.to_empty(device='cpu'), then load its weights by net.load_state_dict(...)."
+        )
+    if weight.dtype in (torch.float16, torch.bfloat16):
+        raise ProblemError(
+            f"weight {name} is {weight.dtype}: convert the network with net.float() or"
+            " net.double()."
+        )
+    if weight.is_floating_point() and not torch.isfinite(weight).all():
+        raise ProblemError(
+            f"weight {name} contains NaN or infinity: retrain or reload the network."
+        )
+
+
 def takes(net: nn.Module, n_in: int) -> bool:
-    """Whether a network accepts rows of `n_in` features."""
+    """Return whether a network accepts samples of `n_in` features.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network in float64.
+    n_in : int
+        Number of features.
+
+    Returns
+    -------
+    bool
+        False if the network raises an error.
+    """
     try:
         return output_width(net, n_in) > 0
     except ProblemError:
@@ -266,27 +436,55 @@ def takes(net: nn.Module, n_in: int) -> bool:
 
 
 def output_width(net: nn.Module, n_in: int) -> int:
-    """Number of outputs for one row of `n_in` features; a clear error where the widths do
-    not fit.
+    """Return the number of outputs for one sample of `n_in` features.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network in float64.
+    n_in : int
+        Number of features.
+
+    Returns
+    -------
+    int
+        Number of outputs.
+
+    Raises
+    ------
+    ProblemError
+        If the network does not accept such samples.
+
+    Examples
+    --------
+    >>> output_width(nn.Linear(3, 2).double(), 3)
+    2
     """
     try:
         with torch.no_grad():
             out = net(torch.zeros(2, n_in, dtype=torch.float64))
     except (RuntimeError, IndexError, ValueError, AssertionError) as error:
-        remedy = "Pass as many input columns as the network has inputs."
-        if any(word in str(error) for word in ("dtype", "Float", "Double")):
-            remedy = (
-                "It is run in float64: let forward() make tensors with dtype=x.dtype, or keep them"
-                " as buffers."
-            )
-            if isinstance(net, torch.jit.ScriptModule):
-                remedy = "It is run in float64: script or trace net.double(), and do not freeze it."
-        why = last_line(error)
-        if is_exported(net):
-            remedy += f" A program may have been exported for one number of rows: {REMEDY}"
         raise ProblemError(
-            f"the network does not accept rows of {n_in} features ({why}). {remedy}"
+            f"the network does not accept samples of {n_in} features ({last_line(error)})."
+            f" {_width_remedy(net, error)}"
         ) from error
     if not isinstance(out, torch.Tensor) or out.ndim != 2 or out.shape[0] != 2:
-        raise ProblemError("the network must map (rows, features) to (rows, outputs).")
+        raise ProblemError("the network must map (samples, features) to (samples, outputs).")
     return int(out.shape[1])
+
+
+def _width_remedy(net: nn.Module, error: Exception) -> str:
+    """What to change in a network that raised an error on a batch of zeros."""
+    of_dtype = any(word in str(error) for word in ("dtype", "Float", "Double"))
+    if not of_dtype:
+        remedy = "Pass as many input columns as the network has inputs."
+    elif isinstance(net, torch.jit.ScriptModule):
+        remedy = "It is run in float64: script or trace net.double(), and do not freeze it."
+    else:
+        remedy = (
+            "It is run in float64: let forward() make tensors with dtype=x.dtype, or keep them as"
+            " buffers."
+        )
+    if is_exported(net):
+        remedy += f" A program may have been exported for one number of samples: {REMEDY}"
+    return remedy

@@ -8,7 +8,7 @@ from pyscipopt import Expr, Model
 
 from ..errors import ProblemError
 from ..programs.scip import is_integral, matrix_of, require_copyable, require_unsolved
-from .blocks import Blocks
+from .blocks import Blocks, Mode
 from .exported import Network, as_module
 from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
 from .instance import Instance
@@ -24,16 +24,50 @@ from .predictor import (
 )
 from .solution import Solution
 from .start import read_start
+from .text import counted
 from .verification import Verification, Verifier
 
 
 class NeuralMIP:
-    r"""The problem $\min c^\top x + d^\top y$ s.t. your rows on $(x, y)$, $y = f(x)$, $x$
-    mixed-integer and boxed.
+    r"""The problem $\min c^\top x + d^\top y$ s.t. constraints on $(x, y)$, $y = f(x)$, with $x$
+    mixed-integer and bounded.
 
-    You write rows and objective on a `pyscipopt.Model`, as for any MIP, and say which variables a
-    network connects. No solver of this library changes your model or your network.
+    Constraints and objective are those of a `pyscipopt.Model`; `add_predictor` states which
+    variables a network connects. No solver of this library changes the model or the network.
 
+    Parameters
+    ----------
+    model : pyscipopt.Model
+        An unsolved model.
+    name : str, default: ""
+        A name for the problem.
+
+    Attributes
+    ----------
+    model
+        The model.
+    name
+        The name.
+    predictors
+        The networks in the model, in the order in which they were added.
+    start
+        Inputs of each predictor from which solvers start (see `set_start`), or None.
+    start_point
+        Values of all variables that `set_start` was given, by the addresses of the variables.
+    start_failed
+        Whether a run found the start infeasible, and no feasible point close to it.
+    blocks
+        The problem as blocks that share resources (see `set_blocks`), or None.
+
+    Raises
+    ------
+    TypeError
+        If `model` is no `pyscipopt.Model`.
+    ProblemError
+        If the model was solved already, or cannot be copied.
+
+    Examples
+    --------
     >>> import pyscipopt, torch
     >>> m = pyscipopt.Model()
     >>> x = m.addMatrixVar((1, 2), vtype="B", name="x")
@@ -45,7 +79,7 @@ class NeuralMIP:
     >>> _ = problem.add_predictor(net, x, y)
     >>> problem
     NeuralMIP
-      maximise, 3 variables (2 integer), 1 row
+      maximise, 3 variables (2 integer), 1 constraint
       predictor 0  Linear, regression, 1 x 2 (2 free) -> 1 x 1
     """
 
@@ -55,34 +89,175 @@ class NeuralMIP:
         require_unsolved(model)
         require_copyable(model)
         self.model = model
+        self._begin(name)
+
+    def _begin(self, name: str) -> None:
+        """Set the attributes of a problem without predictors."""
         self.name = name
         self.predictors: list[Predictor] = []
         self.start: list[np.ndarray] | None = None
-        """Inputs of each predictor from which solvers start (see `set_start`)."""
         self.start_point: dict[int, float] = {}
-        """What `set_start` was told of all variables, by their addresses."""
         self.start_failed = False
-        """Whether the start was found infeasible, and beyond repair, by a run that hands the
-        problem on.
-        """
         self.blocks: Blocks | None = None
-        """The problem as blocks that share resources (see `set_blocks`)."""
 
     def add_predictor(
         self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression"
     ) -> Predictor:
-        """Add the constraint outputs = net(inputs), row by row.
+        """Add the constraint outputs = net(inputs) for each sample, a row of both matrices.
 
-        `inputs` is (n, p): variables with finite bounds, plain numbers, or linear expressions such
-        as `2 * x[0] + 1`; a list of n entries is one row, or n rows where the network takes one
-        feature. `outputs` is (n, q), variables. Without them, free variables are added to your
-        model, which the predictor's `outputs` holds, a matrix to write rows with; for each
-        expression among the inputs, a variable and the row that ties it are added too.
-        `output="classification"` makes each output variable the class 1[logit > 0]; it must be
-        binary. The network is a module, or what `torch.export` made of one, also by the path of its
-        .pt2 file. A copy of the network is kept, so that training it further changes nothing here;
-        it is asked at a few points whether it says the same each time and of each row alone.
+        A copy of the network is kept, so that training it further has no effect here. The network
+        is evaluated at a few points to check that it is deterministic and treats samples
+        independently.
+
+        Parameters
+        ----------
+        net : torch.nn.Module, torch.export.ExportedProgram, str or os.PathLike
+            The network; a path is that of an exported program in a .pt2 file.
+        inputs : array_like
+            Matrix (n, p) of variables with finite bounds, numbers, or linear expressions such as
+            ``2 * x[0] + 1``. For each expression a variable and a constraint are added to the
+            model. A list of n entries is one sample, or n samples if the network has one feature.
+        outputs : array_like, optional
+            Matrix (n, q) of variables. Without it free variables are added to the model; the
+            `outputs` of the predictor holds them.
+        output : {"regression", "classification"}, default: "regression"
+            Whether an output is what the network predicts, or the class 1[logit > 0], for which
+            its variable must be binary.
+
+        Returns
+        -------
+        Predictor
+            The network, its inputs and its outputs.
+
+        Raises
+        ------
+        TypeError
+            If `net` is no network.
+        ProblemError
+            If the network or the variables do not fit; the message names the remedy.
         """
+        self._require_extensible(output)
+        module = as_module(net)
+        network = frozen_double(module)
+        kind = KINDS[output]
+        x = _input_matrix(inputs, network)
+        shape = x.shape[0], output_width(network, x.shape[1])
+        y = _output_matrix(outputs, shape)
+        self._check_variables(x, y, kind.gives_class)
+        label = getattr(module, "original_name", type(module).__name__)
+        network = on_copies(network, *box(x))
+        validate_network(network, *box(x), kind.gives_class)
+        x = tie_expressions(self.model, x, f"{label}{len(self.predictors)}_input")
+        if outputs is None:
+            y = self._new_outputs(shape, f"{label}{len(self.predictors)}", kind.gives_class)
+        predictor = kind(network, x, matrix_of(y), label)
+        warn_of_outputs(predictor, self.model.infinity())
+        warn_of_steps(predictor)
+        self.predictors.append(predictor)
+        return predictor
+
+    def set_start(self, *inputs: Any) -> None:
+        """Set the point from which solvers start.
+
+        The outputs are computed by the networks. A start that violates a constraint is reported
+        (`Solution.start`, and a warning by the logger "ddmip_lib") and repaired: its network
+        inputs are kept and the other variables solved for; `solve` and `SequentialMIP` then also
+        search a small box around the inputs for the nearest feasible point.
+
+        Parameters
+        ----------
+        *inputs : array_like, Solution or dict of str to float
+            One (n, p) array of input values for each predictor, in order. Or one whole point: a
+            `Solution` of this problem, an array in the order of `Model.getVars`, or a dictionary
+            of values by variable name, which must contain the networks' inputs. A point with
+            values for all variables is also evaluated unchanged.
+
+        Raises
+        ------
+        ProblemError
+            If shapes do not fit, or a network input has no finite value.
+        """
+        self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
+        self.start_failed = False
+
+    def twin(self) -> "NeuralMIP":
+        """Return the same problem, with the same model and networks, for another start.
+
+        Returns
+        -------
+        NeuralMIP
+            A problem whose start can be set independently.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def set_blocks(self, blocks: Blocks) -> None:
+        """Describe the problem by blocks that share resources.
+
+        `PriceCoordination` and `certify` use the description. It must agree with the model:
+        solutions are verified by the model, and a different objective value is an error.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The description.
+
+        Raises
+        ------
+        TypeError
+            If `blocks` is no `Blocks`.
+        ProblemError
+            If a mode does not fit its predictor.
+        """
+        if not isinstance(blocks, Blocks):
+            raise TypeError(
+                f"set_blocks needs Blocks, not {type(blocks).__name__}: see ddmip_lib.pricing."
+            )
+        for t, mode in enumerate(blocks.modes):
+            self._check_mode(t, mode)
+        self.blocks = blocks
+
+    def verify(self, point: Solution | np.ndarray) -> Verification:
+        """Check whether a point is feasible, by the constraints of the model and the networks.
+
+        Parameters
+        ----------
+        point : Solution or numpy.ndarray
+            A solution, or a full assignment in the order of `Model.getVars`.
+
+        Returns
+        -------
+        Verification
+            The objective value and the largest violations.
+
+        Raises
+        ------
+        ProblemError
+            If a solution has no point, or a number is complex.
+        """
+        values = point.values if isinstance(point, Solution) else np.asarray(point)
+        if values is None:
+            raise ProblemError(
+                "this solution has no point to verify: its status states the reason."
+            )
+        if np.iscomplexobj(values):
+            raise ProblemError("the point holds complex numbers: pass real ones.")
+        return Verifier(self.instance()).check(values.astype(float))
+
+    def instance(self) -> Instance:
+        """Read the problem into arrays and maps, on which solvers work.
+
+        Returns
+        -------
+        Instance
+            The problem as it is now.
+        """
+        self._require_variables()
+        return Instance(self.model, self.predictors, self.start_point)
+
+    def _require_extensible(self, output: str) -> None:
+        """Raise an error if no predictor of this kind can be added."""
         if output not in KINDS:
             raise ProblemError(
                 f"output={output!r} is unknown; choose one of {', '.join(map(repr, KINDS))}."
@@ -93,171 +268,51 @@ class NeuralMIP:
             )
         require_unsolved(self.model)
         self._require_variables()
-        module = as_module(net)
-        frozen = frozen_double(module)
-        kind = KINDS[output]
-        x = as_grid(inputs, "inputs")
-        if np.ndim(inputs) == 1 and not takes(frozen, x.shape[1]) and takes(frozen, 1):
-            x = x.reshape(-1, 1)
-        shape = x.shape[0], output_width(frozen, x.shape[1])
-        y = np.empty((0, 0)) if outputs is None else as_grid(outputs, "outputs")
-        if y.shape == (1, x.shape[0]) and shape[1] == 1:
-            y = y.reshape(-1, 1)
-        if outputs is not None and y.shape != shape:
-            raise ProblemError(
-                f"outputs have shape {y.shape}, but {x.shape[0]} rows through this network give "
-                f"{shape}: pass one output variable for each row and network output."
-            )
-        self._check_variables(x, y, kind)
-        called = getattr(module, "original_name", type(module).__name__)
-        frozen = on_copies(frozen, *box(x))
-        validate_network(frozen, *box(x), kind.gives_class)
-        name = f"{called}{len(self.predictors)}"
-        x = tie_expressions(self.model, x, f"{name}_input")
-        if outputs is None:
-            vtype, least = ("B", 0) if kind.gives_class else ("C", None)
-            y = self.model.addMatrixVar(shape, name=name, vtype=vtype, lb=least)
-        predictor = kind(frozen, x, matrix_of(y), called)
-        warn_of_outputs(predictor, self.model.infinity())
-        warn_of_steps(predictor)
-        self.predictors.append(predictor)
-        return predictor
-
-    def set_start(self, *inputs: Any) -> None:
-        """Tell solvers where to start: one (n, p) array of input values for each predictor, in
-        order.
-
-        Or a whole point: a `Solution` of this problem, an array in the order of `Model.getVars`, or
-        a dictionary of values by variable name, which must say the networks' inputs. A point that
-        says all competes as it is; outputs are computed by the networks. A start that fails a
-        constraint is reported (`Solution.start`, and a warning by the logger "ddmip_lib") and
-        repaired: its network inputs are kept, the rest is solved for; `solve` and `SequentialMIP`
-        then also look for the nearest feasible point in a small box around them.
-        """
-        self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
-        self.start_failed = False
-
-    def twin(self) -> "NeuralMIP":
-        """The same problem, model and networks shared, with a start of its own."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
-    def set_blocks(self, blocks: Blocks) -> None:
-        """Describe the problem through blocks that share resources, for `PriceCoordination` and
-        `certify`.
-
-        The description must agree with the model: solutions are verified on the model, and one
-        whose value is not what the blocks say is an error.
-        """
-        if not isinstance(blocks, Blocks):
-            raise TypeError(
-                f"set_blocks needs Blocks, not {type(blocks).__name__}: see ddmip_lib.pricing."
-            )
-        for t, mode in enumerate(blocks.modes):
-            if not 0 <= mode.predictor < len(self.predictors):
-                raise ProblemError(
-                    f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}."
-                )
-            shape = self.predictors[mode.predictor].inputs.shape
-            q = self.predictors[mode.predictor].outputs.shape[1]
-            if (
-                mode.base.shape[1] != shape[1]
-                or not ((mode.row >= 0) & (mode.row < shape[0])).all()
-            ):
-                raise ProblemError(
-                    f"mode {t}: rows and inputs must fit its predictor, {shape[0]} x {shape[1]}."
-                )
-            if q != 1:
-                raise ProblemError(
-                    f"mode {t}: its network has {q} outputs; blocks need networks with one."
-                )
-        self.blocks = blocks
-
-    def verify(self, point: Solution | np.ndarray) -> Verification:
-        """Check a solution, or a full assignment in the order of `Model.getVars`, by the true
-        network.
-        """
-        values = point.values if isinstance(point, Solution) else np.asarray(point)
-        if values is None:
-            raise ProblemError("this solution has no point to verify; its status says why.")
-        if np.iscomplexobj(values):
-            raise ProblemError("the point holds complex numbers: pass real ones.")
-        values = values.astype(float)
-        return Verifier(self.instance()).check(values)
-
-    def instance(self) -> Instance:
-        """The problem as arrays and maps, read now: what solvers work on."""
-        self._require_variables()
-        return Instance(self.model, self.predictors, self.start_point)
 
     def _require_variables(self) -> None:
-        """Refuse networks whose variables are gone: SCIP would read memory that it has
-        given back.
-        """
-        own = {v.ptr() for v in self.model.getVars()}
+        """Raise an error if a network's variable was deleted: SCIP has freed its memory."""
+        existing = {v.ptr() for v in self.model.getVars()}
         for p in self.predictors:
-            if any(
-                is_variable(v) and v.ptr() not in own for v in (*p.inputs.flat, *p.outputs.flat)
-            ):
-                raise ProblemError(
-                    f"a variable of network {p.name} was deleted from the model: build model and"
-                    " problem anew without it, or fix it by its bounds."
-                )
+            for entry in (*p.inputs.flat, *p.outputs.flat):
+                if is_variable(entry) and entry.ptr() not in existing:
+                    raise ProblemError(
+                        f"a variable of network {p.name} was deleted from the model: build model"
+                        " and problem again without it, or fix it by its bounds."
+                    )
 
-    def _check_variables(self, x: np.ndarray, y: np.ndarray, kind: type[Predictor]) -> None:
-        own = {v.ptr() for v in self.model.getVars()}
-        infinity = self.model.infinity()
-        taken = {v.ptr() for p in self.predictors for v in p.outputs.flat}
-        fed = {v.ptr() for p in self.predictors for v in p.inputs.flat if is_variable(v)}
+    def _check_variables(self, x: np.ndarray, y: np.ndarray, gives_class: bool) -> None:
+        """Raise an error if a matrix entry cannot be an input or an output."""
+        checks = _VariableChecks(self.model, self.predictors)
         for entry in x.flat:
-            if not isinstance(entry, (Expr, Real)):
-                raise ProblemError(
-                    f"input {entry!r} is no variable, linear expression or finite number: pass one."
-                )
-            terms, constant = linear_terms(entry)
-            if not np.isfinite([constant, *(a for _, a in terms)]).all():
-                raise ProblemError(f"input {entry} is not finite: pass finite numbers.")
-            for v, _ in terms:
-                if not v.ptr():
-                    raise ProblemError(
-                        "an input variable was deleted, or is of another model: use this model's"
-                        " own."
-                    )
-                if v.ptr() not in own:
-                    raise ProblemError(
-                        f"input variable {v.name} belongs to another model: use this model's own."
-                    )
-                if v.ptr() in taken:
-                    raise ProblemError(
-                        f"{v.name} is an output of a network already: chain the two in one module."
-                    )
-                if v.getLbOriginal() <= -infinity or v.getUbOriginal() >= infinity:
-                    raise ProblemError(
-                        f"input variable {v.name} is unbounded: give it finite lb and ub."
-                    )
-                fed.add(v.ptr())
-        seen: set[int] = set()
+            checks.check_input(entry)
         for entry in y.flat:
-            if is_variable(entry) and not entry.ptr():
-                raise ProblemError(
-                    "an output variable was deleted: it must be a variable of this model."
-                )
-            if not is_variable(entry) or entry.ptr() not in own:
-                raise ProblemError(f"output {entry} must be a variable of this model.")
-            if entry.ptr() in taken | seen:
-                raise ProblemError(
-                    f"output variable {entry.name} is used twice: one variable for each output."
-                )
-            if entry.ptr() in fed:
-                raise ProblemError(
-                    f"{entry.name} is an input of a network too: chain the two in one module."
-                )
-            if kind.gives_class and entry.vtype() != "BINARY":
+            checks.check_output(entry)
+            if gives_class and entry.vtype() != "BINARY":
                 raise ProblemError(
                     f'{entry.name} carries a class and must be binary: add it with vtype="B".'
                 )
-            seen.add(entry.ptr())
+
+    def _new_outputs(self, shape: tuple[int, int], name: str, gives_class: bool) -> np.ndarray:
+        """Add free variables for outputs, or binary ones for classes, to the model."""
+        if gives_class:
+            return self.model.addMatrixVar(shape, name=name, vtype="B", lb=0)
+        return self.model.addMatrixVar(shape, name=name, vtype="C", lb=None)
+
+    def _check_mode(self, t: int, mode: Mode) -> None:
+        """Raise an error if mode number t does not fit its predictor."""
+        if not 0 <= mode.predictor < len(self.predictors):
+            raise ProblemError(
+                f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}."
+            )
+        predictor = self.predictors[mode.predictor]
+        n, p = predictor.inputs.shape
+        q = predictor.outputs.shape[1]
+        if mode.base.shape[1] != p or not ((mode.row >= 0) & (mode.row < n)).all():
+            raise ProblemError(f"mode {t}: rows and inputs must fit its predictor, {n} x {p}.")
+        if q != 1:
+            raise ProblemError(
+                f"mode {t}: its network has {q} outputs; blocks need networks with one."
+            )
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -268,42 +323,124 @@ class NeuralMIP:
     def __repr__(self) -> str:
         self._require_variables()
         model = self.model
+        sense = model.getObjectiveSense().replace("ize", "ise")
         integers = sum(is_integral(v) for v in model.getVars())
-        rows = model.getNConss()
-        lines = [
-            f"NeuralMIP {self.name}".rstrip(),
-            (
-                f"  {model.getObjectiveSense()[:-3]}ise, {len(model.getVars())} variables"
-                f" ({integers} integer), {rows} row{'s' * (rows != 1)}"
-            ),
-        ]
-        for i, p in enumerate(self.predictors):
-            shapes = [" x ".join(map(str, grid.shape)) for grid in (p.inputs, p.outputs)]
-            free = len(
-                {
-                    v.ptr()
-                    for v in p.inputs.flat
-                    if is_variable(v) and v.getLbOriginal() < v.getUbOriginal()
-                }
-            )
+        lines = self._heading(sense, len(model.getVars()), integers, model.getNConss())
+        for i, predictor in enumerate(self.predictors):
+            n, p = predictor.inputs.shape
+            q = predictor.outputs.shape[1]
             lines.append(
-                f"  predictor {i}  {p.name}, {p.kind}, {shapes[0]} ({free} free) ->"
-                f" {shapes[1]}{self._within(p)}"
+                f"  predictor {i}  {predictor.name}, {predictor.kind}, {n} x {p}"
+                f" ({_free_inputs(predictor)} free) -> {n} x {q}{self._output_range(predictor)}"
             )
         return "\n".join(lines)
 
-    def _within(self, predictor: Predictor) -> str:
-        """The range that the bounds of outputs leave to a network, where they leave less than
-        everything.
-        """
+    def _heading(self, sense: str, variables: int, integers: int, constraints: int) -> list[str]:
+        """The name, and a line about variables and constraints."""
+        return [
+            f"{type(self).__name__} {self.name}".rstrip(),
+            f"  {sense}, {variables} variables ({integers} integer),"
+            f" {counted(constraints, 'constraint')}",
+        ]
+
+    def _output_range(self, predictor: Predictor) -> str:
+        """The interval of the output variables' bounds, empty where there are none."""
         infinity = self.model.infinity()
-        y = predictor.outputs.ravel()
-        low = min(v.getLbOriginal() for v in y)
-        high = max(v.getUbOriginal() for v in y)
-        ends = (
-            "(-inf" if low <= -infinity else f"[{low:g}",
-            "inf)" if high >= infinity else f"{high:g}]",
+        outputs = predictor.outputs.ravel()
+        lower = min(v.getLbOriginal() for v in outputs)
+        upper = max(v.getUbOriginal() for v in outputs)
+        unbounded = lower <= -infinity and upper >= infinity
+        if predictor.gives_class or unbounded:
+            return ""
+        left = "(-inf" if lower <= -infinity else f"[{lower:g}"
+        right = "inf)" if upper >= infinity else f"{upper:g}]"
+        return f" in {left}, {right}"
+
+
+def _input_matrix(inputs: Any, network: Any) -> np.ndarray:
+    """The inputs as a matrix; a list is a column if the network has one feature."""
+    x = as_grid(inputs, "inputs")
+    if np.ndim(inputs) == 1 and not takes(network, x.shape[1]) and takes(network, 1):
+        return x.reshape(-1, 1)
+    return x
+
+
+def _output_matrix(outputs: Any, shape: tuple[int, int]) -> np.ndarray:
+    """The outputs as a matrix of this shape; an empty matrix if there are none."""
+    if outputs is None:
+        return np.empty((0, 0))
+    y = as_grid(outputs, "outputs")
+    n, q = shape
+    if q == 1 and y.shape == (1, n):
+        return y.reshape(-1, 1)
+    if y.shape != shape:
+        raise ProblemError(
+            f"outputs have shape {y.shape}, but {n} samples through this network give {shape}:"
+            " pass one output variable for each sample and network output."
         )
-        return (
-            "" if predictor.gives_class or ends == ("(-inf", "inf)") else f" in {', '.join(ends)}"
-        )
+    return y
+
+
+def _free_inputs(predictor: Predictor) -> int:
+    """Number of different input variables that are not fixed by their bounds."""
+    variables = [v for v in predictor.inputs.flat if is_variable(v)]
+    return len({v.ptr() for v in variables if v.getLbOriginal() < v.getUbOriginal()})
+
+
+class _VariableChecks:
+    """Checks of a new network's variables, given those of the networks in the model."""
+
+    def __init__(self, model: Model, predictors: list[Predictor]) -> None:
+        self.infinity = model.infinity()
+        self.existing = {v.ptr() for v in model.getVars()}
+        self.inputs = {v.ptr() for p in predictors for v in p.inputs.flat if is_variable(v)}
+        self.outputs = {v.ptr() for p in predictors for v in p.outputs.flat}
+
+    def check_input(self, entry: Any) -> None:
+        if not isinstance(entry, (Expr, Real)):
+            raise ProblemError(
+                f"input {entry!r} is no variable, linear expression or finite number: pass one."
+            )
+        terms, constant = linear_terms(entry)
+        if not np.isfinite([constant, *(a for _, a in terms)]).all():
+            raise ProblemError(f"input {entry} is not finite: pass finite numbers.")
+        for variable, _ in terms:
+            self._check_input_variable(variable)
+            self.inputs.add(variable.ptr())
+
+    def _check_input_variable(self, variable: Any) -> None:
+        if not variable.ptr():
+            raise ProblemError(
+                "an input variable was deleted, or is of another model: use this model's own."
+            )
+        if variable.ptr() not in self.existing:
+            raise ProblemError(
+                f"input variable {variable.name} belongs to another model: use this model's own."
+            )
+        if variable.ptr() in self.outputs:
+            raise ProblemError(
+                f"{variable.name} is an output of a network already: chain the two in one module."
+            )
+        lower = variable.getLbOriginal()
+        upper = variable.getUbOriginal()
+        if lower <= -self.infinity or upper >= self.infinity:
+            raise ProblemError(
+                f"input variable {variable.name} is unbounded: give it finite lb and ub."
+            )
+
+    def check_output(self, entry: Any) -> None:
+        if is_variable(entry) and not entry.ptr():
+            raise ProblemError(
+                "an output variable was deleted: it must be a variable of this model."
+            )
+        if not is_variable(entry) or entry.ptr() not in self.existing:
+            raise ProblemError(f"output {entry} must be a variable of this model.")
+        if entry.ptr() in self.outputs:
+            raise ProblemError(
+                f"output variable {entry.name} is used twice: one variable for each output."
+            )
+        if entry.ptr() in self.inputs:
+            raise ProblemError(
+                f"{entry.name} is an input of a network too: chain the two in one module."
+            )
+        self.outputs.add(entry.ptr())

@@ -76,7 +76,7 @@ def minimise(
 
     >>> minimise(Formula(lambda a: a * a), [0.0], [1.0])
     NeuralMIP
-      minimise, 2 variables (0 integer), 0 rows
+      minimise, 2 variables (0 integer), 0 constraints
       predictor 0  Formula, regression, 1 x 1 (1 free) -> 1 x 1
     """
     model = Model(name)

@@ -56,13 +56,13 @@ class Own(nn.Module):
 @pytest.mark.parametrize(
     ("forward", "named"),
     [
-        (lambda layer, x: layer(functional.dropout(x)), "each time.*training=self.training"),
-        (lambda layer, x: layer(x) + torch.rand(1).double(), "each time"),
-        (lambda layer, x: layer(x - x.mean(0)), "rows beside it.*stored means"),
-        (lambda layer, x: layer(x.flip(0)), "rows beside it"),
+        (lambda layer, x: layer(functional.dropout(x)), "not deterministic.*training=self.training"),
+        (lambda layer, x: layer(x) + torch.rand(1).double(), "not deterministic"),
+        (lambda layer, x: layer(x - x.mean(0)), "other samples of the batch.*stored means"),
+        (lambda layer, x: layer(x.flip(0)), "other samples of the batch"),
         (
             lambda layer, x: layer(functional.batch_norm(x, None, None, training=True)),
-            "number of rows.*BatchNorm",
+            "every batch size.*BatchNorm",
         ),
         (
             lambda layer, x: layer(x) + torch.zeros(len(x), 3) @ layer.weight.T,

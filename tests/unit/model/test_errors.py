@@ -50,8 +50,8 @@ def spoiled(value: float) -> nn.Sequential:
         (spoiled(-np.inf), ProblemError, "2.weight contains NaN or infinity"),
         (relu_net(3).half(), ProblemError, r"net\.float\(\)"),
         (relu_net(3).bfloat16(), ProblemError, r"net\.float\(\)"),
-        (relu_net(4), ProblemError, "does not accept rows of 3 features"),
-        (relu_net(3, q=2), ProblemError, "one output variable for each row"),
+        (relu_net(4), ProblemError, "does not accept samples of 3 features"),
+        (relu_net(3, q=2), ProblemError, "one output variable for each sample"),
         (nn.Flatten(0).eval(), ProblemError, "must map"),
     ],
     ids=[
@@ -174,7 +174,7 @@ class TestVariables:
         ]
         for attempt in attempts:
             with pytest.raises(
-                ProblemError, match="was deleted from the model: build model and problem anew"
+                ProblemError, match="was deleted from the model: build model and problem again"
             ):
                 attempt()
 

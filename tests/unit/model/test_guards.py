@@ -496,7 +496,7 @@ class TestCalls:
             (
                 lambda p: p.verify(DualDecomposition(restarts=0).solve(p, time_limit=0)),
                 ValueError,
-                "status says why",
+                "its status states the reason",
             ),
             (
                 lambda p: p.add_predictor(relu_net(2), [[0, 0]], []),

@@ -180,9 +180,9 @@ class TestShapes:
         assert problem.add_predictor(relu_net(1), x).inputs.shape == (4, 1)
         assert problem.add_predictor(relu_net(4), x).inputs.shape == (1, 4)
         assert problem.add_predictor(nn.Tanh().eval(), x).inputs.shape == (1, 4)  # takes both
-        with pytest.raises(ProblemError, match="rows of 4 features"):
+        with pytest.raises(ProblemError, match="samples of 4 features"):
             problem.add_predictor(relu_net(3), x)
-        with pytest.raises(ProblemError, match="rows of 4 features"):
+        with pytest.raises(ProblemError, match="samples of 4 features"):
             problem.add_predictor(relu_net(1), [x])
 
     def test_ragged_lists_and_dictionaries(self) -> None:
@@ -283,7 +283,7 @@ class TestModules:
             ),
             (
                 lambda: torch.jit.trace(Joined(), torch.zeros(2, 3)),
-                "every number of rows.*tracing keeps sizes",
+                "every batch size.*tracing fixes sizes",
             ),
             (
                 lambda: nn.Sequential(nn.LazyLinear(1)),

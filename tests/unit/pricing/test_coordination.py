@@ -423,7 +423,7 @@ def _threshold(at: float) -> nn.Sequential:
         ({"worth": -1.0}, "worth"),
         ({"block": np.array([0, 2])}, "block 1 has no mode"),
         ({"block": np.array([-1, 0])}, "block"),
-        ({"block": np.array([0.0, 1.0])}, "whole numbers"),
+        ({"block": np.array([0.0, 1.0])}, "integers"),
         ({"base": np.zeros(2)}, "base has shape"),
         ({"cap": np.nan}, "cap"),
         ({"worth": np.inf}, "worth"),
