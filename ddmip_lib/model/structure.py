@@ -1,17 +1,17 @@
-r"""Blocks found in a model: what falls apart when a few linking rows are taken away.
+r"""Blocks of a model, that is, what it decomposes into without a few linking constraints.
 
-All variables that enter or leave one row of a network belong together, and so do those of network
-rows that share a variable: a *cell*. A row of the model that meets one cell alone draws its other
-variables into it, rows with the fewest such variables first; a variable that several cells claim at
-the same time belongs to none. Then every row *spans* a number of cells, and rows of a span up to
-$k$ are kept inside of blocks, all others link:
+All variables of one sample of a network, its inputs and its outputs, belong together, and so do
+those of samples with a common variable: a *cell*. A constraint whose network variables are of one
+cell adds its other variables to that cell, constraints with the fewest such variables first; a
+variable that several cells claim at the same time belongs to none. Then every constraint *spans* a
+number of cells. Constraints that span up to $k$ cells are kept inside of blocks, all others link:
 
 $$\min_v \sum_b c_b^\top v_b + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_b L_b v_b
 + L_0 v_0 \le u, \qquad
 v_b \in \text{block } b.$$
 
-Of all $k$ the one with the most blocks for each linking row is taken. The variables $v_0$ of no
-block are the master's.
+The $k$ with the most blocks for each linking constraint is chosen. The variables $v_0$ of no block
+are those of the master problem.
 """
 
 from dataclasses import dataclass
@@ -22,37 +22,64 @@ from scipy.sparse.csgraph import connected_components
 
 from ..clock import check_time
 from ..errors import ProblemError
+from ..programs.scip import MILP
 from .instance import Instance
+from .text import counted
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Which block each variable belongs to, and which rows link blocks; or what keeps the model in
-    one piece.
+    """The block of each variable and the constraints that link blocks; or why there are none.
 
+    Attributes
+    ----------
+    block
+        (variables,) numbers from 0 on; -1 for variables of the master problem and for fixed ones.
+    linking
+        (constraints,) whether a constraint has variables of several blocks, or of the master
+        problem.
+    n
+        Number of blocks.
+    master
+        Number of variables that occur in a constraint or the objective and belong to no block.
+    names
+        Names of the linking constraints.
+    obstacle
+        Why the model does not decompose; empty if it does.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
-    >>> find_structure(water_potability(n=3, net=mlp(2, 16, 9)).instance())
-    Structure: 3 blocks of 28 variables, 18 linking rows (budget up ph, ...), no master variable
+    >>> structure = find_structure(water_potability(n=3, net=mlp(2, 16, 9)).instance())
+    >>> structure.n, structure.names[0]
+    (3, 'budget up ph')
     """
 
-    block: (
-        np.ndarray
-    )  #: (variables,) numbers from 0 on; -1 for the master's variables and for fixed ones.
-    linking: (
-        np.ndarray
-    )  #: (rows,) whether a row holds variables of several blocks, or of the master.
-    n: int  #: How many blocks.
-    master: int  #: How many variables that matter belong to no block.
-    names: tuple[str, ...]  #: Of the linking rows.
-    obstacle: str = ""  #: What keeps the model in one piece; empty where it has blocks.
+    block: np.ndarray
+    linking: np.ndarray
+    n: int
+    master: int
+    names: tuple[str, ...]
+    obstacle: str = ""
 
     def require(self, what: str) -> None:
-        """An error that says what links everything, where there are no blocks."""
+        """Raise an error if there are no blocks.
+
+        Parameters
+        ----------
+        what : str
+            The method that needs blocks.
+
+        Raises
+        ------
+        ProblemError
+            If the model does not decompose; the message names the obstacle.
+        """
         if self.obstacle:
             raise ProblemError(
-                f"{what} needs a problem that falls into blocks, and this one does not:"
-                f" {self.obstacle}. Use DualDecomposition, or describe blocks that you know of with"
+                f"{what} needs a problem that decomposes into blocks, and this one does not:"
+                f" {self.obstacle}. Use DualDecomposition, or describe the blocks with"
                 " problem.set_blocks(Blocks(...))."
             )
 
@@ -60,135 +87,195 @@ class Structure:
         if self.obstacle:
             return f"Structure: no blocks, {self.obstacle}"
         sizes = np.bincount(self.block[self.block >= 0])
-        low = int(sizes.min())
-        high = int(sizes.max())
-        each = f"{low}" if low == high else f"{low} to {high}"
-        rows = len(self.names)
-        more = ", ..." * (len(self.names) > 1)
-        said = f" ({self.names[0]}{more})" if self.names else ""
+        size = f"{sizes.min()}"
+        if sizes.max() > sizes.min():
+            size += f" to {sizes.max()}"
+        examples = ""
+        if len(self.names) == 1:
+            examples = f" ({self.names[0]})"
+        elif self.names:
+            examples = f" ({self.names[0]}, ...)"
         return (
-            f"Structure: {self.n} blocks of {each} variables, {rows} linking"
-            f" row{'s' * (rows != 1)}{said}, {self.master or 'no'} master"
-            f" variable{'s' * (self.master > 1)}"
+            f"Structure: {counted(self.n, 'block')} of {size} variables,"
+            f" {counted(len(self.names), 'linking constraint')}{examples},"
+            f" {counted(self.master, 'master variable')}"
         )
+
+
+@dataclass(frozen=True)
+class _Partition:
+    """A candidate: the attributes of `Structure` that are computed for each span."""
+
+    block: np.ndarray
+    linking: np.ndarray
+    n: int
+    master: int
+
+    @property
+    def score(self) -> float:
+        """Blocks for each linking constraint."""
+        return self.n / (1 + int(self.linking.sum()))
 
 
 def find_structure(instance: Instance) -> Structure:
-    """The blocks of a model; where there are none, the obstacle in words."""
-    s = instance.milp
-    free = s.lower < s.upper
-    networks = _network_rows(instance, free)
-    nothing = np.full(s.n_variables, -1), np.zeros(s.n_rows, dtype=bool), 0, 0, ()
-    if s.others:
-        first = s.others[0]
-        return Structure(
-            *nothing,
-            f"{first.kind} {first.name} is no linear row, and its pieces are not seen apart",
-        )
-    cell = _cells(networks)
-    count = int(cell.max(initial=-1)) + 1
-    if count < 2:
-        entering = np.bincount(networks.tocoo().col, minlength=s.n_variables)
-        shared = f"variable {s.names[int(entering.argmax())]} joins its network rows"
-        return Structure(
-            *nothing,
-            shared if entering.max(initial=0) > 1 else "one row of a network is all there is",
-        )
-    met = sp.csr_matrix((np.ones(s.rows.nnz), s.rows.indices, s.rows.indptr), shape=s.rows.shape)
-    met = (met @ sp.diags(free.astype(float))).tocsr()
-    met.eliminate_zeros()
-    cell = _drawn_in(met, cell)
+    """Find the blocks of a model.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+
+    Returns
+    -------
+    Structure
+        The blocks, or the obstacle.
+    """
+    milp = instance.milp
+    free = milp.lower < milp.upper
+    samples = _sample_incidence(instance, free)
+    cell = _cells(samples)
+    n_cells = int(cell.max(initial=-1)) + 1
+    obstacle = _obstacle(milp, samples, n_cells)
+    if obstacle:
+        return Structure(np.full(len(free), -1), np.zeros(milp.n_rows, bool), 0, 0, (), obstacle)
+    incidence = _constraint_incidence(milp, free)
+    relevant = free & (milp.cost != 0)
+    relevant[incidence.indices] = True
+    best = _best_partition(incidence, _extended(incidence, cell), n_cells, relevant)
+    names = tuple(milp.row_names[r] for r in np.flatnonzero(best.linking))
+    return Structure(best.block, best.linking, best.n, best.master, names)
+
+
+def _obstacle(milp: MILP, samples: sp.csr_matrix, n_cells: int) -> str:
+    """Why a model does not decompose; empty if it has several cells."""
+    if milp.others:
+        other = milp.others[0]
+        return f"{other.kind} {other.name} is not linear, so that its parts are not separated"
+    if n_cells > 1:
+        return ""
+    n_samples = np.bincount(samples.indices, minlength=milp.n_variables)
+    if n_samples.max(initial=0) > 1:
+        return f"variable {milp.names[int(n_samples.argmax())]} joins its network samples"
+    return "it has only one sample of a network"
+
+
+def _best_partition(
+    incidence: sp.csr_matrix, cell: np.ndarray, n_cells: int, relevant: np.ndarray
+) -> _Partition:
+    """The partition with the most blocks for each linking constraint, over all spans."""
+    spanned = _groups_of_constraints(incidence, cell, n_cells)
+    span = np.diff(spanned.indptr)
     best = None
-    matters = free & ((np.bincount(met.indices, minlength=len(free)) > 0) | (s.cost != 0))
-    spans = _meetings(met, cell, count)
-    span = np.diff(spans.indptr)
-    for most in np.unique(np.append(span, 1)):
+    for max_span in np.unique(np.append(span, 1)):
         check_time()
-        joined = _joined(spans[span <= most])
-        blocks = int(joined.max()) + 1
-        block = _drawn_in(met, np.where(cell >= 0, joined[cell], -1))
-        master = matters & (block < 0)
-        linking = (np.diff(_meetings(met, block, blocks).indptr) > 1) | (
-            met @ master.astype(float) > 0
-        )
-        worth = blocks / (1 + int(linking.sum()))
-        if blocks > 1 and (best is None or worth > best[0]):
-            best = worth, block, linking, blocks, int(master.sum())
-    assert best is not None  # rows that span one cell leave all cells apart
-    return Structure(*best[1:], tuple(s.row_names[r] for r in np.flatnonzero(best[2])))
+        block_of_cell = _components(spanned[span <= max_span])
+        block = np.where(cell >= 0, block_of_cell[cell], -1)
+        partition = _partition(incidence, block, int(block_of_cell.max()) + 1, relevant)
+        if partition.n > 1 and (best is None or partition.score > best.score):
+            best = partition
+    assert best is not None  # constraints that span one cell join no cells
+    return best
 
 
-def _network_rows(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
-    """Which free variables enter or leave each row of each network: (network rows, variables)."""
-    at = [np.zeros(0, dtype=int)]
-    number = [np.zeros(0, dtype=int)]
-    rows = 0
-    for m in instance.maps:
-        for index in (m.index, m.output):
-            row, _ = np.nonzero((index >= 0) & free[index])
-            at.append(index[(index >= 0) & free[index]])
-            number.append(rows + row)
-        rows += len(m.output)
-    entries = np.concatenate(number), np.concatenate(at)
-    return sp.csr_matrix((np.ones(len(entries[0])), entries), shape=(rows, len(free)))
+def _partition(
+    incidence: sp.csr_matrix, block: np.ndarray, n: int, relevant: np.ndarray
+) -> _Partition:
+    """The partition that follows from the blocks of the cells' variables."""
+    block = _extended(incidence, block)
+    in_master = relevant & (block < 0)
+    joins_blocks = np.diff(_groups_of_constraints(incidence, block, n).indptr) > 1
+    has_master = incidence @ in_master.astype(float) > 0
+    return _Partition(block, joins_blocks | has_master, n, int(in_master.sum()))
 
 
-def _joined(incidence: sp.csr_matrix) -> np.ndarray:
-    """Numbers of the pieces into which columns fall that meet in no row."""
-    label = connected_components(
-        sp.block_array([[None, incidence], [incidence.T, None]]), directed=False
-    )[1]
-    pieces: np.ndarray = np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
-    return pieces
+def _sample_incidence(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
+    """Which free variables are inputs or outputs of each sample: (samples, variables)."""
+    rows = [np.zeros(0, dtype=int)]
+    columns = [np.zeros(0, dtype=int)]
+    n_samples = 0
+    for mapping in instance.maps:
+        for index in (mapping.index, mapping.output):
+            used = (index >= 0) & free[index]
+            rows.append(n_samples + np.nonzero(used)[0])
+            columns.append(index[used])
+        n_samples += len(mapping.output)
+    entries = np.concatenate(rows), np.concatenate(columns)
+    return sp.csr_matrix((np.ones(len(entries[0])), entries), shape=(n_samples, len(free)))
 
 
-def _cells(networks: sp.csr_matrix) -> np.ndarray:
-    """The cell of every variable of a network, numbered in the order of the network rows; -1 for
-    all others.
+def _constraint_incidence(milp: MILP, free: np.ndarray) -> sp.csr_matrix:
+    """Which free variables each constraint has: (constraints, variables)."""
+    rows = milp.rows
+    incidence = sp.csr_matrix((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
+    incidence = (incidence @ sp.diags(free.astype(float))).tocsr()
+    incidence.eliminate_zeros()
+    return incidence
+
+
+def _components(incidence: sp.csr_matrix) -> np.ndarray:
+    """The connected component of each column, where columns of one row are connected."""
+    graph = sp.block_array([[None, incidence], [incidence.T, None]])
+    _, label = connected_components(graph, directed=False)
+    component: np.ndarray = np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
+    return component
+
+
+def _cells(samples: sp.csr_matrix) -> np.ndarray:
+    """The cell of each network variable, in the order of the samples; -1 for other variables."""
+    component = _components(samples)
+    found, first = np.unique(component[samples.indices], return_index=True)
+    number = np.full(component.max(initial=-1) + 1, -1)
+    number[found[np.argsort(first)]] = np.arange(len(found))
+    return number[component]
+
+
+def _extended(incidence: sp.csr_matrix, cell: np.ndarray) -> np.ndarray:
+    """Add to cells the variables that only their constraints have.
+
+    A variable that several cells claim at the same time is not added to any.
     """
-    label = _joined(networks)
-    inside = np.diff(networks.tocsc().indptr) > 0
-    order: dict[int, int] = {}
-    for variable in networks.indices[
-        np.argsort(np.repeat(np.arange(networks.shape[0]), np.diff(networks.indptr)))
-    ]:
-        order.setdefault(int(label[variable]), len(order))
-    return np.array(
-        [order[int(k)] if own else -1 for k, own in zip(label, inside, strict=True)], dtype=int
-    )
-
-
-def _drawn_in(met: sp.csr_matrix, cell: np.ndarray) -> np.ndarray:
-    """Cells with all variables that rows draw into them; what several claim at once stays
-    outside.
-    """
-    entries, cell, outside = met.tocoo(), cell.copy(), np.zeros(len(cell), dtype=bool)
-    row = entries.row
-    at = entries.col
-    rows = met.shape[0]
+    entries = incidence.tocoo()
+    cell = cell.copy()
+    contested = np.zeros(len(cell), dtype=bool)
     while True:
-        low = np.full(rows, len(cell))
-        high = np.full(rows, -1)
-        known = cell[at] >= 0
-        np.minimum.at(low, row[known], cell[at[known]])
-        np.maximum.at(high, row[known], cell[at[known]])
-        open_ = (cell < 0) & ~outside
-        unknown = np.zeros(rows, dtype=int)
-        np.add.at(unknown, row, open_[at])
-        draws = (low == high) & (unknown > 0)
-        if not draws.any():
+        first, last = _claims(entries, cell, (cell < 0) & ~contested)
+        if (last < 0).all():
             return cell
-        pulled = (draws & (unknown == unknown[draws].min()))[row] & open_[at]
-        first = np.full(len(cell), len(cell))
-        last = np.full(len(cell), -1)
-        np.minimum.at(first, at[pulled], low[row[pulled]])
-        np.maximum.at(last, at[pulled], low[row[pulled]])
-        cell[first == last] = first[first == last]
-        outside |= (last >= 0) & (first < last)
+        claimed_once = first == last
+        cell[claimed_once] = first[claimed_once]
+        contested |= (last >= 0) & ~claimed_once
 
 
-def _meetings(met: sp.csr_matrix, label: np.ndarray, count: int) -> sp.csr_matrix:
-    """Which cells, or blocks, each row meets: (rows, count)."""
+def _claims(
+    entries: sp.coo_matrix, cell: np.ndarray, unassigned: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last cell that claims each unassigned variable.
+
+    Of all constraints on one cell, those with the fewest unassigned variables claim them.
+    """
+    n_constraints, n_variables = entries.shape
+    lowest, highest = _label_range(entries.row, cell[entries.col], n_constraints)
+    count = np.bincount(entries.row[unassigned[entries.col]], minlength=n_constraints)
+    claims = (lowest == highest) & (count > 0)
+    claims &= count == count[claims].min(initial=n_variables)
+    chosen = claims[entries.row] & unassigned[entries.col]
+    return _label_range(entries.col[chosen], lowest[entries.row[chosen]], n_variables)
+
+
+def _label_range(
+    group: np.ndarray, label: np.ndarray, n_groups: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest label from 0 on in each group; the highest is -1 without any."""
+    known = label >= 0
+    lowest = np.full(n_groups, np.iinfo(int).max)
+    highest = np.full(n_groups, -1)
+    np.minimum.at(lowest, group[known], label[known])
+    np.maximum.at(highest, group[known], label[known])
+    return lowest, highest
+
+
+def _groups_of_constraints(incidence: sp.csr_matrix, label: np.ndarray, n: int) -> sp.csr_matrix:
+    """Which of n cells, or blocks, have a variable in each constraint: (constraints, n)."""
     owned = np.flatnonzero(label >= 0)
-    member = sp.csr_matrix((np.ones(len(owned)), (owned, label[owned])), shape=(len(label), count))
-    return (met @ member).tocsr()
+    member = sp.csr_matrix((np.ones(len(owned)), (owned, label[owned])), shape=(len(label), n))
+    return (incidence @ member).tocsr()

@@ -102,7 +102,7 @@ def indicator(model, x, y) -> None:
     ("problem", "words"),
     [
         (shared_input(), "variable weather joins"),
-        (rows_of(1, lambda *_: None), "one row of a network"),
+        (rows_of(1, lambda *_: None), "only one sample of a network"),
         (rows_of(2, indicator), "if cold"),
     ],
 )

@@ -382,7 +382,7 @@ def test_whole_numbers_may_be_floats():
 def test_a_problem_without_blocks_is_refused_with_what_links_it():
     problem = small_water(n=1)
     problem.blocks = None
-    with pytest.raises(ProblemError, match=r"one row of a network.*set_blocks"):
+    with pytest.raises(ProblemError, match=r"only one sample of a network.*set_blocks"):
         PriceCoordination().solve(problem)
 
 
