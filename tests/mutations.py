@@ -170,8 +170,8 @@ MUTATIONS = [
     Mutation(
         "multiplier-sign",
         "ddmip_lib/decomposition/solver.py",
-        "state.lam + rho * r)",
-        "state.lam - rho * r)",
+        "state.lam + rho * r",
+        "state.lam - rho * r",
         (THEORY + "test_all", STEP),
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""The state of Algorithm 1 between two iterations, and how a callback records it."""
+"""The state of Algorithm 1 between two iterations, and a callback that records it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,10 +16,64 @@ from .nn_block import NNBlock, NNSubproblem
 from .penalty import Penalty, PenaltyRule
 from .split import Split
 
+MAX_SECONDS_TO_VERIFY = 10.0
+"""Time limit for the verification of one iterate, in seconds."""
+DESCENT_ROUNDING = 1e-9
+"""Relative rounding error that the descent test tolerates."""
+
+
+class IterationTimes(NamedTuple):
+    """Times of one iteration, in seconds of the clock in force."""
+
+    began: float
+    mip_ended: float
+    nn_ended: float
+    solver: float  #: Seconds inside SCIP or PIQP.
+
 
 @dataclass
 class ADMMState:
-    """The state of Algorithm 1 between two iterations."""
+    r"""The state of Algorithm 1 between two iterations.
+
+    Attributes
+    ----------
+    split
+        The coupled variables, and what each block owns.
+    mip, nn
+        The two blocks.
+    penalty
+        The penalty rule of this run.
+    incumbent
+        The best verified point, shared by all runs of one call.
+    u
+        The NN block's copy of the network inputs.
+    copies
+        $\kappa(u)$: u itself, followed by the networks' outputs where these are coupled.
+    lam
+        Multipliers of the coupling constraints.
+    rho
+        The current penalty.
+    deadline, began
+        End of the time limit and start of the call, in seconds of the clock in force.
+    x
+        Variables of the MIP block in the order of `split.milp`, None before the first iteration.
+    sub
+        The NN block's last subproblem.
+    k
+        Number of iterations so far.
+    last
+        Verification of the last $x^k$.
+    history
+        The iterations of all runs of one call.
+    seen
+        Penalty and digest of earlier states, for the detection of cycles.
+    stopped
+        Status with which the run ended, None while it goes on.
+    bound
+        Always None: the method proves no bound.
+    restore
+        Function that submits feasible points near an assignment, None without restoration.
+    """
 
     split: Split
     mip: MIPBlock
@@ -28,13 +82,11 @@ class ADMMState:
     incumbent: Incumbent
     u: np.ndarray
     copies: np.ndarray
-    r"""$\kappa(u)$: u itself, with the networks' outputs behind it where these are coupled."""
     lam: np.ndarray
     rho: Penalty
     deadline: float
     began: float
     x: np.ndarray | None = None
-    """The MIP block's variables, in the order of `split.milp`."""
     sub: NNSubproblem | None = None
     k: int = 0
     last: Verification | None = None
@@ -43,15 +95,14 @@ class ADMMState:
     stopped: str | None = None
     bound: None = None
     restore: Callable[[np.ndarray], None] | None = None
-    """Moves a point onto rows that hold outputs (None: points stay where they are)."""
 
     def __post_init__(self) -> None:
-        self._found_before = len(self.incumbent.found)
+        self._improvements_before = len(self.incumbent.found)
 
     @property
     def improved(self) -> bool:
-        """Whether this run has found a better point than those before it."""
-        return len(self.incumbent.found) > self._found_before
+        """Whether this run has improved the incumbent of the runs before it."""
+        return len(self.incumbent.found) > self._improvements_before
 
     @property
     def w(self) -> np.ndarray:
@@ -61,42 +112,48 @@ class ADMMState:
 
     @property
     def iteration(self) -> int:
+        """Number of iterations so far."""
         return self.k
 
     @property
     def objective(self) -> float | None:
-        """Of the best verified point, as in every solver's `Moment`."""
+        """Objective of the incumbent, None where no point was verified yet."""
         return self.incumbent.objective
 
     @property
     def seconds(self) -> float:
+        """Seconds since the start of the call."""
         return now() - self.began
 
     @property
     def seconds_left(self) -> float:
+        """Seconds until the deadline."""
         return self.deadline - now()
 
-    def judge(self) -> None:
-        """The iterates, heard by whoever follows the run; x is verified by the true network and
-        competes.
-        """
+    def verify(self) -> None:
+        """Report the evaluated point u, and verify x by the true network as a candidate."""
         assert self.x is not None
         if self.incumbent.on_point is not None:
             self.incumbent.on_point(self.split.points(self.u))
-        self.last = self.split.judge(self.incumbent, self.x, seconds=min(10.0, self.seconds_left))
+        seconds = min(MAX_SECONDS_TO_VERIFY, self.seconds_left)
+        self.last = self.split.verify(self.incumbent, self.x, seconds)
 
-    def put_onto_rows(self) -> None:
-        """Let the point nearest to x that satisfies rows on outputs compete, where x does not and
-        one is wanted.
-        """
+    def restore_feasibility(self) -> None:
+        """Submit feasible points near x, where x violates constraints on outputs."""
         assert self.x is not None
         assert self.last is not None
         if self.restore is not None and self.split.constrains_outputs and not self.last.feasible:
             self.restore(self.split.users(self.x))
 
-    def record(self, primal: float, dual: float, clock: list[float], solver: float) -> None:
-        """Add this iteration to the history: its residuals, when each block ended, and seconds
-        inside the solver.
+    def record(self, primal: float, dual: float, times: IterationTimes) -> None:
+        """Add this iteration to the history.
+
+        Parameters
+        ----------
+        primal, dual
+            The residuals.
+        times
+            Start of the iteration, end of each block, and seconds inside the solver.
         """
         assert self.last is not None
         iteration = Iteration(
@@ -108,43 +165,63 @@ class ADMMState:
             rho=self.rho.inputs,
             rho_outputs=self.rho.outputs if self.split.couples_outputs else np.nan,
             lagrangian=self.lagrangian(),
-            seconds_mip=clock[1] - clock[0],
-            seconds_solver=solver,
-            seconds_nn=clock[2] - clock[1],
+            seconds_mip=times.mip_ended - times.began,
+            seconds_solver=times.solver,
+            seconds_nn=times.nn_ended - times.mip_ended,
             seconds=now() - self.began,
         )
         self.history.append(iteration)
 
     def lagrangian(self, rho: Penalty | None = None) -> float:
-        """L_rho(x, u, lambda) as a minimisation, with the costs of all variables of the MIP
-        block.
+        r"""Return the augmented Lagrangian $L_\rho(x, u, \lambda)$ of the problem written as a
+        minimisation.
+
+        Parameters
+        ----------
+        rho
+            The penalty; None for the current one.
         """
-        r = self.copies - self.w
-        proximal = 0.5 * (self.split.weights(rho or self.rho) * r) @ r
-        return self.objective_at(self.u) + float(self.lam @ r + proximal)
+        residual = self.copies - self.w
+        proximal = 0.5 * (self.split.weights(rho or self.rho) * residual) @ residual
+        return self.objective_at(self.u) + float(self.lam @ residual + proximal)
 
     def objective_at(self, u: np.ndarray) -> float:
-        """c'x + g(u): at u = x the function that the split minimises."""
+        """Return c'x + g(u): at u = x the function that the split minimises."""
         with torch.no_grad():
             return float(self.split.cost @ self.x) + float(self.split.g(torch.from_numpy(u)))
 
     def descends_from(self, before: Self, sigma: float) -> bool:
-        """The two inequalities of `DescentTest`, up to rounding; true before there is anything to
-        compare.
+        """Return whether both inequalities of `DescentTest` hold, up to rounding.
+
+        Parameters
+        ----------
+        before
+            The state before the iteration; the test holds if it is that of iteration 0.
+        sigma
+            Factor of the required decrease.
         """
         if before.k == 0:
             return True
         old = before.lagrangian(self.rho)
         new = self.lagrangian()
-        moved = float(((self.u - before.u) ** 2).sum())
-        noise = 1e-9 * max(1.0, abs(old), abs(new))
-        at_x = self.objective_at(self.w[: self.split.inputs.size])
-        return new <= old - sigma * self.rho.inputs * moved + noise and new >= at_x - noise
+        squared_step = float(((self.u - before.u) ** 2).sum())
+        noise = DESCENT_ROUNDING * max(1.0, abs(old), abs(new))
+        objective_at_x = self.objective_at(self.w[: self.split.inputs.size])
+        decreased = new <= old - sigma * self.rho.inputs * squared_step + noise
+        return decreased and new >= objective_at_x - noise
 
 
 class Restart(NamedTuple):
-    """Where a run begins that is not the first: network inputs, by the other split or not, after
-    another run.
+    """The start of a run that is not the first.
+
+    Attributes
+    ----------
+    inputs
+        Network inputs at which the run starts.
+    other_split
+        Whether the run uses the split that the first run did not use.
+    before
+        The last state of the run before.
     """
 
     inputs: list[np.ndarray]
@@ -154,9 +231,19 @@ class Restart(NamedTuple):
 
 @dataclass
 class Trace:
-    r"""A callback for `DualDecomposition` that keeps $x^k$ (coupled part), $u^k$ and $\lambda^k$ of
-    every iteration.
+    r"""A callback for `DualDecomposition` that keeps the iterates.
 
+    Attributes
+    ----------
+    x
+        Coupled part of $x^k$, one array for each iteration.
+    u
+        $u^k$.
+    lam
+        $\lambda^k$.
+
+    Examples
+    --------
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.problems import hand_sized
     >>> trace = Trace()
@@ -172,6 +259,7 @@ class Trace:
     lam: list[np.ndarray] = field(default_factory=list)
 
     def __call__(self, run: ADMMState) -> None:
+        """Record the iterates of one iteration."""
         self.x.append(run.w)
         self.u.append(run.u.copy())
         self.lam.append(run.lam.copy())

@@ -125,11 +125,11 @@ class LogBarrier(NNBlock):
         if first:
             carried.failed = torch.zeros(sub.n_groups, dtype=torch.bool)
         start = interior(torch.tensor(u), sub, 1e-2 if first else 1e-12)
-        rows = sub.row_has_interior
+        rows = sub.constraint_has_interior
         carried.phase_one = "no rows"
         if rows.any():
             start, inside = self._phase_one(sub, start)
-            rows = rows & inside[sub.row_group]
+            rows = rows & inside[sub.constraint_group]
             carried.phase_one = "failed" if carried.failed.any() else "ok"
         hinged = ~rows
 
@@ -139,8 +139,8 @@ class LogBarrier(NNBlock):
 
         box = sub.rho.inputs * (sub.upper - sub.lower) ** 2
         mean = sub.sum_by_group(box) / sub.sum_by_group(torch.ones_like(box))
-        kappa = torch.cat([box, box, torch.where(rows, mean[sub.row_group], 0.0)])
-        groups = (sub.group, sub.row_group, sub.n_groups)
+        kappa = torch.cat([box, box, torch.where(rows, mean[sub.constraint_group], 0.0)])
+        groups = (sub.group, sub.constraint_group, sub.n_groups)
         f = BarrierProblem(parts, (sub.lower, sub.upper), groups, rows, kappa, sub.rho.inputs)
         end = (
             self._lbfgsb(sub, f, start) if self.method == "lbfgsb" else self._newton(sub, f, start)
@@ -252,8 +252,8 @@ class LogBarrier(NNBlock):
         t; who has one.
         """
         p = len(u)
-        rows = sub.row_has_interior
-        group = sub.row_group
+        rows = sub.constraint_has_interior
+        group = sub.constraint_group
 
         def worst(h: Tensor) -> Tensor:
             h = torch.where(rows, finite(h.detach()), -torch.inf)
@@ -303,7 +303,7 @@ class LogBarrier(NNBlock):
         p = len(u)
         barred = f.barred
         kappa = f.kappa[2 * p :]
-        group = sub.row_group
+        group = sub.constraint_group
         slack = BarrierPoint(f, u).slack[2 * p :]
         last = self._carried.end
         mu = self.mu if barred.any() else last

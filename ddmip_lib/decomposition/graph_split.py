@@ -1,11 +1,11 @@
 r"""The graph split: the MIP block has its own copy $y$ of the outputs; $u = x$ and $f(u) = y$
 couple the blocks.
 
-It exists for every neural MIP, also where outputs share rows with other variables. The MIP block is
-the user's model without $y = f(x)$; the NN block has no objective of its own and is confined to the
-graph of $f$. A classifier's logit becomes a variable $o$ of the MIP block, $y = 1 \Rightarrow o
-\ge$ margin, and $o$ is what is coupled. No convergence theorem covers this split. The range of each
-output, within which the MIP block may dream, is taken from the network.
+It exists for every neural MIP, also where constraints hold outputs and other variables. The MIP
+block is the user's model without $y = f(x)$; the NN block has no objective of its own and is
+confined to the graph of $f$. A classifier's logit becomes a variable $o$ of the MIP block, $y = 1
+\Rightarrow o \ge$ margin, and $o$ is what is coupled. No convergence theorem covers this split. The
+outputs of the MIP block are bounded by their ranges over the box of the inputs.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
-from pyscipopt import Model
+from pyscipopt import Model, Variable
 
 from ..bounds.layer_list import output_range
 from ..errors import UnsupportedNetworkError
@@ -27,13 +27,33 @@ from ..programs.scip import MILP, copy_model, has_point, read_model
 from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
 from .split import Split
 
-FEW = 64
-SAMPLES = 128
-"""A row whose inputs take at most so many values is tabulated; others are sampled so often."""
+MAX_ENUMERATED_INPUTS = 64
+"""A sample with at most this number of possible inputs is enumerated."""
+RANGE_SAMPLES = 128
+"""Number of random inputs of each other sample."""
+RANGE_EXTENSION = 2
+"""Extension of a sampled range to both sides, in units of its width."""
+MIN_WIDTH = 1e-9
+"""Width up to which an output counts as constant."""
+INTEGER_FACTORS = (0.25, 1.0)
+CONTINUOUS_FACTORS = (0.5, 0.5)
+"""First penalties of inputs and outputs in units of `GraphSplit.scale`, with and without integer
+inputs.
+"""
+LAST_FACTOR = 16.0
+"""Last penalty of a cycle, in units of the automatic initialisation."""
+CYCLE_LENGTHS = (15, 25, 25)
+"""Iterations of the penalty cycles; a further run has the first alone."""
 
 
 class GraphSplit(Split):
-    """Inputs and outputs are coupled; every row stays in the MIP block."""
+    """Inputs and outputs are coupled; all constraints belong to the MIP block.
+
+    Parameters
+    ----------
+    instance, start, weighted
+        As in `Split`.
+    """
 
     name = "graph"
     couples_outputs = True
@@ -42,92 +62,108 @@ class GraphSplit(Split):
         self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
     ) -> None:
         super().__init__(instance, start, weighted)
-        self._model, positions = self._extend()
+        self._model = copy_model(instance.model)
+        pairs = zip(instance.predictors, instance.maps, strict=True)
+        ranges = [output_ranges(predictor, m, instance.milp) for predictor, m in pairs]
+        positions = self._add_ranges(ranges)
+        self._widths = np.concatenate([found.width.ravel() for found in ranges])
         self.milp = read_model(self._model)
         self.coupled = np.concatenate([self.inputs, positions])
         self.owned = np.ones(self.milp.n_variables, dtype=bool)
-        self.mip_rows = np.ones(len(self.milp.row_names), dtype=bool)
-        users = np.arange(len(self.mip_rows)) < len(instance.milp.row_names)
-        if self._sound:  # completion must not trust ranges that were only sampled
-            self.onoff = find_onoff(self.milp, self.output_positions, users)
+        self.mip_constraints = np.ones(self.milp.n_rows, dtype=bool)
+        if all(found.sound for found in ranges):  # completions must not rely on sampled ranges
+            of_user = np.arange(self.milp.n_rows) < instance.milp.n_rows
+            self.onoff = find_onoff(self.milp, self.output_positions, of_user)
         self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
 
-    def _extend(self) -> tuple[Model, np.ndarray]:
-        """The user's model with output ranges and logits; positions of the coupled outputs
-        in it.
+    def _add_ranges(self, ranges: list["OutputRange"]) -> np.ndarray:
+        """Add output ranges and logits to the model; return the positions of the coupled
+        outputs.
         """
-        model = copy_model(self.instance.model)
-        variables = model.getVars()
-        added = len(variables)
+        variables = self._model.getVars()
+        n_variables = len(variables)
         positions = []
-        self._widths = []
-        self._sound = True
-        for predictor, where in zip(self.instance.predictors, self.instance.maps, strict=True):
-            found = output_ranges(predictor, where, self.instance.milp)
-            self._widths.append(found.width.ravel())
-            self._sound = self._sound and found.sound
-            for cell, at in np.ndenumerate(where.output):
-                low = float(found.low[cell])
-                high = float(found.high[cell])
+        for predictor, mapping, found in zip(
+            self.instance.predictors, self.instance.maps, ranges, strict=True
+        ):
+            for cell, at in np.ndenumerate(mapping.output):
+                ends = (float(found.low[cell]), float(found.high[cell]))
                 y = variables[at]
-                if (
-                    predictor.carrier(model, y, self.instance.milp, int(at), (low, high), MARGIN)
-                    is not y
-                ):
-                    positions.append(added)  # a logit, with bounds of its own
-                    added += 1
-                    continue
-                lower = max(y.getLbOriginal(), low)
-                upper = min(y.getUbOriginal(), high)
-                if lower <= upper:  # else the user's bounds lie outside what was seen: leave them
-                    model.chgVarLb(y, lower)
-                    model.chgVarUb(y, upper)
-                positions.append(int(at))
-        return model, np.array(positions)
+                carrier = predictor.carrier(
+                    self._model, y, self.instance.milp, int(at), ends, MARGIN
+                )
+                if carrier is y:
+                    self._tighten_bounds(y, *ends)
+                    positions.append(int(at))
+                else:  # a logit, whose bounds are its range
+                    positions.append(n_variables)
+                    n_variables += 1
+        return np.array(positions)
+
+    def _tighten_bounds(self, y: Variable, lower: float, upper: float) -> None:
+        """Intersect the bounds of an output with its range, unless the intersection is empty."""
+        lower = max(y.getLbOriginal(), lower)
+        upper = min(y.getUbOriginal(), upper)
+        if lower <= upper:
+            self._model.chgVarLb(y, lower)
+            self._model.chgVarUb(y, upper)
 
     def block_model(self, seed: int = 0) -> Model:
-        """A SCIP copy of the user's model with output ranges and logits."""
+        """Return a SCIP copy of the user's model with output ranges and logits."""
         return copy_model(self._model, seed)
 
     def copies(self, u: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
 
-    def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
-        """Verify by the true network, after solving again for the variables that share rows with
-        outputs.
-        """
+    def verify(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+        """Submit x to the incumbent, re-solved with fixed inputs and the true network's outputs."""
         return incumbent.consider_inputs(self.users(x), seconds)
 
     def proves_infeasible(self, seconds: float) -> bool:
-        """The ranges of the outputs are no proof: SCIP is asked about the user's model."""
+        """Return whether SCIP proves the user's model, without output ranges, infeasible."""
         return not has_point(copy_model(self.instance.model), seconds)
 
-    def admits(self, rule: PenaltyRule) -> None:
+    def check_rule(self, rule: PenaltyRule) -> None:
         if isinstance(rule, DescentTest):
             raise ValueError(
                 "DescentTest tests a descent that the paper's split has; use another rule here."
             )
 
     def scale(self, gain: float, seed: int) -> Penalty:
-        r"""Penalties at which the whole gain in sight would pay for moving every copy across its
-        range, $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over
-        the outputs; half of each, or where inputs are integer a quarter of the first alone: a flip
-        must cost less than it gains.
+        r"""Return penalties at which moving all copies across their ranges costs the whole gain.
+
+        They are $\Delta / \sum_i (\bar l_i - \underline l_i)^2$ over the inputs, and the same over
+        the outputs; half of each, or where inputs are integer a quarter of the first alone: the
+        change of one binary must cost less than it gains.
         """
-        wide = [(self.box[1] - self.box[0]) / self.stretch, np.concatenate(self._widths)]
-        inputs, outputs = (gain / max(float(width @ width), 1e-12) for width in wide)
-        factors = (0.25, 1.0) if self.milp.integer[self.inputs].any() else (0.5, 0.5)
-        return Penalty(inputs, outputs if np.any(wide[1] > 1e-9) else inputs).times(*factors)
+        input_widths = (self.box[1] - self.box[0]) / self.input_unit
+        inputs = gain / max(float(input_widths @ input_widths), 1e-12)
+        outputs = inputs
+        if (self._widths > MIN_WIDTH).any():
+            outputs = gain / max(float(self._widths @ self._widths), 1e-12)
+        has_integers = self.milp.integer[self.inputs].any()
+        factors = INTEGER_FACTORS if has_integers else CONTINUOUS_FACTORS
+        return Penalty(inputs, outputs).times(*factors)
 
     def default_rule(self, again: bool = False) -> PenaltyRule:
-        """Shorter sweeps than elsewhere: an x-step is a MIP, and good points come early."""
-        return Sweeps(high=16.0, lengths=(15,) if again else (15, 25, 25))
+        """Return shorter cycles than those of the paper's split, because an x-step is a MIP and
+        good points are found early.
+        """
+        return Sweeps(high=LAST_FACTOR, lengths=CYCLE_LENGTHS[:1] if again else CYCLE_LENGTHS)
 
 
 class OutputRange(NamedTuple):
-    """Ranges of a network's outputs, row by row; `width` is what was seen, at random points unless
-    inputs are few.
+    """Ranges of a network's outputs, sample by sample.
+
+    Attributes
+    ----------
+    low, high
+        The ranges.
+    width
+        Difference of the largest and smallest output found by enumeration or at random inputs.
+    sound
+        Whether no output can leave its range.
     """
 
     low: np.ndarray
@@ -137,37 +173,60 @@ class OutputRange(NamedTuple):
 
 
 def output_ranges(predictor: Predictor, where: InputMap, s: MILP) -> OutputRange:
-    """Exact ranges where inputs take few values; by interval arithmetic for layers that allow it;
-    else a guess, five times as wide as what random points show.
+    """Return the ranges of a network's outputs over the box of its inputs.
+
+    They are exact where inputs take few values, and follow from interval arithmetic for layers
+    that support it; otherwise they are estimates, five times as wide as the range of the outputs at
+    random inputs.
+
+    Parameters
+    ----------
+    predictor
+        The network.
+    where
+        Positions of its inputs and outputs.
+    s
+        The model as arrays.
     """
     lower = where.at(s.lower)
     upper = where.at(s.upper)
-    whole = (where.at(s.integer) > 0) | (lower == upper)
-    if whole.all() and (np.prod(upper - lower + 1, axis=1) <= FEW).all():
-        points = [
-            np.array(list(itertools.product(*map(_integers, *ends))))
-            for ends in zip(lower, upper, strict=True)
-        ]
-        if all(map(len, points)):  # else no integer lies between the bounds, as SCIP will find
+    discrete = (where.at(s.integer) > 0) | (lower == upper)
+    counts = np.prod(upper - lower + 1, axis=1)
+    if discrete.all() and (counts <= MAX_ENUMERATED_INPUTS).all():
+        points = list(map(_integer_points, lower, upper))
+        if all(map(len, points)):  # else SCIP will find that a box holds no integer
             tables = [predictor.finite_raw(table) for table in points]
-            low, high = (np.array([end(t, axis=0) for t in tables]) for end in (np.min, np.max))
+            low = np.array([table.min(axis=0) for table in tables])
+            high = np.array([table.max(axis=0) for table in tables])
             return OutputRange(low, high, high - low, True)
+    sampled = _sampled_range(predictor, lower, upper)
+    try:
+        low, high = output_range(predictor.net, lower, upper)
+    except UnsupportedNetworkError:
+        return sampled
+    return OutputRange(low, high, sampled.width, True)
+
+
+def _integer_points(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """All inputs of one sample."""
+    return np.array(list(itertools.product(*map(_integers, lower, upper))))
+
+
+def _integers(lower: float, upper: float) -> np.ndarray:
+    """The integers from lower to upper; a fixed input has its value alone."""
+    if lower == upper:
+        return np.array([lower])
+    return np.arange(np.ceil(lower - 1e-9), np.floor(upper + 1e-9) + 1)
+
+
+def _sampled_range(predictor: Predictor, lower: np.ndarray, upper: np.ndarray) -> OutputRange:
+    """The range at random inputs, extended to both sides."""
+    n_samples, n_features = lower.shape
     rng = np.random.default_rng(0)
-    sampled = lower + (upper - lower) * rng.random((SAMPLES, *lower.shape))
-    raw = predictor.finite_raw(sampled.reshape(-1, lower.shape[1])).reshape(SAMPLES, len(lower), -1)
+    inputs = lower + (upper - lower) * rng.random((RANGE_SAMPLES, n_samples, n_features))
+    raw = predictor.finite_raw(inputs.reshape(-1, n_features)).reshape(RANGE_SAMPLES, n_samples, -1)
     low = raw.min(axis=0)
     high = raw.max(axis=0)
     width = high - low
-    try:
-        return OutputRange(*output_range(predictor.net, lower, upper), width, True)
-    except UnsupportedNetworkError:
-        return OutputRange(low - 2 * width, high + 2 * width, width, False)
-
-
-def _integers(low: float, high: float) -> np.ndarray:
-    """The integers from low to high; a constant stands for itself."""
-    return (
-        np.array([low])
-        if low == high
-        else np.arange(np.ceil(low - 1e-9), np.floor(high + 1e-9) + 1)
-    )
+    extension = RANGE_EXTENSION * width
+    return OutputRange(low - extension, high + extension, width, False)

@@ -35,8 +35,8 @@ class BarrierProblem:
         self.kappa = kappa
         self.convexity = convexity
         self.lower, self.upper = box
-        self.group, row_group, self.n_groups = groups
-        self.side_group = torch.cat([self.group, self.group, row_group])
+        self.group, constraint_group, self.n_groups = groups
+        self.side_group = torch.cat([self.group, self.group, constraint_group])
         self.gap = self.total(kappa)
 
     def total(self, values: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ class QPBlock:
         self.kept = np.flatnonzero(self.mask)
         self.mine = self.mask[split.coupled]
         self.slots = np.searchsorted(self.kept, split.coupled[self.mine])
-        within = split.mip_rows & (abs(s.rows) @ self.mask > 0)
+        within = split.mip_constraints & (abs(s.rows) @ self.mask > 0)
         rows = s.rows[within][:, self.kept]
         lower = s.row_lower[within]
         upper = s.row_upper[within]
@@ -135,7 +135,7 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     joined = [
         sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others
     ]  # as a row would join them
-    together = sp.vstack([abs(s.rows[split.mip_rows]), *joined], format="csr")
+    together = sp.vstack([abs(s.rows[split.mip_constraints]), *joined], format="csr")
     _, part = connected_components(
         sp.block_array([[None, together.T], [together, None]]), directed=False
     )

@@ -27,7 +27,7 @@ class NNSubproblem:
 
     `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one
     back through the networks; `parts` and `hinge` are for methods that differentiate twice. All of
-    them, `x`, `lower` and `upper` count inputs in units of the split's `stretch`, in which one
+    them, `x`, `lower` and `upper` count inputs in units of the split's `input_unit`, in which one
     penalty fits all.
     """
 
@@ -38,20 +38,20 @@ class NNSubproblem:
         self.split = split
         self.rho = rho
         self.deadline = deadline
-        self.stretch = split.stretch
-        self._x = w[:n] / self.stretch
-        self._lam = lam[:n] * self.stretch
+        self.input_unit = split.input_unit
+        self._x = w[:n] / self.input_unit
+        self._lam = lam[:n] * self.input_unit
         self._y = w[n:]
         self._lam_y = lam[n:]
         self.x = torch.from_numpy(self._x)
         self.lam = torch.from_numpy(self._lam)
         self.lower, self.upper = split.box_tensors
-        self.short = split.short
+        self.short_step = split.short_step
         self.group = split.group
         self.n_groups = split.n_groups
         self.sum_by_group = split.sum_by_group
-        self.row_group = split.row_group
-        self.row_has_interior = split.row_has_interior
+        self.constraint_group = split.constraint_group
+        self.constraint_has_interior = split.constraint_has_interior
 
     def _network_terms(self, y: torch.Tensor) -> torch.Tensor:
         """What each output adds to the objective: its cost, or its coupling."""
@@ -64,12 +64,12 @@ class NNSubproblem:
         """The objective without rows, one value for each group, and the rows h(u) <= 0;
         differentiable.
         """
-        inputs = u * torch.from_numpy(self.stretch)
+        inputs = u * torch.from_numpy(self.input_unit)
         r = u - self.x
         y = self.split.outputs(inputs)
         value = self.sum_by_group(self._network_terms(y), self.split.output_group)
         value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
-        return value, self.split.rows(inputs, y)
+        return value, self.split.constraint_values(inputs, y)
 
     def hinge(self, h: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
         """The squared-hinge penalty of the rows (of those in the mask `rows`), one value for each
@@ -77,7 +77,7 @@ class NNSubproblem:
         """
         terms = self.split.hinge_terms(h)
         return self.sum_by_group(
-            terms if rows is None else torch.where(rows, terms, 0.0), self.row_group
+            terms if rows is None else torch.where(rows, terms, 0.0), self.constraint_group
         )
 
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,16 +101,16 @@ class NNSubproblem:
         vector-Jacobian product.
         """
         split = self.split
-        inputs = u * self.stretch
+        inputs = u * self.input_unit
         point = torch.from_numpy(inputs)
         if (
-            len(split.gathers) == 1 and split.gathers[0].plain
+            len(split.gathers) == 1 and split.gathers[0].is_reshape
         ):  # u is the input matrix: one node less in the graph
             point = point.view(split.gathers[0].index.shape)
         point.requires_grad_(True)
         with torch.enable_grad():
             raws = split.raws(point)
-        y, bend = split.surrogate_and_slope(raw := flat(raws))
+        y, bend = split.surrogate_and_derivative(raw := flat(raws))
         r = u - self._x
         slope = self._lam + self.rho.inputs * r
         coupling = 0.5 * (self._lam + slope) * r
@@ -120,13 +120,13 @@ class NNSubproblem:
             slope_y = self._lam_y + self.rho.outputs * (y - self._y)
         h = split.rows_b.numpy()
         if h.size:
-            h = split.rows(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
+            h = split.constraint_values(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
             pull = torch.from_numpy(
                 split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0)
             )
             slope_y = slope_y + (split.rows_y.T @ pull).numpy()
-            slope += (split.rows_u.T @ pull).numpy() * self.stretch
-        slope += vjp(raws, point, slope_y * bend).numpy().ravel() * self.stretch
+            slope += (split.rows_u.T @ pull).numpy() * self.input_unit
+        slope += vjp(raws, point, slope_y * bend).numpy().ravel() * self.input_unit
         if not math.isfinite(raw.sum() + slope.sum()):
             split.instance.blame(split.points(inputs))
         return y, h, slope, coupling
@@ -166,7 +166,7 @@ class NNBlock:
 
     def step(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """The u-step in the units of the problem."""
-        return self.minimise(sub, u / sub.stretch) * sub.stretch
+        return self.minimise(sub, u / sub.input_unit) * sub.input_unit
 
     def fresh(self) -> Self:
         """A copy for one run, which may carry what it learns from call to call."""

@@ -1,20 +1,20 @@
-r"""The paper's split: outputs and every row on them stay in the NN block, and only $u = x$ couples
-the blocks.
+r"""The paper's split: outputs and all constraints on them belong to the NN block, and only $u = x$
+couples the blocks.
 
-Written as a minimisation, the MIP block keeps $c^\top x$ and every row without an output; the NN
-block keeps
+Written as a minimisation, the MIP block has $c^\top x$ and every constraint without an output; the
+NN block has
 
 $$g(u) = d^\top \hat y(u) + \tfrac{\tau}{2} \sum_j \bigl(a_j^\top [u; \hat y(u)] - b_j
 + t_j\bigr)_+^2,$$
 
 with $\hat y = f$ for a regression and the surrogate $\hat y = \operatorname{sigmoid}(f / T)$ for a
-classifier, whose 0/1 output has no gradient to follow. Rows on outputs enter by a squared hinge:
-the set that they define has no cheap projection. A hinge alone would be violated a little for ever,
-so each row is tightened by $t_j \ge 0$, which grows by what $x^k$ violates and shrinks by what it
-leaves free ($\tau t_j$ is the row's multiplier in an augmented Lagrangian).
+classifier, whose 0/1 output has no useful gradient. Constraints on outputs enter by a squared
+hinge: the set that they define has no cheap projection. A hinge alone would leave a small violation
+in the limit, so each constraint is tightened by $t_j \ge 0$, which increases by the violation at
+$x^k$ and decreases by the slack ($\tau t_j$ is the multiplier in an augmented Lagrangian).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,19 +31,47 @@ from ..programs.scip import copy_model
 from .penalty import Penalty
 from .split import Split
 
-TEMPERATURES = 0.25, 0.125, 0.5
-"""Of the sigmoid in one sweep after the other, relative to the median size of the logits at the
-start.
-"""
-# rows on outputs are aimed at with this much to spare, ten times the tolerance of `verify`
-ROW_MARGIN = 1e-5
+CYCLE_TEMPERATURES = (0.25, 0.125, 0.5)
+"""Temperatures of the sigmoid in consecutive penalty cycles, in units of the median logit."""
+CONSTRAINT_MARGIN = 1e-5
+"""Margin of inequalities on outputs, ten times the tolerance of `verify`."""
+SCALE_SAMPLES = 8
+"""Number of random points at which gradients are evaluated for the first penalty."""
+INTEGER_SCALE = 0.25
+CONTINUOUS_SCALE = 4.0
+"""First penalty of integer and of continuous inputs, in units of the root mean square gradient."""
+ZERO_GRADIENT = 1e-6
+"""Size up to which the gradient of the network's part of the objective counts as zero."""
+ZERO_OBJECTIVE_GRADIENT = 1e-9
+"""Size up to which the gradient of the whole objective counts as zero."""
+HINGE_SAMPLES = 16
+"""Number of random points at which the weight of the hinge is estimated."""
+HINGE_RATIO = 10.0
+"""Gradient of the hinge at a typical violation, in units of the gradient of the objective."""
+MIN_LOGIT = 1e-6
+"""Smallest median logit that determines the temperature."""
 
 
 class PaperSplit(Split):
-    """The split of the paper, with the NN block's function g."""
+    """The split of the paper, with the NN block's function g.
+
+    Parameters
+    ----------
+    instance, start, weighted
+        As in `Split`.
+    temperature
+        Temperature of the sigmoid; None for one that depends on the logits at the start and
+        changes with every penalty cycle.
+
+    Raises
+    ------
+    NotSeparable
+        If a constraint on outputs holds variables that are neither inputs nor outputs.
+    """
 
     name = "paper"
     couples_outputs = False
+    cost_of_outputs: np.ndarray
 
     def __init__(
         self,
@@ -53,119 +81,131 @@ class PaperSplit(Split):
         weighted: bool = False,
     ) -> None:
         super().__init__(instance, start, weighted)
-        s = self.milp
-        on_outputs = np.asarray((s.rows[:, instance.is_output] != 0).sum(axis=1)).ravel() > 0
+        milp = self.milp
+        on_outputs = abs(milp.rows) @ instance.is_output > 0
         self._require_separable(on_outputs)
         self.owned = ~instance.is_output
-        self.mip_rows = ~on_outputs
-        self.cost_of_outputs: np.ndarray = s.sign * s.cost[self.output_positions]
-        self._prepare_rows(np.flatnonzero(on_outputs))
-        self._chosen, self._sweep, self._logit_size = temperature is None, 0, self._typical_logit()
-        self.temperature = (
-            TEMPERATURES[0] * self._logit_size if temperature is None else temperature
-        )
-        self.hinge_weight = self._hinge_weight()
+        self.mip_constraints = ~on_outputs
+        self.cost_of_outputs = milp.sign * milp.cost[self.output_positions]
+        pairs = zip(instance.predictors, instance.maps, strict=True)
+        self._is_class = np.concatenate([np.full(m.output.size, p.gives_class) for p, m in pairs])
+        self._set_constraints(np.flatnonzero(on_outputs))
+        self._changes_temperature = temperature is None
+        self._cycle = 0
+        self._logit_size = self._median_logit()
+        if temperature is None:
+            temperature = CYCLE_TEMPERATURES[0] * self._logit_size
+        self.temperature = temperature
+        if len(self.rows_b):
+            self.hinge_weight = self._estimate_hinge_weight()
 
     def _require_separable(self, on_outputs: np.ndarray) -> None:
-        """Rows with outputs may hold network inputs and fixed variables beside them,
-        nothing else.
+        """Raise an error if a constraint on outputs holds anything but network inputs and fixed
+        variables beside them.
         """
-        s = self.milp
-        instance = self.instance
-        allowed = instance.is_output | (s.lower >= s.upper)
+        milp = self.milp
+        is_output = self.instance.is_output
+        allowed = is_output | (milp.lower >= milp.upper)
         allowed[self.inputs] = True
-        used = np.unique(s.rows[on_outputs].indices)
-        others = [c for c in s.others if instance.is_output[list(c.variables)].any()]
-        stray = used[~allowed[used]]
-        if stray.size or others:
-            what = (
-                f"variable {s.names[stray[0]]}"
-                if stray.size
-                else f"{others[0].kind} constraint {others[0].name}"
-            )
+        used = np.unique(milp.rows[on_outputs].indices)
+        offending = [f"variable {milp.names[at]}" for at in used[~allowed[used]]]
+        for other in milp.others:
+            if is_output[list(other.variables)].any():
+                offending.append(f"{other.kind} constraint {other.name}")
+        if offending:
             raise NotSeparable(
-                f"{what} shares a constraint with a network output, so the paper split does not"
-                " exist for this problem: the NN block owns outputs and network inputs only. Use"
-                ' split="graph" (the default where it is needed), or rewrite the constraint on'
+                f"{offending[0]} shares a constraint with a network output, so the paper split does"
+                " not exist for this problem: the NN block owns outputs and network inputs only."
+                ' Use split="graph" (the default where it is needed), or rewrite the constraint on'
                 " inputs and outputs alone."
             )
 
-    def _prepare_rows(self, output_rows: np.ndarray) -> None:
-        """Rows on outputs and bounds of outputs as  A_u u + A_y y <= b, one-sided."""
-        s = self.milp
-        outputs = self.output_positions
-        rows = s.rows[output_rows].tocsc()
+    def _set_constraints(self, on_outputs: np.ndarray) -> None:
+        """Write the constraints on outputs and the bounds of outputs as rows_u u + rows_y y <=
+        rows_b.
+        """
+        rows_b, is_equality = self._right_hand_side(on_outputs)
+        kept = np.isfinite(rows_b)
+        rows = self.milp.rows[on_outputs].tocsc()
         a_u = rows[:, self.inputs]
-        a_y = rows[:, outputs]
-        rest = np.setdiff1d(np.arange(s.n_variables), np.concatenate([self.inputs, outputs]))
-        shift = rows[:, rest] @ np.where(np.isfinite(s.lower[rest]), s.lower[rest], 0.0)
-        upper = s.row_upper[output_rows] - shift
-        lower = s.row_lower[output_rows] - shift
-        eye = sp.identity(outputs.size, format="csr")
-        none = sp.csr_matrix((outputs.size, self.inputs.size))
-        pairs = zip(self.instance.predictors, self.instance.maps, strict=True)
-        bounded = np.concatenate([np.full(m.output.size, not p.gives_class) for p, m in pairs])
-        self._class = ~bounded
-        self._some = not bounded.all()
-        self._all = not bounded.any()
-        pieces = [
-            (a_u, a_y, upper),
-            (-a_u, -a_y, -lower),
-            (none, eye, np.where(bounded | (s.upper[outputs] < 1), s.upper[outputs], np.inf)),
-            (none, -eye, np.where(bounded | (s.lower[outputs] > 0), -s.lower[outputs], np.inf)),
-        ]
-        side = np.concatenate([b for _, _, b in pieces])
-        keep = np.isfinite(side)
-        rows_u = sp.vstack([a for a, _, _ in pieces]).tocsr()[keep]
-        rows_y = sp.vstack([a for _, a, _ in pieces]).tocsr()[keep]
-        self.rows_u = _sparse(rows_u)
-        self.rows_y = _sparse(rows_y)
-        self.rows_b = torch.tensor(side[keep])
+        a_y = rows[:, self.output_positions]
+        zero = sp.csr_matrix((self.output_positions.size, self.inputs.size))
+        identity = sp.identity(self.output_positions.size, format="csr")
+        rows_u = sp.vstack([a_u, -a_u, zero, zero]).tocsr()[kept]
+        rows_y = sp.vstack([a_y, -a_y, identity, -identity]).tocsr()[kept]
         self._find_groups(rows_u, rows_y)
-        self.tightening = torch.zeros(int(keep.sum()), dtype=torch.float64)
-        fixed = s.lower[outputs] == s.upper[outputs]
-        equal = np.concatenate([upper == lower, upper == lower, fixed, fixed])[keep]
-        self._row_margin = torch.tensor(np.where(equal, 0.0, ROW_MARGIN))
-        self.row_has_interior = torch.tensor(~equal)
+        self.rows_u = _sparse_tensor(rows_u)
+        self.rows_y = _sparse_tensor(rows_y)
+        self.rows_b = torch.tensor(rows_b[kept])
+        self.tightening = torch.zeros_like(self.rows_b)
+        self.constraint_has_interior = torch.tensor(~is_equality[kept])
+        self._margin = CONSTRAINT_MARGIN * self.constraint_has_interior.double()
+
+    def _right_hand_side(self, on_outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Right-hand sides of the constraints and of the bounds of outputs, and which of them are
+        equalities.
+        """
+        lower, upper = self._sides(on_outputs)
+        output_lower, output_upper = self._output_bounds()
+        at = self.output_positions
+        is_fixed = self.milp.lower[at] == self.milp.upper[at]
+        is_equality = lower == upper
+        right_hand_side = np.concatenate([upper, -lower, output_upper, -output_lower])
+        return right_hand_side, np.concatenate([is_equality, is_equality, is_fixed, is_fixed])
+
+    def _sides(self, on_outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sides of the constraints on outputs, less the terms of fixed variables."""
+        milp = self.milp
+        fixed = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
+        fixed[self.inputs] = 0.0
+        fixed[self.output_positions] = 0.0
+        constant = milp.rows[on_outputs].tocsc() @ fixed
+        return milp.row_lower[on_outputs] - constant, milp.row_upper[on_outputs] - constant
+
+    def _output_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the outputs, without the bounds 0 and 1 that every class satisfies."""
+        lower = self.milp.lower[self.output_positions]
+        upper = self.milp.upper[self.output_positions]
+        lower = np.where(self._is_class & (lower <= 0), -np.inf, lower)
+        upper = np.where(self._is_class & (upper >= 1), np.inf, upper)
+        return lower, upper
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
-        r"""$\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
-        if not self._some:
+        r"""Return $\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
+        if not self._is_class.any():
             return raw
-        return torch.where(
-            torch.from_numpy(self._class), torch.sigmoid(raw / self.temperature), raw
-        )
+        is_class = torch.from_numpy(self._is_class)
+        return torch.where(is_class, torch.sigmoid(raw / self.temperature), raw)
 
-    def surrogate_and_slope(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
-        if not self._some:
+    def surrogate_and_derivative(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        if not self._is_class.any():
             return raw, 1.0
         soft = expit(raw / self.temperature)
-        slope = soft * (1.0 - soft) / self.temperature
-        if self._all:
-            return soft, slope
-        return np.where(self._class, soft, raw), np.where(self._class, slope, 1.0)
+        derivative = soft * (1.0 - soft) / self.temperature
+        return np.where(self._is_class, soft, raw), np.where(self._is_class, derivative, 1.0)
 
-    def next_sweep(self) -> None:
-        """Change a temperature that nobody has chosen: a sharp sigmoid spends on near samples
-        alone, which pays where there is little to spend; a soft one lets far samples feel a slope,
-        which pays where there is much.
+    def end_cycle(self) -> None:
+        """Change the temperature, unless the user has set it.
+
+        With a sharp sigmoid only samples near their threshold have a gradient, which suits tight
+        budgets; with a soft one the others have a gradient too, which suits large budgets.
         """
-        if self._chosen:
-            self._sweep = (self._sweep + 1) % len(TEMPERATURES)
-            self.temperature = TEMPERATURES[self._sweep] * self._logit_size
+        if self._changes_temperature:
+            self._cycle = (self._cycle + 1) % len(CYCLE_TEMPERATURES)
+            self.temperature = CYCLE_TEMPERATURES[self._cycle] * self._logit_size
 
     def tighten(self, x: np.ndarray) -> None:
-        """Move the tightening of each row on outputs by what the true network leaves of it at x."""
+        """Update the tightening by the violation or slack of the true network at x."""
         if not len(self.rows_b):
             return
         point = torch.tensor(x)
         pairs = zip(self.instance.predictors, self.gathers, strict=True)
         outputs = [p.outputs_of(p.finite_raw(gather(point).numpy())).ravel() for p, gather in pairs]
-        left = self.rows(point, torch.tensor(np.concatenate(outputs)))
-        self.tightening = torch.relu(self.tightening + left + self._row_margin)
+        left = self.constraint_values(point, torch.tensor(np.concatenate(outputs)))
+        self.tightening = torch.relu(self.tightening + left + self._margin)
 
     def block_model(self, seed: int = 0) -> Model:
-        """A SCIP copy of the user's model without the constraints on outputs."""
+        """Return a SCIP copy of the user's model without the constraints on outputs."""
         model = copy_model(self.instance.model, seed)
         variables = model.getVars()
         outputs = {variables[at].ptr() for at in np.flatnonzero(self.instance.is_output)}
@@ -174,100 +214,101 @@ class PaperSplit(Split):
                 model.delCons(constraint)
         return model
 
-    def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
-        """The block decides all variables but outputs, which the networks give."""
+    def verify(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+        """Submit x to the incumbent: the block owns all variables but the outputs."""
         return incumbent.consider(self.users(x))
 
     def proves_infeasible(self, seconds: float) -> bool:
-        """The block has a part of the user's rows and nothing else."""
+        """Return True: the constraints of the block are some of the user's."""
         return True
 
     def scale(self, gain: float, seed: int) -> Penalty:
-        r"""A penalty that weighs as much as the network's slope: $4\,\mathrm{rms}(\nabla F)$ by the
-        box's half-width.
+        r"""Return $4\,\mathrm{rms}(\nabla F)$ divided by half the width of the box.
 
-        On integers a penalty above $2 \lVert\nabla F\rVert_\infty$ freezes the iterates, so there
-        the scale is a quarter of the rms slope of $F$. Slopes are taken at the start; on integers,
-        and where the start is flat, at random points of the box too.
+        On integers the iterates stall for penalties above $2 \lVert\nabla F\rVert_\infty$, so
+        there it is a quarter of the root mean square of $\nabla F$. Gradients are taken at the
+        start; on integers, and where the network's gradient is zero at the start, at random points
+        of the box too.
         """
-        low, high = self.box
         integer = self.milp.integer[self.inputs]
-        points = [
-            self.start,
-            *(low + (high - low) * np.random.default_rng(seed).random((8, low.size))),
-        ]
-        pull = self._pull(points[:1])
-        if integer.any() or np.abs(pull - self.cost[self.inputs] * self.stretch).max() < 1e-6:
-            pull = self._pull(points)
+        gradient = self._gradients([self.start])
+        of_networks = gradient - self.cost[self.inputs] * self.input_unit
+        if integer.any() or np.abs(of_networks).max() < ZERO_GRADIENT:
+            sampled = self._sample(SCALE_SAMPLES, np.random.default_rng(seed))
+            gradient = self._gradients([self.start, *sampled])
         if integer.any():
-            scale = 0.25 * np.sqrt(np.mean((pull * self.stretch)[:, integer] ** 2))
+            gradient = (gradient * self.input_unit)[:, integer]
+            scale = INTEGER_SCALE * np.sqrt(np.mean(gradient**2))
         else:
-            scale = (
-                4.0 * np.sqrt(np.mean(pull**2)) / float(np.mean((high - low) / self.stretch) / 2)
-            )
+            width = (self.box[1] - self.box[0]) / self.input_unit
+            half_width = float(np.mean(width) / 2)
+            scale = CONTINUOUS_SCALE * np.sqrt(np.mean(gradient**2)) / half_width
         return Penalty.both(float(scale) if scale > 1e-12 else 1.0)
 
-    def _pull(self, points: Sequence[np.ndarray]) -> np.ndarray:
-        """Slopes of F in units of `stretch`; without the hinges of rows, unless these are all there
-        is.
+    def _sample(self, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Yield random points of the box."""
+        lower, upper = self.box
+        for _ in range(n):
+            yield lower + (upper - lower) * rng.random(lower.size)
+
+    def _gradients(self, points: list[np.ndarray]) -> np.ndarray:
+        """Gradients of F in units of `input_unit`, without the hinge unless the objective is
+        constant.
         """
-        own = np.array([self._slope_of_cost(p) for p in points]) + self.cost[self.inputs]
-        if len(self.rows_b) and np.abs(own).max() < 1e-9:
-            own = np.array([self.gradient(p) for p in points])
-        return own * self.stretch
+        gradients = np.array([self._gradient_of_cost(p) for p in points]) + self.cost[self.inputs]
+        if len(self.rows_b) and np.abs(gradients).max() < ZERO_OBJECTIVE_GRADIENT:
+            gradients = np.array([self.gradient(p) for p in points])
+        return gradients * self.input_unit
 
     @torch.enable_grad()
-    def _slope_of_cost(self, u: np.ndarray) -> np.ndarray:
+    def _gradient_of_cost(self, u: np.ndarray) -> np.ndarray:
         point = torch.tensor(u, requires_grad=True)
         return vjp([torch.from_numpy(self.cost_of_outputs) @ self.outputs(point)], point).numpy()
 
     @torch.enable_grad()
-    def _hinge_weight(self, samples: int = 16) -> float:
-        """A weight with which a typical violation of a row pulls ten times as hard as the objective
-        does.
+    def _estimate_hinge_weight(self) -> float:
+        """Weight with which the hinge of a typical violation has `HINGE_RATIO` times the gradient
+        of the objective.
         """
-        if not len(self.rows_b):
-            return 1.0
-        low, high = self.box
-        rng = np.random.default_rng(0)
-        rows = []
-        slopes = []
-        pulls = []
-        for _ in range(samples):
-            u = torch.tensor(low + (high - low) * rng.random(low.size), requires_grad=True)
+        values = []
+        constraint_gradients = []
+        cost_gradients = []
+        for sample in self._sample(HINGE_SAMPLES, np.random.default_rng(0)):
+            u = torch.tensor(sample, requires_grad=True)
             y = self.outputs(u)
-            left = self.rows_u @ u + self.rows_y @ y
-            rows.append(left.detach())
-            slopes.append(vjp([left.sum()], u, keep=True))
-            pulls.append(
-                vjp([torch.from_numpy(self.cost_of_outputs) @ y], u)
-                + torch.tensor(self.cost[self.inputs])
-            )
-        spread = torch.stack(rows).std(dim=0).pow(2).mean().sqrt().item()
-        slope = torch.stack(slopes).pow(2).mean().sqrt().item()
-        pull = torch.stack(pulls).pow(2).mean().sqrt().item()
-        return 10.0 * max(pull, slope) / max(slope * spread, 1e-12) if slope > 0 else 1.0
+            value = self.rows_u @ u + self.rows_y @ y
+            values.append(value.detach())
+            constraint_gradients.append(vjp([value.sum()], u, keep=True))
+            of_networks = vjp([torch.from_numpy(self.cost_of_outputs) @ y], u)
+            cost_gradients.append(of_networks + torch.tensor(self.cost[self.inputs]))
+        spread = torch.stack(values).std(dim=0).pow(2).mean().sqrt().item()
+        of_constraints = _root_mean_square(constraint_gradients)
+        if of_constraints <= 0:
+            return 1.0
+        largest = max(_root_mean_square(cost_gradients), of_constraints)
+        return HINGE_RATIO * largest / max(of_constraints * spread, 1e-12)
 
-    def _typical_logit(self) -> float:
-        """The median size of the logits at the start."""
+    def _median_logit(self) -> float:
+        """Median absolute logit at the start, 1 where it is zero or there is none."""
         point = torch.tensor(self.start)
-        pairs = zip(self.instance.predictors, self.gathers, strict=True)
-        logits = [
-            np.abs(p.finite_raw(gather(point).numpy())).ravel()
-            for p, gather in pairs
-            if p.gives_class
-        ]
+        logits = []
+        for predictor, gather in zip(self.instance.predictors, self.gathers, strict=True):
+            if predictor.gives_class:
+                logits.append(np.abs(predictor.finite_raw(gather(point).numpy())).ravel())
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
-        return size if size > 1e-6 else 1.0
+        return size if size > MIN_LOGIT else 1.0
 
 
 class NotSeparable(ProblemError):
     """The paper split does not exist for this problem."""
 
 
-def _sparse(matrix: sp.csr_matrix) -> torch.Tensor:
+def _root_mean_square(gradients: list[torch.Tensor]) -> float:
+    return torch.stack(gradients).pow(2).mean().sqrt().item()
+
+
+def _sparse_tensor(matrix: sp.csr_matrix) -> torch.Tensor:
     coo = matrix.tocoo()
     index = torch.tensor(np.vstack([coo.row, coo.col]))
-    return torch.sparse_coo_tensor(
-        index, torch.tensor(coo.data), coo.shape, check_invariants=True
-    ).coalesce()
+    values = torch.tensor(coo.data)
+    return torch.sparse_coo_tensor(index, values, coo.shape, check_invariants=True).coalesce()

@@ -1,8 +1,7 @@
-r"""Rules for the penalty $\rho$: each says where to start and what follows an iteration.
+r"""Rules for the penalty $\rho$: the first penalty, and the penalty after each iteration.
 
 The penalty is a pair, for the coupled inputs and for the coupled outputs; splits without coupled
-outputs use the first alone. The multiplier is kept as it is when $\rho$ changes (it is not the
-scaled one).
+outputs use the first alone. The multiplier does not change with $\rho$ (it is not the scaled one).
 """
 
 from collections.abc import Callable
@@ -13,53 +12,107 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 Rho = float | tuple[float, float] | None
-"""A penalty as users write it: one number, a pair (inputs, outputs), or None for the problem's own
-scale.
+"""A penalty as users write it: one number, a pair (inputs, outputs), or None for the automatic
+initialisation.
 """
 
 
 class Penalty(NamedTuple):
-    """The penalties of the coupled inputs and of the coupled outputs."""
+    """A pair of penalties.
+
+    Attributes
+    ----------
+    inputs
+        Penalty of the coupled inputs.
+    outputs
+        Penalty of the coupled outputs.
+    """
 
     inputs: float
     outputs: float
 
     @classmethod
     def both(cls, rho: float) -> "Penalty":
+        """Return the pair with the same penalty for inputs and outputs."""
         return cls(rho, rho)
 
     def times(self, inputs: float, outputs: float | None = None) -> "Penalty":
-        """The pair multiplied by one factor, or by one for each part."""
-        return Penalty(
-            self.inputs * inputs, self.outputs * (inputs if outputs is None else outputs)
-        )
+        """Return the pair multiplied by one factor, or by one for each part.
+
+        Parameters
+        ----------
+        inputs
+            Factor for the inputs.
+        outputs
+            Factor for the outputs; None for that of the inputs.
+        """
+        if outputs is None:
+            outputs = inputs
+        return Penalty(self.inputs * inputs, self.outputs * outputs)
 
 
 @dataclass(frozen=True)
 class ResidualInfo:
-    """What an iteration tells the rule; residuals are pairs, of inputs and of outputs."""
+    """Residuals of an iteration, from which a rule computes the next penalty.
+
+    Attributes
+    ----------
+    rho
+        The current penalty.
+    primal, dual
+        Residuals as pairs, of inputs and of outputs.
+    settled
+        Whether the run has converged, or repeats a state.
+    descends
+        Function that returns whether the descent test with this sigma holds (see `DescentTest`).
+    """
 
     rho: Penalty
     primal: tuple[float, float]
     dual: tuple[float, float]
-    settled: bool  #: The run has converged, or repeats itself.
+    settled: bool
     descends: Callable[[float], bool] = lambda sigma: True
-    """Whether the descent test with this sigma holds (see `DescentTest`)."""
 
 
 class PenaltyRule(Protocol):
-    """`first` gives the first penalty; `after` the next one, or None to end the run."""
+    """What Algorithm 1 requires of a penalty rule."""
 
-    def first(self, scale: Penalty) -> Penalty: ...
+    def first(self, scale: Penalty) -> Penalty:
+        """Return the first penalty.
 
-    def after(self, progress: ResidualInfo) -> Penalty | None: ...
+        Parameters
+        ----------
+        scale
+            Penalty of the automatic initialisation.
+        """
+        ...
+
+    def after(self, progress: ResidualInfo) -> Penalty | None:
+        """Return the penalty of the next iteration, or None to end the run.
+
+        Parameters
+        ----------
+        progress
+            Residuals of the iteration before.
+        """
+        ...
 
 
 class Fixed:
-    """The same penalty throughout; the run ends when it has settled (converged, or cycling).
+    """The same penalty throughout; the run ends when it has converged or repeats a state.
 
-    `rho` is a number, a pair (inputs, outputs), or None for the problem's own scale.
+    Parameters
+    ----------
+    rho
+        A number, a pair (inputs, outputs), or None for the automatic initialisation.
 
+    Raises
+    ------
+    ValueError
+        If `rho` is not positive and finite.
+
+    Examples
+    --------
     >>> Fixed(10.0).first(scale=Penalty.both(0.2))
     Penalty(inputs=10.0, outputs=10.0)
     >>> Fixed((0.1, 5)).first(scale=Penalty.both(0.2))
@@ -67,16 +120,18 @@ class Fixed:
     """
 
     def __init__(self, rho: Rho = None) -> None:
-        self.rho = None if rho is None else pair(rho)
+        self.rho = None if rho is None else as_penalty(rho)
 
     def first(self, scale: Penalty) -> Penalty:
+        """Return the given penalty, or `scale` if none was given."""
         return self.rho or scale
 
     def after(self, progress: ResidualInfo) -> Penalty | None:
+        """Return the penalty of the next iteration, or None to end the run."""
         return None if progress.settled else self.update(progress)
 
     def update(self, progress: ResidualInfo) -> Penalty:
-        """The penalty of the next iteration; the rules below differ in this alone."""
+        """Return the penalty of the next iteration; derived rules differ in this method alone."""
         return progress.rho
 
     def __repr__(self) -> str:
@@ -86,10 +141,30 @@ class Fixed:
 
 
 class IncreaseOnStagnation(Fixed):
-    r"""The paper's rule: $\rho \leftarrow \beta\rho$ where the residual $\lVert u - x\rVert_\infty$
-    has not fallen below `reduction` times its best for `patience` iterations, inputs and outputs
-    together. It ends in agreement, by freezing, where nothing constrains the NN block.
+    r"""The paper's rule: $\rho \leftarrow \tau\rho$ where the residual stagnates.
 
+    The residual $\lVert u - x\rVert_\infty$, of inputs and outputs together, stagnates if it has
+    not fallen below `reduction` times its minimum for `patience` iterations. With no constraint in
+    the NN block the run ends with u = x, because the iterates stall.
+
+    Parameters
+    ----------
+    rho
+        The first penalty, as in `Fixed`.
+    factor
+        The factor $\tau > 1$.
+    patience
+        Number of iterations without a sufficient reduction.
+    reduction
+        Factor by which the residual must fall, in (0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> rule = IncreaseOnStagnation(1.0, factor=2.0, patience=2)
     >>> rho = rule.first(scale=Penalty.both(1.0))
     >>> for _ in range(5):
@@ -109,30 +184,46 @@ class IncreaseOnStagnation(Fixed):
         self.factor = factor
         self.patience = patience
         self.reduction = reduction
-        self._best = np.inf
-        self._stalled = 0
+        self._best_residual = np.inf
+        self._stagnant_iterations = 0
 
     def update(self, progress: ResidualInfo) -> Penalty:
+        """Return the penalty, increased after `patience` iterations without a reduction."""
         residual = max(progress.primal)
-        if residual <= self.reduction * self._best:
-            self._best = residual
-            self._stalled = 0
+        if residual <= self.reduction * self._best_residual:
+            self._best_residual = residual
+            self._stagnant_iterations = 0
             return progress.rho
-        self._stalled += 1
-        if self._stalled < self.patience:
+        self._stagnant_iterations += 1
+        if self._stagnant_iterations < self.patience:
             return progress.rho
-        self._stalled = 0
+        self._stagnant_iterations = 0
         return progress.rho.times(self.factor)
 
 
 class ResidualBalancing(Fixed):
-    r"""Keep primal and dual residual within a factor `ratio` of each other: $\rho \leftarrow
-    \beta\rho$ where the primal one is too large, $\rho \leftarrow \rho/\beta$ where the dual one
-    is; inputs and outputs each on their own.
+    r"""Keep primal and dual residual within a factor `ratio` of each other.
 
-    A penalty that may fall again can cross the convergence threshold for ever: this rule has no
-    theorem.
+    $\rho \leftarrow \tau\rho$ where the primal residual is too large, $\rho \leftarrow \rho/\tau$
+    where the dual one is; inputs and outputs separately. A penalty that may decrease can cross the
+    convergence threshold infinitely often: this rule has no convergence theorem.
 
+    Parameters
+    ----------
+    rho
+        The first penalty, as in `Fixed`.
+    factor
+        The factor $\tau > 1$.
+    ratio
+        Largest ratio of the residuals for which the penalty is kept, greater than 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> rule = ResidualBalancing(1.0)
     >>> rule.after(
     ...     ResidualInfo(Penalty(1.0, 1.0), primal=(1.0, 0.0), dual=(0.01, 1.0), settled=False)
@@ -148,25 +239,44 @@ class ResidualBalancing(Fixed):
         self.ratio = ratio
 
     def update(self, progress: ResidualInfo) -> Penalty:
-        parts = zip(progress.primal, progress.dual, strict=True)
-        more = self.factor
-        less = 1 / self.factor
-        ratio = self.ratio
-        factors = (more if p > ratio * d else less if d > ratio * p else 1.0 for p, d in parts)
-        return progress.rho.times(*factors)
+        """Return the penalty, increased or decreased separately for inputs and outputs."""
+        return progress.rho.times(*map(self._factor, progress.primal, progress.dual))
+
+    def _factor(self, primal: float, dual: float) -> float:
+        if primal > self.ratio * dual:
+            return self.factor
+        if dual > self.ratio * primal:
+            return 1 / self.factor
+        return 1.0
 
 
 class DescentTest(Fixed):
-    r"""The rule for which the book's theorem holds without knowing $\ell$: $\rho \leftarrow
-    \tau\rho$ where one of
+    r"""The rule of the book's theorem, which does not need $\ell$: $\rho \leftarrow \tau\rho$ where
+    one of
 
     $$L_\rho(x^+, u^+, \lambda^+) \le L_\rho(x, u, \lambda) - \sigma\rho\lVert u^+ - u\rVert^2,
     \qquad
     L_\rho(x^+, u^+, \lambda^+) \ge F(x^+)$$
 
-    fails; never less. For smooth $g$, exact steps and no binding bound in the NN block it increases
+    fails; never less. For smooth $g$, exact steps and no active bound in the NN block it increases
     finitely often. The theorem, and this rule, are for the paper's split.
 
+    Parameters
+    ----------
+    rho
+        The first penalty, as in `Fixed`.
+    factor
+        The factor $\tau > 1$.
+    sigma
+        The factor $\sigma$ of the required decrease, in (0, 1/2).
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> rule = DescentTest(1.0)
     >>> rule.after(
     ...     ResidualInfo(
@@ -184,19 +294,32 @@ class DescentTest(Fixed):
         self.sigma = sigma
 
     def update(self, progress: ResidualInfo) -> Penalty:
+        """Return the penalty, increased where the descent test fails."""
         return progress.rho if progress.descends(self.sigma) else progress.rho.times(self.factor)
 
 
 class Sweeps:
-    r"""Penalty continuation in sweeps: within each, $\rho$ grows geometrically from `low` to
-    `high`.
+    r"""Penalty cycles: within each, $\rho$ grows geometrically from `low` to `high`.
 
-    A small penalty lets the blocks disagree and explore, a large one makes them agree (and freezes
-    them: a point $x$ with $\rho \ge 2\lVert\nabla F(x)\rVert_\infty$ no longer moves on the
-    integers). One sweep passes through both regimes, so the right penalty need not be known; later
-    sweeps are longer and start from what earlier ones found. `low` and `high` are multiples of the
-    problem's own scale.
+    With a small penalty the blocks may disagree and explore; with a large one they agree, and stall
+    (a point $x$ with $\rho \ge 2\lVert\nabla F(x)\rVert_\infty$ no longer changes on the integers).
+    One cycle passes through both regimes, so the right penalty need not be known; later cycles are
+    longer and start from the points of earlier ones.
 
+    Parameters
+    ----------
+    low, high
+        First and last penalty of a cycle, as multiples of the automatic initialisation.
+    lengths
+        Number of iterations of each cycle, at least two.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> rule = Sweeps(low=1.0, high=4.0, lengths=(3,))
     >>> rho = rule.first(scale=Penalty(0.5, 5.0))
     >>> rho.inputs
@@ -218,60 +341,62 @@ class Sweeps:
         self.lengths = tuple(lengths)
 
     def first(self, scale: Penalty) -> Penalty:
+        """Return the first penalty of the first cycle."""
         self._scale = scale
-        self._schedule = [
-            self.low * np.geomspace(1.0, self.high / self.low, n) for n in self.lengths
-        ]
-        self._sweep = 0
-        self._at = 0
-        return scale.times(float(self._schedule[0][0]))
+        self._cycle = 0
+        self._iteration = 0
+        return self._current()
 
     def after(self, progress: ResidualInfo) -> Penalty | None:
-        self._at += 1
-        done = len(self._schedule)
-        if self._sweep < done and (
-            progress.settled or self._at == len(self._schedule[self._sweep])
-        ):
-            self._sweep = self._sweep + 1
-            self._at = 0
-        if self._sweep == done:
-            return None
-        return self._scale.times(float(self._schedule[self._sweep][self._at]))
+        """Return the penalty of the next iteration, or None after the last cycle."""
+        if self._cycle < len(self.lengths):
+            self._iteration += 1
+            if progress.settled or self._iteration == self.lengths[self._cycle]:
+                self._cycle += 1
+                self._iteration = 0
+        return None if self._cycle == len(self.lengths) else self._current()
+
+    def _current(self) -> Penalty:
+        length = self.lengths[self._cycle]
+        factors = self.low * np.geomspace(1.0, self.high / self.low, length)
+        return self._scale.times(float(factors[self._iteration]))
 
     def __repr__(self) -> str:
         return f"Sweeps(low={self.low:g}, high={self.high:g}, lengths={self.lengths})"
 
 
-def as_rule(penalty: Any) -> PenaltyRule:
-    """A rule as it is; a number or a pair as `Fixed`."""
-    if isinstance(penalty, (Real, tuple)):
-        return Fixed(penalty)  # type: ignore[arg-type]
+def as_rule(penalty: PenaltyRule | float | tuple[float, float]) -> PenaltyRule:
+    """Return a rule as it is, and a number or a pair as `Fixed`.
+
+    Raises
+    ------
+    TypeError
+        If `penalty` is none of these.
+    ValueError
+        If a number is not positive and finite.
+    """
+    if isinstance(penalty, (Real, float, tuple)):
+        return Fixed(penalty)
     if isinstance(penalty, type) or not hasattr(penalty, "after"):
         raise TypeError(
             "penalty must be a number, a tuple (inputs, outputs) or a rule such as Sweeps(), not"
             f" {penalty!r}."
         )
-    rule: PenaltyRule = penalty
-    return rule
+    return penalty
 
 
-def pair(rho: Any) -> Penalty:
-    """A number or a pair of numbers as a `Penalty`, or a ValueError."""
-    if isinstance(rho, tuple):
-        if len(rho) != 2:
-            raise ValueError(f"rho={rho!r} must be a number or a pair (inputs, outputs).")
-        return Penalty(
-            positive(rho[0], "rho of the inputs"), positive(rho[1], "rho of the outputs")
-        )
-    return Penalty.both(positive(rho, "rho"))
+def as_penalty(rho: Any) -> Penalty:
+    """Return a number or a pair of numbers as a `Penalty`, or raise a ValueError."""
+    if not isinstance(rho, tuple):
+        return Penalty.both(positive(rho, "rho"))
+    if len(rho) != 2:
+        raise ValueError(f"rho={rho!r} must be a number or a pair (inputs, outputs).")
+    return Penalty(positive(rho[0], "rho of the inputs"), positive(rho[1], "rho of the outputs"))
 
 
 def positive(value: float, name: str) -> float:
-    """`value` as a float, or a ValueError that names it."""
-    if (
-        not isinstance(value, Real)
-        or isinstance(value, bool)
-        or not (np.isfinite(float(value)) and value > 0)
-    ):
+    """Return `value` as a float, or raise a ValueError with its name."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not np.isfinite(float(value)) or value <= 0:
         raise ValueError(f"{name} must be a positive, finite number, not {value!r}.")
     return float(value)

@@ -139,7 +139,7 @@ class PGD(NNBlock):
         learned = self._learned
         # curvature seen along steps that are not short: a bend shows there, a kink only looks
         # curved up close
-        long = before.size > sub.short
+        long = before.size > sub.short_step
         if long.any():
             moved = sub.group_sums(long) > 0
             bend = (

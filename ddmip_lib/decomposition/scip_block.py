@@ -63,12 +63,12 @@ class MILPBlock:
         variables = self.model.getVars()
         self.variables = matrix_of(variables)
         rows = [c for c in self.model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
-        constraints = dict(zip(np.flatnonzero(split.mip_rows).tolist(), rows, strict=True))
+        constraints = dict(zip(np.flatnonzero(split.mip_constraints).tolist(), rows, strict=True))
         for r in np.flatnonzero(
-            split.mip_rows & (abs(s.rows) @ (split.owned & ~self.mask) > 0)
+            split.mip_constraints & (abs(s.rows) @ (split.owned & ~self.mask) > 0)
         ).tolist():
             self.model.delCons(constraints[r])  # another part's row
-        self.onoff = find_onoff(s, at[self.mask[at]], split.mip_rows)
+        self.onoff = find_onoff(s, at[self.mask[at]], split.mip_constraints)
         slot = {v: j for j, v in enumerate(at.tolist())}
         self.switched = np.array([slot[o.variable] for o in self.onoff], dtype=int)
         self.switches = np.array([o.switch for o in self.onoff], dtype=int)

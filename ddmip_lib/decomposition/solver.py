@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -13,13 +13,13 @@ from ..clock import now
 from ..device import check_place
 from ..methods import Method, Run
 from ..methods.run import start_run
-from ..model.incumbent import PointCallback
+from ..model.incumbent import Incumbent, PointCallback
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import History, Solution
 from ..renamed import renamed_keywords
-from .admm_state import ADMMState, Restart
+from .admm_state import ADMMState, IterationTimes, Restart
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block, potential_gain
@@ -31,12 +31,15 @@ from .split import Split
 from .starts import Restarts
 from .stopping import Stopping
 
-RESTARTS = 40  # runs in a row without a better point after which nobody tries again
+MAX_FAILED_RESTARTS = 40
+"""Number of consecutive runs without a better point after which a call ends, by default."""
+MAX_SECONDS_TO_PROVE = 60.0
+"""Time limit for the proof that the user's model is infeasible, in seconds."""
 
 
 @dataclass(frozen=True)
 class DualDecomposition(Method):
-    r"""Augmented-Lagrangian splitting of a neural MIP, with the best verified point as its answer.
+    r"""Augmented-Lagrangian splitting of a neural MIP, which returns the best verified point.
 
     Each iteration does, in this order,
 
@@ -48,32 +51,69 @@ class DualDecomposition(Method):
 
     $$\lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
 
-    An x-step with integers stops at a small gap, no worse than the point before. The run settles
-    when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the
-    tolerances, or when a state repeats. Every $x^k$ is verified by the true network and competes to
-    be the incumbent. It proves no bound.
+    An x-step with integers stops at a small gap, with a point no worse than the one before. A run
+    ends when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the
+    tolerances, or when a state repeats. Every $x^k$ is verified by the true network as a candidate
+    for the incumbent. The method proves no bound.
 
-    A run whose start and penalty nobody has chosen begins again, from points of the rows nearest to
-    random points and by either split in turn, until `restarts` runs one after another have found
-    nothing better; where rows hold outputs, the last $x^k$ of each sweep is moved onto them. There
-    the penalty of an input falls with the square of its range, so that units do not matter.
+    If neither start nor penalty is given, further runs follow, from points of the constraints
+    nearest to random points and alternately by either split, until `restarts` consecutive runs
+    have found nothing better; where constraints hold outputs, feasible points near the last $x^k$
+    of each penalty cycle are submitted. In these runs the penalty of an input falls with the square
+    of its range, so that the units of the inputs have no effect.
 
-    Parameters: `nn_block` (default: `PGD`), `penalty` (a number, a pair for inputs and outputs, or
-    a rule; default: `Sweeps`), `split` ("paper": outputs stay in the NN block; "graph": outputs are
-    coupled too, $f(u) = y$; None: the paper's where it exists), `max_iterations`,
-    `primal_tolerance`, `dual_tolerance` (None: no dual test), `detect_cycles`, `temperature` of the
-    sigmoid that stands for a class (None: a quarter, an eighth and half of the median size of the
-    logits at the start, sweep by sweep), `multiplier_bound` (a safeguard: multipliers are clipped
-    to this size), `callback(run)` after each iteration (a true result stops the run), `device` and
-    `dtype` of the networks inside the NN block (points are judged there too, in double precision,
-    and the answer on the CPU in the end), `restarts` (None: 40, and 0 where the problem has a
-    start, or a penalty or another number of iterations is given). Settings do not change;
-    `dataclasses.replace` makes others.
+    Settings do not change; `dataclasses.replace` makes others.
 
+    Attributes
+    ----------
+    nn_block
+        Method for the u-step; None for `PGD`.
+    penalty
+        A number, a pair for inputs and outputs, or a rule; None for `Sweeps`.
+    split
+        "paper": outputs belong to the NN block. "graph": outputs are coupled too, $f(u) = y$. None:
+        the paper's where it exists.
+    max_iterations
+        Maximum number of iterations of a run.
+    primal_tolerance
+        Tolerance on $\lVert u - x\rVert_\infty$.
+    dual_tolerance
+        Tolerance on $\rho\lVert u^{k+1} - u^k\rVert_\infty$; None for no dual test.
+    detect_cycles
+        Whether a run ends when its state repeats.
+    temperature
+        Temperature of the sigmoid that replaces a class; None for a quarter, an eighth and half of
+        the median logit at the start, in consecutive penalty cycles.
+    multiplier_bound
+        A safeguard: multipliers are clipped to this absolute value.
+    callback
+        Function that is called with the `ADMMState` after each iteration; a true result stops the
+        run.
+    device, dtype
+        Where and in which precision the NN block evaluates the networks. Points are screened on
+        this device, in double precision, and the returned one is verified on the CPU.
+    restarts
+        Number of consecutive runs without a better point; None for 40, and for 0 where the problem
+        has a start, or a penalty or another number of iterations is given.
+    method
+        Name of the method, as in `Solution.method`.
+
+    Raises
+    ------
+    TypeError
+        If `nn_block` or `penalty` has a wrong type.
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
-    >>> frozen, moving = (DualDecomposition(penalty=rho).solve(hand_sized()) for rho in (10.0, 1.0))
-    >>> frozen.status, frozen.objective, moving.status, moving.objective
-    ('converged', 1.5, 'cycle', 0.5)
+    >>> stalled = DualDecomposition(penalty=10.0).solve(hand_sized())
+    >>> stalled.status, stalled.objective
+    ('converged', 1.5)
+    >>> moving = DualDecomposition(penalty=1.0).solve(hand_sized())
+    >>> moving.status, moving.objective
+    ('cycle', 0.5)
     """
 
     nn_block: NNBlock | None = None
@@ -98,8 +138,10 @@ class DualDecomposition(Method):
             raise ValueError(f"split={self.split!r} is unknown; choose 'paper', 'graph' or None.")
         if int(self.max_iterations) != self.max_iterations or self.max_iterations < 1:
             raise ValueError(f"max_iterations={self.max_iterations} must be a positive integer.")
-        for name in ("primal_tolerance", "dual_tolerance", "temperature", "multiplier_bound"):
-            if (value := getattr(self, name)) is not None or name == "primal_tolerance":
+        positive(self.primal_tolerance, "primal_tolerance")
+        for name in ("dual_tolerance", "temperature", "multiplier_bound"):
+            value = getattr(self, name)
+            if value is not None:
                 positive(value, name)
         if self.restarts is not None and (int(self.restarts) != self.restarts or self.restarts < 0):
             raise ValueError(f"restarts={self.restarts} must be a nonnegative integer, or None.")
@@ -109,10 +151,20 @@ class DualDecomposition(Method):
 
     @classmethod
     def paper(cls, nn_block: str = "pgd") -> Self:
-        """The paper's settings: rho = 10 fixed, primal test alone, 50 iterations; in the NN block
-        25 steps of a fresh Adam ("pgd"), a damped Newton barrier ("barrier"), or what the paper's
-        set-up calls the barrier variant, L-BFGS-B ("lbfgsb"). Its time limit of 300 s is an
-        argument of `solve`.
+        r"""Return the paper's settings: $\rho = 10$ fixed, primal test alone, 50 iterations.
+
+        The paper's time limit of 300 s is an argument of `solve`.
+
+        Parameters
+        ----------
+        nn_block
+            "pgd": 25 steps of Adam. "barrier": a damped Newton barrier method. "lbfgsb": L-BFGS-B,
+            the barrier variant of the paper's experiments.
+
+        Raises
+        ------
+        ValueError
+            If `nn_block` is none of these.
         """
         blocks: dict[str, NNBlock] = {
             "pgd": PGD(steps=25, method="adam", learning_rate=0.01),
@@ -120,9 +172,8 @@ class DualDecomposition(Method):
             "lbfgsb": LogBarrier.paper("lbfgsb"),
         }
         if nn_block not in blocks:
-            raise ValueError(
-                f"nn_block={nn_block!r} is unknown; choose one of {', '.join(map(repr, blocks))}."
-            )
+            names = ", ".join(map(repr, blocks))
+            raise ValueError(f"nn_block={nn_block!r} is unknown; choose one of {names}.")
         return cls(
             blocks[nn_block],
             Fixed(10.0),
@@ -141,31 +192,30 @@ class DualDecomposition(Method):
         seed: int = 0,
         on_point: PointCallback | None = None,
     ) -> ADMMState:
-        """Set up the blocks and the state of iteration 0; `step` continues from there."""
-        return self._start(start_run(problem, time_limit, seed, on_point))
+        """Return the blocks and the state of iteration 0, from which `step` continues.
 
-    def _start(self, run: Run, again: Restart | None = None) -> ADMMState:
-        """The first run, or one that begins `again` elsewhere with the best point and the history
-        of those before.
+        Parameters
+        ----------
+        problem
+            The problem.
+        time_limit
+            Seconds after which the blocks stop.
+        seed
+            Seed of all random numbers.
+        on_point
+            Function that is called with the network inputs of every evaluated point.
         """
-        seed = run.seed
-        device = torch.device(self.device)
+        return self._state(start_run(problem, time_limit, seed, on_point))
+
+    def _state(self, run: Run, again: Restart | None = None) -> ADMMState:
+        """The state of iteration 0, of the first run or of one that begins `again`."""
         start = run.problem.start if again is None else again.inputs
-        split = self._split(run.instance, start, other=again is not None and again.other_split)
-        split.place(device, self.dtype)
-        penalty = (
-            split.default_rule(again is not None)
-            if self.penalty is None
-            else copy.deepcopy(as_rule(self.penalty))
-        )
-        split.admits(penalty)
-        mip = mip_block(split, seed, run.deadline)
-        if again is None:
-            incumbent = run.incumbent(
-                split.onoff, screen_on=None if device.type == "cpu" else device
-            )
-        else:
-            incumbent = again.before.incumbent
+        split = self._split(run.instance, start, again is not None and again.other_split)
+        split.place(torch.device(self.device), self.dtype)
+        penalty = self._rule(split, again is not None)
+        split.check_rule(penalty)
+        mip = mip_block(split, run.seed, run.deadline)
+        incumbent = self._incumbent(run, split) if again is None else again.before.incumbent
         copies = split.copies(split.start)
         gain = potential_gain(split, mip, incumbent, run.deadline) if split.couples_outputs else 0.0
         return ADMMState(
@@ -177,16 +227,25 @@ class DualDecomposition(Method):
             u=split.start,
             copies=copies,
             lam=np.zeros_like(copies),
-            rho=penalty.first(split.scale(gain, seed)),
+            rho=penalty.first(split.scale(gain, run.seed)),
             deadline=run.deadline,
             began=run.began,
             history=History() if again is None else again.before.history,
         )
 
+    def _rule(self, split: Split, again: bool) -> PenaltyRule:
+        if self.penalty is None:
+            return split.default_rule(again)
+        return copy.deepcopy(as_rule(self.penalty))
+
+    def _incumbent(self, run: Run, split: Split) -> Incumbent:
+        device = torch.device(self.device)
+        return run.incumbent(split.onoff, screen_on=None if device.type == "cpu" else device)
+
     def _split(
         self, instance: Instance, start: list[np.ndarray] | None, other: bool = False
     ) -> Split:
-        """The split asked for or, where none is, the paper's if it exists; the other one where
+        """The chosen split or, if none was chosen, the paper's where it exists; the other one if
         `other`.
         """
         weighted = self.penalty is None
@@ -200,8 +259,20 @@ class DualDecomposition(Method):
             return GraphSplit(instance, start, weighted)
 
     def step(self, state: ADMMState) -> ADMMState:
-        """One iteration of Algorithm 1; `run.stopped` says when a block could not go on."""
-        clock = [now()]
+        """Do one iteration of Algorithm 1 in place.
+
+        Parameters
+        ----------
+        state
+            A state from `start` or `step`; its `stopped` is set if a block failed or the run is
+            over.
+
+        Returns
+        -------
+        ADMMState
+            The same object.
+        """
+        began = now()
         before = copy.copy(state)
         rho = state.split.weights(state.rho)
         # x-step: the MIP block
@@ -210,67 +281,59 @@ class DualDecomposition(Method):
             state.stopped = block.status
             return state
         state.x = block.values
-        clock.append(now())
+        mip_ended = now()
         # u-step: the NN block
         state.sub = NNSubproblem(state.split, state.w, state.lam, state.rho, state.deadline)
         state.u = state.nn.step(state.sub, state.u)
         state.copies = state.split.copies(state.u)
-        clock.append(now())
+        times = IterationTimes(began, mip_ended, now(), block.seconds)
         # multiplier, with the penalty of both steps
         r = state.copies - state.w
-        state.lam = self._guarded(state.lam + rho * r)
+        state.lam = state.lam + rho * r
+        if self.multiplier_bound is not None:
+            state.lam = np.clip(state.lam, -self.multiplier_bound, self.multiplier_bound)
         state.split.tighten(state.w)
         state.k += 1
-        # the iterate, judged by the true network; then the penalty of the next iteration
-        state.judge()
-        moved = rho * (state.copies - before.copies)
-        primal, dual = (
-            state.split.by_part(state.split.in_stretches(*v)) for v in ((r, 1), (moved, -1))
-        )
-        state.record(max(primal), max(dual), clock, block.seconds)
-        self._next_penalty(state, before, primal, dual)
+        # the iterate, verified by the true network; then the penalty of the next iteration
+        state.verify()
+        info = self._residuals(state, before, rho)
+        state.record(max(info.primal), max(info.dual), times)
+        self._next_penalty(state, info)
         return state
 
-    def _guarded(self, lam: np.ndarray) -> np.ndarray:
-        return (
-            lam
-            if self.multiplier_bound is None
-            else np.clip(lam, -self.multiplier_bound, self.multiplier_bound)
+    def _residuals(self, state: ADMMState, before: ADMMState, rho: np.ndarray) -> ResidualInfo:
+        split = state.split
+        primal = split.scale_inputs(state.copies - state.w)
+        dual = split.scale_inputs(rho * (state.copies - before.copies), -1)
+        return ResidualInfo(
+            state.rho,
+            split.max_by_part(primal),
+            split.max_by_part(dual),
+            settled=False,
+            descends=partial(state.descends_from, before),
         )
 
-    def _next_penalty(
-        self,
-        state: ADMMState,
-        before: ADMMState,
-        primal: tuple[float, float],
-        dual: tuple[float, float],
-    ) -> None:
-        """Ask the rule for the penalty of the next iteration, or stop the run."""
-        if state.seconds_left <= 0:  # a block that was cut short says nothing about convergence
+    def _next_penalty(self, state: ADMMState, info: ResidualInfo) -> None:
+        """Set the penalty of the next iteration, or end the run."""
+        if state.seconds_left <= 0:  # a truncated block shows nothing about convergence
             state.stopped = "time_limit"
             return
         stopping = Stopping(self.primal_tolerance, self.dual_tolerance, self.detect_cycles)
-        converged = stopping.converged(state, max(primal), max(dual))
-        settled = converged or stopping.repeats(state, max(*primal, *dual))
-        following = state.penalty.after(
-            ResidualInfo(state.rho, primal, dual, settled, partial(state.descends_from, before))
-        )
-        if (
-            following is None
-            and not settled
-            and state.split.couples_outputs
-            and state.incumbent.values is None
-        ):
-            following = (
-                state.rho
-            )  # nothing found yet: the last penalty may still bring the blocks together
-        if following is None or following.inputs < state.rho.inputs:  # a sweep ends
-            state.put_onto_rows()
-            state.split.next_sweep()
-        if following is None:
-            state.stopped = "converged" if converged else "cycle" if settled else "iteration_limit"
-        else:
+        converged = stopping.converged(state, max(info.primal), max(info.dual))
+        cycles = not converged and stopping.repeats(state, max(*info.primal, *info.dual))
+        following = state.penalty.after(replace(info, settled=converged or cycles))
+        without_point = state.split.couples_outputs and state.incumbent.values is None
+        if following is None and not converged and not cycles and without_point:
+            following = state.rho  # with the last penalty the blocks may still agree
+        if following is None or following.inputs < state.rho.inputs:  # the penalty cycle ends
+            state.restore_feasibility()
+            state.split.end_cycle()
+        if following is not None:
             state.rho = following
+        elif converged:
+            state.stopped = "converged"
+        else:
+            state.stopped = "cycle" if cycles else "iteration_limit"
 
     def run(self, run: Run) -> Solution:
         """Run Algorithm 1, repeatedly if neither start nor penalty was given."""
@@ -286,35 +349,36 @@ class DualDecomposition(Method):
         return self._solution(run.state, status)
 
     def _runs(self, run: Run) -> Iterator[ADMMState]:
-        """The run from the problem's start, then others, until `restarts` in a row have found
-        nothing better.
+        """Yield the states of the run from the problem's start, and of further runs until too many
+        consecutive ones have found nothing better.
         """
-        state = self._start(run)
-        patience = self._patience(run.problem)
-        if not patience:
+        state = self._state(run)
+        max_failed = self._max_failed_restarts(run.problem)
+        if not max_failed:
             yield state
             return
-        starts = Restarts(run, state.incumbent)
-        points = iter(starts)
-        idle = 0
-        other = False
+        restarts = Restarts(run, state.incumbent)
+        points = iter(restarts)
+        failed = 0
+        other_split = False
         while True:
-            state.restore = starts.restore
+            state.restore = restarts.restore
             yield state
-            idle = 0 if state.improved else idle + 1
-            if idle > patience or state.stopped in ("infeasible", "time_limit", "stopped"):
+            failed = 0 if state.improved else failed + 1
+            if failed > max_failed or state.stopped in ("infeasible", "time_limit", "stopped"):
                 return
             inputs = next(points, None)
             if inputs is None:
                 return
-            other = not other
-            state = self._start(run, Restart(inputs, other, state))
+            other_split = not other_split
+            state = self._state(run, Restart(inputs, other_split, state))
 
-    def _patience(self, problem: NeuralMIP) -> int:
+    def _max_failed_restarts(self, problem: NeuralMIP) -> int:
         if self.restarts is not None:
             return self.restarts
-        chosen = problem.start is not None or self.penalty is not None
-        return 0 if chosen or self.max_iterations != type(self).max_iterations else RESTARTS
+        if problem.start is not None or self.penalty is not None:
+            return 0
+        return MAX_FAILED_RESTARTS if self.max_iterations == type(self).max_iterations else 0
 
     def _iterate(self, state: ADMMState, run: Run) -> None:
         while state.stopped is None:
@@ -336,42 +400,46 @@ class DualDecomposition(Method):
             run.stop(True)
 
     def _solution(self, states: list[ADMMState], cut_short: str | None = None) -> Solution:
-        """The best point of all runs; `cut_short` is the status of a run that ended in the middle
+        """The solution after all runs; `cut_short` is the status of a run that ended in the middle
         of an iteration.
         """
         state = next((state for state in reversed(states) if state.improved), states[-1])
         state.incumbent.settle()
-        ended = states[-1].stopped in ("time_limit", "stopped")
-        stopped = cut_short or (states[-1].stopped if ended else state.stopped)
+        last = state.last
+        return Solution(
+            status=self._status(state, states[-1].stopped, cut_short),
+            method=self.method,
+            **state.incumbent.point(),
+            history=state.history,
+            seconds=now() - state.began,
+            objective_last=last.objective if last is not None and last.feasible else None,
+            details=self._details(state, len(states), interrupted=cut_short == "stopped"),
+        )
+
+    def _status(self, state: ADMMState, ended_by: str | None, cut_short: str | None) -> str:
+        """Status of the solution, given the best run and the status of the last one."""
+        stopped = cut_short or state.stopped
+        if cut_short is None and ended_by in ("time_limit", "stopped"):
+            stopped = ended_by
         assert stopped is not None
-        if stopped == "infeasible" and not state.split.proves_infeasible(
-            min(60.0, state.seconds_left)
-        ):
-            stopped = "stopped"
-        interrupted = cut_short == "stopped"
-        if state.incumbent.values is None and not interrupted:
-            status = stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
-        else:
-            status = "stopped" if stopped == "infeasible" else stopped
+        if stopped == "infeasible":
+            seconds = min(MAX_SECONDS_TO_PROVE, state.seconds_left)
+            if state.incumbent.values is not None or not state.split.proves_infeasible(seconds):
+                stopped = "stopped"
+        if state.incumbent.values is not None or cut_short == "stopped":
+            return stopped
+        return stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
+
+    def _details(self, state: ADMMState, n_runs: int, interrupted: bool) -> dict[str, Any]:
         details: dict[str, Any] = {
             "split": state.split.name,
             "incumbents": state.incumbent.found,
             **state.nn.remarks(),
         }
-        if len(states) > 1:
-            details["runs"] = len(states)
+        if n_runs > 1:
+            details["runs"] = n_runs
         if interrupted:
             details["interrupted"] = True
         if state.incumbent.seen:
             details["points"] = len(state.incumbent.seen)
-        return Solution(
-            status=status,
-            method=self.method,
-            **state.incumbent.point(),
-            history=state.history,
-            seconds=now() - state.began,
-            objective_last=(
-                state.last.objective if state.last is not None and state.last.feasible else None
-            ),
-            details=details,
-        )
+        return details

@@ -1,4 +1,4 @@
-r"""What every split shares: a copy $u$ of the network inputs, and how $u$ enters the networks.
+r"""The base class of both splits: a copy $u$ of the network inputs, evaluated by the networks.
 
 The MIP block owns $x$, the NN block owns $u$, and $u = x$ couples them. There is one copy for each
 distinct unfixed variable that enters any network, shared by all networks; fixed inputs and plain
@@ -20,16 +20,39 @@ from ..device import place
 from ..errors import ProblemError
 from ..model.gradients import vjp
 from ..model.incumbent import Incumbent
-from ..model.instance import Instance
+from ..model.instance import InputMap, Instance
 from ..model.onoff import OnOff
 from ..model.verification import Verification
 from ..programs.scip import MILP
 from .penalty import Penalty, PenaltyRule, Sweeps
 
+START_JITTER = 0.01
+"""Largest perturbation of a start at zero, as a fraction of the range of each input."""
+SHORT_STEP = 0.01
+"""Largest step that counts as short, as a fraction of the range of each input."""
+NOISE_IN_EPSILONS = 100
+"""Relative rounding errors of the NN block's values, in machine epsilons of its precision."""
+RESTART_CYCLE_START = 5.0
+"""First penalty of a further run, in units of the automatic initialisation."""
+RESTART_CYCLE_LENGTH = 25
+"""Iterations of a further run."""
+
 
 class Gather:
-    """The input matrix of one network as a function of u; a plain reshape where u is just that
-    matrix.
+    """The input matrix of one network as a function of u.
+
+    Attributes
+    ----------
+    free
+        Which entries are variables.
+    index
+        Position in u of each variable entry.
+    fixed
+        Values of the other entries.
+    is_reshape
+        Whether the matrix is u itself in another shape.
+    in_place
+        Whether the network overwrites its own input.
     """
 
     def __init__(
@@ -38,48 +61,96 @@ class Gather:
         self.free = torch.tensor(index >= 0)
         self.index = torch.tensor(np.maximum(index, 0))
         self.fixed = torch.tensor(fixed)
-        self.plain = index.size == n_inputs and bool((index.ravel() == np.arange(n_inputs)).all())
+        self.is_reshape = np.array_equal(index.ravel(), np.arange(n_inputs))
         probe = self.fixed.clone()
-        before = probe._version
+        version = probe._version
         with torch.no_grad():
             net(probe)
-        self.in_place = probe._version != before
-        """Whether the network writes on its own input."""
+        self.in_place = probe._version != version
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
-        if self.plain:
-            x = u if u.shape == self.index.shape else u.view(self.index.shape)
-            return x.clone() if self.in_place else x
-        return torch.where(self.free, u[self.index], self.fixed)
+        """Return the input matrix at coupled inputs u."""
+        if not self.is_reshape:
+            return torch.where(self.free, u[self.index], self.fixed)
+        x = u if u.shape == self.index.shape else u.view(self.index.shape)
+        return x.clone() if self.in_place else x
 
 
 class Split:
-    """Which variables are coupled and what each block owns; subclasses say where outputs and their
-    rows live.
+    r"""The coupled variables, and what each block owns; derived classes decide where outputs and
+    the constraints on them belong.
+
+    Parameters
+    ----------
+    instance
+        The problem as arrays.
+    start
+        Network inputs of the start; None for a point of the box near zero.
+    weighted
+        Whether the penalty of an input falls with the square of its range, so that the units of
+        the inputs have no effect.
+
+    Attributes
+    ----------
+    name
+        "paper" or "graph".
+    couples_outputs
+        Whether the MIP block has its own copy of the outputs, so that $f(u) = y$ couples the blocks
+        too.
+    milp
+        The MIP block's own model; its first variables are the user's, in their order.
+    owned
+        Which variables of `milp` the MIP block decides.
+    mip_constraints
+        Which rows of `milp` the MIP block has.
+    onoff
+        On/off variables among the outputs, for completions.
+    inputs
+        Positions of the coupled network inputs in `milp`.
+    coupled
+        Positions of all coupled variables in `milp`: network inputs first, then outputs.
+    box
+        Lower and upper bounds of the coupled inputs.
+    input_unit
+        Units in which the blocks count inputs: 1 for an integer, the range of a continuous input,
+        divided by their mean.
+    short_step
+        Length up to which a step of u counts as short, in these units.
+    cost_of_outputs
+        Cost of each output in the NN block, None where outputs are coupled instead.
+    rows_u, rows_y, rows_b
+        Matrices and right-hand side of the NN block's constraints `rows_u u + rows_y y <= rows_b`.
+    tightening
+        Amount by which each of these constraints is tightened.
+    hinge_weight
+        Weight of their squared-hinge penalty.
+    constraint_has_interior
+        Which of these constraints are inequalities.
+    noise
+        Relative rounding errors of the NN block's values.
+    n_groups, group, output_group, constraint_group
+        Number of independent groups of u, and the group of each coordinate, output and constraint.
     """
 
     name: str
     couples_outputs: bool
-    """Whether the MIP block has its own copy of the outputs, so that $f(u) = y$ couples the blocks
-    too.
-    """
     milp: MILP
-    """The MIP block's own model; its first variables are the user's, in their order."""
     owned: np.ndarray
-    """Which variables of `milp` the MIP block decides."""
-    mip_rows: np.ndarray
-    """Which rows of `milp` the MIP block has."""
+    mip_constraints: np.ndarray
     onoff: Sequence[OnOff] = ()
-    """Outputs that a binary switches off, for completions."""
+    cost_of_outputs: np.ndarray | None = None
+    rows_u: torch.Tensor
+    rows_y: torch.Tensor
+    rows_b: torch.Tensor = torch.zeros(0, dtype=torch.float64)
+    tightening: torch.Tensor = torch.zeros(0, dtype=torch.float64)
+    hinge_weight = 1.0
+    noise = 1e-12
 
     def __init__(
         self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
     ) -> None:
-        """With `weighted` the penalty of an input falls with the square of its range, so that units
-        do not matter.
-        """
         self.instance = instance
-        s = self.milp = instance.milp
+        self.milp = instance.milp
         self.inputs: np.ndarray = instance.free_inputs
         if self.inputs.size == 0:
             raise ProblemError(
@@ -87,160 +158,173 @@ class Split:
                 " instead."
             )
         self.coupled = self.inputs
-        """Positions of the coupled variables in `milp`: network inputs first, then outputs."""
-        self.box = (s.lower[self.inputs], s.upper[self.inputs])
-        unit = np.where(s.integer[self.inputs], 1.0, self.box[1] - self.box[0])
-        self.stretch: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
-        """Lengths in which inputs are counted: an integer's unit, a continuous input's range, 1 on
-        average.
-        """
-        slot = np.full(s.n_variables, -1)
-        slot[self.inputs] = np.arange(self.inputs.size)
-        self.gathers = [
-            Gather(
-                p.net,
-                np.where(m.index >= 0, slot[m.index], -1),
-                np.where(m.index >= 0, s.lower[m.index], m.constant),
-                self.inputs.size,
-            )
-            for p, m in zip(instance.predictors, instance.maps, strict=True)
-        ]
-        self.short = 0.01 * (self.box[1] - self.box[0]) / self.stretch
-        """Steps in u below this are short."""
+        self.box = (self.milp.lower[self.inputs], self.milp.upper[self.inputs])
+        width = self.box[1] - self.box[0]
+        unit = np.where(self.milp.integer[self.inputs], 1.0, width)
+        self.input_unit: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
+        self.short_step = SHORT_STEP * width / self.input_unit
+        pairs = zip(instance.predictors, instance.maps, strict=True)
+        self.gathers = [self._gather(predictor.net, mapping) for predictor, mapping in pairs]
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [
-            p.net for p in instance.predictors
+            predictor.net for predictor in instance.predictors
         ]
         self.output_positions = instance.outputs
         self.start = self._start(start)
 
-    # the NN block's side
+    def _gather(self, net: torch.nn.Module, mapping: InputMap) -> Gather:
+        position_in_u = np.full(self.milp.n_variables, -1)
+        position_in_u[self.inputs] = np.arange(self.inputs.size)
+        is_variable = mapping.index >= 0
+        index = np.where(is_variable, position_in_u[mapping.index], -1)
+        fixed = np.where(is_variable, self.milp.lower[mapping.index], mapping.constant)
+        return Gather(net, index, fixed, self.inputs.size)
+
+    def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
+        """u at the given input matrices, else a point of the box near zero (many ReLUs are not
+        differentiable at zero itself).
+        """
+        lower, upper = self.box
+        if inputs is None:
+            unit_noise = np.random.default_rng(0).uniform(-1, 1, lower.size)
+            jitter = START_JITTER * (upper - lower) * unit_noise
+            return np.clip(np.clip(0.0, lower, upper) + jitter, lower, upper)
+        return np.clip(self.instance.assignment(inputs, rest=0.0)[self.inputs], lower, upper)
+
+    # the NN block
 
     def raws(self, u: torch.Tensor) -> list[torch.Tensor]:
-        """What each network says at u."""
+        """Return the raw prediction of each network at u."""
         return [net(gather(u)) for net, gather in zip(self.nets, self.gathers, strict=True)]
 
     def points(self, u: np.ndarray) -> list[np.ndarray]:
-        """The networks' input matrices at coupled variables u."""
+        """Return the networks' input matrices at coupled variables u."""
         inputs = torch.from_numpy(u[: self.inputs.size])
         return [gather(inputs).numpy().copy() for gather in self.gathers]
 
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
-        """Evaluate the networks of the NN block elsewhere, or in another precision; verification
-        stays as it is.
+        """Evaluate the networks of the NN block on a device, in a precision.
+
+        Verification stays on the CPU, in double precision.
         """
-        if (torch.device(device).type, dtype) != ("cpu", torch.float64):
-            pairs = zip(self.instance.predictors, self.gathers, strict=True)
-            self.nets = [place(p.net, device, dtype, gather.fixed) for p, gather in pairs]
-            self.noise = max(self.noise, 100 * torch.finfo(dtype).eps)
+        if (torch.device(device).type, dtype) == ("cpu", torch.float64):
+            return
+        pairs = zip(self.instance.predictors, self.gathers, strict=True)
+        self.nets = [place(p.net, device, dtype, gather.fixed) for p, gather in pairs]
+        self.noise = max(self.noise, NOISE_IN_EPSILONS * torch.finfo(dtype).eps)
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
-        """The outputs as this split sees them, entry by entry."""
+        """Return the NN block's outputs for raw predictions, elementwise."""
         return raw
 
-    def surrogate_and_slope(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
-        """The same for arrays, and its derivative."""
+    def surrogate_and_derivative(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """Return the NN block's outputs for raw predictions, and their derivative."""
         return raw, 1.0
 
     def outputs(self, u: torch.Tensor) -> torch.Tensor:
-        """All outputs of all networks in one vector, as this split sees them."""
+        """Return the NN block's outputs of all networks at u, in one vector.
+
+        Raises
+        ------
+        ProblemError
+            If a prediction is NaN or infinite.
+        """
         raw = torch.cat([raw.reshape(-1) for raw in self.raws(u)])
-        if not math.isfinite(raw.detach().sum()):  # a sigmoid would hide it
+        if not math.isfinite(raw.detach().sum()):  # before a sigmoid maps infinity to a number
             self.instance.blame(self.points(u.detach().numpy()))
         return self.surrogate(raw)
 
-    cost_of_outputs: np.ndarray | None = None
-    """Cost of each output in the NN block (None: outputs are coupled instead)."""
-    rows_u: torch.Tensor
-    rows_y: torch.Tensor
-    rows_b: torch.Tensor = torch.zeros(0, dtype=torch.float64)
-    """Rows rows_u u + rows_y y <= rows_b that the NN block must satisfy (none here)."""
-    tightening: torch.Tensor = torch.zeros(0, dtype=torch.float64)
-    hinge_weight = 1.0
-    noise = 1e-12
-    """Relative size of the rounding errors in the NN block's values."""
-
-    def rows(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The NN block's rows, as h <= 0."""
-        return self.rows_u @ u + self.rows_y @ y - self.rows_b if len(self.rows_b) else self.rows_b
+    def constraint_values(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Return h, where the NN block's constraints are h <= 0."""
+        if not len(self.rows_b):
+            return self.rows_b
+        return self.rows_u @ u + self.rows_y @ y - self.rows_b
 
     def hinge_terms(self, h: torch.Tensor) -> torch.Tensor:
-        """A squared-hinge penalty for each row."""
+        """Return the squared-hinge penalty of each constraint."""
         return 0.5 * self.hinge_weight * torch.relu(h + self.tightening) ** 2
 
     def g(self, u: torch.Tensor) -> torch.Tensor:
-        """The NN block's own objective, rows included, as a differentiable scalar."""
+        """Return the NN block's own objective with the penalty of its constraints, as a
+        differentiable scalar.
+        """
         y = self.outputs(u)
-        value = (
-            y.new_zeros(())
-            if self.cost_of_outputs is None
-            else torch.from_numpy(self.cost_of_outputs) @ y
-        )
-        return value + self.hinge_terms(self.rows(u, y)).sum() if len(self.rows_b) else value
+        value = y.new_zeros(())
+        if self.cost_of_outputs is not None:
+            value = torch.from_numpy(self.cost_of_outputs) @ y
+        if len(self.rows_b):
+            value = value + self.hinge_terms(self.constraint_values(u, y)).sum()
+        return value
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
-        """Gradient of g, through the network; weight gradients are never computed."""
+        """Return the gradient of g; gradients of weights are not computed."""
         with torch.enable_grad():
             point = torch.tensor(u, requires_grad=True)
             return vjp([self.g(point)], point).numpy()
 
     def copies(self, u: np.ndarray) -> np.ndarray:
-        r"""The NN block's copies $\kappa(u)$ of the coupled quantities."""
+        r"""Return the NN block's copies $\kappa(u)$ of the coupled quantities."""
         return u
 
     def tighten(self, x: np.ndarray) -> None:
-        """Learn from the MIP block's point how far rows on outputs must be tightened (where there
-        are any).
-        """
+        """Update the tightening of the constraints on outputs at the MIP block's point."""
 
-    def next_sweep(self) -> None:
-        """A sweep has ended: let what stands for a class change its shape (where there is any)."""
+    def end_cycle(self) -> None:
+        """Change the surrogate of a class at the end of a penalty cycle."""
 
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
-        """Number the independent parts of u: inputs that meet in no network row and in no row of
-        the NN block.
+        """Find the independent groups of u: the connected components of the graph of inputs,
+        samples and constraints.
         """
-        enters = []
-        for gather, m in zip(self.gathers, self.instance.maps, strict=True):
-            row, column = np.nonzero(gather.free.numpy())
-            index = gather.index.numpy()[row, column]
-            enters.append(
-                sp.csr_matrix((np.ones(row.size), (row, index)), (len(m.index), self.inputs.size))
-            )
-        per_row = [np.full(len(m.output), m.output.shape[1]) for m in self.instance.maps]
-        network_row = np.repeat(np.arange(sum(map(len, per_row))), np.concatenate(per_row))
-        emits = sp.csr_matrix(
-            (np.ones(network_row.size), (np.arange(network_row.size), network_row))
-        )
-        entering = sp.vstack(enters)
-        blank = [sp.csr_matrix((k, k)) for k in (self.inputs.size, emits.shape[1], rows_u.shape[0])]
-        links = [
-            [blank[0], entering.T, rows_u.T],
-            [entering, blank[1], (abs(rows_y) @ emits).T],
-            [rows_u, None, blank[2]],
+        inputs_of_samples = sp.vstack(list(map(self._incidence, self.gathers)))
+        counts = [np.full(m.output.shape[0], m.output.shape[1]) for m in self.instance.maps]
+        n_samples = inputs_of_samples.shape[0]
+        sample = np.repeat(np.arange(n_samples), np.concatenate(counts))
+        each_output = np.arange(sample.size)
+        shape = (sample.size, n_samples)
+        samples_of_outputs = sp.csr_matrix((np.ones(sample.size), (each_output, sample)), shape)
+        edges = [
+            [None, inputs_of_samples.T, rows_u.T],
+            [inputs_of_samples, None, (abs(rows_y) @ samples_of_outputs).T],
+            [rows_u, None, None],
         ]
-        _, label = connected_components(sp.bmat(links, format="csr"), directed=False)
-        _, label = np.unique(label, return_inverse=True)
-        self.n_groups = int(label.max()) + 1
-        self.group = torch.tensor(label[: self.inputs.size])
-        self.output_group = torch.tensor(label[self.inputs.size + network_row])
-        self.row_group = torch.tensor(label[self.inputs.size + emits.shape[1] :])
-        self.row_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
-        self.group_index = self.group.numpy()
-        self.output_group_index = self.output_group.numpy()
+        graph = sp.bmat(edges, format="csr")
+        self.n_groups, component = connected_components(graph, directed=False)
+        component = component.astype(np.int64)
+        first_constraint = self.inputs.size + n_samples
+        self.group_index = component[: self.inputs.size]
+        self.output_group_index = component[self.inputs.size + sample]
+        self.group = torch.tensor(self.group_index)
+        self.output_group = torch.tensor(self.output_group_index)
+        self.constraint_group = torch.tensor(component[first_constraint:])
+        self.constraint_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
+
+    def _incidence(self, gather: Gather) -> sp.csr_matrix:
+        """Matrix of samples and coupled inputs, nonzero where an input enters a sample."""
+        sample, feature = np.nonzero(gather.free.numpy())
+        index = gather.index.numpy()[sample, feature]
+        shape = (len(gather.index), self.inputs.size)
+        return sp.csr_matrix((np.ones(sample.size), (sample, index)), shape)
 
     def sum_by_group(self, values: torch.Tensor, group: torch.Tensor | None = None) -> torch.Tensor:
-        """Sums of `values` over the groups (of the coordinates of u, unless `group` says
-        otherwise).
+        """Return the sums of `values` over the groups.
+
+        Parameters
+        ----------
+        values
+            The summands.
+        group
+            Group of each summand; None for those of the coordinates of u.
         """
         where = self.group if group is None else group
         return torch.zeros(self.n_groups, dtype=values.dtype).index_add(0, where, values)
 
     @cached_property
     def box_tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The box of the coupled inputs, for the NN block."""
-        return torch.tensor(self.box[0] / self.stretch), torch.tensor(self.box[1] / self.stretch)
+        """Bounds of the coupled inputs in units of `input_unit`."""
+        lower, upper = self.box
+        return torch.tensor(lower / self.input_unit), torch.tensor(upper / self.input_unit)
 
-    # the MIP block's side
+    # the MIP block
 
     @cached_property
     def cost(self) -> np.ndarray:
@@ -248,22 +332,22 @@ class Split:
         return np.where(self.owned, self.milp.sign * self.milp.cost, 0.0)
 
     def block_model(self, seed: int = 0) -> Model:
-        """The MIP block's constraints as a fresh SCIP model; its variables are those of `milp`."""
+        """Return the MIP block's constraints as a new SCIP model with the variables of `milp`."""
         raise NotImplementedError
 
     def users(self, values: np.ndarray) -> np.ndarray:
-        """The user's variables of an assignment of the MIP block's."""
+        """Return the user's variables of an assignment of `milp`."""
         return values[: self.instance.milp.n_variables]
 
-    def judge(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
-        """Let the MIP block's point compete, verified by the true network."""
+    def verify(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+        """Submit the MIP block's point, verified by the true network, to the incumbent."""
         raise NotImplementedError
 
     def proves_infeasible(self, seconds: float) -> bool:
-        """Whether the user's model has no point where the MIP block has none."""
+        """Return whether an infeasible MIP block proves the user's model infeasible."""
         raise NotImplementedError
 
-    # both
+    # both blocks
 
     @property
     def constrains_outputs(self) -> bool:
@@ -271,43 +355,47 @@ class Split:
         return self.couples_outputs or len(self.rows_b) > 0
 
     def weights(self, rho: Penalty) -> np.ndarray:
-        """The penalty of each coupled quantity."""
+        """Return the penalty of each coupled quantity."""
         weights = np.full(self.coupled.size, rho.outputs)
-        weights[: self.inputs.size] = rho.inputs / self.stretch**2
+        weights[: self.inputs.size] = rho.inputs / self.input_unit**2
         return weights
 
-    def in_stretches(self, values: np.ndarray, power: int = 1) -> np.ndarray:
-        """Coupled quantities with inputs counted in units of `stretch`; multipliers, prices of a
-        unit, by power -1.
-        """
-        n = self.inputs.size
-        return np.concatenate([values[:n] / self.stretch**power, values[n:]])
+    def scale_inputs(self, values: np.ndarray, power: int = 1) -> np.ndarray:
+        """Return coupled quantities with their inputs in units of `input_unit`.
 
-    def by_part(self, values: np.ndarray) -> tuple[float, float]:
-        """Largest size among the entries of inputs, and of outputs."""
-        n = self.inputs.size
-        return float(np.abs(values[:n]).max()), float(np.abs(values[n:]).max(initial=0.0))
+        Parameters
+        ----------
+        values
+            One number for each coupled quantity.
+        power
+            1 for points, -1 for multipliers and gradients.
+        """
+        inputs, outputs = np.split(values, [self.inputs.size])
+        return np.concatenate([inputs / self.input_unit**power, outputs])
+
+    def max_by_part(self, values: np.ndarray) -> tuple[float, float]:
+        """Return the largest absolute value of the inputs' entries, and of the outputs'."""
+        inputs, outputs = np.split(np.abs(values), [self.inputs.size])
+        return float(inputs.max()), float(outputs.max(initial=0.0))
 
     def scale(self, gain: float, seed: int) -> Penalty:
-        """A penalty of the size that this problem asks for, whatever the units of its objective;
-        `gain` is what the MIP block would gain over the best point known if the networks gave it
-        any output that it likes.
+        """Return the penalty of the automatic initialisation, which scales with the objective.
+
+        Parameters
+        ----------
+        gain
+            Decrease of the objective below the incumbent if the MIP block could choose the
+            outputs.
+        seed
+            Seed of sampled points.
         """
         raise NotImplementedError
 
-    def admits(self, rule: PenaltyRule) -> None:
-        """Refuse a penalty rule that this split has no use for."""
+    def check_rule(self, rule: PenaltyRule) -> None:
+        """Raise a ValueError for a penalty rule that does not apply to this split."""
 
     def default_rule(self, again: bool = False) -> PenaltyRule:
-        """The penalty rule of a run that asks for none: one sweep where it is not the first."""
-        return Sweeps(low=5.0, lengths=(25,)) if again else Sweeps()
-
-    def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
-        """u for the given input matrices, else a point of the box near zero (at zero itself many
-        ReLUs have a kink).
-        """
-        low, high = self.box
-        if inputs is None:
-            jitter = 0.01 * (high - low) * np.random.default_rng(0).uniform(-1, 1, low.size)
-            return np.clip(np.clip(0.0, low, high) + jitter, low, high)
-        return np.clip(self.instance.assignment(inputs, rest=0.0)[self.inputs], low, high)
+        """Return the default penalty rule, with one cycle for a run that is not the first."""
+        if again:
+            return Sweeps(low=RESTART_CYCLE_START, lengths=(RESTART_CYCLE_LENGTH,))
+        return Sweeps()

@@ -1,4 +1,6 @@
-"""Where Algorithm 1 begins again, and how a point that misses rows on outputs is put onto them."""
+"""Starts of further runs of Algorithm 1, and restoration of points that violate constraints on
+outputs.
+"""
 
 from collections.abc import Iterator
 
@@ -9,14 +11,28 @@ from ..linearisation.tangent import linearise
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
 
-STEPS = 12
-RADIUS = 0.2  # of a restoration, the radius as a share of each input's range
-FIRM = 30.0  # price of what does not fit, in units of the objective
-FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
+MAX_RESTORATION_STEPS = 12
+"""Maximum number of steps of one restoration."""
+RESTORATION_RADIUS = 0.2
+"""First trust-region radius of a restoration, as a fraction of the range of each input."""
+RADIUS_REDUCTION = 0.35
+"""Factor on the radius after a rejected step."""
+SLACK_PENALTY = 30.0
+"""Penalty on the slack of the elastic model, in units of the objective."""
+MAX_OUTPUT_SLACK = 1e-6
+"""Slack on the outputs, in units of each output, up to which a point is submitted."""
 
 
 class Restarts:
-    """Random points of the user's rows, and the nearest points of a linearised model."""
+    """Starts at feasible points of the constraints, and restoration by a linearised model.
+
+    Parameters
+    ----------
+    run
+        The call of the method.
+    incumbent
+        The incumbent to which restored points are submitted.
+    """
 
     def __init__(self, run: Run, incumbent: Incumbent) -> None:
         self.run = run
@@ -25,39 +41,44 @@ class Restarts:
         self.rng = np.random.default_rng(run.seed)
 
     def __iter__(self) -> Iterator[list[np.ndarray]]:
-        """Network inputs of the points of the rows that are nearest to random points of the box."""
+        """Yield network inputs that satisfy the constraints, nearest to random points of the
+        box.
+        """
         instance = self.run.instance
-        at = self.elastic.inputs
-        s = instance.milp
+        inputs = self.elastic.inputs
+        lower = instance.milp.lower[inputs]
         while self.run.seconds_left > 0:
-            target = np.zeros(s.n_variables)
-            target[at] = s.lower[at] + self.elastic.range * self.rng.random(len(at))
+            target = np.zeros(instance.milp.n_variables)
+            target[inputs] = lower + self.elastic.range * self.rng.random(len(inputs))
             point = self.elastic.nearest(instance.rounded(target), self.run.seconds_left)
             if point is None:
                 return
             yield instance.inputs(instance.rounded(point))
 
     def restore(self, values: np.ndarray) -> None:
-        """Put a point onto rows that hold outputs: steps of the linearised model, in which what
-        does not fit has a high price, within a radius that shrinks where the true networks do not
-        follow.
+        """Submit feasible points near `values`, found by steps of the elastic model in a trust
+        region.
+
+        Parameters
+        ----------
+        values
+            A full assignment of the user's variables.
         """
         elastic = self.elastic
-        radius = RADIUS
-        price = FIRM * elastic.worth
+        radius = RESTORATION_RADIUS
+        price = SLACK_PENALTY * elastic.worth
         point = elastic.complete(values, price, self.run.seconds_left)
-        for _ in range(STEPS):
+        for _ in range(MAX_RESTORATION_STEPS):
             if point is None or self.run.seconds_left <= 0:
                 return
-            line = linearise(self.run.instance, point.values)
-            aim = elastic.step(point.values, line, radius, price, self.run.seconds_left)
-            new = (
-                None if aim is None else elastic.complete(aim.values, price, self.run.seconds_left)
-            )
-            if new is not None and new.merit(price) < point.merit(price):
-                point = new
+            tangent = linearise(self.run.instance, point.values)
+            trial = elastic.step(point.values, tangent, radius, price, self.run.seconds_left)
+            if trial is not None:
+                trial = elastic.complete(trial.values, price, self.run.seconds_left)
+            if trial is not None and trial.merit(price) < point.merit(price):
+                point = trial
                 radius = min(1.0, 2 * radius)
             else:
-                radius *= 0.35
-            if point.off <= FITS:
+                radius *= RADIUS_REDUCTION
+            if point.off <= MAX_OUTPUT_SLACK:
                 self.incumbent.consider(point.values)

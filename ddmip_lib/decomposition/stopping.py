@@ -1,6 +1,4 @@
-"""When Algorithm 1 stops by itself: small residuals at a stationary point, or a state that was
-there before.
-"""
+"""Termination of Algorithm 1: small residuals at a stationary point, or a repeated state."""
 
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -9,11 +7,25 @@ import numpy as np
 
 from .admm_state import ADMMState
 
+STATIONARITY_FACTOR = 10
+"""Tolerance on the projected gradient step, in units of the primal tolerance."""
+CYCLE_FRACTION = 0.1
+"""Two states count as equal up to this fraction of the tolerances."""
+
 
 @dataclass(frozen=True)
 class Stopping:
-    """The tests after each iteration; without a dual tolerance the primal residual alone decides,
-    as in the paper.
+    r"""The tests after each iteration.
+
+    Attributes
+    ----------
+    primal_tolerance
+        Tolerance on $\lVert u - x \rVert_\infty$.
+    dual_tolerance
+        Tolerance on $\rho \lVert u^{k+1} - u^k \rVert_\infty$; None for the primal test alone, as
+        in the paper.
+    detect_cycles
+        Whether a run ends when its state repeats.
     """
 
     primal_tolerance: float
@@ -21,12 +33,21 @@ class Stopping:
     detect_cycles: bool
 
     def converged(self, run: ADMMState, primal: float, dual: float) -> bool:
-        """Both residuals are small, u is stationary for its block and, where there are rows on
+        """Return whether the run has converged.
+
+        Both residuals are small, u is stationary for the NN block and, where constraints hold
         outputs, the iterate satisfies them.
+
+        Parameters
+        ----------
+        run
+            The state after the iteration.
+        primal, dual
+            Its residuals.
         """
         if primal >= self.primal_tolerance:
             return False
-        if run.split.constrains_outputs and not (run.last is not None and run.last.feasible):
+        if run.split.constrains_outputs and (run.last is None or not run.last.feasible):
             return False
         if self.dual_tolerance is None:
             return True
@@ -35,30 +56,43 @@ class Stopping:
     def _stationary(self, run: ADMMState) -> bool:
         r"""Whether $\lVert u - P(u - \nabla\varphi(u)/\rho)\rVert_\infty$ is small.
 
-        An NN block that could not move makes both residuals vanish; that is no convergence.
+        Without this test an NN block that makes no progress would count as converged.
         """
         assert run.sub is not None
-        if run.nn.holds_rows:  # the gradient below knows nothing of these rows' multipliers
+        if run.nn.holds_rows:  # the gradient below lacks the multipliers of these constraints
             return True
-        u = run.u / run.sub.stretch
+        u = run.u / run.sub.input_unit
         ahead = run.sub.project(u - run.sub.gradient(u) / run.rho.inputs)
-        return float(np.abs(ahead - u).max()) < 10 * self.primal_tolerance
+        return float(np.abs(ahead - u).max()) < STATIONARITY_FACTOR * self.primal_tolerance
 
     def repeats(self, run: ADMMState, residual: float) -> bool:
-        """Whether this state was there before with the same penalty, to a tenth of what the
-        residual test allows; a state whose residuals are as small as that is no cycle.
+        """Return whether this state has occurred before with the same penalty.
+
+        A state with residuals far below the tolerance is no cycle.
+
+        Parameters
+        ----------
+        run
+            The state after the iteration, whose set of earlier states is updated.
+        residual
+            Its largest residual.
         """
-        if not self.detect_cycles or residual <= 0.1 * self.primal_tolerance:
+        if not self.detect_cycles or residual <= CYCLE_FRACTION * self.primal_tolerance:
             return False
         split = run.split
-        primal = map(split.in_stretches, (run.w, run.u))
-        dual = split.in_stretches(run.lam, -1)
-        state = np.concatenate([*primal, dual, split.tightening.numpy()])
-        allowed = np.inf if self.dual_tolerance is None else self.dual_tolerance / max(run.rho)
-        quantum = 0.1 * min(self.primal_tolerance * min(1.0, *run.rho), allowed)
-        rounded = np.round(state / quantum) + 0.0  # + 0.0 turns -0.0 into 0.0
+        x = split.scale_inputs(run.w)
+        u = split.scale_inputs(run.u)
+        multipliers = split.scale_inputs(run.lam, -1)
+        state = np.concatenate([x, u, multipliers, split.tightening.numpy()])
+        rounded = np.round(state / self._rounding_unit(run)) + 0.0  # + 0.0 turns -0.0 into 0.0
         key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
         if key in run.seen:
             return True
         run.seen.add(key)
         return False
+
+    def _rounding_unit(self, run: ADMMState) -> float:
+        unit = self.primal_tolerance * min(1.0, *run.rho)
+        if self.dual_tolerance is not None:
+            unit = min(unit, self.dual_tolerance / max(run.rho))
+        return CYCLE_FRACTION * unit

@@ -35,7 +35,7 @@ class Subproblem:
         x=0.0,
         rho=1.0,
         group=None,
-        row_group=None,
+        constraint_group=None,
         interior=None,
     ):
         self.terms = terms
@@ -48,11 +48,13 @@ class Subproblem:
         self.x = torch.zeros(p, dtype=torch.float64) + torch.as_tensor(x)
         self.rho = SimpleNamespace(inputs=rho, outputs=rho)
         self.group = torch.zeros(p, dtype=torch.long) if group is None else torch.tensor(group)
-        self.row_group = (
-            torch.zeros(m, dtype=torch.long) if row_group is None else torch.tensor(row_group)
+        self.constraint_group = (
+            torch.zeros(m, dtype=torch.long)
+            if constraint_group is None
+            else torch.tensor(constraint_group)
         )
         self.n_groups = int(self.group.max()) + 1
-        self.row_has_interior = (
+        self.constraint_has_interior = (
             torch.full((m,), True) if interior is None else torch.tensor(interior)
         )
 
@@ -68,7 +70,7 @@ class Subproblem:
     def hinge(self, h, rows=None):
         terms = 500 * torch.relu(h) ** 2
         return self.sum_by_group(
-            terms if rows is None else torch.where(rows, terms, 0.0), self.row_group
+            terms if rows is None else torch.where(rows, terms, 0.0), self.constraint_group
         )
 
     def phi(self, u):
@@ -110,7 +112,9 @@ def test_distance_and_gap_on_convex_problems(seed, exponent, rho):
     sub, best = polytope(seed, rho)
     mu = 10.0**exponent
     u = fixed(mu).minimise(sub, np.zeros(len(best)))
-    gap = mu * rho * 25 * (2 * len(best) + len(sub.row_group))  # mu sum(kappa), kappa = rho width^2
+    gap = (
+        mu * rho * 25 * (2 * len(best) + len(sub.constraint_group))
+    )  # mu sum(kappa), kappa = rho width^2
     assert sub.phi(u) - sub.phi(best) <= gap
     assert np.linalg.norm(u - best) <= np.sqrt(2 * gap / rho) + 1e-9
 
@@ -289,7 +293,7 @@ def test_hessian_vector_products_against_finite_differences():
     sub = networks(3, 4)
     kappa = torch.rand(2 * 12 + 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     mu = torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)
-    groups = (sub.group, sub.row_group, 3)
+    groups = (sub.group, sub.constraint_group, 3)
     barred = torch.tensor([True, False, True])
     kappa[-2] = 0.0
     f = BarrierProblem(sub.parts, (sub.lower, sub.upper), groups, barred, kappa, 2.0)
