@@ -49,8 +49,8 @@ class Mutation:
     tests: tuple[str, ...]
 
 
-PROGRAM = "tests/unit/proofs/test_program.py::"
-NARROWING = "tests/unit/proofs/test_narrowing.py::"
+PROGRAM = "tests/unit/programs/test_program.py::"
+NARROWING = "tests/unit/programs/test_bound_tightening.py::"
 WRONG = "tests/unit/proofs/test_wrong_proofs.py::"
 
 DERIVATIVES = "tests/unit/certificates/test_properties.py::test_the_derivatives_of_a_step_are_those_of_automatic_differentiation"
@@ -60,10 +60,10 @@ MUTATIONS = [
     Mutation(
         "a-proof-is-given-up-by-what-it-gained-once",
         "ddmip_lib/programs/branch_and_bound.py",
-        "rise = -QUICKENS * gained * np.log2(passed)",
-        "rise = QUICKENS * gained",
+        "rise = -GAIN_FACTOR * gained * np.log2(passed)",
+        "rise = GAIN_FACTOR * gained",
         (
-            "tests/unit/proofs/test_branching.py::test_it_is_given_up_where_several_times_the_last_gain_is_not_enough",
+            "tests/unit/programs/test_branch_and_bound.py::test_it_is_given_up_where_several_times_the_last_gain_is_not_enough",
         ),
     ),
     Mutation(
@@ -104,22 +104,22 @@ MUTATIONS = [
     Mutation(
         "what-was-cut-off-taken-for-empty",
         "ddmip_lib/programs/branch_and_bound.py",
-        "return second._replace(bound=max(first.bound, min(second.bound, known)))",
-        "return second._replace(bound=max(first.bound, second.bound))",
+        "return max(self.first_bound, min(self.search_bound, self.excluded_cost))",
+        "return max(self.first_bound, self.search_bound)",
         (NARROWING + "test_what_is_cut_off_is_not_taken_for_empty",),
     ),
     Mutation(
         "range-too-narrow",
         "ddmip_lib/programs/bound_tightening.py",
-        "lower[at] = min(value, upper[at])",
-        "lower[at] = 0.5 * (value + upper[at])",
+        "lower[index] = min(value, upper[index])",
+        "lower[index] = 0.5 * (value + upper[index])",
         (NARROWING + "test_no_point_of_a_network_is_lost",),
     ),
     Mutation(
         "row-fits-the-wrong-value-of-its-binary",
         "ddmip_lib/programs/presolve.py",
-        "off = chosen[1, rows] == 0",
-        "off = chosen[1, rows] == 1",
+        "off = self.binary_value[rows] == 0",
+        "off = self.binary_value[rows] == 1",
         (NARROWING + "test_no_point_of_a_network_is_lost",),
     ),
     Mutation(
@@ -139,9 +139,9 @@ MUTATIONS = [
     Mutation(
         "rounded-row-too-strong",
         "ddmip_lib/programs/presolve.py",
-        "least = float(np.ceil(need / unit * (1 - OUTWARD)))",
-        "least = float(np.ceil(need / unit * (1 - OUTWARD))) + 1",
-        ("tests/unit/proofs/test_program.py::test_rounded_rows_on_switches",),
+        "needed = float(np.ceil(limit / unit * (1 - OUTWARD)))",
+        "needed = float(np.ceil(limit / unit * (1 - OUTWARD))) + 1",
+        ("tests/unit/programs/test_program.py::test_rounded_rows_on_switches",),
     ),
     Mutation(
         "bound-of-another-problem",

@@ -1,13 +1,14 @@
-r"""Ranges of variables by linear programs: what all rows say together, where each row alone says
-less.
+r"""Ranges of variables by linear programs (optimality-based bound tightening): what all constraints
+imply together, where each one alone implies less.
 
-For a variable $v_j$ the program with the cost $v_j$, or $-v_j$, has a bound by multipliers as every
-`Program` has: no solver need be believed for a range either. Where only points matter that cost
-less than one that is known, a row says so: then ranges hold for these points alone.
+The program with the cost $v_j$, or $-v_j$, has a bound by multipliers like every `Program`, so
+ranges rely on no solver either. Where only points matter that cost less than a known one, this is
+one more constraint: ranges then hold for these points alone.
 """
 
 from dataclasses import replace
 
+import highspy
 import numpy as np
 import scipy.sparse as sp
 
@@ -16,20 +17,43 @@ from .lp import LPSolver
 from .presolve import OUTWARD, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program, Rows
 
-SHORT = 3  # entries of rows whose binaries switch a variable on and off
-WORK = 100_000_000  # entries of rows in all linear programs of a round
-CHEAP = 2_000_000  # entries: a round of more goes on only if
-SAMPLE = 20
-PAYS = 0.8  # about so many variables have less than this share of their widths left
-HELPS = 1e-3  # share of its width by which a range must improve
-ROUNDS = 5
-WORTH = 0.9  # of all ranges; a round that leaves more than this share of the widths is the last
+MAX_SWITCH_ENTRIES = 3
+"""Entries of a constraint with a binary up to which its continuous variables count as switched."""
+MAX_ROUND_WORK = 100_000_000
+"""Matrix entries in all linear programs of a round."""
+MAX_WORK_WITHOUT_SAMPLE = 2_000_000
+"""Matrix entries in all linear programs of a round up to which it does without a sample."""
+SAMPLE_SIZE = 20
+"""Variables in the sample of a round, about."""
+MAX_SAMPLE_WIDTH_LEFT = 0.8
+"""Fraction of the sample's widths that may be left for the round to continue."""
+MIN_RANGE_GAIN = 1e-3
+"""Fraction of its width by which a range must improve."""
+TIGHTENING_ROUNDS = 5
+"""Rounds over all switched variables, and of bound propagation after each."""
+MAX_WIDTH_LEFT = 0.9
+"""Fraction of all widths that may be left after a round for another one to follow."""
 
 
-def optimality_based_tightening(program: Program, enough: float, deadline: float) -> Program | None:
-    """The program of all points that cost less than `enough`, in a smaller box and with rows that
-    fit it; None where it is proved that there is none.
+def optimality_based_tightening(program: Program, cutoff: float, deadline: float) -> Program | None:
+    """Return an equivalent program in a smaller box, for all points that cost less than a cutoff.
 
+    Parameters
+    ----------
+    program
+        The program.
+    cutoff
+        The cutoff, inf where all points matter.
+    deadline
+        Time at which the tightening ends.
+
+    Returns
+    -------
+    Program or None
+        None where it is proved that there is no such point.
+
+    Examples
+    --------
     >>> one, switch = np.ones(3), np.array([False, False, True])
     >>> matrix = sp.csr_matrix([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 0.0, -4.0]])
     >>> loose = Program(
@@ -46,92 +70,122 @@ def optimality_based_tightening(program: Program, enough: float, deadline: float
     >>> optimality_based_tightening(loose, 1.9, np.inf) is None
     True
     """
-    found: Program | None = _cheaper(program, enough)
-    for _ in range(ROUNDS):
-        assert found is not None
-        before = _width(found)
-        found = _all_ranges(found, deadline)
-        if found is None or now() >= deadline:
-            return found
-        found = probe_binaries(strengthen_coefficients(found, found.lower, found.upper), deadline)
-        box = propagate_bounds(found, found.lower, found.upper, rounds=ROUNDS)
+    program = _with_cutoff(program, cutoff)
+    for _ in range(TIGHTENING_ROUNDS):
+        before = _width(program)
+        tightened = _RangeTightening(program, deadline).result()
+        if tightened is None or now() >= deadline:
+            return tightened
+        strengthened = strengthen_coefficients(tightened, tightened.lower, tightened.upper)
+        program = probe_binaries(strengthened, deadline)
+        box = propagate_bounds(program, program.lower, program.upper, rounds=TIGHTENING_ROUNDS)
         if box is None:
             return None
-        found = found.within(*box)
-        if _width(found) > WORTH * before:
+        program = program.within(*box)
+        if _width(program) > MAX_WIDTH_LEFT * before:
             break
-    return found
+    return program
 
 
-def _cheaper(program: Program, cost: float) -> Program:
-    """The program with a row more, which all points keep that cost at most so much."""
-    if np.isinf(cost) or not program.cost.any():
+def _with_cutoff(program: Program, cutoff: float) -> Program:
+    """Add the constraint that the cost is at most the cutoff."""
+    if np.isinf(cutoff) or not program.cost.any():
         return program
-    limit = cost - program.constant + OUTWARD * (abs(cost) + abs(program.constant))
-    rows = sp.vstack([program.rows.matrix(len(program.cost)), sp.csr_matrix(program.cost)])
-    low = np.append(program.row_lower, -np.inf)
-    high = np.append(program.row_upper, limit)
-    return replace(program, rows=Rows.of(rows.tocsr()), row_lower=low, row_upper=high)
+    room = OUTWARD * (abs(cutoff) + abs(program.constant))
+    matrix = sp.vstack([program.rows.matrix(len(program.cost)), sp.csr_matrix(program.cost)])
+    return replace(
+        program,
+        rows=Rows.of(matrix.tocsr()),
+        row_lower=np.append(program.row_lower, -np.inf),
+        row_upper=np.append(program.row_upper, cutoff - program.constant + room),
+    )
 
 
 def _switched(program: Program) -> np.ndarray:
-    """The variables, not whole, that share a short row with a binary that is not decided."""
-    e = program.rows
+    """Return the continuous variables in a short constraint with a binary that is not fixed."""
+    rows = program.rows
     free = program.lower < program.upper
-    short = np.diff(e.first) <= SHORT
-    short &= np.bincount(e.row, (program.integer & free)[e.column], len(short)) > 0
-    found = np.zeros(len(free), dtype=bool)
-    found[e.column[short[e.row]]] = True
-    return np.flatnonzero(found & free & ~program.integer)
+    short = np.diff(rows.first) <= MAX_SWITCH_ENTRIES
+    free_integer = program.integer & free
+    short &= np.bincount(rows.row, free_integer[rows.column], len(short)) > 0
+    switched = np.zeros(len(free), dtype=bool)
+    switched[rows.column[short[rows.row]]] = True
+    return np.flatnonzero(switched & free & ~program.integer)
 
 
 def _width(program: Program) -> float:
     return float(np.sum((program.upper - program.lower)[_switched(program)]))
 
 
-def _all_ranges(program: Program, deadline: float) -> Program | None:
-    """One round over the switched variables. A side that a proposed point comes near to is not
-    asked for. A round of much work begins with a sample of them, and ends there if that does not
-    pay.
-    """
-    proposer = LPSolver()
-    basis = None
-    lower = program.lower.copy()
-    upper = program.upper.copy()
-    least = np.full_like(lower, np.inf)
-    most = np.full_like(upper, -np.inf)
-    among = _switched(program)[: WORK // (len(program.rows.weight) + 1)]
-    sample = (
-        among[:: max(1, len(among) // SAMPLE)]
-        if len(among) * len(program.rows.weight) > CHEAP
-        else among[:0]
-    )
-    before = np.sum((upper - lower)[sample])
-    for number, at in enumerate([*sample, *np.setdiff1d(among, sample)]):
-        if number == len(sample) and np.sum((upper - lower)[sample]) > PAYS * before:
-            break
-        for side in (1.0, -1.0):
-            width = upper[at] - lower[at]
-            needed = HELPS * width if np.isfinite(width) else 0.0
-            if (least[at] <= lower[at] + needed) if side > 0 else (most[at] >= upper[at] - needed):
-                continue
-            if now() >= deadline:
-                return program.within(lower, upper)
-            cost = np.zeros_like(lower)
-            cost[at] = side
-            asked = replace(program, cost=cost, constant=0.0, lower=lower, upper=upper)
-            proposal = proposer.ask(asked, deadline - now(), basis)
-            if proposal.empty:
-                if asked.proves_empty(proposal.multipliers, lower, upper):
+class _RangeTightening:
+    """One round of linear programs over the switched variables, and the box so far."""
+
+    def __init__(self, program: Program, deadline: float) -> None:
+        self.program = program
+        self.deadline = deadline
+        self.solver = LPSolver()
+        self.basis: highspy.HighsBasis | None = None
+        self.lower = program.lower.copy()
+        self.upper = program.upper.copy()
+        # over all points that HiGHS proposed: a bound near one of them cannot improve
+        self.point_minimum = np.full_like(self.lower, np.inf)
+        self.point_maximum = np.full_like(self.upper, -np.inf)
+
+    def result(self) -> Program | None:
+        """Return the program in the new box, None where it is proved to be empty.
+
+        A round of much work begins with a sample of the variables, and ends there if their ranges
+        do not shrink enough.
+        """
+        entries = len(self.program.rows.weight)
+        variables = _switched(self.program)[: MAX_ROUND_WORK // (entries + 1)]
+        sample = variables[:0]
+        if len(variables) * entries > MAX_WORK_WITHOUT_SAMPLE:
+            sample = variables[:: max(1, len(variables) // SAMPLE_SIZE)]
+        before = np.sum((self.upper - self.lower)[sample])
+        for number, index in enumerate([*sample, *np.setdiff1d(variables, sample)]):
+            after = np.sum((self.upper - self.lower)[sample])
+            if number == len(sample) and after > MAX_SAMPLE_WIDTH_LEFT * before:
+                break
+            for side in (1.0, -1.0):
+                if not self._may_improve(index, side):
+                    continue
+                if now() >= self.deadline:
+                    return self.program.within(self.lower, self.upper)
+                if not self._tighten(index, side):
                     return None
-                continue
-            basis = proposal.basis or basis
-            if proposal.point is not None:
-                least = np.minimum(least, proposal.point)
-                most = np.maximum(most, proposal.point)
-            value = side * asked.value(proposal.multipliers, lower, upper)
-            if side > 0 and value > lower[at] + needed:
-                lower[at] = min(value, upper[at])
-            elif side < 0 and value < upper[at] - needed:
-                upper[at] = max(value, lower[at])
-    return program.within(lower, upper)
+        return self.program.within(self.lower, self.upper)
+
+    def _needed(self, index: int) -> float:
+        """Return by how much a bound of a variable must improve."""
+        width = float(self.upper[index] - self.lower[index])
+        return MIN_RANGE_GAIN * width if np.isfinite(width) else 0.0
+
+    def _may_improve(self, index: int, side: float) -> bool:
+        """Return whether no proposed point is near the lower (`side` 1) or upper bound (-1)."""
+        needed = self._needed(index)
+        if side > 0:
+            return bool(self.point_minimum[index] > self.lower[index] + needed)
+        return bool(self.point_maximum[index] < self.upper[index] - needed)
+
+    def _tighten(self, index: int, side: float) -> bool:
+        """Tighten one bound of a variable; return False where the program is proved to be empty."""
+        lower = self.lower
+        upper = self.upper
+        cost = np.zeros_like(lower)
+        cost[index] = side
+        program = replace(self.program, cost=cost, constant=0.0, lower=lower, upper=upper)
+        proposal = self.solver.ask(program, self.deadline - now(), self.basis)
+        if proposal.empty:
+            return not program.proves_empty(proposal.multipliers, lower, upper)
+        self.basis = proposal.basis or self.basis
+        if proposal.point is not None:
+            self.point_minimum = np.minimum(self.point_minimum, proposal.point)
+            self.point_maximum = np.maximum(self.point_maximum, proposal.point)
+        value = side * program.value(proposal.multipliers, lower, upper)
+        needed = self._needed(index)
+        if side > 0 and value > lower[index] + needed:
+            lower[index] = min(value, upper[index])
+        elif side < 0 and value < upper[index] - needed:
+            upper[index] = max(value, lower[index])
+        return True

@@ -1,4 +1,4 @@
-"""Branch and bound on the whole numbers of a program, every bound of which is computed from
+"""Branch and bound on the integer variables of a program, with bounds that are computed from
 multipliers alone.
 """
 
@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import highspy
 import numpy as np
 
 from ..clock import TimeOver, check_time, interrupt, now
@@ -15,25 +16,39 @@ from .lp import LPSolver
 from .presolve import cover_cuts, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program
 
-ROUNDS = 5  # of bounds that rows imply
-FIRST = 60  # nodes after which ranges by linear programs are worth their time
-SHARE = 0.3  # of the time that is left: for these ranges at most
-RELIABLE = 3
-TRIES = (
-    8  # tries of a variable after which its gains are believed; variables that are tried at a node
-)
-JUDGED = 256
-EARLY = 0.1
-LATE = 0.3  # nodes and share of the time, or share alone, after which it may be given up
-QUICKENS = 3.0  # by so much the rise of a bound may gather pace
-# a proposed value so near to a whole number is not branched on, as long as another one is farther
-# away
+PROPAGATION_ROUNDS = 5
+"""Passes of bound propagation at a node."""
+NODES_BEFORE_RANGES = 60
+"""Nodes after which bound tightening by linear programs pays."""
+RANGES_TIME_FRACTION = 0.3
+"""Fraction of the remaining time that this bound tightening may take."""
+RELIABLE_TRIES = 3
+"""Branchings on a variable, each way, after which its gain per unit is relied on."""
+MAX_CANDIDATES = 8
+"""Variables that are tried at a node."""
+NODES_BEFORE_JUDGING = 256
+"""Nodes after which an impatient search may end early."""
+EARLIEST_TIME_FRACTION = 0.1
+"""Fraction of its time before which an impatient search with that many nodes does not end early."""
+EARLIEST_TIME_FRACTION_FEW_NODES = 0.3
+"""The same fraction with fewer nodes."""
+GAIN_FACTOR = 3.0
+"""Factor by which the bound may rise faster in future than it did since it was judged last."""
 WHOLE = 1e-6
+"""Distance from an integer up to which a value counts as integral."""
 
 
 class Proved(NamedTuple):
-    """What is proved: no point costs less than `bound` (inf: there is none); `complete` if all was
-    searched.
+    """The result of a search.
+
+    Attributes
+    ----------
+    bound
+        No point costs less; inf: there is no point.
+    nodes
+        Number of nodes.
+    complete
+        Whether no node below the cutoff is left.
     """
 
     bound: float
@@ -41,26 +56,45 @@ class Proved(NamedTuple):
     complete: bool
 
 
-@np.errstate(
-    divide="ignore"
-)  # rows that are fitted to a box can lose a weight: nothing follows from 0
+@np.errstate(divide="ignore")  # a coefficient that became 0 in a box implies nothing
 def prove(
     program: Program,
-    enough: float = np.inf,
+    cutoff: float = np.inf,
     deadline: float = np.inf,
     on_point: Callable[[np.ndarray], Any] | None = None,
     most_nodes: float = np.inf,
     patient: bool = True,
-    hear: Callable[[float], Any] | None = None,
+    on_bound: Callable[[float], Any] | None = None,
 ) -> Proved:
-    """A bound of the program; it ends at `enough`, or with what is proved at the deadline, at
-    Ctrl-C or after so many nodes, or, if it is not `patient`, as soon as it looks as if it would
-    not come to `enough` in time.
+    """Prove a lower bound of a program by branch and bound.
 
-    `on_point` hears the points that HiGHS proposes where all whole numbers are whole, and may
-    return a
-    smaller `enough`; `hear` gets the bound before each node is split.
+    Ctrl-C and the time limit in force end the search early, with what is proved until then.
 
+    Parameters
+    ----------
+    program
+        The program.
+    cutoff
+        Bound with which the search ends.
+    deadline
+        Time at which it ends.
+    on_point
+        Function that is called with every proposed point whose integer variables are integral. It
+        may return a smaller cutoff.
+    most_nodes
+        Number of nodes after which the search ends.
+    patient
+        Whether the search continues where it will hardly reach the cutoff in time.
+    on_bound
+        Function that is called with the current bound before each node is split.
+
+    Returns
+    -------
+    Proved
+        The bound, also of an incomplete search.
+
+    Examples
+    --------
     >>> import scipy.sparse as sp
     >>> from .program import Rows
     >>> one = np.ones(2)
@@ -71,40 +105,21 @@ def prove(
     """
     began = now()
     tree = None
-    first = Proved(-np.inf, 0, False)
-    known = np.inf
     try:
-        program = presolved(
-            program, deadline
-        )  # its rows say what the old ones did within its box alone
-        tree = SearchTree(program, began, deadline, enough, on_point, hear)
-        first = tree.search(min(FIRST, most_nodes), patient)
-        after_first = now()
-        if first.complete or after_first >= deadline or tree.nodes >= most_nodes:
-            return first
-        if not patient and tree.hopeless(first.bound):
-            return first
-        known = tree.enough  # what the program loses from here on costs at least so much
-        cheaper = optimality_based_tightening(
-            program, known, after_first + SHARE * (deadline - after_first)
-        )
-        if cheaper is None:
-            return Proved(max(first.bound, known), tree.nodes, True)
-        tree.program = cheaper
-        second = tree.search(most_nodes, patient)
-        return second._replace(bound=max(first.bound, min(second.bound, known)))
+        tree = SearchTree(presolved(program, deadline), began, deadline, cutoff, on_point, on_bound)
+        return tree.prove(most_nodes, patient)
     except TimeOver:
         pass
     except KeyboardInterrupt:
         interrupt()
     if tree is None:
-        return first
-    return Proved(max(first.bound, min(tree.proved, known)), tree.nodes, False)
+        return Proved(-np.inf, 0, False)
+    return Proved(tree.proved, tree.nodes, False)
 
 
 def presolved(program: Program, deadline: float) -> Program:
-    """What can be done once, before any branching."""
-    box = propagate_bounds(program, program.lower, program.upper, rounds=ROUNDS)
+    """Return an equivalent program in a smaller box, by all that is done once, before branching."""
+    box = propagate_bounds(program, program.lower, program.upper, rounds=PROPAGATION_ROUNDS)
     if box is None:
         return program
     program = strengthen_coefficients(program, *box).within(*box)
@@ -112,203 +127,242 @@ def presolved(program: Program, deadline: float) -> Program:
 
 
 class OpenNode(NamedTuple):
-    """A box, the bound of the program in it, and the point that was proposed there."""
+    """A box, the bound of the program in it, and the point and basis of its linear program."""
 
     lower: np.ndarray
     upper: np.ndarray
     bound: float
     point: np.ndarray | None
-    basis: Any  # of the linear program, where the next one begins
+    basis: highspy.HighsBasis | None
 
 
 class SearchTree:
-    """Nodes of one program, and what branching on each variable has gained so far."""
+    """The open nodes of a program, and the average gains of branching on each variable so far.
+
+    Parameters
+    ----------
+    program
+        The program, presolved.
+    began
+        Time at which its proof began.
+    deadline, cutoff, on_point, on_bound
+        As for `prove`.
+    """
 
     def __init__(
         self,
         program: Program,
         began: float,
         deadline: float,
-        enough: float,
+        cutoff: float,
         on_point: Callable[[np.ndarray], Any] | None,
-        hear: Callable[[float], Any] | None = None,
+        on_bound: Callable[[float], Any] | None = None,
     ) -> None:
         self.program = program
         self.began = began
         self.deadline = deadline
-        self.enough = enough
+        self.cutoff = cutoff
         self.on_point = on_point
-        self.hear = hear
-        self.proposer = LPSolver()
+        self.on_bound = on_bound
+        self.solver = LPSolver()
         self.nodes = 0
-        self.last = -np.inf
-        self.next = 1  # the bound when it was judged last, and the nodes after which it is again
-        self.heap: list[tuple[float, int, OpenNode]] = []
-        self.settled = np.inf  # the weakest bound of nodes that are split no further
-        self.working = (
-            -np.inf
-        )  # the bound of the node in progress, whose children are not in the heap yet
-        self.gained, self.tried = np.zeros((2, 2, len(program.cost)))
-        """Sum over tries of the gain for each unit of the fraction, down and up; and how many
-        tries.
-        """
+        # the bound when the search was judged last, and the nodes after which it is again
+        self.judged_bound = -np.inf
+        self.next_judged = 1
+        # the bound of the first search, and the cost from which on points are cut off in the second
+        self.first_bound = -np.inf
+        self.excluded_cost = np.inf
+        self._restart()
+        # sums over all branchings on a variable, down and up: gain per unit, and their number
+        self.gained = np.zeros((2, len(program.cost)))
+        self.tried = np.zeros((2, len(program.cost)))
 
-    def search(self, most_nodes: float, patient: bool = True) -> Proved:
-        """Best first, until the bound is enough or a limit is met, or until it is given up."""
-        self.heap = []
-        self.settled = np.inf
-        self.working = -np.inf
-        root = self.node(self.program.lower, self.program.upper, -np.inf)
-        if root is not None:
-            self.heap.append((root.bound, 0, root))
-        self.working = np.inf
-        number = itertools.count(1)
-        while self.heap and self.heap[0][0] < min(self.enough, self.settled):
-            late = now() >= self.deadline or self.nodes >= most_nodes
-            if late or (not patient and self.nodes >= self.next and self.hopeless(self.heap[0][0])):
+    def _restart(self) -> None:
+        self.heap: list[tuple[float, int, OpenNode]] = []
+        self.number = itertools.count()
+        # the weakest bound of nodes that cannot be split, and that of the node in progress
+        self.fathomed_bound = np.inf
+        self.current_bound = -np.inf
+
+    def prove(self, most_nodes: float, patient: bool) -> Proved:
+        """Search; after some nodes tighten all bounds by linear programs, and search anew."""
+        first = self._search(min(NODES_BEFORE_RANGES, most_nodes), patient)
+        after_first = now()
+        if first.complete or after_first >= self.deadline or self.nodes >= most_nodes:
+            return first
+        if not patient and self.hopeless(first.bound):
+            return first
+        self.first_bound = first.bound
+        self.excluded_cost = self.cutoff
+        until = after_first + RANGES_TIME_FRACTION * (self.deadline - after_first)
+        cheaper = optimality_based_tightening(self.program, self.cutoff, until)
+        if cheaper is None:
+            return Proved(max(first.bound, self.excluded_cost), self.nodes, True)
+        self.program = cheaper
+        return self._search(most_nodes, patient)
+
+    def _search(self, most_nodes: float, patient: bool) -> Proved:
+        """Search best first, until the cutoff or a limit is reached or the search is hopeless."""
+        self._restart()
+        self._push(self._node(self.program.lower, self.program.upper, -np.inf, None))
+        self.current_bound = np.inf
+        while self.heap and self.heap[0][0] < min(self.cutoff, self.fathomed_bound):
+            if now() >= self.deadline or self.nodes >= most_nodes:
                 return Proved(self.proved, self.nodes, False)
-            if self.hear is not None:
-                self.hear(min(self.proved, self.enough))
-            self.working = self.heap[0][0]
-            node = heapq.heappop(self.heap)[2]
-            open_ = self.open(node)
-            if self.on_point is not None and node.point is not None and not open_.any():
-                found = self.on_point(node.point)
-                self.enough = self.enough if found is None else min(self.enough, found)
-            children = self.children(node, open_)
-            if children is None:  # everything is decided: the bound is what it is
-                self.settled = min(self.settled, node.bound)
-            for child in children or ():
-                heapq.heappush(self.heap, (child.bound, next(number), child))
-            self.working = np.inf
+            judged = not patient and self.nodes >= self.next_judged
+            if judged and self.hopeless(self.heap[0][0]):
+                return Proved(self.proved, self.nodes, False)
+            if self.on_bound is not None:
+                self.on_bound(min(self.search_bound, self.cutoff))
+            self._branch()
         return Proved(self.proved, self.nodes, True)
+
+    def _push(self, node: OpenNode | None) -> None:
+        if node is not None:
+            heapq.heappush(self.heap, (node.bound, next(self.number), node))
+
+    def _branch(self) -> None:
+        """Split the node of the weakest bound, after its point was passed on."""
+        self.current_bound = self.heap[0][0]
+        node = heapq.heappop(self.heap)[2]
+        fractional = self._fractional(node)
+        if self.on_point is not None and node.point is not None and not fractional.any():
+            cutoff = self.on_point(node.point)
+            if cutoff is not None:
+                self.cutoff = min(self.cutoff, cutoff)
+        children = self._children(node, fractional)
+        if children is None:  # all integer variables are fixed
+            self.fathomed_bound = min(self.fathomed_bound, node.bound)
+        for child in children or ():
+            self._push(child)
+        self.current_bound = np.inf
+
+    @property
+    def search_bound(self) -> float:
+        """The bound of the current search, at any time."""
+        best_open = self.heap[0][0] if self.heap else np.inf
+        return min(self.fathomed_bound, self.current_bound, best_open)
 
     @property
     def proved(self) -> float:
-        """What the search has proved so far, at any moment of it."""
-        first = self.heap[0][0] if self.heap else np.inf
-        return min(self.settled, self.working, first)
+        """The bound proved so far, at any time."""
+        return max(self.first_bound, min(self.search_bound, self.excluded_cost))
 
     def hopeless(self, bound: float) -> bool:
-        """Whether a bound, late or after many nodes, stays below `enough` until the deadline even
-        if every doubling of the time from now on gains several times what it has since it was asked
-        last.
+        """Return whether the search will hardly reach the cutoff until its deadline.
+
+        That is where a bound, late or after many nodes, stays below the cutoff even if every
+        doubling of the time gains several times what was gained since the last call.
         """
-        gained = bound - self.last if bound > -np.inf else 0.0
-        self.last = bound
-        self.next = 2 * self.nodes
+        gained = bound - self.judged_bound if bound > -np.inf else 0.0
+        self.judged_bound = bound
+        self.next_judged = 2 * self.nodes
         if self.deadline == np.inf:
             return False
         passed = (now() - self.began) / (self.deadline - self.began)
-        rise = -QUICKENS * gained * np.log2(passed)
-        return bool(
-            passed > (EARLY if self.nodes >= JUDGED else LATE) and self.enough - bound > rise
-        )
+        rise = -GAIN_FACTOR * gained * np.log2(passed)
+        earliest = EARLIEST_TIME_FRACTION
+        if self.nodes < NODES_BEFORE_JUDGING:
+            earliest = EARLIEST_TIME_FRACTION_FEW_NODES
+        return bool(passed > earliest and self.cutoff - bound > rise)
 
-    def node(
-        self, lower: np.ndarray, upper: np.ndarray, bound: float, basis: Any = None
+    def _node(
+        self,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        bound: float,
+        basis: highspy.HighsBasis | None,
     ) -> OpenNode | None:
-        """The node of a box in which `bound` holds already; None if it has no point."""
+        """Return the node of a box, whose parent has this bound and basis; None if it is empty."""
         check_time()
         self.nodes += 1
-        box = propagate_bounds(self.program, lower, upper, rounds=ROUNDS)
+        box = propagate_bounds(self.program, lower, upper, rounds=PROPAGATION_ROUNDS)
         if box is None:
             return None
         tight = strengthen_coefficients(self.program, *box).within(*box)
-        proposal = self.proposer.ask(tight, self.deadline - now(), basis)
+        proposal = self.solver.ask(tight, self.deadline - now(), basis)
         if not proposal.empty:
-            return OpenNode(
-                *box,
-                max(bound, tight.value(proposal.multipliers, *box)),
-                proposal.point,
-                proposal.basis,
-            )
-        return (
-            None
-            if tight.proves_empty(proposal.multipliers, *box)
-            else OpenNode(*box, bound, None, None)
-        )
+            bound = max(bound, tight.value(proposal.multipliers, *box))
+            return OpenNode(*box, bound, proposal.point, proposal.basis)
+        if tight.proves_empty(proposal.multipliers, *box):
+            return None
+        return OpenNode(*box, bound, None, None)
 
-    def open(self, node: OpenNode) -> np.ndarray:
-        """The whole numbers that the point leaves between two."""
+    def _fractional(self, node: OpenNode) -> np.ndarray:
+        """Return which integer variables have a fractional value at the node's point."""
         if node.point is None:
             return np.zeros(len(node.lower), dtype=bool)
-        away = np.abs(node.point - np.round(node.point))
-        return self.program.integer & (node.lower < node.upper) & (away > WHOLE)
+        distance = np.abs(node.point - np.round(node.point))
+        return self.program.integer & (node.lower < node.upper) & (distance > WHOLE)
 
-    def children(self, node: OpenNode, open_: np.ndarray) -> list[OpenNode] | None:
-        """The two halves of a node for the variable that promises most; None where nothing is left
-        to split.
+    def _children(self, node: OpenNode, fractional: np.ndarray) -> list[OpenNode] | None:
+        """Return the halves of a node for the best of a few variables; None where all are fixed.
 
-        What is not known yet of a few variables that look best is tried out.
+        A variable whose gains are not reliable yet is tried out.
         """
-        if not open_.any():
+        if not fractional.any():
             width = np.where(self.program.integer, node.upper - node.lower, 0.0)
-            return (
-                self._split(node, int(width.argmax()))[0] if width.max(initial=0.0) >= 1 else None
-            )
+            if width.max(initial=0.0) < 1:
+                return None
+            return self._split(node, int(width.argmax()))[0]
         best: list[OpenNode] | None = None
-        record = -np.inf
-        for tries, at in enumerate(self._promising(node, np.flatnonzero(open_))):
-            known = self.tried[:, at].min() >= RELIABLE
-            if tries and (known or tries >= TRIES or now() >= self.deadline):
+        best_score = -np.inf
+        for tries, index in enumerate(self._candidates(node, np.flatnonzero(fractional))):
+            reliable = self.tried[:, index].min() >= RELIABLE_TRIES
+            if tries and (reliable or tries >= MAX_CANDIDATES or now() >= self.deadline):
                 break
-            found, gains = self._split(node, at)
-            score = float(
-                np.prod(np.clip(np.minimum(gains, self.enough - node.bound), 1e-12, 1e100))
-            )
-            if score > record:
-                best = found
-                record = score
-            if len(found) < 2 or known:
+            children, gains = self._split(node, index)
+            useful = np.clip(np.minimum(gains, self.cutoff - node.bound), 1e-12, 1e100)
+            score = float(np.prod(useful))
+            if score > best_score:
+                best = children
+                best_score = score
+            if len(children) < 2 or reliable:
                 break
         return best
 
-    def _promising(self, node: OpenNode, among: np.ndarray) -> list[int]:
-        """Variables in the order of what branching on them should gain."""
+    def _candidates(self, node: OpenNode, variables: np.ndarray) -> list[int]:
+        """Return variables in the order of the gains to be expected, best first."""
         assert node.point is not None
-        part = node.point[among] - np.floor(node.point[among])
-        total = self.gained.sum()
+        fraction = node.point[variables] - np.floor(node.point[variables])
+        gained = self.gained[:, variables]
+        tried = self.tried[:, variables]
         count = self.tried.sum()
-        mean = total / count if count else 1.0
-        rate = np.where(
-            self.tried[:, among] > 0,
-            self.gained[:, among] / np.maximum(self.tried[:, among], 1),
-            mean,
-        )
-        score = np.maximum(rate[0] * part, 1e-12) * np.maximum(rate[1] * (1 - part), 1e-12)
-        return [int(at) for at in among[np.argsort(-score, kind="stable")]]
+        mean = self.gained.sum() / count if count else 1.0
+        down, up = np.where(tried > 0, gained / np.maximum(tried, 1), mean)
+        score = np.maximum(down * fraction, 1e-12) * np.maximum(up * (1 - fraction), 1e-12)
+        return [int(index) for index in variables[np.argsort(-score, kind="stable")]]
 
-    def _split(self, node: OpenNode, at: int) -> tuple[list[OpenNode], np.ndarray]:
-        """The halves of a node that have points, and what each of the two gained."""
-        value = 0.5 * (node.lower[at] + node.upper[at]) if node.point is None else node.point[at]
+    def _split(self, node: OpenNode, index: int) -> tuple[list[OpenNode], np.ndarray]:
+        """Return the nonempty halves of a node, and the gain of the bound in each of the two."""
+        value = 0.5 * (node.lower[index] + node.upper[index])
+        if node.point is not None:
+            value = node.point[index]
+        fraction = value - np.floor(value)
+        distances = (fraction, 1 - fraction)
         gains = np.full(2, np.inf)
-        found = []
-        for side, (lower, upper) in enumerate(
-            branches(node.lower, node.upper, at, np.floor(value))
-        ):
-            child = self.node(lower, upper, node.bound, node.basis)
+        children = []
+        for side, box in enumerate(branches(node.lower, node.upper, index, np.floor(value))):
+            child = self._node(*box, node.bound, node.basis)
             if child is None:
                 continue
-            found.append(child)
-            if np.isinf(
-                node.bound
-            ):  # from no bound at all any bound is a gain, and says nothing about others
+            children.append(child)
+            if np.isinf(node.bound):  # any bound is a gain, which tells nothing about other nodes
                 gains[side] = np.inf if np.isfinite(child.bound) else 0.0
                 continue
             gains[side] = child.bound - node.bound
-            part = value - np.floor(value)
-            self.gained[side, at] += gains[side] / max((part, 1 - part)[side], WHOLE)
-            self.tried[side, at] += 1
-        return found, gains
+            self.gained[side, index] += gains[side] / max(distances[side], WHOLE)
+            self.tried[side, index] += 1
+        return children, gains
 
 
 def branches(
-    lower: np.ndarray, upper: np.ndarray, at: int, below: float
+    lower: np.ndarray, upper: np.ndarray, index: int, below: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The two parts of a box in which one whole number is at most `below`, or more."""
-    below = float(np.clip(below, lower[at], upper[at] - 1))
-    left = upper.copy()
-    right = lower.copy()
-    left[at], right[at] = below, below + 1
-    return [(lower, left), (right, upper)]
+    """Return the parts of a box in which an integer variable is at most `below`, or larger."""
+    below = float(np.clip(below, lower[index], upper[index] - 1))
+    left_upper = upper.copy()
+    right_lower = lower.copy()
+    left_upper[index] = below
+    right_lower[index] = below + 1
+    return [(lower, left_upper), (right_lower, upper)]

@@ -1,13 +1,13 @@
-r"""A program made tighter in a box, without losing a point: bounds that rows imply, and
-coefficients of binaries.
+r"""A program made tighter in a box, without losing a point: bounds that constraints imply, stronger
+coefficients of binaries, and cuts.
 
 From $\sum_k a_k v_k \le b$ follows $a_j v_j \le b - \min \sum_{k \ne j} a_k v_k$. And where the
-rest of such a row is at most $U < b$ when a binary is 0, the row says nothing there: with $b - U$
-taken off both $b$ and the binary's coefficient it says as much where the binary is 1, and cuts off
-fractions. All is rounded outward, by 1e-9 of the terms.
+rest of such a constraint is at most $U < b$ when a binary is 0, it is redundant there: with $b - U$
+subtracted from both $b$ and the binary's coefficient it is equivalent where the binary is 1, and
+cuts off fractional points. All is rounded outward, by 1e-9 of the terms.
 """
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,40 +18,86 @@ from ..clock import check_time, now
 from .program import Program, Rows
 
 OUTWARD = 1e-9
-ROUNDED = 4  # rounded rows that follow from one
-LIFTING = 20_000_000  # entries of rows that are looked at for binaries to be written into them
-WORTH = 1e-3  # share of its terms by which a row must be slack for a binary to be written into it
-HELPS = 1e-2  # share of its width by which a bound must improve
+"""Outward rounding, relative to the terms of a sum."""
+MAX_ROUNDED_CUTS = 4
+"""Rounded cuts that are derived from one constraint."""
+MAX_PROBING_ENTRIES = 20_000_000
+"""Matrix entries, summed over all binaries, that probing works on."""
+MIN_RELATIVE_SLACK = 1e-3
+"""Slack, relative to the terms of a constraint, from which on a binary is written into it."""
+MIN_RELATIVE_TIGHTENING = 1e-2
+"""Fraction of a variable's range by which a bound must improve to be moved."""
+
+Box = tuple[np.ndarray, np.ndarray]
 
 
-class ActivityBounds(NamedTuple):
-    """For each entry of a row the least and the most of all others, rounded outward; infinite where
-    one of them is.
+class OneSided(NamedTuple):
+    r"""The constraints that read $s\,a^\top v \le b$ with a sign $s$.
+
+    Attributes
+    ----------
+    mask
+        Which constraints have one finite side.
+    sign, limit
+        $s$ and $b$ of every constraint.
     """
 
-    least: np.ndarray
-    most: np.ndarray
+    mask: np.ndarray
+    sign: np.ndarray
+    limit: np.ndarray
+
+    @classmethod
+    def of(cls, program: Program) -> "OneSided":
+        """Return them for all constraints of a program."""
+        mask = np.isinf(program.row_lower) != np.isinf(program.row_upper)
+        sign = np.where(mask & np.isinf(program.row_upper), -1.0, 1.0)
+        limit = np.where(sign < 0, -program.row_lower, program.row_upper)
+        return cls(mask, sign, limit)
+
+    def program(self, program: Program, rows: Rows) -> Program:
+        """Return a program with another matrix and these limits."""
+        lower = np.where(self.sign < 0, -self.limit, program.row_lower)
+        upper = np.where(self.sign < 0, program.row_upper, self.limit)
+        return replace(program, rows=rows, row_lower=lower, row_upper=upper)
 
 
-def _rests(e: Rows, lower: np.ndarray, upper: np.ndarray, count: int) -> ActivityBounds:
-    rising = e.weight > 0
-    found = []
-    for low, sign in ((rising, -1.0), (~rising, 1.0)):
-        end = e.weight * np.where(low, lower[e.column], upper[e.column])
-        endless = np.isinf(end)
-        end = np.where(endless, 0.0, end)
-        total, size = (np.bincount(e.row, part, count) for part in (end, np.abs(end)))
-        others = np.bincount(e.row, endless, count)[e.row] - endless
-        rest = total[e.row] - end + sign * OUTWARD * size[e.row]
-        found.append(np.where(others > 0, sign * np.inf, rest))
-    return ActivityBounds(*found)
+def _other_terms(rows: Rows, lower: np.ndarray, upper: np.ndarray, sign: float) -> np.ndarray:
+    """Return for each entry the maximum (`sign` 1) or minimum (-1) of all other terms of its row,
+    rounded outward; infinite where one of them is.
+    """
+    count = len(rows.first) - 1
+    at_lower = (rows.weight > 0) == (sign < 0)
+    term = rows.weight * np.where(at_lower, lower[rows.column], upper[rows.column])
+    infinite = np.isinf(term)
+    term = np.where(infinite, 0.0, term)
+    total = np.bincount(rows.row, term, count)
+    size = np.bincount(rows.row, np.abs(term), count)
+    infinite_others = np.bincount(rows.row, infinite, count)[rows.row] - infinite
+    others = total[rows.row] - term + sign * OUTWARD * size[rows.row]
+    return np.where(infinite_others > 0, sign * np.inf, others)
 
 
 def propagate_bounds(
     program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Bounds that the rows imply in a box, or None where they leave no point.
+) -> Box | None:
+    """Return bounds that the constraints imply in a box.
 
+    Parameters
+    ----------
+    program
+        The program, whose own bounds are not used.
+    lower, upper
+        The box.
+    rounds
+        Number of passes over all constraints at most.
+
+    Returns
+    -------
+    tuple of arrays or None
+        Lower and upper bounds, None where the constraints leave no point.
+
+    Examples
+    --------
     >>> import scipy.sparse as sp
     >>> one = np.ones(2)
     >>> free = Program(
@@ -66,191 +112,294 @@ def propagate_bounds(
     >>> propagate_bounds(free, free.lower, free.upper, 2)[1].round(6)
     array([6., 3.])
     """
-    e = program.rows
     for _ in range(rounds):
         check_time()
-        rest = _rests(e, lower, upper, len(program.row_lower))
-        with np.errstate(invalid="ignore", over="ignore"):
-            most = program.row_upper[e.row] - rest.least
-            least = program.row_lower[e.row] - rest.most
-            high = np.where(e.weight > 0, most, least) / e.weight
-            low = np.where(e.weight > 0, least, most) / e.weight
-            high = high + OUTWARD * np.abs(high)
-            low = low - OUTWARD * np.abs(low)
-        new_lower = np.full_like(lower, -np.inf)
-        new_upper = np.full_like(upper, np.inf)
-        np.fmin.at(new_upper, e.column, np.where(np.isnan(high), np.inf, high))
-        np.fmax.at(new_lower, e.column, np.where(np.isnan(low), -np.inf, low))
-        whole = program.integer
-        new_lower = np.where(whole, np.ceil(new_lower), new_lower)
-        new_upper = np.where(whole, np.floor(new_upper), new_upper)
+        new_lower, new_upper = _implied_bounds(program, lower, upper)
         if ((new_lower > upper) | (new_upper < lower) | (new_lower > new_upper)).any():
             return None
         with np.errstate(invalid="ignore"):
-            needed = np.where(np.isfinite(upper - lower), HELPS * (upper - lower), 0.0)
-            better_low = new_lower > lower + needed
-            better_high = new_upper < upper - needed
-        if not (better_low.any() or better_high.any()):
+            width = upper - lower
+            needed = np.where(np.isfinite(width), MIN_RELATIVE_TIGHTENING * width, 0.0)
+            better_lower = new_lower > lower + needed
+            better_upper = new_upper < upper - needed
+        if not (better_lower.any() or better_upper.any()):
             break
-        lower = np.where(better_low, new_lower, lower)
-        upper = np.where(better_high, new_upper, upper)
+        lower = np.where(better_lower, new_lower, lower)
+        upper = np.where(better_upper, new_upper, upper)
     return lower, upper
 
 
+def _implied_bounds(program: Program, lower: np.ndarray, upper: np.ndarray) -> Box:
+    """Return the strongest bounds that one constraint alone implies for each variable."""
+    rows = program.rows
+    minimum = _other_terms(rows, lower, upper, -1.0)
+    maximum = _other_terms(rows, lower, upper, 1.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        largest_term = program.row_upper[rows.row] - minimum
+        smallest_term = program.row_lower[rows.row] - maximum
+        high = np.where(rows.weight > 0, largest_term, smallest_term) / rows.weight
+        low = np.where(rows.weight > 0, smallest_term, largest_term) / rows.weight
+        high = high + OUTWARD * np.abs(high)
+        low = low - OUTWARD * np.abs(low)
+    new_lower = np.full_like(lower, -np.inf)
+    new_upper = np.full_like(upper, np.inf)
+    np.fmax.at(new_lower, rows.column, low)  # without NaN
+    np.fmin.at(new_upper, rows.column, high)
+    new_lower = np.where(program.integer, np.ceil(new_lower), new_lower)
+    new_upper = np.where(program.integer, np.floor(new_upper), new_upper)
+    return new_lower, new_upper
+
+
 def probe_binaries(program: Program, deadline: float) -> Program:
-    r"""The program with rows that fit one binary each, and a box that holds what is left for both
-    of its values.
+    r"""Return the program with stronger constraints and a smaller box, by fixing each binary.
 
-    Where a binary at 0 leaves a row at most $U < b$, by the bounds that follow from it in all rows,
-    the row may be written $a^\top v + (b - U)(1 - \delta) \le b$, whether the binary stands in it
-    already or not. A binary whose one value leaves no point has the other one.
+    Where a binary at 0 leaves a constraint at most $U < b$, by the bounds that follow from it in
+    all constraints, it may be written $a^\top v + (b - U)(1 - \delta) \le b$, whether the binary
+    occurs in it already or not. A binary whose one value leaves no point has the other one.
+
+    Parameters
+    ----------
+    program
+        The program.
+    deadline
+        Time at which probing ends.
     """
-    lower = program.lower.copy()
-    upper = program.upper.copy()
-    count = len(program.row_lower)
-    (single, sign, right) = _one_sided(program)
-    e = program.rows
-    best = np.zeros(count)
-    chosen = np.full((2, count), -1)
-    turned = e._replace(weight=e.weight * sign[e.row])
-    binaries = np.flatnonzero(program.integer & (lower == 0) & (upper == 1))
-    for at in binaries[: LIFTING // (len(e.weight) + 1)]:
-        boxes = list[tuple[np.ndarray, np.ndarray]]()
-        for value in (0.0, 1.0):
+    probing = _Probing(program)
+    binaries = np.flatnonzero(program.integer & (program.lower == 0) & (program.upper == 1))
+    for binary in binaries[: MAX_PROBING_ENTRIES // (len(program.rows.weight) + 1)]:
+        probing.probe(binary, deadline)
+    return probing.result()
+
+
+class _Probing:
+    """The largest slack that a value of a binary leaves in each constraint, and the box so far."""
+
+    def __init__(self, program: Program) -> None:
+        rows = program.rows
+        self.program = program
+        self.lower = program.lower.copy()
+        self.upper = program.upper.copy()
+        self.one_sided = OneSided.of(program)
+        self.oriented = rows._replace(weight=rows.weight * self.one_sided.sign[rows.row])
+        self.slack = np.zeros(len(program.row_lower))
+        self.binary = np.full(len(program.row_lower), -1)
+        self.binary_value = np.full(len(program.row_lower), -1)
+
+    def probe(self, binary: int, deadline: float) -> None:
+        boxes = []
+        for value in (0, 1):
             if now() >= deadline:
-                break
-            ends = lower.copy(), upper.copy()
-            ends[0][at] = ends[1][at] = value
-            box = propagate_bounds(program, *ends, rounds=3)
+                return
+            lower = self.lower.copy()
+            upper = self.upper.copy()
+            lower[binary] = upper[binary] = value
+            box = propagate_bounds(self.program, lower, upper, rounds=3)
             if box is None:
-                (lower if value == 0 else upper)[at] = 1.0 - value
-                break
+                if value == 0:
+                    self.lower[binary] = 1.0
+                else:
+                    self.upper[binary] = 0.0
+                return
             boxes.append(box)
-            most, size = _largest(turned, *box, count)
-            with np.errstate(invalid="ignore"):  # a side that is missing
-                spare = np.where(single, right - most - OUTWARD * (size + np.abs(right)), -np.inf)
-            better = np.flatnonzero(
-                spare > np.maximum(best, WORTH * np.maximum(size, np.abs(right)))
-            )
-            best[better], chosen[0, better], chosen[1, better] = spare[better], at, value
-        if len(boxes) == 2:  # every point lies in one of them
-            lower = np.maximum(lower, np.minimum(boxes[0][0], boxes[1][0]))
-            upper = np.minimum(upper, np.maximum(boxes[0][1], boxes[1][1]))
-    rows = np.flatnonzero(chosen[0] >= 0)
-    if not len(rows):
-        return program.within(lower, upper)
-    # b - U off the left where the binary is 0: weight -(b - U), and b becomes U; where it is 1:
-    # weight b - U
-    off = chosen[1, rows] == 0
-    extra = sp.csr_matrix(
-        (np.where(off, -1.0, 1.0) * best[rows] * sign[rows], (rows, chosen[0, rows])),
-        (count, len(lower)),
-    )
-    right[rows] -= np.where(off, best[rows], 0.0)
-    joined = Rows.of(program.rows.matrix(len(lower)) + extra)
-    return _with_sides(program, sign, right, joined).within(lower, upper)
+            self._keep_slack(binary, value, box)
+        (lower_at_0, upper_at_0), (lower_at_1, upper_at_1) = boxes
+        self.lower = np.maximum(self.lower, np.minimum(lower_at_0, lower_at_1))
+        self.upper = np.minimum(self.upper, np.maximum(upper_at_0, upper_at_1))
+
+    def _keep_slack(self, binary: int, value: int, box: Box) -> None:
+        maximum, size = _maximum_activity(self.oriented, *box)
+        limit = self.one_sided.limit
+        size_with_limit = size + np.abs(limit)
+        with np.errstate(invalid="ignore"):  # a side that is missing
+            slack = limit - maximum - OUTWARD * size_with_limit
+        slack = np.where(self.one_sided.mask, slack, -np.inf)
+        needed = MIN_RELATIVE_SLACK * np.maximum(size, np.abs(limit))
+        better = np.flatnonzero(slack > np.maximum(self.slack, needed))
+        self.slack[better] = slack[better]
+        self.binary[better] = binary
+        self.binary_value[better] = value
+
+    def result(self) -> Program:
+        """Return the program with the binaries written into the constraints.
+
+        Where a binary at 0 leaves a slack, its coefficient and the limit both become smaller by it;
+        where a binary at 1 does, its coefficient becomes larger.
+        """
+        rows = np.flatnonzero(self.binary >= 0)
+        if not len(rows):
+            return self.program.within(self.lower, self.upper)
+        off = self.binary_value[rows] == 0
+        slack = self.slack[rows]
+        change = np.where(off, -slack, slack) * self.one_sided.sign[rows]
+        matrix = self.program.rows.matrix(len(self.lower))
+        matrix = matrix + sp.csr_matrix((change, (rows, self.binary[rows])), matrix.shape)
+        self.one_sided.limit[rows] -= np.where(off, slack, 0.0)
+        changed = self.one_sided.program(self.program, Rows.of(matrix))
+        return changed.within(self.lower, self.upper)
 
 
-def _one_sided(program: Program) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which rows have one side; the sign with which they read a'v <= b; and all b."""
-    single = np.isinf(program.row_lower) != np.isinf(program.row_upper)
-    sign = np.where(single & np.isinf(program.row_upper), -1.0, 1.0)
-    return single, sign, np.where(sign < 0, -program.row_lower, program.row_upper)
+def _maximum_activity(rows: Rows, lower: np.ndarray, upper: np.ndarray) -> Box:
+    """Return the maximum of each row in a box, and the sum of the absolute values of its terms."""
+    count = len(rows.first) - 1
+    terms = rows.weight * np.where(rows.weight > 0, upper[rows.column], lower[rows.column])
+    sizes = np.abs(np.where(np.isinf(terms), 0.0, terms))
+    return np.bincount(rows.row, terms, count), np.bincount(rows.row, sizes, count)
 
 
-def _with_sides(program: Program, sign: np.ndarray, right: np.ndarray, rows: Rows) -> Program:
-    """The program with other rows, and other b of rows that read a'v <= b with these signs."""
-    low = np.where(sign < 0, -right, program.row_lower)
-    high = np.where(sign < 0, program.row_upper, right)
-    return replace(program, rows=rows, row_lower=low, row_upper=high)
+class Inequality(NamedTuple):
+    r"""The constraint $\sum_j a_j v_j \le b$."""
+
+    columns: list[int]
+    weights: list[float]
+    limit: float
+
+
+class VariableUpperBound(NamedTuple):
+    r"""The bound $v \le c + u\,\delta$, with a rate $u$ and a binary $\delta$."""
+
+    binary: int
+    rate: float
+    constant: float
+
+
+class Cover(NamedTuple):
+    r"""The cut $\sum_j a_j \delta_j \ge b$ on binaries, with positive weights $a_j$ and $b > 0$."""
+
+    weights: dict[int, float]
+    limit: float
 
 
 def cover_cuts(program: Program) -> Program:
-    r"""The program with rows on binaries that follow from rows on variables which these binaries
-    switch on.
+    r"""Return the program with cuts on binaries that follow from variable upper bounds.
 
     From $\sum_j a_j v_j \ge b$ and $v_j \le c_j + u_j \delta_j$ follows $\sum_j a_j u_j \delta_j
-    \ge b - \sum_j a_j c_j =: B$, and for whole numbers $\sum_j \min(a_j u_j, B)\, \delta_j \ge B$
+    \ge b - \sum_j a_j c_j =: B$, and for integers $\sum_j \min(a_j u_j, B)\, \delta_j \ge B$
     and, for every unit $d > 0$, $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d
-    \rceil$: some of them must be on.
+    \rceil$: some of the binaries must be 1.
     """
-    e = program.rows
-    count = len(program.row_lower)
-    switched = dict[int, tuple[int, float, float]]()
     binary = program.integer & (program.lower == 0) & (program.upper == 1)
-    spans = [(r, slice(e.first[r], e.first[r + 1])) for r in range(count)]
-    sides = [(sign, side) for sign, side in ((1.0, program.row_upper), (-1.0, -program.row_lower))]
-    for (r, span), (sign, side) in itertools.product(spans, sides):
+    inequalities = list(_inequalities(program))
+    bounds = _variable_upper_bounds(program, inequalities, binary)
+    cuts: list[Cover] = []
+    for inequality in inequalities:
         check_time()
-        if span.stop - span.start != 2 or np.isinf(side[r]):
-            continue
-        for v, on in (e.column[span], e.column[span][::-1]):
-            a = {int(j): sign * w for j, w in zip(e.column[span], e.weight[span], strict=True)}
-            if binary[on] and not program.integer[v] and a[v] > 0 > a[on]:
-                rate = -a[on] / a[v]
-                rest = side[r] / a[v]
-                if v not in switched or rate + rest < sum(switched[v][1:]):
-                    switched[v] = int(on), rate * (1 + OUTWARD), rest + OUTWARD * abs(rest)
-    rows = []
-    limits = []
-    for (r, span), (sign, side) in itertools.product(spans, sides):
+        if not bounds.keys().isdisjoint(inequality.columns):
+            cover = _cover(program, inequality, bounds, binary)
+            cuts.extend(_strengthened(cover))
+    return _with_cuts(program, cuts) if cuts else program
+
+
+def _inequalities(program: Program) -> Iterator[Inequality]:
+    """Yield all constraints of a program as upper bounds."""
+    rows = program.rows
+    for r in range(len(program.row_lower)):
+        entries = slice(rows.first[r], rows.first[r + 1])
+        columns = rows.column[entries].tolist()
+        weights = rows.weight[entries]
         check_time()
-        need = -float(side[r])
-        weights = dict[int, float]()
-        if np.isinf(need) or not any(int(j) in switched for j in e.column[span]):
+        if not np.isinf(program.row_upper[r]):
+            yield Inequality(columns, weights.tolist(), float(program.row_upper[r]))
+        if not np.isinf(program.row_lower[r]):
+            yield Inequality(columns, (-weights).tolist(), -float(program.row_lower[r]))
+
+
+def _variable_upper_bounds(
+    program: Program, inequalities: list[Inequality], binary: np.ndarray
+) -> dict[int, VariableUpperBound]:
+    """Return the strongest bound of each continuous variable, at 1, by a constraint with a binary
+    alone; rounded up.
+    """
+    bounds: dict[int, VariableUpperBound] = {}
+    for columns, weights, limit in inequalities:
+        if len(columns) != 2:
             continue
-        for j, w in zip(e.column[span].tolist(), (-sign * e.weight[span]).tolist(), strict=True):
-            on, rate, rest = switched.get(j, (j, 0.0, float(program.upper[j])))
-            if w > 0 and binary[j]:
-                weights[j] = weights.get(j, 0.0) + w
-            elif w > 0:
-                weights[on] = weights.get(on, 0.0) + w * rate
-                need -= w * rest + OUTWARD * abs(w * rest)
-            else:
-                need -= w * float(program.lower[j]) + OUTWARD * abs(w * float(program.lower[j]))
-        weights = {j: w for j, w in weights.items() if w}
-        if not np.isfinite(need) or need <= 0 or not weights:
+        for v, switch in ((0, 1), (1, 0)):
+            j = columns[v]
+            if program.integer[j] or not binary[columns[switch]]:
+                continue
+            if not weights[v] > 0 > weights[switch]:
+                continue
+            rate = -weights[switch] / weights[v]
+            constant = limit / weights[v]
+            if j not in bounds or rate + constant < bounds[j].rate + bounds[j].constant:
+                bounds[j] = VariableUpperBound(
+                    columns[switch],
+                    rate * (1 + OUTWARD),
+                    constant + OUTWARD * abs(constant),
+                )
+    return bounds
+
+
+def _cover(
+    program: Program,
+    inequality: Inequality,
+    bounds: dict[int, VariableUpperBound],
+    binary: np.ndarray,
+) -> Cover:
+    """Return what an inequality, times -1, implies for binaries, with all other terms at their
+    maximum.
+    """
+    limit = -inequality.limit
+    weights: dict[int, float] = {}
+    for j, negative in zip(inequality.columns, inequality.weights, strict=True):
+        weight = -negative
+        if weight > 0 and binary[j]:
+            weights[j] = weights.get(j, 0.0) + weight
             continue
-        if any(w > need for w in weights.values()):
-            rows.append({j: min(w * (1 + OUTWARD), need) for j, w in weights.items()})
-            limits.append(need)
-        for unit in sorted(set(weights.values()), reverse=True)[:ROUNDED]:
-            least = float(np.ceil(need / unit * (1 - OUTWARD)))
-            rows.append({j: min(float(np.ceil(w / unit)), least) for j, w in weights.items()})
-            limits.append(least)
-    if not rows:
-        return program
-    columns = [j for row in rows for j in row]
-    numbers = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    new = sp.csr_matrix(
-        ([w for row in rows for w in row.values()], (numbers, columns)),
-        (len(rows), len(program.cost)),
-    )
-    joined = Rows.of(sp.vstack([e.matrix(len(program.cost)), new]).tocsr())
-    low = np.concatenate([program.row_lower, np.array(limits)])
+        if weight > 0 and j in bounds:
+            bound = bounds[j]
+            weights[bound.binary] = weights.get(bound.binary, 0.0) + weight * bound.rate
+            constant = weight * bound.constant
+        elif weight > 0:
+            constant = weight * float(program.upper[j])
+        else:
+            constant = weight * float(program.lower[j])
+        limit -= constant + OUTWARD * abs(constant)
+    return Cover({j: weight for j, weight in weights.items() if weight}, limit)
+
+
+def _strengthened(cover: Cover) -> list[Cover]:
+    """Return the cuts that follow from a cover since its variables are binary."""
+    weights, limit = cover
+    cuts: list[Cover] = []
+    if not np.isfinite(limit) or limit <= 0:
+        return cuts
+    if any(weight > limit for weight in weights.values()):
+        reduced = {j: min(weight * (1 + OUTWARD), limit) for j, weight in weights.items()}
+        cuts.append(Cover(reduced, limit))
+    for unit in sorted(set(weights.values()), reverse=True)[:MAX_ROUNDED_CUTS]:
+        needed = float(np.ceil(limit / unit * (1 - OUTWARD)))
+        rounded = {j: min(float(np.ceil(weight / unit)), needed) for j, weight in weights.items()}
+        cuts.append(Cover(rounded, needed))
+    return cuts
+
+
+def _with_cuts(program: Program, cuts: list[Cover]) -> Program:
+    row = [number for number, cut in enumerate(cuts) for _ in cut.weights]
+    column = [j for cut in cuts for j in cut.weights]
+    weight = [weight for cut in cuts for weight in cut.weights.values()]
+    n = len(program.cost)
+    matrix = sp.csr_matrix((weight, (row, column)), (len(cuts), n))
     return replace(
         program,
-        rows=joined,
-        row_lower=low,
-        row_upper=np.append(program.row_upper, np.full(len(rows), np.inf)),
+        rows=Rows.of(sp.vstack([program.rows.matrix(n), matrix]).tocsr()),
+        row_lower=np.append(program.row_lower, [cut.limit for cut in cuts]),
+        row_upper=np.append(program.row_upper, np.full(len(cuts), np.inf)),
     )
 
 
-def _largest(
-    e: Rows, lower: np.ndarray, upper: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The most that each row can be in a box, and the size of what adds up to it."""
-    ends = e.weight * np.where(e.weight > 0, upper[e.column], lower[e.column])
-    return np.bincount(e.row, ends, count), np.bincount(
-        e.row, np.abs(np.where(np.isinf(ends), 0.0, ends)), count
-    )
+def strengthen_coefficients(program: Program, lower: np.ndarray, upper: np.ndarray) -> Program:
+    """Return the program with coefficients of binaries that are as strong as a box allows.
 
+    Parameters
+    ----------
+    program
+        The program, whose own bounds are not used.
+    lower, upper
+        The box: the new program is equivalent to the old one inside it only.
 
-def strengthen_coefficients(
-    program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int = 2
-) -> Program:
-    """The program with coefficients of binaries that fit the box.
-
+    Examples
+    --------
     >>> import scipy.sparse as sp
     >>> one = np.ones(2)
     >>> loose = Program(
@@ -265,33 +414,47 @@ def strengthen_coefficients(
     >>> strengthen_coefficients(loose, loose.lower, loose.upper).rows.weight.round(6)
     array([ 1. , -0.5])
     """
-    e = program.rows
-    count = len(program.row_lower)
-    (single, sign, right) = _one_sided(program)
-    weight = e.weight.copy()
-    switch = (program.integer & (lower == 0) & (upper == 1))[e.column] & single[e.row]
-    if not switch.any():
+    rows = program.rows
+    one_sided = OneSided.of(program)
+    binary = program.integer & (lower == 0) & (upper == 1)
+    candidates = binary[rows.column] & one_sided.mask[rows.row]
+    if not candidates.any():
         return program
-    changed = False
-    for _ in range(rounds):
-        a = weight * sign[e.row]
-        rest = _rests(e._replace(weight=a), lower, upper, count).most
-        b = right[e.row]
-        at_off = rest
-        at_on = rest + a
-        off = switch & (a > 0) & (at_off < b) & (at_on > b)
-        on = switch & (a < 0) & (at_on < b) & (at_off > b)
-        chosen = np.flatnonzero(off | on)
-        if not chosen.size:
-            break
-        _, first = np.unique(e.row[chosen], return_index=True)  # one binary of a row at a time
-        chosen = chosen[first]
-        rows = e.row[chosen]
-        changed = True
-        room = OUTWARD * (np.abs(a[chosen]) + np.abs(b[chosen]) + np.abs(rest[chosen]))
-        new = np.where(a[chosen] > 0, a[chosen] - (b - rest)[chosen], (b - rest)[chosen] - room)
-        right[rows] = np.where(a[chosen] > 0, rest[chosen] + room, b[chosen])
-        weight[chosen] = new * sign[rows]
-    if not changed:
+    oriented = rows._replace(weight=rows.weight * one_sided.sign[rows.row])
+    if not _strengthen(oriented, one_sided.limit, candidates, lower, upper):
         return program
-    return _with_sides(program, sign, right, e._replace(weight=weight))
+    _strengthen(oriented, one_sided.limit, candidates, lower, upper)
+    weight = oriented.weight * one_sided.sign[rows.row]
+    return one_sided.program(program, rows._replace(weight=weight))
+
+
+def _strengthen(
+    rows: Rows, limit: np.ndarray, candidates: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> bool:
+    """Strengthen the coefficient of one candidate in each row that reads a'v <= limit, in place;
+    return whether there was one.
+    """
+    at_0 = _other_terms(rows, lower, upper, 1.0)
+    at_1 = at_0 + rows.weight
+    right = limit[rows.row]
+    redundant_at_0 = (rows.weight > 0) & (at_0 < right) & (at_1 > right)
+    redundant_at_1 = (rows.weight < 0) & (at_1 < right) & (at_0 > right)
+    chosen = np.flatnonzero(candidates & (redundant_at_0 | redundant_at_1))
+    if not chosen.size:
+        return False
+    chosen = chosen[np.unique(rows.row[chosen], return_index=True)[1]]
+    _subtract_slack(rows, limit, chosen, at_0[chosen])
+    return True
+
+
+def _subtract_slack(rows: Rows, limit: np.ndarray, chosen: np.ndarray, maximum: np.ndarray) -> None:
+    """Change the coefficients of binaries and the limits of their rows, in place, where the other
+    terms have this maximum.
+    """
+    row = rows.row[chosen]
+    weight = rows.weight[chosen]
+    right = limit[row]
+    slack = right - maximum
+    room = OUTWARD * (np.abs(weight) + np.abs(right) + np.abs(maximum))
+    rows.weight[chosen] = np.where(weight > 0, weight - slack, slack - room)
+    limit[row] = np.where(weight > 0, maximum + room, right)

@@ -21,7 +21,7 @@ from ddmip_lib.programs.lp import LPProposal, LPSolver
 from ddmip_lib.programs.presolve import probe_binaries
 from ddmip_lib.programs.program import Program, Rows
 from ddmip_lib.proofs.encoding import NetworkEncoder, NodeColumns
-from tests.unit.proofs.test_program import draw_program
+from tests.unit.programs.test_program import draw_program
 
 
 def relu_program(seed: int, inputs: int = 3, width: int = 5) -> tuple[Program, torch.nn.Sequential]:
@@ -123,7 +123,7 @@ def test_what_is_proved_with_ranges_is_the_optimum(first: int, seed: int, beyond
     size = float(np.abs(program.cost) @ program.upper + abs(program.constant)) or 1.0
     enough = best + beyond * size
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(branch_and_bound, "FIRST", first)
+        patch.setattr(branch_and_bound, "NODES_BEFORE_RANGES", first)
         proved = prove(program, enough)
     assert proved.complete
     if np.isinf(best):
@@ -139,7 +139,7 @@ def test_ranges_save_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     best = prove(program).bound
     nodes = []
     for first in (0, 10**6):
-        monkeypatch.setattr(branch_and_bound, "FIRST", first)
+        monkeypatch.setattr(branch_and_bound, "NODES_BEFORE_RANGES", first)
         nodes.append(prove(program, best - 1e-5).nodes)
     assert nodes[0] < 0.7 * nodes[1]
 
@@ -158,10 +158,10 @@ def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(
 
     for name, value in {
         "LPSolver": Counting,
-        "CHEAP": 0,
-        "SAMPLE": 5,
-        "PAYS": float(pays),
-        "ROUNDS": 1,
+        "MAX_WORK_WITHOUT_SAMPLE": 0,
+        "SAMPLE_SIZE": 5,
+        "MAX_SAMPLE_WIDTH_LEFT": float(pays),
+        "TIGHTENING_ROUNDS": 1,
     }.items():
         monkeypatch.setattr(bound_tightening, name, value)
     small = optimality_based_tightening(program, np.inf, np.inf)
@@ -175,7 +175,7 @@ def test_what_is_cut_off_is_not_taken_for_empty(monkeypatch: pytest.MonkeyPatch)
     """A search for points cheaper than the optimum finds none: then its bound is what was asked
     for, not infinity.
     """
-    monkeypatch.setattr(branch_and_bound, "FIRST", 0)
+    monkeypatch.setattr(branch_and_bound, "NODES_BEFORE_RANGES", 0)
     for seed in range(4):
         program, _ = relu_program(seed, inputs=4, width=8)
         best = prove(program).bound
