@@ -1,11 +1,12 @@
-r"""The options found so far, the prices that they give, and the best choice among them.
+r"""The restricted master problem of price coordination: its columns, their prices, and the best
+choice.
 
 $$\max \sum_o v_o \delta_o \quad\text{s.t.}\quad \sum_o r_o \delta_o \le R, \qquad
 \sum_{o \text{ of } i} \delta_o \le 1 \ \ (= 1 \text{ where blocks are not optional}),
 \qquad \delta \ge 0;$$
 
-the multipliers of the shared rows in this linear program are the prices, and with $\delta$ binary
-it chooses.
+a column is one point of one block; the dual values of the coupling constraints in this linear
+program are the prices, and with $\delta$ binary it selects one column of each block.
 """
 
 from dataclasses import dataclass
@@ -16,16 +17,37 @@ from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
 from ..clock import now
 from ..model.blocks import Blocks
 from ..programs.scip import matrix_of, optimise, solution_values
-from .master import FEW, LPSolution, solve_master, solve_master_by_sifting
+from .master import (
+    MAX_FREE_BLOCKS,
+    LPSolution,
+    RestrictedMaster,
+    TradePrices,
+    solve_master_by_sifting,
+)
 
-LACKING = 1e-9  # so much of a resource may be missing for lack of digits
-STRIDE = 4096  # options that rounding looks at together
+MISSING_TOLERANCE = 1e-9
+"""Amount of all resources together that a feasible mixture may lack by rounding errors."""
+ROUNDING_BATCH = 4096
+"""Number of columns that rounding considers at once."""
 
 
 @dataclass(frozen=True)
 class MasterSolution:
-    """The linear program over a pool: its value, prices of the resources, what each block earns,
-    and shares.
+    """Solution of the linear program over a pool of columns.
+
+    Attributes
+    ----------
+    value
+        Optimal value.
+    prices
+        Dual values of the coupling constraints, one for each resource.
+    earned
+        Dual values of the convexity constraints, one for each block.
+    shares
+        Weights of the columns.
+    lacking
+        Amount of the resources that is missing. If it is positive, no mixture of the columns is
+        feasible, and the other attributes are those of the mixture that lacks least.
     """
 
     value: float
@@ -33,27 +55,41 @@ class MasterSolution:
     earned: np.ndarray
     shares: np.ndarray
     lacking: float
-    """How much of the resources is missing: above zero, the pool holds no feasible mixture, and
-    prices and earnings are those of the mixture that lacks least.
-    """
 
     @property
     def counts(self) -> float:
-        """What a unit of value counts for: nothing as long as resources are missing."""
-        return 1.0 if self.lacking <= LACKING else 0.0
+        """Factor of values in reduced costs: 0 as long as resources are missing, else 1."""
+        return 1.0 if self.lacking <= MISSING_TOLERANCE else 0.0
 
 
 class ColumnPool:
-    """Options as parallel arrays: `at` (row of the table of `Blocks`), point, value, use."""
+    """The columns found so far, as parallel arrays.
+
+    Parameters
+    ----------
+    blocks
+        The blocks of the problem.
+
+    Attributes
+    ----------
+    at
+        Row of the table of `Blocks` that each column belongs to, (k,).
+    u
+        Network inputs, (k, p).
+    value
+        Objective coefficients, (k,).
+    use
+        Coefficients in the coupling constraints, (k, m).
+    key
+        Hashes of the columns, which are equal for equal points.
+    """
 
     def __init__(self, blocks: Blocks) -> None:
-        m = len(blocks.capacities)
-        p = blocks.base.shape[1]
         self.blocks = blocks
         self.at = np.zeros(0, dtype=int)
-        self.u = np.zeros((0, p))
+        self.u = np.zeros((0, blocks.base.shape[1]))
         self.value = np.zeros(0)
-        self.use = np.zeros((0, m))
+        self.use = np.zeros((0, len(blocks.capacities)))
         self.key = np.zeros(0, dtype=np.uint64)
 
     def __len__(self) -> int:
@@ -61,118 +97,155 @@ class ColumnPool:
 
     @property
     def block(self) -> np.ndarray:
-        """The block of each option."""
+        """Block of each column."""
         return self.blocks.block[self.at]
 
     def add(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> None:
-        """Add options behind the others, but for those that are there already. One that alone takes
-        more than there is stays too: no choice holds it, but it teaches the prices.
+        """Append columns that are not in the pool yet.
+
+        A column that alone exceeds a capacity is added too: no choice contains it, but the prices
+        depend on it.
+
+        Parameters
+        ----------
+        at, u, value
+            Row of the table of `Blocks`, network inputs and value of each column.
         """
         key = self._key(at, u)
         first = np.sort(np.unique(key, return_index=True)[1])
-        new = first[
-            ~np.isin(key[first], self.key, kind="sort")
-        ]  # keys are hashes: a table would not do
-        at = at[new]
-        u = u[new]
-        value = value[new]
-        both = [
-            (self.at, at),
-            (self.u, u),
-            (self.value, value),
-            (self.use, self.blocks.use(at, u, value)),
-        ]
-        self.at, self.u, self.value, self.use = map(np.concatenate, both)
+        # sorting, since a lookup table over the range of hashes would not fit into memory
+        new = first[~np.isin(key[first], self.key, kind="sort")]
+        use = self.blocks.use(at[new], u[new], value[new])
+        self.at = np.concatenate([self.at, at[new]])
+        self.u = np.concatenate([self.u, u[new]])
+        self.value = np.concatenate([self.value, value[new]])
+        self.use = np.concatenate([self.use, use])
         self.key = np.concatenate([self.key, key[new]])
 
     def _key(self, at: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """What tells options apart: their points to 1e-7 of the box, mixed into one number each."""
-        width = self.blocks.upper[at] - self.blocks.lower[at]
-        place = np.round((u - self.blocks.base[at]) / np.where(width > 0, width, 1.0) * 1e7).astype(
-            np.int64
-        )
-        mixed = at.astype(np.uint64)
-        for column in place.T.astype(
-            np.uint64
-        ):  # as in splitmix64: two of 10^7 points meet once in 10^5 runs
-            mixed = (mixed ^ column) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-            mixed ^= mixed >> np.uint64(32)
-        return mixed
+        """Hash the columns, with points rounded to 1e-7 of the box, as splitmix64 does.
 
-    def prices(self, near: MasterSolution | None = None) -> MasterSolution:
-        """Solve the linear program; where the pool holds no feasible mixture, the one that lacks
-        least instead. `near` is the answer of an earlier pool, from which a large program sets out.
+        Two of 10^7 different points have one key in one of 10^5 runs.
+        """
+        width = self.blocks.upper[at] - self.blocks.lower[at]
+        width = np.where(width > 0, width, 1.0)
+        place = np.round((u - self.blocks.base[at]) / width * 1e7).astype(np.int64)
+        key = at.astype(np.uint64)
+        for coordinate in place.T.astype(np.uint64):
+            key = (key ^ coordinate) * np.uint64(0xBF58476D1CE4E5B9)
+            key = (key ^ (key >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+            key ^= key >> np.uint64(32)
+        return key
+
+    def prices(self, earlier: MasterSolution | None = None) -> MasterSolution:
+        """Solve the linear program.
+
+        Parameters
+        ----------
+        earlier
+            Solution for fewer columns, whose prices warm-start a large program.
+
+        Returns
+        -------
+        MasterSolution
+            If no mixture is feasible, the one that lacks least of the resources.
         """
         blocks = self.blocks
-        m = len(self.blocks.capacities)
-        k = len(self)
-        if (
-            not blocks.optional and len(np.unique(self.block)) < blocks.n
-        ):  # a block has no option at all
-            return MasterSolution(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), np.inf)
-        if k == 0:
-            lacking = float(np.maximum(-blocks.capacities, 0).sum())
-            return MasterSolution(0.0, np.zeros(m), np.zeros(blocks.n), np.zeros(k), lacking)
-        known = near.prices if near is not None and near.counts else None
-        if blocks.n > FEW and (
-            known is not None or (blocks.optional and (blocks.capacities >= 0).all())
-        ):
-            found: LPSolution | None = solve_master_by_sifting(
-                blocks, self.block, self.value, self.use, known
-            )
-        else:
-            found = solve_master(
-                blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
-            )
-        if found is None:  # the first phase: buy as little as possible of what is missing
-            nothing = 0 * self.value
-            price = np.ones(m)
-            found = solve_master(
-                blocks.n, blocks.optional, self.block, nothing, self.use, blocks.capacities, price
-            )
-        assert found is not None
-        lacking = float(np.maximum(found.extra, 0.0).sum())
-        return MasterSolution(
-            float(self.value @ found.shares), found.prices, found.earned, found.shares, lacking
+        if not blocks.optional and len(np.unique(self.block)) < blocks.n:
+            return self._without_solution(np.inf)
+        if len(self) == 0:
+            return self._without_solution(float(np.maximum(-blocks.capacities, 0).sum()))
+        solution = self._solve(earlier)
+        lacking = float(np.maximum(solution.extra, 0.0).sum())
+        value = float(self.value @ solution.shares)
+        return MasterSolution(value, solution.prices, solution.earned, solution.shares, lacking)
+
+    def _without_solution(self, lacking: float) -> MasterSolution:
+        prices = np.zeros(len(self.blocks.capacities))
+        return MasterSolution(0.0, prices, np.zeros(self.blocks.n), np.zeros(len(self)), lacking)
+
+    def _solve(self, earlier: MasterSolution | None) -> LPSolution:
+        blocks = self.blocks
+        master = RestrictedMaster(
+            blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
         )
+        known_prices = None
+        if earlier is not None and earlier.counts:
+            known_prices = earlier.prices
+        feasible = known_prices is not None or (
+            blocks.optional and bool((blocks.capacities >= 0).all())
+        )
+        if feasible and blocks.n > MAX_FREE_BLOCKS:
+            return solve_master_by_sifting(master, known_prices)
+        solution = master.solve()
+        if solution is None:  # phase one: minimise the amount of resources that is missing
+            m = len(blocks.capacities)
+            phase_one = master._replace(value=0 * self.value)
+            solution = phase_one.solve(TradePrices(np.ones(m), np.zeros(m)))
+            assert solution is not None
+        return solution
 
     def reduced(self, lp: MasterSolution) -> np.ndarray:
-        """How much more than its block earns each option would bring at the prices."""
+        """Return the reduced cost of each column, positive where it would improve the program."""
         return self.value * lp.counts - self.use @ lp.prices - lp.earned[self.block]
 
     def rounded(self, shares: np.ndarray) -> np.ndarray | None:
-        """A choice by rounding: options in the order of their shares, then of value for use, as
-        long as they fit; None where targets are missed or a block is left without the option that
-        it needs.
+        """Select columns greedily, in the order of their weights, as long as they fit.
+
+        Parameters
+        ----------
+        shares
+            Weight of each column in the linear program.
+
+        Returns
+        -------
+        ndarray or None
+            Numbers of the selected columns; None if they violate a coupling constraint, or if a
+            block that is not optional has none.
         """
-        helped = (self.use < 0).any(axis=0)  # what some options give may be taken by others before
-        left = np.where(helped, np.inf, self.blocks.capacities)
+        capacities = self.blocks.capacities
+        supplied = (self.use < 0).any(axis=0)  # a later column may give what an earlier one takes
+        left = np.where(supplied, np.inf, capacities)
         free = np.ones(self.blocks.n, dtype=bool)
-        weight = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
-        order = np.lexsort((weight / np.maximum(self.value, 1e-9), -np.round(shares, 6)))
-        if self.blocks.optional:
-            order = order[(self.value > 0)[order] | (shares > 0.5)[order]]
-        chosen = [np.zeros(0, dtype=int)]
-        block = self.block
-        for first in range(0, len(order), STRIDE):
-            waiting = order[first : first + STRIDE]
-            while len(
-                waiting := waiting[
-                    free[block[waiting]] & (self.use[waiting] <= left + 1e-12).all(axis=1)
-                ]
-            ):
-                leading = waiting[
-                    np.sort(np.unique(block[waiting], return_index=True)[1])
-                ]  # the first of each block
-                fits = (self.use[leading].cumsum(axis=0) <= left + 1e-12).all(axis=1)
-                taken = leading[: len(leading) if fits.all() else int(fits.argmin())]
-                chosen.append(taken)
+        order = self._rounding_order(shares)
+        selected = [np.zeros(0, dtype=int)]
+        for first in range(0, len(order), ROUNDING_BATCH):
+            waiting = self._fitting(order[first : first + ROUNDING_BATCH], free, left)
+            while len(waiting):
+                taken = self._leading(waiting, left)
+                selected.append(taken)
                 left = left - self.use[taken].sum(axis=0)
-                free[block[taken]] = False
-        picked = np.concatenate(chosen)
-        short = (self.use[picked].sum(axis=0) > self.blocks.capacities + 1e-9).any()
-        return None if short or (free.any() and not self.blocks.optional) else picked
+                free[self.block[taken]] = False
+                waiting = self._fitting(waiting, free, left)
+        columns = np.concatenate(selected)
+        violated = (self.use[columns].sum(axis=0) > capacities + 1e-9).any()
+        if violated or (free.any() and not self.blocks.optional):
+            return None
+        return columns
+
+    def _rounding_order(self, shares: np.ndarray) -> np.ndarray:
+        """Sort columns by weight, then by value for scaled use."""
+        scaled_use = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
+        use_per_value = scaled_use / np.maximum(self.value, 1e-9)
+        order = np.lexsort((use_per_value, -np.round(shares, 6)))
+        if not self.blocks.optional:
+            return order
+        useful = (self.value > 0) | (shares > 0.5)
+        return order[useful[order]]
+
+    def _fitting(self, columns: np.ndarray, free: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """Return the columns of free blocks that alone use no more than is left."""
+        fits = (self.use[columns] <= left + 1e-12).all(axis=1)
+        return columns[free[self.block[columns]] & fits]
+
+    def _leading(self, columns: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """Return the first column of each block, up to the first that does not fit any more."""
+        first = np.unique(self.block[columns], return_index=True)[1]
+        leading = columns[np.sort(first)]
+        fits = (self.use[leading].cumsum(axis=0) <= left + 1e-12).all(axis=1)
+        if fits.all():
+            return leading
+        return leading[: int(fits.argmin())]
 
     def select(
         self,
@@ -184,49 +257,86 @@ class ColumnPool:
         seed: int = 0,
         emphasis: str = "default",
     ) -> np.ndarray | None:
-        """The best choice among some options by SCIP, to a relative gap or so many nodes (-1: to
-        the end); None where there is none. `emphasis` is ``"feasibility"``, ``"no cuts"`` or SCIP's
-        default.
+        """Select the best columns among candidates by SCIP.
+
+        Parameters
+        ----------
+        among
+            Numbers of the candidates.
+        start
+            Columns of a feasible choice; blocks without a candidate keep their column of it.
+        gap, nodes, seconds
+            Relative gap, number of nodes (-1: no limit) and time at which SCIP stops.
+        seed
+            Seed of SCIP.
+        emphasis
+            ``"feasibility"``, ``"no cuts"`` or ``"default"``.
+
+        Returns
+        -------
+        ndarray or None
+            Numbers of the selected columns, None if SCIP found no choice.
         """
-        model = Model("selection")
-        model.hideOutput()
-        if emphasis == "feasibility":
-            model.setEmphasis(SCIP_PARAMEMPHASIS.FEASIBILITY)
-        elif emphasis == "no cuts":
-            model.setSeparating(SCIP_PARAMSETTING.OFF)
-        model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
-        model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
-        model.setParam("limits/gap", gap)
-        model.setParam("limits/nodes", nodes)
         began = now()
-        block = self.block[among]
-        others = np.zeros(0, dtype=int)
-        if start is not None:  # blocks of which nothing is among the options keep what they have
-            others = start[~np.isin(self.block[start], block)]
-        delta = matrix_of([model.addVar(vtype="B", obj=float(v)) for v in self.value[among]])
-        model.setMaximize()
-        owned = np.split(
-            np.argsort(block, kind="stable"), np.flatnonzero(np.diff(np.sort(block))) + 1
-        )
-        if (
-            not self.blocks.optional
-            and len(np.unique(self.block[others])) + len(np.unique(block)) < self.blocks.n
-        ):
-            return None
-        for mine in owned if len(among) else ():
-            sum_ = quicksum(delta[o] for o in mine)
-            model.addCons(sum_ <= 1 if self.blocks.optional else sum_ == 1)
-        for r, left in enumerate(self.blocks.capacities - self.use[others].sum(axis=0)):
-            users = np.flatnonzero(self.use[among, r])
-            model.addCons(
-                quicksum(float(self.use[among[o], r]) * delta[o] for o in users) <= float(left)
-            )
+        kept = np.zeros(0, dtype=int)
         if start is not None:
-            sol = model.createSol()
-            for o in np.flatnonzero(np.isin(among, start)):
-                model.setSolVal(sol, delta[o], 1.0)
-            model.addSol(sol)
+            kept = start[~np.isin(self.block[start], self.block[among])]
+        covered = np.unique(self.block[np.concatenate([kept, among])])
+        if not self.blocks.optional and len(covered) < self.blocks.n:
+            return None
+        model = _selection_model(gap, nodes, seed, emphasis)
+        delta = _add_binaries(model, self.value[among])
+        self._add_convexity_constraints(model, delta, among)
+        self._add_coupling_constraints(model, delta, among, kept)
+        if start is not None:
+            _add_start(model, delta, np.isin(among, start))
         optimise(model, seconds - (now() - began))
         if model.getNSols() == 0:
             return None
-        return np.concatenate([others, among[solution_values(model, delta) > 0.5]])
+        return np.concatenate([kept, among[solution_values(model, delta) > 0.5]])
+
+    def _add_convexity_constraints(
+        self, model: Model, delta: np.ndarray, among: np.ndarray
+    ) -> None:
+        block = self.block[among]
+        order = np.argsort(block, kind="stable")
+        first = np.unique(block[order], return_index=True)[1]
+        for own in np.split(delta[order], first)[1:]:
+            total = quicksum(own)
+            model.addCons(total <= 1 if self.blocks.optional else total == 1)
+
+    def _add_coupling_constraints(
+        self, model: Model, delta: np.ndarray, among: np.ndarray, kept: np.ndarray
+    ) -> None:
+        left = self.blocks.capacities - self.use[kept].sum(axis=0)
+        for use, capacity in zip(self.use[among].T, left, strict=True):
+            used = quicksum(float(use[k]) * delta[k] for k in np.flatnonzero(use))
+            model.addCons(used <= float(capacity))
+
+
+def _add_binaries(model: Model, value: np.ndarray) -> np.ndarray:
+    """Add a binary variable for each candidate; maximise the value of those selected."""
+    delta = matrix_of([model.addVar(vtype="B", obj=float(v)) for v in value])
+    model.setMaximize()
+    return delta
+
+
+def _add_start(model: Model, delta: np.ndarray, selected: np.ndarray) -> None:
+    point = model.createSol()
+    for variable in delta[selected]:
+        model.setSolVal(point, variable, 1.0)
+    model.addSol(point)
+
+
+def _selection_model(gap: float, nodes: int, seed: int, emphasis: str) -> Model:
+    model = Model("selection")
+    model.hideOutput()
+    if emphasis == "feasibility":
+        model.setEmphasis(SCIP_PARAMEMPHASIS.FEASIBILITY)
+    elif emphasis == "no cuts":
+        model.setSeparating(SCIP_PARAMSETTING.OFF)
+    model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
+    model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
+    model.setParam("limits/gap", gap)
+    model.setParam("limits/nodes", nodes)
+    return model

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.pricing.columns import ColumnPool
-from ddmip_lib.pricing.master import DominantColumns, solve_master, solve_master_by_sifting
+from ddmip_lib.pricing.master import DominantColumns, RestrictedMaster, solve_master_by_sifting
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -49,7 +49,7 @@ class Options:
         )
         self.blocks = Blocks([mode], capacities, optional)
         self.draw = draw
-        self.parts = self.block, self.value, self.use
+        self.master = RestrictedMaster(n, optional, self.block, self.value, self.use, capacities)
 
 
 @settings(deadline=None, max_examples=60)
@@ -60,10 +60,11 @@ def test_sifting_solves_the_whole_linear_program(seed: int, few: int, near: bool
     k = len(options.block)
     if k == 0:
         return
-    whole = solve_master(blocks.n, blocks.optional, *options.parts, blocks.capacities)
+    master = options.master
+    whole = master.solve()
     assert whole is not None
     start = options.draw.random(len(blocks.capacities)) * 5 if near else None
-    found = solve_master_by_sifting(blocks, *options.parts, start, few)
+    found = solve_master_by_sifting(master, start, few)
     best = whole.shares @ options.value
     assert found.shares @ options.value == pytest.approx(best, abs=1e-6 * blocks.n)
     assert found.prices @ blocks.capacities + found.earned.sum() == pytest.approx(
@@ -83,7 +84,7 @@ def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
     if len(options.block) == 0:
         return
     prices = options.draw.random(len(options.blocks.capacities))
-    best, top, lead = DominantColumns(options.blocks, *options.parts).at(prices)
+    best, top, lead = DominantColumns(options.master).at(prices)
     profit = options.value - options.use @ prices
     for i in range(options.blocks.n):
         mine = np.flatnonzero(options.block == i)
