@@ -69,8 +69,8 @@ MUTATIONS = [
     Mutation(
         "exact-models-in-vain-cost-no-more",
         "ddmip_lib/linearisation/sequential.py",
-        "min(DEAREST, DEARER * self.dear)",
-        "self.dear",
+        "min(MAX_EXACT_COST_FACTOR, EXACT_COST_GROWTH * self.exact_cost_factor)",
+        "self.exact_cost_factor",
         ("tests/unit/linearisation/test_sequential.py::test_exact_models_in_vain_become_rarer",),
     ),
     Mutation(
@@ -294,8 +294,8 @@ MUTATIONS = [
     Mutation(
         "lines-turned-round",
         "ddmip_lib/linearisation/elastic.py",
-        "slopes.col[mine], -slopes.data[mine])",
-        "slopes.col[mine], slopes.data[mine])",
+        "jacobian.col, -jacobian.data)",
+        "jacobian.col, jacobian.data)",
         (
             "tests/unit/linearisation/test_elastic.py::test_a_step_is_exact_where_the_network_is_linear",
         ),
@@ -312,22 +312,22 @@ MUTATIONS = [
     Mutation(
         "walks-uphill",
         "ddmip_lib/linearisation/multistart.py",
-        "at - length * slope",
-        "at + length * slope",
+        "at - length * direction",
+        "at + length * direction",
         ("tests/unit/linearisation/test_walks.py::test_walks_end_far_below_random_points",),
     ),
     Mutation(
         "walks-without-rows",
         "ddmip_lib/linearisation/multistart.py",
-        "slope = elastic.cost + price * (np.sign(off) / self.norm) @ s.rows",
-        "slope = elastic.cost + 0.0 * (np.sign(off) / self.norm) @ s.rows",
+        "gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ s.rows",
+        "gradient = elastic.cost + 0.0 * (np.sign(excess) / self.norm) @ s.rows",
         ("tests/unit/linearisation/test_walks.py::test_slopes_are_those_of_the_merit",),
     ),
     Mutation(
         "descents-that-crawl",
-        "ddmip_lib/linearisation/sequential.py",
-        "if not taken or short == CRAWL:",
-        "if not taken:",
+        "ddmip_lib/linearisation/trust_region.py",
+        "if self.poor_steps == MAX_POOR_STEPS:",
+        "if self.poor_steps < 0:",
         (
             "tests/unit/linearisation/test_sequential.py::test_a_descent_does_not_crawl_along_a_kink",
         ),

@@ -1,4 +1,4 @@
-"""Linearise and let the MIP decide: sequential linearisation with exact neighbourhoods."""
+"""Sequential linearisation: MIPs with linearised networks, and exact models of neighbourhoods."""
 
 from .neighbourhood import LocalBound, local_bound
 from .sequential import SequentialMIP

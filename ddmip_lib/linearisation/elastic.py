@@ -1,12 +1,12 @@
-r"""The user's model with its networks as lines: elastic, so that it has a point wherever the user's
-rows have one.
+r"""The elastic model: a MIP with linearised networks and penalised slack on their outputs.
 
-At a point $v$ with outputs $f$ and slopes $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v)
-+ \sigma (p - q)$ with $p, q \ge 0$ at a price each, in units $\sigma$ of the output; a class
-becomes $\ell + \sigma p \ge \epsilon - M(1 - y)$, $\ell - \sigma q \le My$ for the line $\ell$ of
-its logit. Inputs stay near $x_v$: continuous ones within $\Delta$ of their range, integers within
+It has a point wherever the user's constraints have one. At a point $v$ with network values $f$ and
+Jacobian $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v) + \tau (p - q)$ with $p, q \ge 0$
+at a penalty each, in units $\tau$ of the output. A class becomes
+$\ell + \tau p \ge \epsilon - M(1 - y)$, $\ell - \tau q \le My$ for the linearisation $\ell$ of its
+logit. Inputs stay near $x_v$: continuous ones within $\Delta$ of their range, integers within
 $\max(1, \Delta)$ of it, and together these make at most $\max(2, 2\Delta \cdot \text{count})$ unit
-moves.
+moves. See Nocedal and Wright, *Numerical Optimization* (2006), 18.5, for the elastic mode.
 """
 
 from copy import copy
@@ -23,14 +23,27 @@ from ..proofs.encoding import Ends
 from ..renamed import renamed_names
 from .tangent import Tangent
 
-MARGIN = 1e-6  # of a logit's size: how far beyond 0 a step puts it
-FITTING = 1e4  # price of an output off its line, in units of a whole range of one input
-SAMPLES = 8  # random points at which the sizes of outputs are looked at
+# Distance from 0 that a step gives to the logit of a class, as a fraction of the logit's size.
+LOGIT_STEP_MARGIN = 1e-6
+# Penalty in `fit` of an output off its linearisation, in units of a whole range of one input.
+LINEARISATION_PENALTY = 1e4
+# Random points at which the sizes of the outputs are measured.
+OUTPUT_SAMPLES = 8
+# Spread of an output, as a fraction of its largest value, below which it counts as constant.
+MIN_RELATIVE_SPREAD = 1e-9
 
 
 class TrialPoint(NamedTuple):
-    """A full assignment, its cost as a minimisation, and by how much its outputs are off, in their
-    units.
+    """A full assignment with its objective and its infeasibility.
+
+    Attributes
+    ----------
+    values : np.ndarray
+        One value for each variable of the model.
+    cost : float
+        The objective as a minimisation, without its constant.
+    off : float
+        Sum of the output slacks, each in units of its output.
     """
 
     values: np.ndarray
@@ -38,314 +51,454 @@ class TrialPoint(NamedTuple):
     off: float
 
     def merit(self, price: float) -> float:
-        """What descends: the cost, and the price of what does not fit."""
+        """Return the l1 merit function: cost plus penalty times infeasibility.
+
+        Examples
+        --------
+        >>> TrialPoint(np.zeros(2), cost=1.0, off=0.5).merit(price=10.0)
+        6.0
+        """
         return self.cost + price * self.off
 
 
 Term = tuple[np.ndarray, np.ndarray, np.ndarray | float]
+"""Entries of a matrix: rows, columns, and one coefficient for each or for all."""
 
 
 class Constraints(NamedTuple):
-    """Rows of a program, entry by entry, with their two sides."""
+    """Linear constraints as the entries of their matrix, with their two sides.
+
+    Attributes
+    ----------
+    row, column, weight : np.ndarray
+        The entries of the matrix.
+    lower, upper : np.ndarray
+        The sides, infinite where there is none.
+    """
 
     row: np.ndarray
     column: np.ndarray
     weight: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
 
     @classmethod
-    def of(cls, matrix: sp.csr_matrix, low: np.ndarray, high: np.ndarray) -> "Constraints":
-        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        return cls(row, matrix.indices, matrix.data, low, high)
+    def of(cls, matrix: sp.csr_matrix, lower: np.ndarray, upper: np.ndarray) -> Self:
+        """Return the constraints ``lower <= matrix @ v <= upper``."""
+        entries = matrix.tocoo()
+        return cls(entries.row, entries.col, entries.data, lower, upper)
 
     @classmethod
-    def terms(cls, low: np.ndarray, high: np.ndarray, *terms: Term) -> "Constraints":
-        """Rows whose entries come as triplets of row, column and weight."""
-        row, column = (np.concatenate([term[k] for term in terms]) for k in (0, 1))
-        weight = np.concatenate([np.broadcast_to(term[2], term[0].shape) for term in terms])
-        return cls(row, column, weight, low, high)
+    def terms(cls, lower: np.ndarray, upper: np.ndarray, *terms: Term) -> Self:
+        """Return constraints whose entries are given as triplets of row, column, coefficient."""
+        row = np.concatenate([rows for rows, _, _ in terms])
+        column = np.concatenate([columns for _, columns, _ in terms])
+        weights = [np.broadcast_to(weight, rows.shape) for rows, _, weight in terms]
+        return cls(row, column, np.concatenate(weights), lower, upper)
+
+    @classmethod
+    def stack(cls, parts: list["Constraints"]) -> Self:
+        """Return several sets of constraints as one, in their order."""
+        counts = [len(part.lower) for part in parts]
+        first = np.cumsum([0, *counts[:-1]])
+        shifted = [part.row + start for part, start in zip(parts, first, strict=True)]
+        return cls(
+            np.concatenate(shifted),
+            np.concatenate([part.column for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+        )
 
 
 class ElasticModel:
-    """The elastic model of one instance, asked for steps, for completions and for points near a
-    target.
+    """The elastic model of one instance: steps, completions, and points near a target.
+
+    Parameters
+    ----------
+    instance : Instance
+        The model with its networks.
+    seed : int
+        Seed of the solvers and of the points at which outputs are measured.
+
+    Attributes
+    ----------
+    inputs, outputs : np.ndarray
+        Free network inputs and all network outputs, as indices of variables.
+    range : np.ndarray
+        Width of the box of each input.
+    whole, binary : np.ndarray
+        Which inputs are integer, and which of them take two values.
+    classes : np.ndarray
+        Which outputs are classes.
+    size : np.ndarray
+        The unit of each network value: how much it changes over the box.
+    worth : float
+        Unit of the objective: its largest change where one variable crosses its range.
+    work : float
+        Work of all solves so far, in simplex iterations.
     """
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
-        s = self.milp = instance.milp
+        s = instance.milp
+        self.milp = s
         self.instance = instance
         self.seed = seed
+        self.work = 0.0
         self.cost = s.sign * s.cost
         self.lower = s.lower.copy()
         self.upper = s.upper.copy()
+        self.rows = Constraints.of(s.rows, s.row_lower, s.row_upper)
         self.inputs = instance.free_inputs
-        self.outputs = instance.outputs
-        kinds = [
-            np.full(m.output.size, p.gives_class)
-            for p, m in zip(instance.predictors, instance.maps, strict=True)
-        ]
-        self.classes = np.concatenate(kinds)
         self.range = s.upper[self.inputs] - s.lower[self.inputs]
         self.whole = s.integer[self.inputs]
         self.binary = self.whole & (self.range == 1)
+        self.outputs = instance.outputs
+        counts = [mapping.output.size for mapping in instance.maps]
+        self.classes = np.repeat([p.gives_class for p in instance.predictors], counts)
         self.size = self._sizes()
-        self.work = 0.0
-        self.rows = Constraints.of(s.rows.tocsr(), s.row_lower, s.row_upper)
-        spans = np.where(np.isfinite(s.upper - s.lower), s.upper - s.lower, 0.0)
-        spans[self.outputs] = np.where(self.classes, 1.0, self.size)
-        self.worth = float((np.abs(s.cost) * spans).max(initial=0.0)) or 1.0
-        """By how much the objective changes where one variable crosses its range."""
+        self.output_units = np.where(self.classes, 1.0, self.size)
+        self.worth = self._objective_unit()
 
     def _sizes(self) -> np.ndarray:
-        """By how much each network value changes over the box, as far as some points show;
-        never 0.
-        """
+        """Return by how much each network value changes between some points of the box, never 0."""
         s = self.milp
         rng = np.random.default_rng(self.seed)
-        low, high = (np.where(np.isfinite(end), end, 0.0) for end in (s.lower, s.upper))
-        points = [low, high, *(low + (high - low) * rng.random(len(low)) for _ in range(SAMPLES))]
-        said = np.array([self._said(self.instance.rounded(v)) for v in points])
-        said = said[np.isfinite(said).all(axis=1)]
-        largest = np.abs(said).max(axis=0, initial=0.0)
-        spread = np.ptp(said, axis=0) if len(said) else largest
-        return np.where(spread > 1e-9 * largest, spread, np.where(largest > 0, largest, 1.0))
+        low = np.where(np.isfinite(s.lower), s.lower, 0.0)
+        high = np.where(np.isfinite(s.upper), s.upper, 0.0)
+        drawn = low + (high - low) * rng.random((OUTPUT_SAMPLES, len(low)))
+        values = np.array([self._raw_values(v) for v in (low, high, *drawn)])
+        values = values[np.isfinite(values).all(axis=1)]
+        largest = np.abs(values).max(axis=0, initial=0.0)
+        spread = np.ptp(values, axis=0) if len(values) else largest
+        constant = np.where(largest > 0, largest, 1.0)
+        return np.where(spread > MIN_RELATIVE_SPREAD * largest, spread, constant)
 
-    def _said(self, values: np.ndarray) -> np.ndarray:
-        return np.concatenate([raw.ravel() for raw in self.instance.raws(values)])
+    def _raw_values(self, values: np.ndarray) -> np.ndarray:
+        raws = self.instance.raws(self.instance.rounded(values))
+        return np.concatenate([raw.ravel() for raw in raws])
+
+    def _objective_unit(self) -> float:
+        s = self.milp
+        span = s.upper - s.lower
+        span = np.where(np.isfinite(span), span, 0.0)
+        span[self.outputs] = self.output_units
+        largest = float((np.abs(s.cost) * span).max(initial=0.0))
+        return largest if largest > 0 else 1.0
 
     def costing(self, cost: np.ndarray) -> Self:
-        """The same model with another cost, to be minimised."""
+        """Return the same model with another cost vector, to be minimised."""
         other = copy(self)
         other.cost = cost
         return other
 
     def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
-        """The bounds of all variables with the network inputs within a radius of a point's."""
+        """Return bounds of all variables, with the network inputs within a radius of a point.
+
+        Parameters
+        ----------
+        point : np.ndarray
+            A full assignment.
+        radius : float or np.ndarray
+            Fraction of each input's range; integers may move by 1 at least.
+
+        Returns
+        -------
+        tuple of np.ndarray
+            Lower and upper bounds.
+        """
+        at = self.inputs
+        width = radius * self.range
+        width = np.where(self.whole, np.maximum(1.0, np.round(width)), width)
         lower = self.lower.copy()
         upper = self.upper.copy()
-        at = self.inputs
-        reach = np.where(
-            self.whole, np.maximum(1.0, np.round(radius * self.range)), radius * self.range
-        )
-        lower[at] = np.maximum(lower[at], point[at] - reach)
-        upper[at] = np.minimum(upper[at], point[at] + reach)
+        lower[at] = np.maximum(lower[at], point[at] - width)
+        upper[at] = np.minimum(upper[at], point[at] + width)
         return lower, upper
 
     def step(
         self,
         point: np.ndarray,
-        line: Tangent,
+        tangent: Tangent,
         radius: float | np.ndarray,
         price: float,
         seconds: float,
     ) -> TrialPoint | None:
-        """The best point of the model with lines in place of networks, within a radius of
-        `point`.
+        """Return the best point of the linearised model in a trust region.
+
+        Parameters
+        ----------
+        point : np.ndarray
+            A full assignment, the middle of the trust region.
+        tangent : Tangent
+            Linearisation of the networks there.
+        radius : float or np.ndarray
+            Radius as a fraction of each input's range.
+        price : float
+            Penalty of a unit of output slack.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        TrialPoint or None
+            None if the solver finds no point.
         """
-        ends = self.box(point, radius)
-        parts = [*self._lines(line, ends), *self._moves(point, radius)]
-        return self._point(parts, ends, price, seconds)
+        bounds = self.box(point, radius)
+        parts = [*self._linearisation(tangent, bounds), *self._moves(point, radius)]
+        return self._trial_point(parts, bounds, price, seconds)
 
     def complete(self, values: np.ndarray, price: float, seconds: float) -> TrialPoint | None:
-        """The best point with the network inputs of `values`, its outputs as near to the true ones
-        as rows allow.
+        """Fix the network inputs and their true outputs, up to slack, and solve for the rest.
+
+        Parameters
+        ----------
+        values : np.ndarray
+            A full assignment, of which the network inputs count.
+        price : float
+            Penalty of a unit of output slack.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        TrialPoint or None
+            None if a network is not finite there or the solver finds no point.
         """
         s = self.milp
         values = np.clip(self.instance.rounded(values), s.lower, s.upper)
-        raws = zip(self.instance.predictors, self.instance.raws(values), strict=True)
-        said = np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
-        if not np.isfinite(said).all():
+        predicted = self._predictions(values)
+        if not np.isfinite(predicted).all():
             return None
         lower = self.lower.copy()
         upper = self.upper.copy()
-        lower[self.inputs] = upper[self.inputs] = values[self.inputs]
-        unit = np.where(self.classes, 1.0, self.size)
-        m = np.arange(len(said))
-        n = s.n_variables
-        tied = Constraints.terms(
-            said, said, (m, self.outputs, 1.0), (m, n + m, -unit), (m, n + len(m) + m, unit)
-        )
-        return self._point([tied], (lower, upper), price, seconds)
+        lower[self.inputs] = values[self.inputs]
+        upper[self.inputs] = values[self.inputs]
+        row = np.arange(len(predicted))
+        terms = (row, self.outputs, 1.0), *self._slack(row, self.output_units)
+        tied = Constraints.terms(predicted, predicted, *terms)
+        return self._trial_point([tied], (lower, upper), price, seconds)
+
+    def _predictions(self, values: np.ndarray) -> np.ndarray:
+        raws = zip(self.instance.predictors, self.instance.raws(values), strict=True)
+        return np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
 
     def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The point of the user's rows whose network inputs are nearest to a target's, outputs
-        free.
+        """Return the point whose network inputs are nearest to a target's, outputs free.
+
+        Parameters
+        ----------
+        target : np.ndarray
+            A full assignment.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        np.ndarray or None
+            A point of the user's constraints; None if the solver finds none.
         """
-        s = self.milp
-        count = len(self.inputs)
-        parts = [self.rows, self._distance(np.arange(count), target, s.n_variables)]
-        cost = np.concatenate([np.zeros(s.n_variables), 1.0 / self.range])
-        found = self._ask(
-            cost, parts, (self.lower, self.upper), s.n_variables + count, seconds
-        ).point
-        return None if found is None else found[: s.n_variables]
+        n = self.milp.n_variables
+        parts = [self.rows, self._distance(self.inputs, target, n)]
+        cost = np.concatenate([np.zeros(n), 1.0 / self.range])
+        return self._solve(cost, parts, (self.lower, self.upper), seconds)
 
     def fit(
-        self, target: np.ndarray, line: Tangent, ends: Ends, seconds: float
+        self, target: np.ndarray, tangent: Tangent, bounds: Ends, seconds: float
     ) -> np.ndarray | None:
-        """The point of the user's rows nearest to a target within `ends`, its outputs on lines
-        where rows allow.
+        """Return the point nearest to a target, with outputs on their linearisation if possible.
+
+        Parameters
+        ----------
+        target : np.ndarray
+            A full assignment.
+        tangent : Tangent
+            Linearisation of the networks.
+        bounds : tuple of np.ndarray
+            Lower and upper bounds of all variables.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        np.ndarray or None
+            A point of the user's constraints; None if the solver finds none.
         """
-        n = self.milp.n_variables
-        slack = 2 * len(self.outputs)
-        count = len(self.inputs)
-        parts = [
-            self.rows,
-            *self._lines(line, ends),
-            self._distance(np.arange(count), target, n + slack),
-        ]
-        cost = np.concatenate([np.zeros(n), np.full(slack, FITTING), 1.0 / self.range])
-        found = self._ask(cost, parts, ends, n + slack + count, seconds).point
-        return None if found is None else found[:n]
+        first = self.milp.n_variables + 2 * len(self.outputs)
+        distance = self._distance(self.inputs, target, first)
+        parts = [self.rows, *self._linearisation(tangent, bounds), distance]
+        slack = np.full(2 * len(self.outputs), LINEARISATION_PENALTY)
+        cost = np.concatenate([np.zeros(self.milp.n_variables), slack, 1.0 / self.range])
+        return self._solve(cost, parts, bounds, seconds)
 
     def choose(
-        self, parts: list[Constraints], switches: int, start: np.ndarray, seconds: float
+        self, parts: list[Constraints], start: np.ndarray, seconds: float
     ) -> np.ndarray | None:
-        """The best point of the user's rows and `parts`, which have so many binaries behind the
-        user's variables.
+        """Return the best point of the user's constraints and further ones with binaries.
+
+        Parameters
+        ----------
+        parts : list of Constraints
+            Constraints on the user's variables and the binaries behind them.
+        start : np.ndarray
+            A feasible point of this model.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        np.ndarray or None
+            Values of all variables and binaries; None if the solver finds none.
         """
         s = self.milp
-        width = s.n_variables + switches
-        return self._ask(
-            s.sign * s.cost, [self.rows, *parts], (s.lower, s.upper), width, seconds, start
-        ).point
+        parts = [self.rows, *parts]
+        program = self._program(s.sign * s.cost, parts, (s.lower, s.upper), binary=True)
+        return self._run_solver(program, seconds, start).point
 
-    def _lines(self, line: Tangent, ends: Ends) -> list[Constraints]:
-        """Rows that tie the outputs to the lines, elastically."""
+    def _linearisation(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
+        """Tie the outputs to the linearisation of their networks, up to slack."""
+        return [self._regression(tangent), *self._classification(tangent, bounds)]
+
+    def _regression(self, tangent: Tangent) -> Constraints:
         regression = np.flatnonzero(~self.classes)
+        jacobian = tangent.slopes[regression].tocoo()
+        offset = tangent.rest[regression]
+        return Constraints.terms(
+            offset,
+            offset,
+            (jacobian.row, jacobian.col, -jacobian.data),
+            (np.arange(len(regression)), self.outputs[regression], 1.0),
+            *self._slack(regression, self.size[regression]),
+        )
+
+    def _slack(self, outputs: np.ndarray, unit: np.ndarray) -> tuple[Term, Term]:
+        """The terms -unit p + unit q of the slacks of some outputs."""
+        row = np.arange(len(outputs))
+        above = self.milp.n_variables + outputs
+        below = above + len(self.outputs)
+        return (row, above, -unit), (row, below, unit)
+
+    def _classification(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
+        """Big-M constraints that tie a class to the sign of its logit, up to slack."""
         classes = np.flatnonzero(self.classes)
-        n = self.milp.n_variables
-        m = len(self.size)
-        slopes = line.slopes.tocoo()
-        place = np.empty(m, dtype=int)
-        found = []
-        if regression.size:
-            place[regression] = np.arange(len(regression))
-            mine = ~self.classes[slopes.row]
-            row = np.arange(len(regression))
-            found.append(
-                Constraints.terms(
-                    line.rest[regression],
-                    line.rest[regression],
-                    (place[slopes.row[mine]], slopes.col[mine], -slopes.data[mine]),
-                    (row, self.outputs[regression], 1.0),
-                    (row, n + regression, -self.size[regression]),
-                    (row, n + m + regression, self.size[regression]),
-                )
-            )
-        if classes.size:
-            place[classes] = np.arange(len(classes))
-            mine = self.classes[slopes.row]
-            row = np.arange(len(classes))
-            tilt = place[slopes.row[mine]], slopes.col[mine], slopes.data[mine]
-            low, high = (np.where(np.isfinite(end), end, 0.0) for end in ends)
-            up = line.slopes.maximum(0)
-            down = line.slopes.minimum(0)
-            margin = MARGIN * self.size
-            missing = np.full(classes.size, np.inf)
-            on = np.maximum(0.0, margin - (line.rest + up @ low + down @ high))
-            off = np.maximum(0.0, line.rest + up @ high + down @ low)
-            found.append(
-                Constraints.terms(
-                    (margin - on - line.rest)[classes],
-                    missing,
-                    tilt,
-                    (row, self.outputs[classes], -on[classes]),
-                    (row, n + classes, self.size[classes]),
-                )
-            )
-            found.append(
-                Constraints.terms(
-                    -missing,
-                    -line.rest[classes],
-                    tilt,
-                    (row, self.outputs[classes], -off[classes]),
-                    (row, n + m + classes, -self.size[classes]),
-                )
-            )
-        return found
+        offset = tangent.rest[classes]
+        lowest, highest = _range_of_linearisation(tangent.slopes[classes], offset, bounds)
+        margin = LOGIT_STEP_MARGIN * self.size[classes]
+        missing = np.full(len(classes), np.inf)
+        big_m_on = np.maximum(0.0, margin - lowest)
+        big_m_off = np.maximum(0.0, highest)
+        above, below = self._slack(classes, -self.size[classes])
+        terms_on = *self._logits(tangent, classes, big_m_on), above
+        terms_off = *self._logits(tangent, classes, big_m_off), below
+        return [
+            Constraints.terms(margin - big_m_on - offset, missing, *terms_on),
+            Constraints.terms(-missing, -offset, *terms_off),
+        ]
+
+    def _logits(
+        self, tangent: Tangent, classes: np.ndarray, big_m: np.ndarray
+    ) -> tuple[Term, Term]:
+        """The terms J v - M y of some classes."""
+        jacobian = tangent.slopes[classes].tocoo()
+        switches = np.arange(len(classes)), self.outputs[classes], -big_m
+        return (jacobian.row, jacobian.col, jacobian.data), switches
 
     def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Constraints]:
-        """Rows that let whole inputs make a few unit moves together, the fewer the smaller the
-        radius.
-        """
+        """Limit the sum of the unit moves of integer inputs in proportion to the radius."""
         if not self.whole.any():
             return []
-        most = max(2.0, 2.0 * float((radius * self.whole).sum()))
-        counted = np.flatnonzero(self.whole & ~self.binary)
+        most_moves = max(2.0, 2.0 * float((radius * self.whole).sum()))
+        general = self.inputs[self.whole & ~self.binary]
         first = self.milp.n_variables + 2 * len(self.outputs)
         switch = self.inputs[self.binary]
-        away = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
-        column = np.concatenate([switch, first + np.arange(len(counted))])
-        weight = np.concatenate([away, np.ones(len(counted))])
-        low = np.array([-np.inf])
-        high = np.array([most + away @ point[switch]])
-        total = Constraints.terms(low, high, (np.zeros(len(column), dtype=int), column, weight))
-        return [self._distance(counted, point, first), total]
+        direction = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
+        column = np.concatenate([switch, first + np.arange(len(general))])
+        weight = np.concatenate([direction, np.ones(len(general))])
+        entries = np.zeros(len(column), dtype=int), column, weight
+        upper = np.array([most_moves + direction @ point[switch]])
+        total = Constraints.terms(np.array([-np.inf]), upper, entries)
+        return [self._distance(general, point, first), total]
 
-    def _distance(self, of: np.ndarray, target: np.ndarray, first: int) -> Constraints:
-        """Rows t >= |x - target| for some inputs, with t from column `first` on."""
-        k = len(of)
-        at = self.inputs[of]
-        row = np.arange(len(of))
-        missing = np.full(k, np.inf)
-        aim = target[self.inputs[of]]
+    def _distance(self, variables: np.ndarray, target: np.ndarray, first: int) -> Constraints:
+        """Constraints t >= |v - target| for some variables, with t from column `first` on."""
+        count = len(variables)
+        row = np.arange(count)
+        distance = first + row
+        missing = np.full(count, np.inf)
+        goal = target[variables]
         return Constraints.terms(
-            np.concatenate([-missing, aim]),
-            np.concatenate([aim, missing]),
-            (row, at, 1.0),
-            (row, first + row, -1.0),
-            (k + row, at, 1.0),
-            (k + row, first + row, 1.0),
+            np.concatenate([-missing, goal]),
+            np.concatenate([goal, missing]),
+            (row, variables, 1.0),
+            (row, distance, -1.0),
+            (count + row, variables, 1.0),
+            (count + row, distance, 1.0),
         )
 
-    def _point(
-        self, parts: list[Constraints], ends: Ends, price: float, seconds: float
+    def _trial_point(
+        self, parts: list[Constraints], bounds: Ends, price: float, seconds: float
     ) -> TrialPoint | None:
-        s = self.milp
-        both = 2 * len(self.outputs)
-        cost = np.concatenate([self.cost, np.full(both, price)])
-        width = max(s.n_variables + both, *(int(part.column.max(initial=-1)) + 1 for part in parts))
-        found = self._ask(cost, [self.rows, *parts], ends, width, seconds).point
+        """Minimise cost and penalised slack."""
+        n = self.milp.n_variables
+        n_slacks = 2 * len(self.outputs)
+        cost = np.concatenate([self.cost, np.full(n_slacks, price)])
+        program = self._program(cost, [self.rows, *parts], bounds)
+        found = self._run_solver(program, seconds).point
         if found is None:
             return None
-        values = found[: s.n_variables]
-        off = float(np.maximum(found[s.n_variables : s.n_variables + both], 0.0).sum())
-        return TrialPoint(values, float(self.cost @ values), off)
+        values = found[:n]
+        slack = np.maximum(found[n : n + n_slacks], 0.0)
+        return TrialPoint(values, float(self.cost @ values), float(slack.sum()))
 
-    def _ask(
-        self,
-        cost: np.ndarray,
-        parts: list[Constraints],
-        ends: Ends,
-        width: int,
-        seconds: float,
-        start: np.ndarray | None = None,
-    ) -> MIPResult:
-        """Minimise over the parts; columns beyond the user's variables are nonnegative, those
-        beyond `cost` free; with a `start` they are binary.
+    def _solve(
+        self, cost: np.ndarray, parts: list[Constraints], bounds: Ends, seconds: float
+    ) -> np.ndarray | None:
+        """Solve, and return the values of the user's variables."""
+        found = self._run_solver(self._program(cost, parts, bounds), seconds).point
+        return None if found is None else found[: self.milp.n_variables]
+
+    def _program(
+        self, cost: np.ndarray, parts: list[Constraints], bounds: Ends, binary: bool = False
+    ) -> Program:
+        """A program whose columns behind the user's variables are nonnegative or binary.
+
+        Columns behind the end of `cost` have no cost.
         """
-        s = self.milp
-        counts = np.cumsum([0, *(len(part.low) for part in parts)])
-        row = np.concatenate([part.row + first for part, first in zip(parts, counts, strict=False)])
-        column, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-        more = np.zeros(width - s.n_variables)
-        program = Program(
-            np.concatenate([cost, np.zeros(width - len(cost))]),
-            Rows.of(sp.csr_matrix((weight, (row, column)), shape=(counts[-1], width))),
-            np.concatenate([part.low for part in parts]),
-            np.concatenate([part.high for part in parts]),
-            np.concatenate([ends[0], more]),
-            np.concatenate([ends[1], more + (np.inf if start is None else 1.0)]),
-            np.concatenate([s.integer, more > (0 if start is None else -1)]),
+        stacked = Constraints.stack(parts)
+        width = max(len(cost), int(stacked.column.max(initial=-1)) + 1)
+        n_added = width - self.milp.n_variables
+        added_upper = np.full(n_added, 1.0 if binary else np.inf)
+        entries = stacked.weight, (stacked.row, stacked.column)
+        return Program(
+            np.pad(cost, (0, width - len(cost))),
+            Rows.of(sp.csr_matrix(entries, shape=(len(stacked.lower), width))),
+            stacked.lower,
+            stacked.upper,
+            np.pad(bounds[0], (0, n_added)),
+            np.concatenate([bounds[1], added_upper]),
+            np.pad(self.milp.integer, (0, n_added), constant_values=binary),
         )
-        if s.others:
-            answer = solve_with_scip(self.instance.model, program, seconds, self.seed)
+
+    def _run_solver(
+        self, program: Program, seconds: float, start: np.ndarray | None = None
+    ) -> MIPResult:
+        if self.milp.others:
+            result = solve_with_scip(self.instance.model, program, seconds, self.seed)
         else:
-            answer = solve_program(program, seconds, seed=self.seed, start=start)
-        self.work += answer.work
-        return answer
+            result = solve_program(program, seconds, seed=self.seed, start=start)
+        self.work += result.work
+        return result
+
+
+def _range_of_linearisation(jacobian: sp.csr_matrix, offset: np.ndarray, bounds: Ends) -> Ends:
+    """Smallest and largest values of linear functions in a box; infinite bounds count as 0."""
+    low = np.where(np.isfinite(bounds[0]), bounds[0], 0.0)
+    high = np.where(np.isfinite(bounds[1]), bounds[1], 0.0)
+    positive = jacobian.maximum(0)
+    negative = jacobian.minimum(0)
+    lowest = offset + positive @ low + negative @ high
+    highest = offset + positive @ high + negative @ low
+    return lowest, highest
 
 
 if not TYPE_CHECKING:  # which would accept any name

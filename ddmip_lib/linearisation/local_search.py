@@ -1,8 +1,7 @@
-"""Whole inputs moved by a unit, one or two at a time, and judged by the true networks: no line is
-in it.
-"""
+"""Local search on integer network inputs by 1- and 2-flips, evaluated by the true networks."""
 
 import itertools
+from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
@@ -10,117 +9,174 @@ import numpy as np
 from ..clock import check_time
 from .elastic import ElasticModel, TrialPoint
 
-MOST = 300  # moves of one input, and as many of two, whose outputs are looked at together
-ENTRIES = 4_000_000  # of all these points, at most
-FORCED = 40  # moves that the rows allow only together with others
-TRIED = 8  # of the best, completed by the true model
+# Neighbours by one move, and as many by two, that are evaluated together.
+MAX_NEIGHBOURS = 300
+# The same where the model has so many variables that memory limits the number.
+MIN_NEIGHBOURS = 10
+# Numbers in the assignments of all neighbours by one move, at most.
+MAX_NEIGHBOUR_VALUES = 4_000_000
+# Possible pairs of moves, as a multiple of the neighbours, up to which all pairs are listed.
+MAX_PAIRS_FACTOR = 20
+# Moves tried together with the other inputs, where the constraints forbid them alone.
+MAX_PROJECTED_MOVES = 40
+# Neighbours of lowest estimated merit that are completed by the MIP.
+MAX_COMPLETED_NEIGHBOURS = 8
+# Decrease of the merit, relative to the objective, from which on a neighbour is better.
+MIN_RELATIVE_IMPROVEMENT = 1e-7
+# Violation of a constraint on inputs, relative to its largest coefficient, that is tolerated.
+INPUT_CONSTRAINT_TOLERANCE = 1e-9
+
+Move = tuple[int, float]
+"""A variable and the change of its value."""
 
 
 class UnitMoves:
-    """The neighbours of a point among the whole network inputs.
+    """The neighbours of a point among the integer network inputs.
 
-    A neighbour moves one or two of them by a unit each. Where the rows on inputs forbid these (in
-    an assignment every move takes others along), one input is moved and the nearest point of the
-    rows is taken.
+    A neighbour changes one or two of them by a unit each. If the constraints on inputs forbid all
+    of these (in an assignment problem every move takes others along), one input is changed and the
+    result projected onto the constraints.
+
+    Parameters
+    ----------
+    elastic : ElasticModel
+        The model that completes neighbours.
+    rng : np.random.Generator
+        Draws moves where there are too many.
+
+    Attributes
+    ----------
+    norm : np.ndarray
+        Largest coefficient of each constraint, never 0.
     """
 
     def __init__(self, elastic: ElasticModel, rng: np.random.Generator) -> None:
         self.elastic = elastic
         self.rng = rng
-        self.at = elastic.inputs[elastic.whole]
+        self.variables = elastic.inputs[elastic.whole]
         s = elastic.milp
-        free = np.ones(s.n_variables, dtype=bool)
+        coefficients = abs(s.rows).tocsr()
+        free = s.lower < s.upper
         free[elastic.inputs] = False
-        self.tied = (
-            np.asarray(abs(s.rows).tocsr() @ (free & (s.lower < s.upper))).ravel() == 0
-        )  # by inputs alone
-        self.norm = np.maximum(np.asarray(abs(s.rows).tocsr().max(axis=1).todense()).ravel(), 1e-12)
+        self.on_inputs_only = coefficients @ free == 0
+        self.norm = np.maximum(coefficients.max(axis=1).toarray().ravel(), 1e-12)
 
     def better(self, point: TrialPoint, price: float, seconds: float) -> TrialPoint | None:
-        """A neighbour of lower merit, or None: the most promising ones are completed, the first
-        that is lower wins.
+        """Return a neighbour of lower merit.
+
+        The neighbours of lowest estimated merit are completed; the first that is better is taken.
+
+        Parameters
+        ----------
+        point : TrialPoint
+            The current point.
+        price : float
+            Penalty of a unit of output slack.
+        seconds : float
+            Time limit of each completion.
+
+        Returns
+        -------
+        TrialPoint or None
+            None if no neighbour is found to be better.
         """
         neighbours = self._neighbours(point.values, seconds)
         if not len(neighbours):
             return None
-        merits = self._guessed(neighbours, price)
-        enough = point.merit(price) - 1e-7 * max(self.elastic.worth, abs(point.cost))
-        for k in np.argsort(merits, kind="stable")[:TRIED]:
-            new = (
-                self.elastic.complete(neighbours[k], price, seconds)
-                if np.isfinite(merits[k])
-                else None
-            )
-            if new is not None and new.merit(price) < enough:
+        merits = self._estimated_merits(neighbours, price)
+        decrease = MIN_RELATIVE_IMPROVEMENT * max(self.elastic.worth, abs(point.cost))
+        threshold = point.merit(price) - decrease
+        for k in np.argsort(merits, kind="stable")[:MAX_COMPLETED_NEIGHBOURS]:
+            if not np.isfinite(merits[k]):
+                return None
+            new = self.elastic.complete(neighbours[k], price, seconds)
+            if new is not None and new.merit(price) < threshold:
                 return new
         return None
 
     def _neighbours(self, values: np.ndarray, seconds: float) -> np.ndarray:
+        moves = self._moves(values)
+        chosen = self._choose_moves(moves, len(values))
+        points = np.repeat(values[None], len(chosen), axis=0)
+        for point, changes in zip(points, chosen, strict=True):
+            for variable, change in changes:
+                point[variable] = values[variable] + change
+        points = points[self._feasible(points)]
+        if len(points) or not self.on_inputs_only.any():
+            return points
+        projected = []
+        for k in self._sample(len(moves), MAX_PROJECTED_MOVES):
+            point = self._project(values, moves[k], seconds)
+            if point is not None:
+                projected.append(point)
+        return np.array(projected)
+
+    def _moves(self, values: np.ndarray) -> list[Move]:
+        """All changes by a unit inside the bounds."""
         s = self.elastic.milp
-        now = values[self.at]
-        steps = [
-            (int(k), d)
-            for d in (-1.0, 1.0)
-            for k in np.flatnonzero((s.lower[self.at] <= now + d) & (now + d <= s.upper[self.at]))
-        ]
-        most = max(10, min(MOST, ENTRIES // len(values)))
-        if len(steps) ** 2 <= 20 * most:
-            pairs = list(itertools.combinations(range(len(steps)), 2))
+        current = values[self.variables]
+        lower = s.lower[self.variables]
+        upper = s.upper[self.variables]
+        moves = []
+        for change in (-1.0, 1.0):
+            inside = (lower <= current + change) & (current + change <= upper)
+            moves += [(int(variable), change) for variable in self.variables[inside]]
+        return moves
+
+    def _choose_moves(self, moves: list[Move], n_values: int) -> list[Sequence[Move]]:
+        """Single moves and pairs of moves; random ones where there are too many."""
+        limit = min(MAX_NEIGHBOURS, MAX_NEIGHBOUR_VALUES // n_values)
+        limit = max(MIN_NEIGHBOURS, limit)
+        count = len(moves)
+        if count**2 <= MAX_PAIRS_FACTOR * limit:
+            pairs = list(itertools.combinations(range(count), 2))
         else:
-            pairs = [tuple(pair) for pair in self.rng.integers(len(steps), size=(most, 2))]
-        chosen = [(k,) for k in self._some(len(steps), most)] + [
-            pairs[k] for k in self._some(len(pairs), most)
-        ]
-        found = np.repeat(values[None], len(chosen), axis=0)
-        for row, parts in zip(found, chosen, strict=True):
-            for part in parts:
-                which, step = steps[part]
-                row[self.at[which]] = now[which] + step
-        found = found[self._allowed(found)]
-        if len(found) or not self.tied.any():
-            return found
-        forced = (self._forced(values, steps[k], seconds) for k in self._some(len(steps), FORCED))
-        return np.array([point for point in forced if point is not None])
+            pairs = self.rng.integers(count, size=(limit, 2)).tolist()
+        chosen: list[Sequence[Move]] = [(moves[k],) for k in self._sample(count, limit)]
+        for k in self._sample(len(pairs), limit):
+            first, second = pairs[k]
+            chosen.append((moves[first], moves[second]))
+        return chosen
 
-    def _some(self, count: int, most: int) -> np.ndarray:
-        return np.arange(count) if count <= most else self.rng.choice(count, most, replace=False)
+    def _sample(self, count: int, limit: int) -> np.ndarray:
+        return np.arange(count) if count <= limit else self.rng.choice(count, limit, replace=False)
 
-    def _allowed(self, points: np.ndarray) -> np.ndarray:
-        """Which of some points satisfy the rows that hold network inputs alone."""
+    def _feasible(self, points: np.ndarray) -> np.ndarray:
+        """Which of some points satisfy the constraints on network inputs alone."""
         s = self.elastic.milp
-        value = points @ s.rows.tocsr()[self.tied].T
-        slack = 1e-9 * self.norm[self.tied]
-        inside = (value >= s.row_lower[self.tied] - slack) & (
-            value <= s.row_upper[self.tied] + slack
-        )
-        return np.all(inside, axis=1)
+        chosen = self.on_inputs_only
+        activity = points @ s.rows.tocsr()[chosen].T
+        tolerance = INPUT_CONSTRAINT_TOLERANCE * self.norm[chosen]
+        above = activity >= s.row_lower[chosen] - tolerance
+        below = activity <= s.row_upper[chosen] + tolerance
+        return np.all(above & below, axis=1)
 
-    def _forced(
-        self, values: np.ndarray, move: tuple[int, float], seconds: float
-    ) -> np.ndarray | None:
-        """The point of the user's rows nearest to one in which a whole input has moved."""
-        other = copy(self.elastic)
-        other.lower = self.elastic.lower.copy()
-        other.upper = self.elastic.upper.copy()
-        at = self.at[move[0]]
-        other.lower[at] = other.upper[at] = values[at] + move[1]
-        found = other.nearest(values, seconds)
-        self.elastic.work = other.work
+    def _project(self, values: np.ndarray, move: Move, seconds: float) -> np.ndarray | None:
+        """The nearest point of the user's constraints with one variable fixed to its new value."""
+        fixed = copy(self.elastic)
+        fixed.lower = self.elastic.lower.copy()
+        fixed.upper = self.elastic.upper.copy()
+        variable, change = move
+        fixed.lower[variable] = values[variable] + change
+        fixed.upper[variable] = values[variable] + change
+        found = fixed.nearest(values, seconds)
+        self.elastic.work = fixed.work
         return found
 
-    def _guessed(self, points: np.ndarray, price: float) -> np.ndarray:
-        """Merits with all variables but inputs and outputs left where they are; infinite where a
-        network is.
+    def _estimated_merits(self, points: np.ndarray, price: float) -> np.ndarray:
+        """Merits with all variables but inputs and outputs unchanged; infinite where a network is
+        not finite.
         """
         instance = self.elastic.instance
         s = self.elastic.milp
-        guesses = points.copy()
-        for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+        points = points.copy()
+        for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
             check_time()
-            x = np.concatenate([m.at(values) for values in points])
-            said = predictor.outputs_of(predictor.raw(x))
-            guesses[:, m.output.ravel()] = said.reshape(len(points), -1)
-        value = guesses @ s.rows.T
-        off = np.maximum(0.0, np.maximum(s.row_lower - value, value - s.row_upper)) / self.norm
-        merit = guesses @ self.elastic.cost + price * off.sum(axis=1)
-        return np.where(np.isfinite(merit), merit, np.inf)
+            inputs = np.concatenate([mapping.at(values) for values in points])
+            predicted = predictor.outputs_of(predictor.raw(inputs))
+            points[:, mapping.output.ravel()] = predicted.reshape(len(points), -1)
+        activity = points @ s.rows.T
+        violation = np.maximum(s.row_lower - activity, activity - s.row_upper)
+        violation = np.maximum(0.0, violation) / self.norm
+        merits = points @ self.elastic.cost + price * violation.sum(axis=1)
+        return np.where(np.isfinite(merits), merits, np.inf)

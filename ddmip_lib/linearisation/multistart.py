@@ -1,4 +1,7 @@
-"""Many points at once, walked downhill by gradients: where descents are worth beginning."""
+"""Multistart projected gradient on the l1-penalty function, for many points at once."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -6,69 +9,111 @@ import torch
 from ..clock import check_time
 from ..device import PlacedNetwork
 from ..model.gradients import vjp
+from ..model.instance import InputMap, Instance
+from ..model.predictor import Predictor
 from .elastic import ElasticModel
 
-POINTS = 256
-FEWEST = 8  # points that are walked together; where there is room for fewer, none are
-WORK = 10_000_000
-ENTRIES = 4_000_000  # weights times network rows, and variables, of all these points, at most
-STEPS = 40
-LONGEST = 0.2
-SHORTEST = 0.005  # of a walk; lengths are shares of each input's range
-APART = 0.01  # ends of walks that differ by less, as a share of the ranges, are one
+# Gradient runs that are made together.
+MAX_GRADIENT_RUNS = 256
+# Gradient runs below which none is made, where the sizes of model or networks limit them.
+MIN_GRADIENT_RUNS = 8
+# Weights times samples of one network in all gradient runs together.
+MAX_WEIGHT_EVALUATIONS = 10_000_000
+# Numbers in the assignments of all gradient runs together.
+MAX_RUN_VALUES = 4_000_000
+# Steps of one gradient run.
+GRADIENT_STEPS = 40
+# First step length, as a fraction of each input's range.
+MAX_GRADIENT_STEP = 0.2
+# Last step length, as a fraction of each input's range.
+MIN_GRADIENT_STEP = 0.005
+# Largest difference of two end points, as a fraction of the ranges, up to which they are one.
+MIN_END_DISTANCE = 0.01
+
+
+class _Evaluated(NamedTuple):
+    """A network's inputs with their graph, and its outputs in all gradient runs."""
+
+    mapping: InputMap
+    inputs: torch.Tensor
+    outputs: torch.Tensor
 
 
 class GradientMultistart:
-    """Ends of walks from random points of the box, the best first, each once.
+    """Distinct end points of projected gradient runs from random points, the best first.
 
-    A walk takes gradient steps of falling length on the merit of `Moves`: objective plus price
-    times what rows miss, all variables but inputs and outputs where a given point has them. Classes
-    are softened, whole inputs are not rounded. Where the networks are large, or no weights tell how
-    large they are, nobody walks.
+    A run takes gradient steps of falling length on the l1 merit function: the objective and the
+    penalised violation of all constraints, with all variables but inputs and outputs where a given
+    point has them. Classes are replaced by sigmoids, integer inputs are not rounded. No run is made
+    where the networks are large, or have no weights that show how large they are.
+
+    Parameters
+    ----------
+    elastic : ElasticModel
+        Its instance, and the units of outputs.
+    norm : np.ndarray
+        Scale of each constraint.
+    rng : np.random.Generator
+        Draws the first points.
+
+    Attributes
+    ----------
+    count : int
+        Gradient runs that are made together.
     """
 
     def __init__(self, elastic: ElasticModel, norm: np.ndarray, rng: np.random.Generator) -> None:
         self.elastic = elastic
         self.norm = norm
         self.rng = rng
-        instance = elastic.instance
-        self.count = min(POINTS, ENTRIES // elastic.milp.n_variables)
-        self.count = self.count if len(elastic.inputs) else 0
-        for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-            net = predictor.net.here if isinstance(predictor.net, PlacedNetwork) else predictor.net
-            weights = sum(weight.numel() for weight in net.parameters())
-            self.count = min(self.count, WORK // (weights * len(m.index)) if weights else 0)
+        self.count = 0
+        if len(elastic.inputs):
+            most_values = MAX_RUN_VALUES // elastic.milp.n_variables
+            self.count = min(MAX_GRADIENT_RUNS, most_values, _affordable_runs(elastic.instance))
         self.ends: list[np.ndarray] = []
         self.taken: list[np.ndarray] = []
 
     def end(self, base: np.ndarray, price: float) -> np.ndarray | None:
-        """The best end that was not given yet, as shares of the inputs' ranges; None where all
-        walks lead to known ones. `base` is a full assignment.
+        """Return the best end point that differs from all returned before.
+
+        Parameters
+        ----------
+        base : np.ndarray
+            A full assignment, for the variables that are neither inputs nor outputs.
+        price : float
+            Penalty of a unit of violation.
+
+        Returns
+        -------
+        np.ndarray or None
+            Fractions of the inputs' ranges; None if all runs lead to known points.
         """
         for _ in range(2):
             while self.ends:
                 end = self.ends.pop(0)
-                if all(np.abs(end - other).max() > APART for other in self.taken):
+                if self._is_new(end):
                     self.taken.append(end)
                     return end
-            if self.count >= FEWEST:
-                self.ends = self._walked(base, price)
+            if self.count >= MIN_GRADIENT_RUNS:
+                self.ends = self._descend(base, price)
         return None
 
-    def _walked(self, base: np.ndarray, price: float) -> list[np.ndarray]:
+    def _is_new(self, end: np.ndarray) -> bool:
+        return all(np.abs(end - other).max() > MIN_END_DISTANCE for other in self.taken)
+
+    def _descend(self, base: np.ndarray, price: float) -> list[np.ndarray]:
+        """Make all runs; the best points of each, in the order of their merits."""
         at = self.rng.random((self.count, len(self.elastic.inputs)))
         best = np.full(self.count, np.inf)
         ends = at.copy()
-        for length in [*np.geomspace(LONGEST, SHORTEST, STEPS), 0.0]:
-            merit, slope = self._merits(at, base, price)
-            better = merit < best
-            best[better], ends[better] = merit[better], at[better]
-            slope = np.nan_to_num(slope * self.elastic.range)
-            at = np.clip(
-                at - length * slope / np.maximum(np.abs(slope).max(axis=1, keepdims=True), 1e-300),
-                0.0,
-                1.0,
-            )
+        for length in [*np.geomspace(MAX_GRADIENT_STEP, MIN_GRADIENT_STEP, GRADIENT_STEPS), 0.0]:
+            merits, gradient = self._merits(at, base, price)
+            better = merits < best
+            best[better] = merits[better]
+            ends[better] = at[better]
+            direction = np.nan_to_num(gradient * self.elastic.range)
+            largest = np.maximum(np.abs(direction).max(axis=1, keepdims=True), 1e-300)
+            at = np.clip(at - length * direction / largest, 0.0, 1.0)
         return [ends[k] for k in np.argsort(best, kind="stable") if np.isfinite(best[k])]
 
     @torch.enable_grad()
@@ -77,37 +122,60 @@ class GradientMultistart:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Merits, and their gradients in the inputs."""
         elastic = self.elastic
-        s = self.elastic.milp
-        instance = self.elastic.instance
+        s = elastic.milp
         values = np.repeat(base[None], len(at), axis=0)
         values[:, elastic.inputs] = s.lower[elastic.inputs] + elastic.range * at
-        asked = []
+        evaluated = self._evaluate(values)
+        activity = values @ s.rows.T
+        excess = np.maximum(0.0, activity - s.row_upper) - np.maximum(0.0, s.row_lower - activity)
+        gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ s.rows
+        total = _chain_rule(evaluated, gradient)
+        merits = values @ elastic.cost + price * (np.abs(excess) / self.norm).sum(axis=1)
+        return np.where(np.isfinite(merits), merits, np.inf), total[:, elastic.inputs]
+
+    def _evaluate(self, values: np.ndarray) -> list[_Evaluated]:
+        """Evaluate all networks, and write their outputs into `values`."""
+        elastic = self.elastic
+        evaluated = []
         first = 0
-        for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+        for predictor, mapping in _networks(elastic.instance):
             check_time()
-            x = (
-                torch.from_numpy(np.where(m.index >= 0, values[:, m.index], m.constant))
-                .flatten(0, 1)
-                .requires_grad_()
-            )
-            raw = predictor.net(x)
-            part = slice(first, first + m.output.size)
-            soft = torch.sigmoid(raw.view(len(at), -1) / torch.tensor(elastic.size[part]))
-            said = torch.where(torch.tensor(elastic.classes[part]), soft, raw.view(len(at), -1))
-            values[:, m.output.ravel()] = said.detach().numpy()
-            asked.append((m, x, said))
+            inputs = np.where(mapping.index >= 0, values[:, mapping.index], mapping.constant)
+            x = torch.from_numpy(inputs).flatten(0, 1).requires_grad_()
+            raw = predictor.net(x).view(len(values), -1)
+            part = slice(first, first + mapping.output.size)
+            soft = torch.sigmoid(raw / torch.tensor(elastic.size[part]))
+            outputs = torch.where(torch.tensor(elastic.classes[part]), soft, raw)
+            values[:, mapping.output.ravel()] = outputs.detach().numpy()
+            evaluated.append(_Evaluated(mapping, x, outputs))
             first = part.stop
-        value = values @ s.rows.T
-        off = np.maximum(0.0, value - s.row_upper) - np.maximum(0.0, s.row_lower - value)
-        slope = elastic.cost + price * (np.sign(off) / self.norm) @ s.rows
-        total = slope.copy()
-        for m, x, said in asked:
-            pulled = (
-                vjp([said], x, slope[:, m.output.ravel()].ravel())
-                .numpy()
-                .reshape(len(at), *m.index.shape)
-            )
-            row, column = np.nonzero(m.index >= 0)
-            np.add.at(total.T, m.index[row, column], pulled[:, row, column].T)
-        merit = values @ elastic.cost + price * (np.abs(off) / self.norm).sum(axis=1)
-        return np.where(np.isfinite(merit), merit, np.inf), total[:, elastic.inputs]
+        return evaluated
+
+
+def _networks(instance: Instance) -> Iterator[tuple[Predictor, InputMap]]:
+    return zip(instance.predictors, instance.maps, strict=True)
+
+
+def _affordable_runs(instance: Instance) -> int:
+    """Gradient runs that `MAX_WEIGHT_EVALUATIONS` allows for every network."""
+    affordable = []
+    for predictor, mapping in _networks(instance):
+        net = predictor.net.here if isinstance(predictor.net, PlacedNetwork) else predictor.net
+        n_weights = sum(weight.numel() for weight in net.parameters())
+        if not n_weights:
+            return 0
+        affordable.append(MAX_WEIGHT_EVALUATIONS // (n_weights * len(mapping.index)))
+    return min(affordable)
+
+
+def _chain_rule(evaluated: list[_Evaluated], gradient: np.ndarray) -> np.ndarray:
+    """Add the gradient in the outputs, through the networks, to that in the inputs."""
+    total = gradient.copy()
+    for mapping, inputs, outputs in evaluated:
+        weights = gradient[:, mapping.output.ravel()].ravel()
+        pulled_back = vjp([outputs], inputs, weights).numpy()
+        pulled_back = pulled_back.reshape(len(gradient), *mapping.index.shape)
+        sample, column = np.nonzero(mapping.index >= 0)
+        derivatives = pulled_back[:, sample, column]
+        np.add.at(total.T, mapping.index[sample, column], derivatives.T)
+    return total

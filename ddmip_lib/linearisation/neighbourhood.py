@@ -1,6 +1,4 @@
-"""Exact neighbourhoods: near a point most ReLUs cannot switch, so that the exact model of a problem
-there is small.
-"""
+"""Exact models of neighbourhoods: close to a point few ReLUs can switch, so that they are small."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from ..errors import ProblemError, UnsupportedNetworkError
 from ..methods.run import start_run
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
+from ..model.predictor import Predictor
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
 from ..programs.mip import MIPResult, solve_program
@@ -22,36 +21,55 @@ from ..proofs.encoding import Ends
 from ..proofs.exact import exact_program
 from .elastic import ElasticModel
 
-MARGIN = 1e-6  # by which a logit of class 1 is kept away from 0
-CLOSED = 1e-4  # relative gap at which an exact neighbourhood counts as closed
-BINARIES = 1_000  # of an exact neighbourhood that is worth a solver's time
-CLOSE = 0.01
-# box, as a share of each input's range, and nodes in which a point that just fails is mended
-MENDING = 20
+# Distance from 0 that exact models keep the logit of class 1 at.
+EXACT_LOGIT_MARGIN = 1e-6
+# Relative gap at which an exact model counts as solved.
+EXACT_RELATIVE_GAP = 1e-4
+# Binaries of an exact model, above which it is not solved.
+MAX_EXACT_BINARIES = 1_000
+# Radius of the box in which a point is repaired, as a fraction of each variable's range.
+REPAIR_RADIUS = 0.01
+# Branch-and-bound nodes of a repair.
+REPAIR_NODES = 20
+# Nonlinear units of all networks and samples, up to which their exact model is written.
+UNITS = 20_000
+# Result of an exact model that has too many binaries.
 TOO_LARGE = MIPResult(None, False)
-UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
 
 
 def exact_graphs(instance: Instance) -> list[Graph] | None:
-    """The graphs of all networks if a mixed-integer program of reasonable size can say them
-    exactly.
+    """Return the graphs of all networks if a MIP of acceptable size represents them exactly.
+
+    Parameters
+    ----------
+    instance : Instance
+        The model with its networks.
+
+    Returns
+    -------
+    list of Graph or None
+        None if a network or a constraint is not piecewise linear, or the networks are too large.
     """
     if instance.milp.others:
         return None
     graphs = []
-    units = 0
+    n_units = 0
     for predictor in instance.predictors:
-        try:
-            graph = network_graph(predictor.net, predictor.inputs.shape[1])
-        except UnsupportedNetworkError:
-            return None
-        if graph.curved:
+        graph = _piecewise_linear_graph(predictor)
+        if graph is None:
             return None
         graphs.append(graph)
-        units += len(predictor.inputs) * sum(
-            node.units for node in graph.nodes if isinstance(node, Elementwise)
-        )
-    return graphs if units <= UNITS else None
+        units = [node.units for node in graph.nodes if isinstance(node, Elementwise)]
+        n_units += len(predictor.inputs) * sum(units)
+    return graphs if n_units <= UNITS else None
+
+
+def _piecewise_linear_graph(predictor: Predictor) -> Graph | None:
+    try:
+        graph = network_graph(predictor.net, predictor.inputs.shape[1])
+    except UnsupportedNetworkError:
+        return None
+    return None if graph.curved else graph
 
 
 def search_box(
@@ -62,31 +80,64 @@ def search_box(
     nodes: int,
     seed: int = 0,
 ) -> MIPResult:
-    """The best point of a box by the exact model, from the best point known; its inputs still have
-    to be completed.
+    """Solve the exact model in a box, from the incumbent.
+
+    Parameters
+    ----------
+    incumbent : Incumbent
+        The best point known, which the solver starts from.
+    graphs : sequence of Graph
+        One for each network.
+    box : tuple of np.ndarray
+        Lower and upper bounds of all variables.
+    seconds : float
+        Time limit.
+    nodes : int
+        Limit of branch-and-bound nodes.
+    seed : int
+        Seed of the solver.
+
+    Returns
+    -------
+    MIPResult
+        A point whose network inputs still have to be completed; `TOO_LARGE` if the model is.
     """
-    instance = incumbent.instance
+    n = incumbent.instance.milp.n_variables
     began = now()
-    program = exact_program(instance, incumbent.units, graphs, box, tolerance=0.0, margin=MARGIN)
-    if program.integer.sum() > BINARIES:
+    program = exact_program(
+        incumbent.instance, incumbent.units, graphs, box, tolerance=0.0, margin=EXACT_LOGIT_MARGIN
+    )
+    if program.integer.sum() > MAX_EXACT_BINARIES:
         return TOO_LARGE
     start = np.full(len(program.cost), np.nan)
     if incumbent.values is not None:
-        start[: instance.milp.n_variables] = incumbent.values
-    left = seconds - (
-        now() - began
-    )  # MIPs inside the MIP would take most of it, for what descents find
-    answer = solve_program(program, left, nodes, seed, start, CLOSED, heuristics=False)
-    return (
-        answer
-        if answer.point is None
-        else answer._replace(point=answer.point[: instance.milp.n_variables])
+        start[:n] = incumbent.values
+    seconds -= now() - began
+    # sub-MIP heuristics would take most of the time, and descents find what they find
+    result = solve_program(
+        program, seconds, nodes, seed, start, EXACT_RELATIVE_GAP, heuristics=False
     )
+    if result.point is None:
+        return result
+    return result._replace(point=result.point[:n])
 
 
 class FeasibilityRepair:
-    """Finds points that pass `verify` close to others that fail by little, such as a search of
-    bounds proposes: by the exact model in a small box, whole numbers kept; once at each place.
+    """Restores feasibility of points that fail `verify` slightly.
+
+    The exact model is solved in a small box around the point with integers fixed, once in each
+    neighbourhood.
+
+    Parameters
+    ----------
+    incumbent : Incumbent
+        Receives the points.
+    graphs : sequence of Graph
+        One for each network.
+    deadline : float
+        Time on the clock of `now` at which the last repair ends.
+    seed : int
+        Seed of the solver.
     """
 
     def __init__(
@@ -98,37 +149,61 @@ class FeasibilityRepair:
         self.seed = seed
         s = incumbent.instance.milp
         self.inputs = incumbent.instance.free_inputs
-        self.reach = np.where(s.integer, 0.0, CLOSE * (s.upper - s.lower))[self.inputs]
-        self.whole = s.integer & ~incumbent.instance.is_output
+        radius = np.where(s.integer, 0.0, REPAIR_RADIUS * (s.upper - s.lower))
+        self.radius = radius[self.inputs]
+        self.fixed = s.integer & ~incumbent.instance.is_output
         self.places: list[np.ndarray] = []
 
     def __call__(self, values: np.ndarray) -> None:
-        s = self.incumbent.instance.milp
-        near = values[self.inputs]
-        if any((np.abs(near - place) <= 0.5 * self.reach).all() for place in self.places):
+        """Search close to a point.
+
+        Parameters
+        ----------
+        values : np.ndarray
+            A full assignment.
+        """
+        inputs = values[self.inputs]
+        if self._was_searched(inputs):
             return
-        self.places.append(near)
+        self.places.append(inputs)
+        s = self.incumbent.instance.milp
         lower = s.lower.copy()
         upper = s.upper.copy()
-        lower[self.inputs] = np.maximum(lower[self.inputs], near - self.reach)
-        upper[self.inputs] = np.minimum(upper[self.inputs], near + self.reach)
-        lower[self.whole] = upper[self.whole] = values[self.whole]
+        lower[self.inputs] = np.maximum(lower[self.inputs], inputs - self.radius)
+        upper[self.inputs] = np.minimum(upper[self.inputs], inputs + self.radius)
+        lower[self.fixed] = values[self.fixed]
+        upper[self.fixed] = values[self.fixed]
+        box = lower, upper
         seconds = self.deadline - now()
-        found = search_box(
-            self.incumbent, self.graphs, (lower, upper), seconds, MENDING, self.seed
-        ).point
-        if found is not None:
-            self.incumbent.consider(found)
+        result = search_box(self.incumbent, self.graphs, box, seconds, REPAIR_NODES, self.seed)
+        if result.point is not None:
+            self.incumbent.consider(result.point)
+
+    def _was_searched(self, inputs: np.ndarray) -> bool:
+        near = 0.5 * self.radius
+        return any((np.abs(inputs - place) <= near).all() for place in self.places)
 
 
 @dataclass(frozen=True, eq=False)
 class LocalBound(Bounded):
-    """What `local_bound` proved, in the sense of the user's model: of one box, never of the whole
-    problem.
+    """What `local_bound` proves, in the sense of the user's model: for one box only.
 
-    `objective` is the best verified one in the box, `point` that point in the order of
-    `Model.getVars`; `closed` says whether the two have met. `lower` and `upper` are the ends of the
-    network inputs that may move.
+    Attributes
+    ----------
+    objective : float or None
+        Objective of the best verified point in the box.
+    bound : float or None
+        Bound of all objectives in the box.
+    closed : bool
+        Whether objective and bound agree to tolerance: the point is optimal in the box.
+    radius : float
+        Radius of the box, as a fraction of each input's range.
+    lower, upper : np.ndarray
+        Bounds of the network inputs that are not fixed.
+    point : np.ndarray
+        The best point, in the order of ``Model.getVars``.
+    nodes : int
+        Branch-and-bound nodes.
     """
 
     objective: float | None
@@ -144,42 +219,76 @@ class LocalBound(Bounded):
 def local_bound(
     problem: NeuralMIP, solution: Solution, radius: float, time_limit: float = 60.0
 ) -> LocalBound:
-    """A bound, checked outside any solver, of all points that `verify` accepts with every network
-    input within `radius` times its range of a solution's (whole ones within at least 1).
+    """Prove a bound of all points in a box around a solution, verified outside any solver.
+
+    The bound holds for all points that `verify` accepts with every network input in the box.
+
+    Parameters
+    ----------
+    problem : NeuralMIP
+        The problem.
+    solution : Solution
+        A solution with a feasible point.
+    radius : float
+        Radius of the box, as a fraction of each input's range; at least 1 for integers.
+    time_limit : float
+        Time limit in seconds.
+
+    Returns
+    -------
+    LocalBound
+        Bound and best point of the box.
+
+    Raises
+    ------
+    ProblemError
+        If the solution has no feasible point, or the problem has no exact model.
+
+    Examples
+    --------
+    >>> from ddmip_lib import SequentialMIP
+    >>> from ddmip_lib.problems import hand_sized
+    >>> problem = hand_sized()
+    >>> local = local_bound(problem, SequentialMIP().solve(problem), radius=1.0)
+    >>> local.closed, round(local.objective, 6)
+    (True, 0.5)
     """
     run = start_run(problem, time_limit, 0)
     incumbent = run.incumbent(with_start=False)
     if solution.values is None or not incumbent.consider(solution.values).feasible:
         raise ProblemError(
-            "a local bound belongs to a point: pass a solution of this problem that has one."
+            "a local bound requires a feasible point: pass a solution of this problem that has one."
         )
     graphs = exact_graphs(run.instance)
     if graphs is None:
         raise ProblemError(
-            "a local bound needs networks of ReLUs and linear rows alone: see certify for others."
+            "a local bound requires ReLU networks and linear constraints alone: use certify for"
+            " other problems."
         )
-    elastic = ElasticModel(run.instance)
-    everywhere = np.full(run.instance.milp.n_variables, np.inf)
-    lower, upper = (end[elastic.inputs] for end in elastic.box(solution.values, radius))
-    box = -everywhere, everywhere.copy()  # all other variables keep what `verify` forgives them
-    box[0][elastic.inputs], box[1][elastic.inputs] = lower, upper
-    proved = prove_optimality(
-        incumbent,
-        exact_program(run.instance, incumbent.units, graphs, box),
-        run.deadline,
-        np.inf,
-    )
-    closed = closes_gap(incumbent, proved.bound)
-    sign = run.instance.milp.sign
+    inputs = run.instance.free_inputs
+    box = _input_box(run.instance, solution.values, radius)
+    program = exact_program(run.instance, incumbent.units, graphs, box)
+    proved = prove_optimality(incumbent, program, run.deadline, np.inf)
     bound = min(proved.bound, incumbent_cost(incumbent))
     assert incumbent.values is not None
     return LocalBound(
         incumbent.objective,
-        None if bound == -np.inf else float(sign * bound),
-        closed,
+        None if bound == -np.inf else float(run.instance.milp.sign * bound),
+        closes_gap(incumbent, proved.bound),
         radius,
-        lower,
-        upper,
+        box[0][inputs],
+        box[1][inputs],
         incumbent.values,
         proved.nodes,
     )
+
+
+def _input_box(instance: Instance, values: np.ndarray, radius: float) -> Ends:
+    """Bounds of the network inputs alone: other variables keep theirs, relaxed by the tolerance."""
+    inputs = instance.free_inputs
+    bounds = ElasticModel(instance).box(values, radius)
+    lower = np.full(len(values), -np.inf)
+    upper = np.full(len(values), np.inf)
+    lower[inputs] = bounds[0][inputs]
+    upper[inputs] = bounds[1][inputs]
+    return lower, upper

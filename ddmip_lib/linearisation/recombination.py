@@ -1,88 +1,116 @@
-"""Parts of points seen so far, put together anew: each network row keeps one of the inputs that it
-was seen with.
-"""
+"""Crossover: the best combination of (input, output) pairs that were evaluated for each sample."""
 
 import numpy as np
 import scipy.sparse as sp
 
 from .elastic import Constraints, ElasticModel
 
-OPTIONS = 24  # of each network row: those of the best point, then the latest
+# Pairs kept for each sample: that of the best point, then the latest.
+MAX_PAIRS_PER_SAMPLE = 24
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""Inputs of a sample and the outputs of its network there."""
 
 
 class Crossover:
-    r"""For each network row the inputs $x^k$ that it was seen with, and what it said there, $y^k$.
+    r"""For each sample the inputs $x^k$ at which it was evaluated, with the outputs $y^k$.
 
-    The program $x = \sum_k z_k x^k,\ y = \sum_k z_k y^k,\ \sum_k z_k = 1,\ z \in \{0, 1\}$ for
-    every row, with the user's rows and objective, is exact: no line is in it. Rows that share
-    inputs must agree on them.
+    The MIP $x = \sum_k z_k x^k,\ y = \sum_k z_k y^k,\ \sum_k z_k = 1,\ z \in \{0, 1\}$ for every
+    sample, with the user's constraints and objective, is exact: it has no linearisation. Samples
+    that share inputs must agree on them.
+
+    Parameters
+    ----------
+    elastic : ElasticModel
+        The model that solves these MIPs.
     """
 
     def __init__(self, elastic: ElasticModel) -> None:
         self.elastic = elastic
-        maps = elastic.instance.maps
-        widths = [m.output.shape[1] for m in maps for _ in m.output]
         free = np.zeros(elastic.milp.n_variables, dtype=bool)
         free[elastic.inputs] = True
-        self.inputs = [np.unique(row[row >= 0]) for m in maps for row in m.index]
-        self.inputs = [row[free[row]] for row in self.inputs]
-        self.outputs = np.split(np.arange(len(elastic.outputs)), np.cumsum(widths)[:-1])
-        self.seen: list[dict[bytes, tuple[np.ndarray, np.ndarray]]] = [{} for _ in self.inputs]
+        self.inputs: list[np.ndarray] = []
+        self.outputs: list[np.ndarray] = []
+        for mapping in elastic.instance.maps:
+            self.outputs += list(mapping.output)
+            for index in mapping.index:
+                entering = np.unique(index[index >= 0])
+                self.inputs.append(entering[free[entering]])
+        self.seen: list[dict[bytes, Pair]] = [{} for _ in self.inputs]
         self.new = False
 
     @property
     def useful(self) -> bool:
-        """Whether there is anything to put together anew."""
-        return self.new and len(self.inputs) > 1 and sum(len(row) > 1 for row in self.seen) > 1
+        """Whether there are new pairs, and combinations of at least two samples."""
+        choices = sum(len(pairs) > 1 for pairs in self.seen)
+        return self.new and len(self.inputs) > 1 and choices > 1
 
     def add(self, values: np.ndarray) -> None:
-        """Remember the parts of a point whose outputs are the networks' own."""
-        said = values[self.elastic.outputs]
-        for at, out, seen in zip(self.inputs, self.outputs, self.seen, strict=True):
-            key = values[at].tobytes()
-            self.new |= key not in seen
-            seen.pop(key, None)
-            seen[key] = values[at], said[out]
+        """Store the pairs of a point.
+
+        Parameters
+        ----------
+        values : np.ndarray
+            A full assignment whose outputs are the networks' own.
+        """
+        for inputs, outputs, pairs in zip(self.inputs, self.outputs, self.seen, strict=True):
+            key = values[inputs].tobytes()
+            self.new |= key not in pairs
+            pairs.pop(key, None)
+            pairs[key] = values[inputs], values[outputs]
 
     def best(self, incumbent: np.ndarray, seconds: float) -> np.ndarray | None:
-        """Network inputs of the best point made of such parts, by a MILP that starts at the
-        incumbent.
+        """Combine the stored pairs by a MIP that starts at the incumbent.
+
+        Parameters
+        ----------
+        incumbent : np.ndarray
+            The best point known.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        np.ndarray or None
+            A full assignment with the network inputs of the best combination, or None.
         """
         self.add(incumbent)
         self.new = False
-        for row, seen in enumerate(self.seen):
-            self.seen[row] = dict(list(seen.items())[-OPTIONS:])
-        counts = np.array([len(seen) for seen in self.seen])
+        self.seen = [dict(list(pairs.items())[-MAX_PAIRS_PER_SAMPLE:]) for pairs in self.seen]
         n = self.elastic.milp.n_variables
-        first = np.concatenate([[0], np.cumsum(counts)])
-        owner = np.repeat(np.arange(len(counts)), counts)
-        one = np.ones(len(counts))
-        parts = [Constraints(owner, n + np.arange(first[-1]), np.ones(first[-1]), one, one)]
-        for which, variables in enumerate((np.concatenate(self.inputs), self.elastic.outputs)):
-            parts.append(self._tie(variables, which))
-        start = np.concatenate([incumbent, np.zeros(first[-1])])
-        start[n + first[1:] - 1] = 1.0
-        found = self.elastic.choose(parts, first[-1], start, seconds)
+        counts = [len(pairs) for pairs in self.seen]
+        end = np.cumsum(counts)
+        start = np.concatenate([incumbent, np.zeros(end[-1])])
+        start[n + end - 1] = 1.0
+        found = self.elastic.choose(self._constraints(counts), start, seconds)
         if found is None:
             return None
         values = found[:n].copy()
-        z = found[n:]
-        for row, seen in enumerate(self.seen):
-            values[self.inputs[row]] = list(seen.values())[
-                int(z[first[row] : first[row + 1]].argmax())
-            ][0]
+        choices = np.split(found[n:], end[:-1])
+        for inputs, pairs, z in zip(self.inputs, self.seen, choices, strict=True):
+            values[inputs] = list(pairs.values())[int(z.argmax())][0]
         return values
 
-    def _tie(self, variables: np.ndarray, which: int) -> Constraints:
-        """Rows v = sum of z_k v^k, for the inputs or the outputs of all network rows, one after the
-        other.
+    def _constraints(self, counts: list[int]) -> list[Constraints]:
+        """One pair for every sample, and its inputs and outputs."""
+        sample = np.repeat(np.arange(len(counts)), counts)
+        column = self.elastic.milp.n_variables + np.arange(len(sample))
+        one = np.ones(len(counts))
+        one_pair = Constraints(sample, column, np.ones(len(sample)), one, one)
+        inputs = self._tie(np.concatenate(self.inputs), 0)
+        outputs = self._tie(np.concatenate(self.outputs), 1)
+        return [one_pair, inputs, outputs]
+
+    def _tie(self, variables: np.ndarray, part: int) -> Constraints:
+        """Constraints v = sum of z_k v^k, for the inputs (part 0) or outputs (part 1) of all
+        samples.
         """
-        each = [
-            sp.coo_array(np.stack([option[which] for option in seen.values()], axis=1))
-            for seen in self.seen
-        ]
-        seen = sp.block_diag(each).tocoo()
+        blocks = []
+        for pairs in self.seen:
+            columns = [pair[part] for pair in pairs.values()]
+            blocks.append(sp.coo_array(np.stack(columns, axis=1)))
+        matrix = sp.block_diag(blocks).tocoo()
         zero = np.zeros(len(variables))
-        row = np.arange(len(variables))
-        entries = seen.row, self.elastic.milp.n_variables + seen.col, -seen.data
-        return Constraints.terms(zero, zero, (row, variables, 1.0), entries)
+        own = np.arange(len(variables)), variables, 1.0
+        chosen = matrix.row, self.elastic.milp.n_variables + matrix.col, -matrix.data
+        return Constraints.terms(zero, zero, own, chosen)

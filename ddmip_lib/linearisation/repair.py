@@ -1,56 +1,84 @@
-"""Starts that fail a constraint: the nearest feasible point in a small box around their network
-inputs.
-"""
+"""Repair of starts that fail a constraint, in a small box around their network inputs."""
 
 import numpy as np
 
 from ..clock import now
 from ..model.incumbent import Incumbent
 from ..model.repair import Start
+from ..proofs.encoding import Ends
 from .elastic import ElasticModel
-from .neighbourhood import MENDING, exact_graphs, search_box
+from .neighbourhood import REPAIR_NODES, exact_graphs, search_box
 from .tangent import linearise
 
-RADII = (
-    0.01,
-    0.1,
-)  # of the box, as shares of the ranges of the inputs; integers may move by 1 at least
-ROUNDS = 5  # of new lines in each box
+# Radii of the boxes, as fractions of the inputs' ranges; integers may move by 1 at least.
+REPAIR_RADII = (0.01, 0.1)
+# Linearisations in each box.
+MAX_LINEARISATIONS = 5
+
+
+class _StartRepair:
+    """A start, and the models that move its network inputs as little as they can."""
+
+    def __init__(self, incumbent: Incumbent, start: Start, deadline: float) -> None:
+        instance = incumbent.instance
+        s = instance.milp
+        values = instance.assignment(start, rest=0.0)
+        self.incumbent = incumbent
+        self.deadline = deadline
+        self.elastic = ElasticModel(incumbent.there)
+        self.graphs = exact_graphs(instance)
+        self.target = instance.rounded(np.clip(values, s.lower, s.upper))
+
+    def by_linearisation(self, bounds: Ends) -> bool:
+        point = self.target
+        for _ in range(MAX_LINEARISATIONS):
+            seconds = self.deadline - now()
+            if seconds <= 0:
+                return False
+            tangent = linearise(self.elastic.instance, point)
+            found = self.elastic.fit(self.target, tangent, bounds, seconds)
+            if found is None:
+                return False
+            if self._is_feasible(found):
+                return True
+            point = found
+        return False
+
+    def by_exact_model(self, bounds: Ends) -> bool:
+        seconds = self.deadline - now()
+        if self.graphs is None or seconds <= 0:
+            return False
+        found = search_box(self.incumbent, self.graphs, bounds, seconds, REPAIR_NODES).point
+        return found is not None and self._is_feasible(found)
+
+    def _is_feasible(self, values: np.ndarray) -> bool:
+        seconds = max(self.deadline - now(), 0.0)
+        return self.incumbent.consider_inputs(values, seconds).feasible
 
 
 def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
-    """Whether a feasible point is found close to a start: steps of the elastic model, which move
-    its inputs as little as they can, each completed by the true networks; for networks of ReLUs,
-    then the exact model of the box.
+    """Search for a feasible point close to a start.
+
+    Steps of the elastic model are completed by the true networks; for ReLU networks the exact model
+    of the box follows. What is found is submitted to the incumbent.
+
+    Parameters
+    ----------
+    incumbent : Incumbent
+        Receives the points.
+    start : list of np.ndarray
+        Network inputs, one matrix for each predictor.
+    seconds : float
+        Time limit.
+
+    Returns
+    -------
+    bool
+        Whether a feasible point was found.
     """
-    deadline = now() + seconds
-    instance = incumbent.instance
-    elastic = ElasticModel(incumbent.there)
-    graphs = exact_graphs(instance)
-    s = instance.milp
-    target = instance.rounded(np.clip(instance.assignment(start, rest=0.0), s.lower, s.upper))
-    for radius in RADII:
-        ends = elastic.box(target, radius)
-        point = target
-        for _ in range(ROUNDS):
-            left = deadline - now()
-            found = (
-                None
-                if left <= 0
-                else elastic.fit(target, linearise(elastic.instance, point), ends, left)
-            )
-            if found is None:
-                break
-            if incumbent.consider_inputs(found, max(deadline - now(), 0.0)).feasible:
-                return True
-            point = found
-        left = deadline - now()
-        if graphs is None or left <= 0:
-            continue
-        exact = search_box(incumbent, graphs, ends, left, MENDING).point
-        if (
-            exact is not None
-            and incumbent.consider_inputs(exact, max(deadline - now(), 0.0)).feasible
-        ):
+    repair = _StartRepair(incumbent, start, now() + seconds)
+    for radius in REPAIR_RADII:
+        bounds = repair.elastic.box(repair.target, radius)
+        if repair.by_linearisation(bounds) or repair.by_exact_model(bounds):
             return True
     return False

@@ -1,4 +1,4 @@
-"""Sequential linearisation: networks become lines, a MIP decides, and the true networks judge."""
+"""Sequential linearisation: MIPs with linearised networks, whose points the networks evaluate."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,53 +22,93 @@ from .neighbourhood import TOO_LARGE, exact_graphs, search_box
 from .recombination import Crossover
 from .repair import near_start
 from .tangent import linearise
+from .trust_region import TrustRegion
 
-SMALLEST = 1e-5  # radius at which a descent ends
-ACCEPTED = 0.05
-GOOD = 0.7  # shares of the predicted decrease from which on a step is taken, and the radius grows
-CRAWL = 8  # steps in a row that are taken but fall short of good, after which the radius shrinks
-FITS = 1e-6  # outputs that are off by less, in their units, are tried as they are
-PRICE = 10.0
-RAISE = 20.0
-RAISES = 2  # first price of what does not fit, in units of the objective; what follows
-HOPELESS = (
-    0.05  # of the objective's units: a descent whose radius is small and merit so much worse ends
-)
-FIRST = 5  # starts before points near the best one are tried
-NODES = 100  # of an exact neighbourhood
-SMALLEST_BOX = 0.02  # of an exact neighbourhood, as a share of each input's range
-LONGEST = 5.0  # seconds of an exact neighbourhood, or as long as the run has taken so far
-DEAR = 2.0
-DEARER = 1.5
-DEAREST = 8.0  # pivots of descents that one of an exact model counts: more after one in vain
+# Sum of the output slacks, in units of the outputs, up to which a point is verified.
+MAX_OUTPUT_SLACK = 1e-6
+# First penalty of a unit of output slack, in units of the objective.
+INITIAL_PENALTY = 10.0
+# Factor of the penalty after a descent whose end point is infeasible.
+PENALTY_FACTOR = 20.0
+# Increases of the penalty from one start.
+MAX_PENALTY_INCREASES = 2
+# Predicted decrease of the merit, relative to the objective, at which a descent ends.
+MIN_PREDICTED_DECREASE = 1e-7
+# Improvement of the incumbent, in units of the objective, that counts as progress.
+MIN_IMPROVEMENT = 1e-6
+# Fraction of the first radius below which a descent may be abandoned.
+SMALL_RADIUS = 0.1
+# Excess of the merit over the incumbent, in units of the objective, that abandons a descent.
+ABANDONED_EXCESS = 0.05
+# Starts in the whole box, before some are close to the incumbent.
+GLOBAL_STARTS = 5
+# Fractions of the incumbent's inputs that a start close to it draws again.
+REDRAWN_FRACTIONS = (0.1, 0.25, 0.5)
+# Branch-and-bound nodes of an exact model in a box.
+EXACT_MODEL_NODES = 100
+# Factor of these nodes where the box is that of the problem.
+WHOLE_BOX_FACTOR = 20
+# Time limit of an exact model in seconds, unless the run has taken longer so far.
+EXACT_MODEL_SECONDS = 5.0
+# First radius of an exact model's box, as a fraction of each input's range.
+INITIAL_BOX_RADIUS = 0.1
+# Smallest radius of an exact model's box.
+MIN_BOX_RADIUS = 0.02
+# Factor of this radius after an exact model that was not solved to tolerance.
+BOX_SHRINKING_FACTOR = 0.6
+# Simplex iterations of descents that one of an exact model is weighed with.
+MIN_EXACT_COST_FACTOR = 2.0
+# Growth of this factor after an exact model without progress.
+EXACT_COST_GROWTH = 1.5
+# Largest value of this factor.
+MAX_EXACT_COST_FACTOR = 8.0
 
 
 @renamed_fields(idle_starts="max_failed_starts")
 @dataclass(frozen=True)
 class SequentialMIP(Method):
-    r"""Trust-region linearisation for any differentiable network and any rows, with integers in
-    charge of a MIP.
+    r"""Trust-region linearisation for differentiable networks, with integers handled by a MIP.
 
-    At a point the networks become lines (`ElasticModel`); the MIP's best point within a radius is
-    completed by the true networks, and taken if the merit, objective plus price times what does not
-    fit, falls by at least 5 % of what was predicted. The radius doubles after good predictions,
-    shrinks after bad ones and after eight that fell short. Where a descent ends, whole inputs are
-    moved by a unit, one or two at a time, and the networks judge (`UnitMoves`). Starts: the
-    problem's own, the middle of the box, ends of gradient walks (`GradientMultistart`), random
-    points, then points near the best one too. For networks of ReLUs *exact neighbourhoods* take
-    turns with them: the exact model in a box around the best point, which grows while it closes. Of
-    several network rows, parts of points seen so far are put together anew by a MILP (`Crossover`).
+    In each step the networks are replaced by their linearisation (`ElasticModel`). The best point
+    of this MIP in a trust region is completed by the true networks, and accepted if the l1 merit
+    function, objective plus penalised infeasibility, decreases by at least 5 % of what was
+    predicted (`TrustRegion`). At the end of a descent, integer inputs are changed by a unit, one or
+    two at a time, and evaluated by the networks (`UnitMoves`).
 
-    Parameters: the first `radius`, as a share of each input's range; `max_failed_starts` in a row
-    without
-    a better point or a larger box that closes around it end the run; `neighbourhoods` False leaves
-    the exact models out; `callback` hears a `Moment` after each step; on `device` the networks and
-    their slopes are computed, in double precision: points are verified on the CPU.
+    Starts are that of the problem, the middle of the box, end points of gradient runs
+    (`GradientMultistart`), random points, and then also points close to the incumbent. For ReLU
+    networks, *exact neighbourhoods* alternate with them: the exact model in a box around the
+    incumbent, which grows as long as it is solved to tolerance. If networks have several samples, a
+    MIP combines the (input, output) pairs evaluated for each (`Crossover`).
 
-    ``details["explored_radius"]`` is the largest box around the point in which the exact model has
-    nothing better, by more than 1e-4 of it and by HiGHS's word (1.0 is the whole problem);
-    `local_bound` proves it.
+    Parameters
+    ----------
+    radius : float
+        First radius of a trust region, as a fraction of each input's range.
+    max_failed_starts : int
+        The run ends after this number of starts in a row without a better point or a larger box
+        solved to tolerance.
+    neighbourhoods : bool
+        Whether exact models are used.
+    callback : callable, optional
+        Is called with a `Moment` after each step.
+    device : torch.device or str
+        Where networks and derivatives are computed, in double precision; points are verified on
+        the CPU.
 
+    Raises
+    ------
+    ValueError
+        If `radius` or `max_failed_starts` is out of range.
+
+    Notes
+    -----
+    ``details["explored_radius"]`` is the radius of the largest box around the incumbent in which
+    the exact model has no better point, by more than 1e-4 of it and by HiGHS's claim (1.0 is the
+    whole problem); `local_bound` proves it.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> solution = SequentialMIP().solve(hand_sized())
     >>> solution.status, round(solution.objective, 6)
@@ -85,7 +125,7 @@ class SequentialMIP(Method):
     def __post_init__(self) -> None:
         if not 0 < self.radius <= 1:
             raise ValueError(
-                f"radius={self.radius} must lie in (0, 1]: it is a share of each input's range."
+                f"radius={self.radius} must lie in (0, 1]: it is a fraction of each input's range."
             )
         if int(self.max_failed_starts) != self.max_failed_starts or self.max_failed_starts < 1:
             raise ValueError(
@@ -94,244 +134,363 @@ class SequentialMIP(Method):
         check_place(self.device, torch.float64)
 
     def run(self, run: Run) -> Solution:
-        """Descend from one start after the other."""
+        """Descend from one start after the other.
+
+        Parameters
+        ----------
+        run : Run
+            Problem, time limit and seed.
+
+        Returns
+        -------
+        Solution
+            The best verified point.
+        """
         device = torch.device(self.device)
-        state = MultistartState(
-            self,
-            run,
-            run.incumbent(screen_on=None if device.type == "cpu" else device, repair=near_start),
-        )
-        status = "converged"
-        while (
-            state.idle < self.max_failed_starts
-            and not state.finished
-            and (state.reached or state.starts < FIRST)
-        ):
-            if run.seconds_left <= 0:
-                status = "time_limit"
-                break
-            state.turn()
-            report_progress(turn=True)
-            if state.stopped:
-                status = "stopped"
-                break
-        if state.incumbent.objective is None and status == "converged":
-            status = "infeasible" if state.rows_are_empty() else "no_solution_found"
-        details = state.details | {"incumbents": state.incumbent.found}
-        point = state.incumbent.point()
+        screen_on = None if device.type == "cpu" else device
+        incumbent = run.incumbent(screen_on=screen_on, repair=near_start)
+        state = MultistartState(self, run, incumbent)
+        status = state.search()
+        details = state.details | {"incumbents": incumbent.found}
+        point = incumbent.point()
         seconds = now() - run.began
         return Solution(status, self.method, **point, seconds=seconds, details=details)
 
 
 class MultistartState:
-    """One run: its elastic model, its incumbent, and what it did."""
+    """State of one run: its elastic model, its incumbent, and its counts.
+
+    Parameters
+    ----------
+    settings : SequentialMIP
+        The method's parameters.
+    run : Run
+        Problem, time limit and seed.
+    incumbent : Incumbent
+        The best point so far.
+
+    Attributes
+    ----------
+    starts, failed_starts, completed_starts : int
+        Starts; the last of them in a row without progress; those that had a completion.
+    box_radius, explored_radius : float
+        Radius of the next exact model's box, and of the largest one solved to tolerance.
+    work : float
+        Work of exact models so far, weighed by `exact_cost_factor`.
+    """
 
     def __init__(self, settings: SequentialMIP, run: Run, incumbent: Incumbent) -> None:
         self.settings = settings
         self.run = run
         self.incumbent = incumbent
         self.elastic = ElasticModel(incumbent.there, run.seed)
+        self.penalty = INITIAL_PENALTY * self.elastic.worth
         self.rng = np.random.default_rng(run.seed)
-        self.options = Crossover(self.elastic)
+        self.crossover = Crossover(self.elastic)
         self.moves = UnitMoves(self.elastic, self.rng)
-        self.walks = GradientMultistart(self.elastic, self.moves.norm, self.rng)
+        self.gradient_runs = GradientMultistart(self.elastic, self.moves.norm, self.rng)
         self.graphs = exact_graphs(run.instance) if settings.neighbourhoods else None
-        self.around = 0.1
-        self.closed = 0.0
+        self.box_radius = INITIAL_BOX_RADIUS
+        self.explored_radius = 0.0
         self.work = 0.0
-        self.dear = DEAR
-        self.starts = self.idle = self.steps = self.exact = self.reached = 0
+        self.exact_cost_factor = MIN_EXACT_COST_FACTOR
+        self.starts = 0
+        self.failed_starts = 0
+        self.completed_starts = 0
+        self.steps = 0
+        self.exact_models = 0
         self.stopped = False  # by the callback
 
     @property
     def finished(self) -> bool:
-        """Whether the exact model of the whole problem found nothing better."""
-        return self.closed >= 1.0
+        """Whether nothing is left to try."""
+        if self.explored_radius >= 1.0 or self.failed_starts >= self.settings.max_failed_starts:
+            return True
+        return not self.completed_starts and self.starts >= GLOBAL_STARTS
 
     @property
     def details(self) -> dict[str, Any]:
-        found = {"starts": self.starts, "steps": self.steps, "exact_models": self.exact}
-        return found | ({"explored_radius": self.closed} if self.graphs else {})
+        """Counts of the run."""
+        counts = {
+            "starts": self.starts,
+            "steps": self.steps,
+            "exact_models": self.exact_models,
+        }
+        if self.graphs is None:
+            return counts
+        return counts | {"explored_radius": self.explored_radius}
 
-    def rows_are_empty(self) -> bool:
-        """Whether it is proved that not even the rows, whatever the networks say, have a point."""
-        if self.reached:
+    def search(self) -> str:
+        """Make starts and exact models until nothing is left to try.
+
+        Returns
+        -------
+        str
+            The status.
+        """
+        while not self.finished:
+            if self.run.seconds_left <= 0:
+                return "time_limit"
+            self.iterate()
+            report_progress(turn=True)
+            if self.stopped:
+                return "stopped"
+        if self.incumbent.objective is not None:
+            return "converged"
+        return "infeasible" if self._constraints_are_infeasible() else "no_solution_found"
+
+    def _constraints_are_infeasible(self) -> bool:
+        """Prove that the linear constraints have no point, whatever the networks predict."""
+        if self.completed_starts:
             return False
         instance = self.run.instance
         units = self.incumbent.units
-        rows = relaxed_program(instance, units, *relax_bounds(instance, units))
-        return prove(rows, deadline=self.run.deadline, most_nodes=NODES).bound == np.inf
+        relaxed = relaxed_program(instance, units, *relax_bounds(instance, units))
+        proved = prove(relaxed, deadline=self.run.deadline, most_nodes=EXACT_MODEL_NODES)
+        return proved.bound == np.inf
 
-    def turn(self) -> None:
-        """One start, or one exact neighbourhood of the best point."""
+    def iterate(self) -> None:
+        """Descend from one start, or solve one exact model around the incumbent."""
         before = self.incumbent.objective
-        closed = self.closed
-        if (
-            self.graphs
-            and before is not None
-            and self.starts >= FIRST
-            and self.work <= self.elastic.work
-        ):
-            self.look_around()
+        explored = self.explored_radius
+        if self._exact_model_is_due():
+            self.explore_neighbourhood()
         else:
             self.descend_from(self.start())
             while not self.stopped and self.recombine():
                 self.descend_from(self.incumbent.values)
         self.stopped = self.stopped or self.run.notify()
-        improved = self.incumbent.objective is not None and self._improves(before)
-        self.idle = 0 if improved or self.closed > closed else self.idle + 1
-        self.closed = 0.0 if improved else self.closed  # which was of another point
+        improved = self._improved_on(before)
+        if improved or self.explored_radius > explored:
+            self.failed_starts = 0
+        else:
+            self.failed_starts += 1
+        if improved:
+            self.explored_radius = 0.0  # which belongs to another point
 
-    def _improves(self, before: float | None) -> bool:
-        if before is None:
-            return True
-        sign = self.run.instance.milp.sign
-        gain = self.incumbent.objective - before  # type: ignore[operator]
-        return bool(sign * gain < -1e-6 * self.incumbent.units.objective(before))
+    def _exact_model_is_due(self) -> bool:
+        """Whether descents have taken more work than exact models."""
+        possible = self.graphs is not None and self.incumbent.objective is not None
+        return possible and self.starts >= GLOBAL_STARTS and self.work <= self.elastic.work
+
+    def _improved_on(self, before: float | None) -> bool:
+        objective = self.incumbent.objective
+        if objective is None or before is None:
+            return objective is not None
+        change = self.run.instance.milp.sign * (objective - before)
+        return change < -MIN_IMPROVEMENT * self.incumbent.units.objective(before)
 
     def start(self) -> np.ndarray | None:
-        """Where the next descent begins."""
+        """Return the point at which the next descent begins, or None."""
         self.starts += 1
-        s = self.elastic.milp
-        at = self.elastic.inputs
         given = self.run.problem.start
-        if self.starts == 1 and given is not None:
-            known = self.run.instance.assignment(given, rest=0.0)
-            failed = (
-                self.incumbent.values is None
-            )  # also a repair of it: then from the nearest point of the rows
-            return self.elastic.nearest(known, self.run.seconds_left) if failed else known
-        low = s.lower[at]
-        high = s.upper[at]
-        target = np.zeros(s.n_variables)
-        near = self.incumbent.values if self.starts > FIRST and self.starts % 3 else None
-        target[at] = low + (high - low) * self._place(walk=near is None and self.starts % 2 == 0)
-        if near is not None:
-            kept = self.rng.random(len(at)) >= self.rng.choice([0.1, 0.25, 0.5])
-            target[at] = np.where(kept, near[at], target[at])
-        return self.elastic.nearest(target, self.run.seconds_left)
+        if self.starts > 1 or given is None:
+            return self.elastic.nearest(self._target(), self.run.seconds_left)
+        values = self.run.instance.assignment(given, rest=0.0)
+        if self.incumbent.values is not None:
+            return values
+        # neither the start nor its repair is feasible
+        return self.elastic.nearest(values, self.run.seconds_left)
 
-    def _place(self, walk: bool) -> np.ndarray | float:
-        """Where in the box, as shares of its ranges: the middle first, then ends of walks or random
-        points.
+    def _target(self) -> np.ndarray:
+        """A point of the box, or one close to the incumbent."""
+        s = self.elastic.milp
+        inputs = self.elastic.inputs
+        near = None
+        if self.starts > GLOBAL_STARTS and self.starts % 3:
+            near = self.incumbent.values
+        fraction = self._fraction(by_gradient=near is None and self.starts % 2 == 0)
+        low = s.lower[inputs]
+        drawn = low + (s.upper[inputs] - low) * fraction
+        if near is not None:
+            kept = self.rng.random(len(inputs)) >= self.rng.choice(REDRAWN_FRACTIONS)
+            drawn = np.where(kept, near[inputs], drawn)
+        target = np.zeros(s.n_variables)
+        target[inputs] = drawn
+        return target
+
+    def _fraction(self, by_gradient: bool) -> np.ndarray | float:
+        """A point of the box as fractions of its ranges: the middle first, then end points of
+        gradient runs or random points.
         """
         if self.starts == 1:
             return 0.5
         base = self.incumbent.values
-        end = (
-            self.walks.end(base, PRICE * self.elastic.worth) if walk and base is not None else None
-        )
-        return self.rng.random(len(self.elastic.inputs)) if end is None else end
+        if by_gradient and base is not None:
+            end = self.gradient_runs.end(base, self.penalty)
+            if end is not None:
+                return end
+        return self.rng.random(len(self.elastic.inputs))
 
     def complete(self, values: np.ndarray, price: float) -> TrialPoint | None:
-        """A point with these network inputs; one that fits competes to be the best."""
+        """Complete a point by the true networks, and submit it if it is feasible.
+
+        Parameters
+        ----------
+        values : np.ndarray
+            A full assignment, of which the network inputs count.
+        price : float
+            Penalty of a unit of output slack.
+
+        Returns
+        -------
+        TrialPoint or None
+            None if there is no completion.
+        """
         point = self.elastic.complete(values, price, self.run.seconds_left)
-        if point is not None and point.off <= FITS:
-            self._remember(point)
+        if point is not None:
+            self._submit(point)
         return point
 
-    def _remember(self, point: TrialPoint) -> None:
-        self.incumbent.consider(point.values)
-        self.options.add(point.values)
+    def _submit(self, point: TrialPoint) -> None:
+        if point.off <= MAX_OUTPUT_SLACK:
+            self.incumbent.consider(point.values)
+            self.crossover.add(point.values)
 
     def descend_from(self, start: np.ndarray | None) -> None:
-        """Steps from a start until the radius is small; where outputs still do not fit, at a higher
-        price again.
+        """Descend from a start, with a larger penalty again where the end point is infeasible.
+
+        Parameters
+        ----------
+        start : np.ndarray or None
+            A full assignment; nothing is done without one.
         """
-        price = PRICE * self.elastic.worth
+        price = self.penalty
         point = None if start is None else self.complete(start, price)
-        self.reached += point is not None
-        for _ in range(RAISES + 1):
-            if point is None or self.stopped or self.run.seconds_left <= 0:
+        if point is None:
+            return
+        self.completed_starts += 1
+        for _ in range(MAX_PENALTY_INCREASES + 1):
+            if self.stopped or self.run.seconds_left <= 0:
                 return
-            point = self.descend(point, price)
-            while (better := self.move(point, price)) is not None:
-                point = self.descend(better, price)
-            if point.off <= FITS:
+            point = self._descend_and_move(point, price)
+            if point.off <= MAX_OUTPUT_SLACK:
                 return
             if self.incumbent.objective is None:
-                self.incumbent.consider(
-                    point.values
-                )  # it may be the nearest one, which the report shows
-            price *= RAISE
+                # it may be the nearest one to feasibility, which the report shows
+                self.incumbent.consider(point.values)
+            price *= PENALTY_FACTOR
+
+    def _descend_and_move(self, point: TrialPoint, price: float) -> TrialPoint:
+        point = self.descend(point, price)
+        better = self.move(point, price)
+        while better is not None:
+            point = self.descend(better, price)
+            better = self.move(point, price)
+        return point
 
     def descend(self, point: TrialPoint, price: float) -> TrialPoint:
-        """Steps of falling merit."""
-        radius = self.settings.radius
+        """Make trust-region steps of decreasing merit.
+
+        Parameters
+        ----------
+        point : TrialPoint
+            The first point.
+        price : float
+            Penalty of a unit of output slack.
+
+        Returns
+        -------
+        TrialPoint
+            The last accepted point.
+        """
+        region = TrustRegion(self.settings.radius)
         elastic = self.elastic
-        short = 0
-        while radius > SMALLEST and not self.stopped and self.run.seconds_left > 0:
-            if radius < 0.1 * self.settings.radius and self._hopeless(point.merit(price)):
+        while not region.exhausted and not self.stopped and self.run.seconds_left > 0:
+            small = region.radius < SMALL_RADIUS * self.settings.radius
+            if small and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
-            line = linearise(elastic.instance, point.values)
-            aim = elastic.step(point.values, line, radius, price, self.run.seconds_left)
-            predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
-            if predicted <= 1e-7 * max(elastic.worth, abs(point.cost)):
+            tangent = linearise(elastic.instance, point.values)
+            seconds = self.run.seconds_left
+            goal = elastic.step(point.values, tangent, region.radius, price, seconds)
+            if goal is None:
                 break
-            new = self.complete(aim.values, price)  # type: ignore[union-attr]  # without an aim nothing is predicted
+            predicted = point.merit(price) - goal.merit(price)
+            if predicted <= MIN_PREDICTED_DECREASE * max(elastic.worth, abs(point.cost)):
+                break
+            new = self.complete(goal.values, price)
             self.stopped = self.run.notify()
-            decrease = -np.inf if new is None else point.merit(price) - new.merit(price)
-            taken = new is not None and decrease >= ACCEPTED * predicted
-            point = new if taken else point  # type: ignore[assignment]  # where it is taken there is one
-            short = short + 1 if taken and decrease < GOOD * predicted else 0
-            if not taken or short == CRAWL:
-                radius = 0.35 * radius
-                short = 0
-            elif short == 0:
-                radius = min(1.0, 2 * radius)
+            if new is None:
+                region.shrink()
+            elif region.update(point.merit(price) - new.merit(price), predicted):
+                point = new
         return point
 
     def move(self, point: TrialPoint, price: float) -> TrialPoint | None:
-        """A point of lower merit whose whole inputs are a unit or two away."""
+        """Return a point of lower merit whose integer inputs differ by a unit or two, or None.
+
+        Parameters
+        ----------
+        point : TrialPoint
+            The current point.
+        price : float
+            Penalty of a unit of output slack.
+
+        Returns
+        -------
+        TrialPoint or None
+            None if none is found.
+        """
         if self.stopped or self.run.seconds_left <= 0 or self._hopeless(point.merit(price)):
             return None
         better = self.moves.better(point, price, self.run.seconds_left)
-        if better is not None and better.off <= FITS:
-            self._remember(better)
+        if better is not None:
+            self._submit(better)
         return better
 
     def _hopeless(self, merit: float) -> bool:
-        best = self.incumbent.objective
+        """Whether a merit is much worse than the incumbent's."""
+        if self.incumbent.objective is None:
+            return False
         s = self.elastic.milp
-        return (
-            best is not None and merit > s.sign * (best - s.offset) + HOPELESS * self.elastic.worth
-        )
+        best = s.sign * (self.incumbent.objective - s.offset)
+        return merit > best + ABANDONED_EXCESS * self.elastic.worth
 
     def recombine(self) -> bool:
-        """Whether a better point takes each network row from one of the points seen so far."""
-        before = self.incumbent.objective
-        if self.incumbent.values is None or not self.options.useful or self.run.seconds_left <= 0:
-            return False
-        found = self.options.best(self.incumbent.values, self.run.seconds_left)
-        if found is not None:
-            self.complete(found, PRICE * self.elastic.worth)
-        return self._improves(before)
+        """Combine the pairs evaluated for each sample.
 
-    def look_around(self) -> None:
-        """The exact model in a box around the best point: a better one, a larger box, or a smaller
-        one.
+        Returns
+        -------
+        bool
+            Whether the combination is a better point.
         """
+        values = self.incumbent.values
+        if values is None or not self.crossover.useful or self.run.seconds_left <= 0:
+            return False
+        before = self.incumbent.objective
+        found = self.crossover.best(values, self.run.seconds_left)
+        if found is not None:
+            self.complete(found, self.penalty)
+        return self._improved_on(before)
+
+    def explore_neighbourhood(self) -> None:
+        """Solve the exact model in a box around the incumbent, and adapt the radius of the box."""
         assert self.graphs is not None
         assert self.incumbent.values is not None
-        self.exact += 1
+        self.exact_models += 1
         before = self.incumbent.objective
-        radius = self.around
+        radius = self.box_radius
         box = self.elastic.box(self.incumbent.values, radius)
-        nodes = NODES if radius < 1 else 20 * NODES
-        seconds = min(self.run.seconds_left, max(LONGEST, now() - self.run.began))
-        answer = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.run.seed)
-        self.work += self.dear * answer.work
-        if answer.point is not None:
-            self.complete(answer.point, PRICE * self.elastic.worth)
-        gained = answer.closed or self._improves(before)
-        self.dear = DEAR if gained else min(DEAREST, DEARER * self.dear)
-        if self._improves(before):
-            self.closed = 0.0
-        elif answer.closed:
-            self.closed = max(self.closed, radius)
-            self.around = min(1.0, 2 * radius)
-        elif answer is TOO_LARGE and radius <= SMALLEST_BOX:
+        nodes = EXACT_MODEL_NODES if radius < 1 else WHOLE_BOX_FACTOR * EXACT_MODEL_NODES
+        elapsed = now() - self.run.began
+        seconds = min(self.run.seconds_left, max(EXACT_MODEL_SECONDS, elapsed))
+        result = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.run.seed)
+        self.work += self.exact_cost_factor * result.work
+        if result.point is not None:
+            self.complete(result.point, self.penalty)
+        improved = self._improved_on(before)
+        if improved or result.closed:
+            self.exact_cost_factor = MIN_EXACT_COST_FACTOR
+        else:
+            raised = min(MAX_EXACT_COST_FACTOR, EXACT_COST_GROWTH * self.exact_cost_factor)
+            self.exact_cost_factor = raised
+        if improved:
+            self.explored_radius = 0.0
+        elif result.closed:
+            self.explored_radius = max(self.explored_radius, radius)
+            self.box_radius = min(1.0, 2 * radius)
+        elif result is TOO_LARGE and radius <= MIN_BOX_RADIUS:
             self.graphs = None
         else:
-            self.around = max(SMALLEST_BOX, 0.6 * radius)
+            self.box_radius = max(MIN_BOX_RADIUS, BOX_SHRINKING_FACTOR * radius)

@@ -1,6 +1,4 @@
-"""Networks near a point: what they say there, and their slopes as one sparse matrix over all
-variables.
-"""
+"""First-order Taylor expansion of all networks at a point, with one sparse Jacobian."""
 
 from typing import NamedTuple
 
@@ -10,15 +8,22 @@ import torch
 
 from ..clock import check_time
 from ..model.gradients import vjp
-from ..model.instance import Instance
+from ..model.instance import InputMap, Instance
 
 
 class Tangent(NamedTuple):
-    r"""The networks' first-order model at a full assignment $v$: $f(v) + J (v' - v)$, logits of
-    classifiers included.
+    r"""First-order model of all networks at a full assignment $v$: $f(v) + J (v' - v)$.
 
-    ``said`` is $f(v)$, all outputs one after the other; ``slopes`` is $J$, outputs by variables;
-    ``rest`` is $f(v) - Jv$.
+    Classifiers are represented by their logits.
+
+    Attributes
+    ----------
+    said : np.ndarray
+        $f(v)$, the values of all networks one after the other.
+    slopes : sp.csr_matrix
+        The Jacobian $J$, network values by variables of the model.
+    rest : np.ndarray
+        The constant term $f(v) - Jv$.
     """
 
     said: np.ndarray
@@ -28,26 +33,54 @@ class Tangent(NamedTuple):
 
 @torch.enable_grad()
 def linearise(instance: Instance, values: np.ndarray) -> Tangent:
-    """One backward pass for each column of outputs: the rows of a batch do not see each other."""
-    said = []
-    entries = []
-    first = 0
-    for predictor, m in zip(instance.predictors, instance.maps, strict=True):
+    """Linearise all networks, with one backward pass for each output of each network.
+
+    A sample of a batch does not depend on the others, so that one pass serves all samples.
+
+    Parameters
+    ----------
+    instance : Instance
+        The model with its networks.
+    values : np.ndarray
+        A full assignment.
+
+    Returns
+    -------
+    Tangent
+        Values, Jacobian and constant term.
+
+    Raises
+    ------
+    ProblemError
+        If a value or a derivative of a network is NaN or infinite.
+    """
+    outputs = []
+    jacobians = []
+    for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
         check_time()
-        x = torch.tensor(m.at(values), requires_grad=True)
-        raw = predictor.net(x)
-        n, q = raw.shape
+        inputs = torch.tensor(mapping.at(values), requires_grad=True)
+        raw = predictor.net(inputs)
         if not bool(torch.isfinite(raw).all()):
             instance.blame(instance.inputs(values))
-        for k in range(q):
-            slope = vjp([raw[:, k]], x, np.ones(n), keep=k + 1 < q).numpy()
-            row, column = np.nonzero(m.index >= 0)
-            entries.append((first + row * q + k, m.index[row, column], slope[row, column]))
-        said.append(raw.detach().numpy().ravel())
-        first += n * q
-    at, variable, slope = (np.concatenate(part) for part in zip(*entries, strict=True))
-    if not np.isfinite(slope).all():
+        outputs.append(raw.detach().numpy().ravel())
+        jacobians.append(_jacobian(raw, inputs, mapping, len(values)))
+    jacobian = sp.vstack(jacobians, format="csr")
+    if not np.isfinite(jacobian.data).all():
         instance.blame(instance.inputs(values))
-    slopes = sp.csr_matrix((slope, (at, variable)), shape=(first, instance.milp.n_variables))
-    flat = np.concatenate(said)
-    return Tangent(flat, slopes, flat - slopes @ values)
+    predicted = np.concatenate(outputs)
+    return Tangent(predicted, jacobian, predicted - jacobian @ values)
+
+
+def _jacobian(
+    raw: torch.Tensor, inputs: torch.Tensor, mapping: InputMap, n_variables: int
+) -> sp.csr_matrix:
+    """The derivatives of one network's values in all variables of the model."""
+    n_samples, n_outputs = raw.shape
+    sample, column = np.nonzero(mapping.index >= 0)
+    derivatives = []
+    for k in range(n_outputs):
+        gradient = vjp([raw[:, k]], inputs, np.ones(n_samples), keep=k + 1 < n_outputs)
+        derivatives.append(gradient.numpy()[sample, column])
+    row = np.concatenate([sample * n_outputs + k for k in range(n_outputs)])
+    place = row, np.tile(mapping.index[sample, column], n_outputs)
+    return sp.csr_matrix((np.concatenate(derivatives), place), shape=(raw.numel(), n_variables))

@@ -15,8 +15,14 @@ from ddmip_lib import NeuralMIP
 from ddmip_lib.bounds import Box, crown
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
 from ddmip_lib.linearisation.neighbourhood import exact_graphs
-from ddmip_lib.linearisation.sequential import ACCEPTED, GOOD, PRICE, SMALLEST
+from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
 from ddmip_lib.linearisation.tangent import linearise
+from ddmip_lib.linearisation.trust_region import (
+    ACCEPTANCE_RATIO,
+    EXPANSION_RATIO,
+    MIN_RADIUS,
+    SHRINKING_FACTOR,
+)
 from ddmip_lib.proofs.encoding import Ends
 
 NOTHING = 1e-7
@@ -162,7 +168,7 @@ def descend(
     """
     elastic = ElasticModel(problem.instance())
     models = {True: Held(elastic.instance), False: elastic}
-    price = PRICE * elastic.worth if price is None else price
+    price = INITIAL_PENALTY * elastic.worth if price is None else price
     given = np.reshape(np.asarray(start, dtype=float), (1, -1))
     point = elastic.complete(elastic.instance.assignment([given], rest=0.0), price, np.inf)
     if point is None:
@@ -170,7 +176,7 @@ def descend(
     tried: list[Tried] = []
     ended = "small radius"
     hold = False
-    while radius > SMALLEST:
+    while radius > MIN_RADIUS:
         line = linearise(elastic.instance, point.values)
         aim = models[hold].step(point.values, line, radius, price, np.inf)
         predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
@@ -180,17 +186,17 @@ def descend(
         new = elastic.complete(aim.values, price, np.inf)
         assert new is not None
         decrease = point.merit(price) - new.merit(price)
-        taken = decrease >= ACCEPTED * predicted
+        taken = decrease >= ACCEPTANCE_RATIO * predicted
         tried.append(Tried(point, aim, new, radius, predicted, decrease, taken))
         moved = (point.values != new.values)[elastic.inputs[elastic.whole]].any()
         if taken:
             point = new
             hold = False
-            radius = min(1.0, 2 * radius) if decrease >= GOOD * predicted else radius
+            radius = min(1.0, 2 * radius) if decrease >= EXPANSION_RATIO * predicted else radius
         elif held and moved:
             hold = True  # the same radius once more, for the continuous inputs alone
         else:
-            radius *= 0.35
+            radius *= SHRINKING_FACTOR
     return Descent(tried, point, radius, ended, elastic)
 
 

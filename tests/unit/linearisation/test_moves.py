@@ -11,7 +11,7 @@ from torch import nn
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
 from ddmip_lib.linearisation.local_search import UnitMoves
-from ddmip_lib.linearisation.sequential import PRICE
+from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
 from ddmip_lib.predictors import mlp
 
 
@@ -41,7 +41,7 @@ def whole_box(net: nn.Module, count: int, budget: float | None = None) -> Neural
 
 def climb(problem: NeuralMIP, start: np.ndarray) -> tuple[ElasticModel, TrialPoint]:
     elastic = ElasticModel(problem.instance())
-    price = PRICE * elastic.worth
+    price = INITIAL_PENALTY * elastic.worth
     point = elastic.complete(elastic.instance.assignment([start], rest=0.0), price, 60.0)
     assert point is not None
     moves = UnitMoves(elastic, np.random.default_rng(0))

@@ -13,7 +13,12 @@ from ddmip_book.experiments.suite.members import member
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound, sequential
-from ddmip_lib.linearisation.sequential import DEAR, DEARER, DEAREST, MultistartState
+from ddmip_lib.linearisation.sequential import (
+    EXACT_COST_GROWTH,
+    MAX_EXACT_COST_FACTOR,
+    MIN_EXACT_COST_FACTOR,
+    MultistartState,
+)
 from ddmip_lib.methods.run import start_run
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
@@ -119,36 +124,36 @@ def looking(problem, around: float) -> MultistartState:
     problem.set_start(SequentialMIP(max_failed_starts=3).solve(problem, time_limit=LONG))
     begun = start_run(problem, 300, 0)
     run = MultistartState(SequentialMIP(), begun, begun.incumbent())
-    run.around = around
+    run.box_radius = around
     return run
 
 
 def test_exact_models_in_vain_become_rarer(monkeypatch):
-    monkeypatch.setattr(sequential, "NODES", 1)  # too few for this box
+    monkeypatch.setattr(sequential, "EXACT_MODEL_NODES", 1)  # too few for this box
     run = looking(build(relu_net(8, width=24, seed=1), 8, low=-1.0, high=1.0).problem, around=0.5)
     best = run.incumbent.objective
     paid = []
     for _ in range(5):
         before = run.work
-        run.around = 0.5  # the same box again
-        run.look_around()
+        run.box_radius = 0.5  # the same box again
+        run.explore_neighbourhood()
         paid.append(run.work - before)
     assert run.incumbent.objective == pytest.approx(best, rel=1e-6)
-    assert run.closed == 0.0
-    assert paid[2] == pytest.approx(DEARER * paid[1])
-    assert run.dear == DEAREST
+    assert run.explored_radius == 0.0
+    assert paid[2] == pytest.approx(EXACT_COST_GROWTH * paid[1])
+    assert run.exact_cost_factor == MAX_EXACT_COST_FACTOR
 
 
 def test_a_box_that_closes_or_finds_a_better_point_makes_the_next_no_dearer():
     run = looking(build(relu_net(3, width=10, seed=2), 3, low=-1.0, high=1.0).problem, around=0.1)
-    while run.closed < 1.0 and run.exact < 20:
-        run.dear = DEAREST
+    while run.explored_radius < 1.0 and run.exact_models < 20:
+        run.exact_cost_factor = MAX_EXACT_COST_FACTOR
         best = run.incumbent.objective
-        closed = run.closed
-        run.look_around()
-        assert run.incumbent.objective < best or run.closed > closed
-        assert run.dear == DEAR
-    assert run.closed == 1.0
+        closed = run.explored_radius
+        run.explore_neighbourhood()
+        assert run.incumbent.objective < best or run.explored_radius > closed
+        assert run.exact_cost_factor == MIN_EXACT_COST_FACTOR
+    assert run.explored_radius == 1.0
 
 
 def test_a_bound_for_a_box():

@@ -14,8 +14,8 @@ from ddmip_lib import BigM, NeuralMIP, SequentialMIP
 from ddmip_lib.linearisation import multistart as walks
 from ddmip_lib.linearisation.elastic import ElasticModel
 from ddmip_lib.linearisation.local_search import UnitMoves
-from ddmip_lib.linearisation.multistart import APART, GradientMultistart
-from ddmip_lib.linearisation.sequential import PRICE
+from ddmip_lib.linearisation.multistart import MIN_END_DISTANCE, GradientMultistart
+from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
 from ddmip_lib.predictors import black_box, mlp
 from tests.builders.clocks import LONG
 
@@ -71,7 +71,7 @@ def walking(problem: NeuralMIP) -> tuple[GradientMultistart, np.ndarray, float]:
     return (
         GradientMultistart(elastic, UnitMoves(elastic, rng).norm, rng),
         np.zeros(elastic.milp.n_variables),
-        PRICE * elastic.worth,
+        INITIAL_PENALTY * elastic.worth,
     )
 
 
@@ -95,8 +95,8 @@ def test_slopes_are_those_of_the_merit(seed: int, output: str) -> None:
 def test_walks_end_far_below_random_points() -> None:
     found, base, price = walking(box(0, 10))
     at = np.random.default_rng(1).random((20 * found.count, 10))
-    assert found.count == walks.POINTS
-    ends = found._merits(np.array(found._walked(base, price)), base, price)[0]
+    assert found.count == walks.MAX_GRADIENT_RUNS
+    ends = found._merits(np.array(found._descend(base, price)), base, price)[0]
     random = found._merits(at, base, price)[0]
     assert ends[0] < random.min() - 0.1 * np.ptp(random)
     assert np.median(ends) < random.min()
@@ -104,12 +104,14 @@ def test_walks_end_far_below_random_points() -> None:
 
 def test_ends_come_once_the_best_first() -> None:
     found, base, price = walking(box(1))
-    merits = found._merits(np.array(found._walked(base, price)), base, price)[0]
+    merits = found._merits(np.array(found._descend(base, price)), base, price)[0]
     assert (np.diff(merits) >= 0).all()
     ends = [found.end(base, price) for _ in range(4)]
     given = np.array([end for end in ends if end is not None])
     assert len(given) >= 2
-    assert all(np.abs(a - b).max() > APART for k, a in enumerate(given) for b in given[:k])
+    assert all(
+        np.abs(a - b).max() > MIN_END_DISTANCE for k, a in enumerate(given) for b in given[:k]
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,6 +136,6 @@ def test_nobody_walks_where_networks_are_large_or_of_unknown_size(
     problem.add_predictor(black_box(lambda rows: rows.sum(axis=1, keepdims=True), 1), x)
     found, base, price = walking(problem)
     assert found.end(base, price) is None
-    monkeypatch.setattr(walks, "WORK", 100)
+    monkeypatch.setattr(walks, "MAX_WEIGHT_EVALUATIONS", 100)
     found, base, price = walking(box(0))
     assert found.end(base, price) is None
