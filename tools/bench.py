@@ -9,6 +9,8 @@ them.
   1: in the MIP block (and of these inside PIQP or SCIP), in the NN block, and the bare cost of the
   network passes that the iteration made, counted and run again on their own. What is left after
   solver and passes is the library's overhead;
+- methods: one short run of each method; with `--against` another checkout beside this one
+  (tools/bench_methods.py);
 - limits: the seconds by which calls overrun their limits, and until Ctrl-C and a callback end them
   (tools/bench_limits.py).
 
@@ -36,7 +38,7 @@ from ddmip_lib import PGD, DualDecomposition, LogBarrier, NeuralMIP, __version__
 from ddmip_lib.data import load_water, source_line
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
-from tools import bench_limits, bench_ratios
+from tools import bench_limits, bench_methods, bench_ratios
 
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
@@ -185,6 +187,7 @@ def main() -> None:
         "slopes": bench_ratios.slopes,
         "ratios": bench_ratios.ratios,
         "iterations": partial(iterations, arguments.sizes, arguments.blocks),
+        "methods": bench_methods.short_runs,
         "limits": bench_limits.rows_of,
     }
     chosen = arguments.only or list(benchmarks)
