@@ -83,15 +83,15 @@ MUTATIONS = [
     Mutation(
         "point-moves-beyond-its-multiplier",
         "ddmip_lib/certificates/losses.py",
-        "partly = proves & reaches & (kink <= losses.gain)",
-        "partly = proves & reaches",
+        "self.proves & self.reaches & (self.critical <= multiplier)",
+        "self.proves & self.reaches",
         (DERIVATIVES,),
     ),
     Mutation(
         "no-direction-where-free-moves-reach-the-class",
         "ddmip_lib/certificates/losses.py",
-        "proves = (need > 0) & (~reaches | (kink > 0))",
-        "proves = need > 0",
+        "self.proves = (need > 0) & (~self.reaches | (self.critical > 0))",
+        "self.proves = need > 0",
         (DERIVATIVES,),
     ),
     Mutation(

@@ -1,17 +1,17 @@
-r"""Gradient steps on the bounds of nodes: on the lower slopes, and on the multipliers of the
-splits.
+r"""Gradient steps on the bounds of nodes: on the slopes of lower bounds of activations, and on the
+multipliers of the splits.
 
-With these given, the output is followed back to a form $q^\top u + \kappa \le -f(u)$, whose best
-multiplier $\mu$ and point $u$ where its bound is attained are those of a fractional knapsack
-(`least_loss`). So the bound is a function of the form alone, and $\mu u$ and $\mu$ are its
-derivatives by $q$ and $\kappa$. The rest needs no tape: let $v_0 = u$, and let $v_i$ be what node
-$i$ makes of its parents there if activations are replaced by the lines that the form took. Then
-$\mu\, v_i$ is the derivative by the coefficients of node $i$, hence $\mu\, (c_i)_+ v$ that by the
-lower slopes of an activation with coefficients $c_i$ and parent $v$, and $-\mu\, s\, v$ that by the
-multipliers of its splits $s$: one pass back, one forth. (Steps on $\mu$ as on the others get caught
-at kinks, where a coordinate moves a part of its way.)
+With these given, the output is propagated back to a linear bound $q^\top u + \kappa \le -f(u)$,
+whose best multiplier $\mu$ and minimiser $u$ are those of a fractional knapsack (`least_loss`). So
+the bound is a function of $q$ and $\kappa$ alone, and $\mu u$ and $\mu$ are its derivatives by
+them. The others need no automatic differentiation: let $v_0 = u$, and let $v_i$ be the value of
+node $i$ there if every activation is replaced by the linear function that the backward pass chose
+for it. Then $\mu\, v_i$ is the derivative by the coefficients of node $i$, hence $\mu\, (c_i)_+ v$
+that by the slopes below an activation with coefficients $c_i$ and parent $v$, and $-\mu\, s\, v$
+that by the multipliers of its splits $s$: one backward and one forward pass. (Steps on $\mu$ of the
+same kind stall at breakpoints, where a coordinate moves a fraction of its room.)
 
-What steps propose is bounded again by whoever asked.
+The steps only propose: their bounds are computed again with rounding.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,20 @@ from ..bounds.propagation import BoundPropagation
 from ..bounds.regions import Ball
 from .losses import Losses, least_loss
 
-RATE = 0.2
-FADE = 0.95
-DROP = 0.9  # share of the nodes in a step that must still need it; else the others are taken out
+ADAM_RATE = 0.2  # length of the first step
+ADAM_RATE_DECAY = 0.95  # factor of the step length from one step to the next
+MIN_ACTIVE_FRACTION = 0.9  # fraction of nodes that still take steps, below which others are removed
 
 
 class Taken(NamedTuple):
-    """What a form took of an activation: its coefficients there, and the lines that take the units'
-    place.
+    """The linear functions that replace one activation in a backward pass.
+
+    Attributes
+    ----------
+    coef : Tensor
+        Coefficients of the activation in the linear bound, (k, units).
+    line, shift : Tensor
+        Slopes and constants of the linear functions, (k, units).
     """
 
     coef: Tensor
@@ -43,8 +49,24 @@ class Taken(NamedTuple):
 
 @dataclass(eq=False)
 class Ascent:
-    """What steps need of nodes, one row each; units (k, units) are those of all activations, one
-    after another.
+    """The data of gradient steps on k nodes, one row each.
+
+    Attributes
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses of the nodes.
+    region : Ball
+        The balls over which they are bounded.
+    below_shift : Tensor
+        Constants of the lower bounds of the activations, (k, units of all activations).
+    above, above_shift : Tensor
+        Slopes and constants of their upper bounds.
+    free : Tensor
+        Whether the slope of the lower bound can be chosen in [0, 1].
+    split : Tensor
+        Signs of the splits, 0 without one.
     """
 
     graph: Graph
@@ -58,31 +80,50 @@ class Ascent:
 
     @classmethod
     def of(cls, sweep: BoundPropagation, losses: Losses, region: Ball) -> "Ascent":
-        lines = [sweep.lines[index] for index in sweep.graph.activations]
-        shift, above, above_shift, free = (
-            concatenated([getattr(line, name) for line in lines], region.centre)
-            for name in ("below_shift", "above", "above_shift", "free")
+        """Collect the data from a bound propagation over the nodes."""
+
+        def joined(name: str) -> Tensor:
+            parts = [getattr(sweep.lines[index], name) for index in sweep.graph.activations]
+            return concatenated(parts, region.centre)
+
+        splits = [part.to(region.centre) for part in sweep.splits or () if part is not None]
+        return cls(
+            sweep.graph,
+            losses,
+            region,
+            joined("below_shift"),
+            joined("above"),
+            joined("above_shift"),
+            joined("free").bool(),
+            concatenated(splits, region.centre),
         )
-        splits = [
-            torch.zeros_like(line.above) if split is None else split.to(line.above)
-            for line, split in zip(lines, sweep.splits or [None] * len(lines), strict=True)
-        ]
-        split = concatenated(splits, region.centre)
-        return cls(sweep.graph, losses, region, shift, above, above_shift, free.bool(), split)
 
     def __getitem__(self, rows: Tensor) -> "Ascent":
         return Ascent(self.graph, *(getattr(self, field.name)[rows] for field in fields(self)[1:]))
 
     def step(self, slopes: Tensor, duals: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The bounds (k,) and their derivatives by slopes and by the multipliers of splits."""
+        """Compute the bounds and their derivatives.
+
+        Parameters
+        ----------
+        slopes, duals : Tensor
+            Slopes of the lower bounds and multipliers of the splits, (k, units of all activations).
+
+        Returns
+        -------
+        value : Tensor
+            The bounds, (k,).
+        by_slopes, by_duals : Tensor
+            Their derivatives, (k, units).
+        """
         coef, const, taken = self._back(slopes, duals)
         value, multiplier, point = least_loss(self.losses, self.region, coef, const)
         entered = multiplier[:, None] * self._forth(point, taken)
-        by_slope = torch.where(self.free, self._coefs(taken).clamp(min=0.0), 0.0) * entered
-        return value, by_slope, -self.split * entered
+        by_slopes = torch.where(self.free, self._coefs(taken).clamp(min=0.0), 0.0) * entered
+        return value, by_slopes, -self.split * entered
 
     def coefs(self, slopes: Tensor, duals: Tensor) -> Tensor:
-        """The coefficients of all units on the way back, (k, units)."""
+        """Return the coefficients of all units in the backward pass, (k, units)."""
         return self._coefs(self._back(slopes, duals)[2])
 
     def _coefs(self, taken: dict[int, Taken]) -> Tensor:
@@ -90,26 +131,20 @@ class Ascent:
         return concatenated(each, self.region.centre)
 
     def _back(self, slopes: Tensor, duals: Tensor) -> tuple[Tensor, Tensor, dict[int, Taken]]:
-        """The form of the input, (k, p) and (k,), and what it took of each activation."""
-        nodes = self.graph.nodes
-        last = len(self.graph.nodes) - 1
+        """The linear bound in the inputs, (k, p) and (k,), and how it replaced each activation."""
         end = slopes.shape[1]
-        pulled = duals * self.split
+        split_coefs = duals * self.split
         taken = dict[int, Taken]()
-        coefs = {last: -slopes.new_ones(1, 1)}
+        coefs = {len(self.graph.nodes) - 1: -slopes.new_ones(1, 1)}
         const = slopes.new_zeros(len(slopes))
-        for i in range(last, 0, -1):
-            node = nodes[i]
-            coef = coefs.pop(i)
+        for index, node in reversed(list(enumerate(self.graph.nodes))[1:]):
+            coef = coefs.pop(index)
             if isinstance(node, Elementwise):
-                here = slice(end - node.units, end)
-                end = end - node.units
-                rises = coef >= 0
-                line = torch.where(rises, slopes[:, here], self.above[:, here])
-                shift = torch.where(rises, self.below_shift[:, here], self.above_shift[:, here])
-                taken[i] = Taken(coef, line, shift)
-                const = const + (coef * shift).sum(-1)
-                coef = coef * line - pulled[:, here]
+                units = slice(end - node.units, end)
+                end -= node.units
+                taken[index] = self._replace(coef, slopes, units)
+                const = const + (coef * taken[index].shift).sum(-1)
+                coef = coef * taken[index].line - split_coefs[:, units]
             elif isinstance(node, Affine):
                 const = const + coef @ node.bias
                 coef = coef @ node.weight
@@ -117,66 +152,117 @@ class Ascent:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         return coefs[0].expand(len(slopes), -1), const, taken
 
+    def _replace(self, coef: Tensor, slopes: Tensor, units: slice) -> Taken:
+        """Lower bounds of the units with coefficients that are not negative, else upper bounds."""
+        below = coef >= 0
+        line = torch.where(below, slopes[:, units], self.above[:, units])
+        shift = torch.where(below, self.below_shift[:, units], self.above_shift[:, units])
+        return Taken(coef, line, shift)
+
     def _forth(self, point: Tensor, taken: dict[int, Taken]) -> Tensor:
-        """What enters the activations at points (k, p), if these lines are in their places; (k,
-        units).
-        """
+        """The inputs (k, units) of all activations at points (k, p), with activations replaced."""
         values = [point]
         for i, node in enumerate(self.graph.nodes[1:], 1):
             if isinstance(node, Affine):
-                values.append(torch.addmm(node.bias, values[node.parent], node.weight.T))
+                value = torch.addmm(node.bias, values[node.parent], node.weight.T)
             elif isinstance(node, Elementwise):
-                values.append(torch.addcmul(taken[i].shift, taken[i].line, values[node.parent]))
+                value = torch.addcmul(taken[i].shift, taken[i].line, values[node.parent])
             else:
-                values.append(torch.stack([values[parent] for parent in node.parents]).sum(0))
+                value = torch.stack([values[parent] for parent in node.parents]).sum(0)
+            values.append(value)
         return concatenated([values[index] for index in self.graph.hidden], point)
 
 
 def climb(
     ascent: Ascent, slopes: Tensor, duals: Tensor, record: Tensor, steps: Tensor, goal: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The best slopes and multipliers of so many steps of Adam; nodes whose bound is at their goal
-    take no more.
+    """Improve slopes and multipliers by steps of Adam.
 
-    `record` holds the bounds that they begin with. Slopes stay in [0, 1], multipliers at or above
-    0.
+    Parameters
+    ----------
+    ascent : Ascent
+        The data of the nodes.
+    slopes, duals : Tensor
+        Slopes, kept in [0, 1], and multipliers, kept nonnegative, to start from, (k, units).
+    record : Tensor
+        The bounds at the start, (k,); the best bounds on return.
+    steps : Tensor
+        The largest number of steps, (k,) or a single number.
+    goal : Tensor
+        Bounds at which nodes take no more steps, (k,).
+
+    Returns
+    -------
+    slopes, duals : Tensor
+        Those of the best bounds.
     """
-    units = slopes.shape[1]
+    best = torch.cat([slopes, duals], 1)
     able = (ascent.free | (ascent.split != 0)).any(1)
     steps = torch.where(able, steps, 0)
-    best = torch.cat([slopes, duals], 1)
-    now = best.clone()
-    most = torch.ones_like(best[0])
-    most[units:] = torch.inf
-    mean = torch.zeros_like(now)
-    square = torch.zeros_like(now)
-    at = torch.arange(len(goal), device=goal.device)
-    taken = 0
+    active = torch.arange(len(goal), device=goal.device)
+    adam = _Adam(best.clone(), slopes.shape[1])
     while True:
-        going = (record[at] < goal[at]) & (taken < steps[at])
+        going = (record[active] < goal[active]) & (adam.steps < steps[active])
         if not going.any():
-            return best[:, :units], best[:, units:]
-        if taken == 0 or int(going.sum()) < DROP * len(at):  # those that go on are put together
-            at = at[going]
+            return best[:, : adam.slopes], best[:, adam.slopes :]
+        if adam.steps == 0 or int(going.sum()) < MIN_ACTIVE_FRACTION * len(active):
+            active = active[going]
             ascent = ascent[going]
-            now = now[going]
-            mean = mean[going]
-            square = square[going]
-        value, *gradients = ascent.step(now[:, :units], now[:, units:])
-        better = value > record[at]
-        rows = at[better]
-        record[rows], best[rows] = value[better], now[better]
-        gradient = torch.cat(gradients, 1)
-        taken += 1
-        mean.lerp_(gradient, 0.1)
-        square.lerp_(gradient.square_(), 0.001)
-        size = (square / (1 - 0.999**taken)).sqrt_().add_(1e-12)
-        rate = RATE * FADE ** (taken - 1) / (1 - 0.9**taken)
-        now = torch.addcdiv(now, mean, size, value=rate).clamp_(0.0).minimum(most)
+            adam.select(going)
+        value, *gradients = ascent.step(*adam.parts())
+        _keep_better(active, value, adam.point, record, best)
+        adam.step(torch.cat(gradients, 1))
+
+
+def _keep_better(
+    active: Tensor, value: Tensor, point: Tensor, record: Tensor, best: Tensor
+) -> None:
+    """Write values above the `record`, and their points, into the entries of the active nodes."""
+    better = value > record[active]
+    record[active[better]] = value[better]
+    best[active[better]] = point[better]
+
+
+class _Adam:
+    """Steps of Adam on several points (slopes, then multipliers), with a decaying step length."""
+
+    def __init__(self, point: Tensor, slopes: int) -> None:
+        self.point = point
+        self.slopes = slopes
+        self.mean = torch.zeros_like(point)
+        self.square = torch.zeros_like(point)
+        self.upper = torch.ones_like(point[0])
+        self.upper[slopes:] = torch.inf
+        self.steps = 0
+
+    def parts(self) -> tuple[Tensor, Tensor]:
+        """The slopes and the multipliers."""
+        return self.point[:, : self.slopes], self.point[:, self.slopes :]
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with some of the points."""
+        self.point = self.point[rows]
+        self.mean = self.mean[rows]
+        self.square = self.square[rows]
+
+    def step(self, gradient: Tensor) -> None:
+        self.steps += 1
+        self.mean.lerp_(gradient, 0.1)
+        self.square.lerp_(gradient.square_(), 0.001)
+        size = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-12)
+        rate = ADAM_RATE * ADAM_RATE_DECAY ** (self.steps - 1) / (1 - 0.9**self.steps)
+        point = torch.addcdiv(self.point, self.mean, size, value=rate)
+        self.point = point.clamp_(0.0).minimum(self.upper)
 
 
 def concatenated(parts: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Those of all activations one after another, (k, units); without any, as many rows of
-    nothing.
+    """Return the parts of all activations side by side, (k, units); without any, (k, 0).
+
+    Parameters
+    ----------
+    parts : sequence of Tensor
+        One matrix (k, units) for each activation.
+    like : Tensor
+        A matrix with k rows.
     """
     return torch.cat(list(parts), 1) if parts else like[:, :0]

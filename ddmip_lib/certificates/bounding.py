@@ -1,23 +1,25 @@
-r"""Lower bounds of the loss on nodes: CROWN over the ball, then slopes and multipliers by gradient
-steps.
+r"""Lower bounds of the loss on nodes: CROWN over the ball, then gradient steps on the slopes of the
+activations and on the multipliers of the splits.
 
-Where every point has a loss below the radius $r$, its cost is below $r$, and so the network need
-only be bounded on a ball. With $q^\top u + \kappa \le -f(u)$ there, weak duality gives for every $0
+A point with a loss below the radius $r$ has a cost below $r$, so the network need only be bounded
+on a ball. With a linear bound $q^\top u + \kappa \le -f(u)$ there, weak duality gives for every $0
 \le \mu \le g$
 
 $$\text{loss}(u) \ge \min_u \text{cost}(u) + \mu\,(h + q^\top u + \kappa)
 = \mu\,(h + q^\top w + \kappa) - \sum_j \omega_j \, (\mu |q_j| - \pi_j)_+ ,$$
 
 with room $\omega_j$ and price $\pi_j$ in the direction in which $q_j$ falls. The best $\mu$ is a
-breakpoint $\pi_j / |q_j|$ (a fractional knapsack), and the form is improved by gradient steps on
-its lower slopes and on the multipliers of the splits, which are all sound. The same form is a plane
-that no interesting point lies behind: $-q^\top u - \kappa \ge h - r/g$; what the children of a node
-find out about the network, they find out in front of it.
+breakpoint $\pi_j / |q_j|$ (a fractional knapsack), and the linear bound is improved by gradient
+steps on the slopes of its activations and on the multipliers of the splits, which are all sound.
+The same linear bound is a cut that every point with a loss below the radius satisfies: $-q^\top u -
+\kappa \ge h - r/g$; the children of a node are bounded over the ball with this cut.
 
-Forms come with their rounding (`bounds.rounding`); what is added here is pushed in the same way.
+Linear bounds include their rounding (`bounds.rounding`); rounding of the terms that are added here
+is bounded likewise.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -33,127 +35,252 @@ from .cut_ball import CutBall
 from .losses import Least, Losses, least_loss
 from .nodes import Nodes, switches
 
-STEPS = 30  # gradient steps of a node, unless other numbers are asked for
-# relative distance beyond the radius at which steps end: the bound that counts is rounded, theirs
-# is not
-ROOM = 1e-9
-HINT = 1e-3  # weight of a unit's range in its score, against what its line costs
-INNER = 15  # gradient steps on the slopes of each unit's own range
+STEPS_PER_NODE = 30  # gradient steps of a node, by default
+GOAL_EXCESS = 1e-9
+"""Relative distance beyond the radius at which steps end: the final bound is lowered by rounding,
+theirs are not.
+"""
+RANGE_WEIGHT = 1e-3
+"""Weight of a unit's range in its score, relative to the loss that its upper bound may cost."""
+STEPS_PER_RANGE = 15  # gradient steps on the slopes for each unit's own range
 
 
 class Evaluated(NamedTuple):
-    """What was found out about nodes; `scores` of units (k, units) are negative where there is
-    nothing to split.
+    """Bounds of nodes, and how to split them.
+
+    Attributes
+    ----------
+    nodes : Nodes
+        The same nodes with their bounds, ranges, cuts, slopes and multipliers.
+    point : Tensor
+        Points at which the bounds are attained, (k, p).
+    scores : Tensor
+        Scores of splitting each unit, (k, units); negative where a unit cannot be split.
+    pull : Tensor
+        The change of the linear bound by each input across the node, (k, p).
     """
 
     nodes: Nodes
     point: Tensor
     scores: Tensor
-    pull: Tensor  # how much each input moves the bounding form across the node, (k, p)
+    pull: Tensor
 
 
 def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]:
-    """Ranges of what enters the activations, over the whole ball of each row, with slopes for every
-    unit and side.
+    """Bound the inputs of the activations over whole balls, with slopes for every unit and side.
 
-    They cost as much as many nodes, and hold in all nodes of the row.
+    They take the time of many nodes, and hold in all nodes of the ball.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses, one for each ball.
+    radius : Tensor
+        The radii, (k,).
+
+    Returns
+    -------
+    list of pairs of Tensor
+        Lower and upper bounds, (k, units) for each activation.
     """
-    centre = torch.minimum(torch.maximum(losses.base, losses.lower), losses.upper)
+    centre = losses.base.maximum(losses.lower).minimum(losses.upper)
     left = (radius - losses.cost(centre)).clamp(min=0.0)
     ball = Ball(losses.lower, losses.upper, centre, losses.up, losses.down, left)
-    found = optimised_crown(graph, ball, steps=0, inner=INNER).nodes
-    return [found[index] for index in graph.hidden]
+    bounds = optimised_crown(graph, ball, steps=0, inner=STEPS_PER_RANGE)
+    return [bounds.nodes[index] for index in graph.hidden]
 
 
 def sweep_of(
     graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor
 ) -> tuple[BoundPropagation, CutBall, Tensor]:
-    """The ranges of the network on nodes, their regions, and what already the way to their boxes
-    costs.
+    """Propagate bounds through the network on nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses, one for each node.
+    nodes : Nodes
+        The nodes.
+    radius : Tensor
+        The radii within which the bounds hold, (k,).
+
+    Returns
+    -------
+    sweep : BoundPropagation
+        The ranges of all units.
+    region : CutBall
+        The regions of the nodes.
+    cost : Tensor
+        The costs of the points of the nodes that are nearest to the base points, (k,).
     """
-    centre = torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
-    way = losses.cost(centre)
-    left = (radius - way).clamp(min=0.0)
-    region = CutBall(nodes.lower, nodes.upper, centre, losses.up, losses.down, left, *nodes.cut)
-    known: list[Range] = [
-        (nodes.least.new_tensor(-torch.inf), nodes.least.new_tensor(torch.inf))
-    ] * len(graph.nodes)
-    for place, index in enumerate(graph.hidden):
-        known[index] = nodes.ranges[place]
-    return BoundPropagation(graph, region, None, nodes.splits, frugal=True).run(known), region, way
+    centre = losses.base.maximum(nodes.lower).minimum(nodes.upper)
+    cost = losses.cost(centre)
+    prices = losses.up, losses.down, (radius - cost).clamp(min=0.0)
+    region = CutBall(nodes.lower, nodes.upper, centre, *prices, *nodes.cut)
+    known: list[Range] = [(cost.new_tensor(-torch.inf), cost.new_tensor(torch.inf))] * len(
+        graph.nodes
+    )
+    for index, ends in zip(graph.hidden, nodes.ranges, strict=True):
+        known[index] = ends
+    sweep = BoundPropagation(graph, region, splits=nodes.splits, frugal=True).run(known)
+    return sweep, region, cost
 
 
 def bound_by(
     sweep: BoundPropagation,
     losses: Losses,
     region: Ball,
-    slopes: Sequence[Tensor],
+    slopes: Sequence[Tensor] | None,
     duals: Sequence[Tensor],
 ) -> tuple[Least, Tensor, Tensor]:
-    """The bound with these slopes and multipliers of splits, and its form, rounding included."""
+    """Bound the loss with given slopes of lower bounds and multipliers of splits.
+
+    Parameters
+    ----------
+    sweep : BoundPropagation
+        The ranges of all units.
+    losses : Losses
+        The losses, one for each region.
+    region : Ball
+        The regions.
+    slopes : sequence of Tensor, optional
+        Slopes below the activations, (k, units) each; by default those with the smaller area.
+    duals : sequence of Tensor
+        Multipliers of the splits, (k, units) each.
+
+    Returns
+    -------
+    least : Least
+        The bounds.
+    coef, const : Tensor
+        The linear bounds of the negative output, (k, p) and (k,), rounding included.
+    """
     minus = -region.lower.new_ones(1, 1, 1)
-    coef, const = sweep.follow_back(len(sweep.graph.nodes) - 1, minus, slopes, duals)
-    return least_loss(losses, region, coef[:, 0], const[:, 0]), coef[:, 0], const[:, 0]
+    last = len(sweep.graph.nodes) - 1
+    coef, const = (part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals))
+    return least_loss(losses, region, coef, const), coef, const
 
 
 @torch.no_grad()
 def evaluate(
-    graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor, steps: int | Tensor | None = None
+    graph: Graph,
+    losses: Losses,
+    nodes: Nodes,
+    radius: Tensor,
+    steps: int | Tensor = STEPS_PER_NODE,
 ) -> Evaluated:
-    """Bound the loss on nodes within a radius; `losses` holds one row for each node.
+    """Bound the loss on nodes within a radius.
 
-    `steps` is how many gradient steps a node may take (one number for all, or one each; by default
-    `STEPS`). A node takes none where its first bound already reaches the radius, or where it holds
-    no point at all.
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses, one for each node.
+    nodes : Nodes
+        The nodes.
+    radius : Tensor
+        The radii, (k,).
+    steps : int or Tensor
+        The largest number of gradient steps, of all nodes or of each. A node takes none where its
+        first bound reaches the radius, or where it contains no point.
+
+    Returns
+    -------
+    Evaluated
+        The bounds, and what the children of the nodes can start from.
     """
-    sweep, region, way = sweep_of(graph, losses, nodes, radius)
-    lines = [sweep.lines[index] for index in graph.activations]
-    slopes = [
-        torch.where(start.isnan() | ~line.free, line.below, start)
-        for start, line in zip(nodes.slopes, lines, strict=True)
-    ]
-    first = bound_by(sweep, losses, region, slopes, nodes.duals)[0]
-    done = sweep.empty | (torch.maximum(way, nodes.least) >= radius)
-    goal = torch.where(done, -torch.inf, (radius - way) * (1 + ROOM))
-    most = torch.as_tensor(STEPS if steps is None else steps).to(radius.device)
+    sweep, region, cost = sweep_of(graph, losses, nodes, radius)
     ascent = Ascent.of(sweep, losses, region)
-    start = concatenated(slopes, region.centre)
-    best = climb(ascent, start, concatenated(nodes.duals, region.centre), first.value, most, goal)
-    slopes, duals = (
-        list(parts.split([line.above.shape[1] for line in lines], 1)) if lines else []
-        for parts in best
+    known = torch.maximum(cost, nodes.least)
+    goal = torch.where(sweep.empty | (known >= radius), -torch.inf, radius - cost)
+    best = _ascended(ascent, sweep, nodes, goal * (1 + GOAL_EXCESS), torch.as_tensor(steps))
+    return _evaluated(ascent, sweep, nodes, best, radius)
+
+
+def _evaluated(
+    ascent: Ascent,
+    sweep: BoundPropagation,
+    nodes: Nodes,
+    best: tuple[Tensor, Tensor],
+    radius: Tensor,
+) -> Evaluated:
+    """The bounds with the best slopes and multipliers, rounding included."""
+    slopes = _by_activation(ascent.graph, best[0])
+    duals = _by_activation(ascent.graph, best[1])
+    least, coef, const = bound_by(sweep, ascent.losses, ascent.region, slopes, duals)
+    bounded = replace(
+        nodes,
+        least=_value(ascent, sweep, least).maximum(nodes.least),
+        ranges=_entering(sweep),
+        cut=_cut(ascent.losses, radius, coef, const),
+        slopes=slopes,
+        duals=duals,
     )
-    least, coef, const = bound_by(sweep, losses, region, slopes, duals)
-    value = torch.where(sweep.empty, torch.inf, way + least.value)
-    value = torch.maximum(value, torch.maximum(way, nodes.least))
-    cut = (
-        -coef,
-        -const - losses.level + torch.where(losses.gain.isinf(), 0.0, radius / losses.gain),
-    )
-    ranges = [sweep.ranges[index] for index in graph.hidden]
-    new = Nodes(
-        nodes.row, nodes.lower, nodes.upper, nodes.splits, value, ranges, cut, slopes, duals
-    )
+    scores = _scores(ascent, sweep, least.multiplier[:, None] * ascent.coefs(*best))
+    return Evaluated(bounded, least.point, scores, _change(ascent.region, coef))
+
+
+def _value(ascent: Ascent, sweep: BoundPropagation, least: Least) -> Tensor:
+    """Bounds of the losses, with the costs of the centres; infinite for nodes without points."""
+    cost = ascent.losses.cost(ascent.region.centre)
+    return torch.where(sweep.empty, torch.inf, cost + least.value).maximum(cost)
+
+
+def _change(region: Ball, coef: Tensor) -> Tensor:
+    """By how much each input changes a linear function over the region."""
     box = region.box()
-    pull = coef.abs() * (box.upper - box.lower)
-    scores = _scores(graph, ascent, ranges, least.multiplier[:, None] * ascent.coefs(*best))
-    return Evaluated(new, least.point, scores, pull)
+    return coef.abs() * (box.upper - box.lower)
 
 
-def _scores(graph: Graph, ascent: Ascent, ranges: Sequence[Range], pull: Tensor) -> Tensor:
-    """What splitting a unit may win: what its line above costs, and a little for its range; `pull`
-    on all units.
+def _entering(sweep: BoundPropagation) -> list[Range]:
+    """The ranges of the units that enter activations."""
+    return [sweep.ranges[index] for index in sweep.graph.hidden]
+
+
+def _by_activation(graph: Graph, units: Tensor) -> list[Tensor]:
+    """The columns of each activation."""
+    sizes = [graph.nodes[index].units for index in graph.activations]
+    return list(units.split(sizes, 1)) if sizes else []
+
+
+def _cut(losses: Losses, radius: Tensor, coef: Tensor, const: Tensor) -> tuple[Tensor, Tensor]:
+    """The half-spaces that contain all points with losses below the radius."""
+    tolerated = torch.where(losses.gain.isinf(), 0.0, radius / losses.gain)
+    return -coef, -const - losses.level + tolerated
+
+
+def _ascended(
+    ascent: Ascent, sweep: BoundPropagation, nodes: Nodes, goal: Tensor, steps: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The slopes and multipliers after gradient steps, of all activations side by side."""
+    slopes = []
+    for index, start in zip(ascent.graph.activations, nodes.slopes, strict=True):
+        line = sweep.lines[index]
+        slopes.append(torch.where(start.isnan() | ~line.free, line.below, start))
+    first = bound_by(sweep, ascent.losses, ascent.region, slopes, nodes.duals)[0]
+    centre = ascent.region.centre
+    duals = concatenated(nodes.duals, centre)
+    steps = steps.to(goal.device)
+    return climb(ascent, concatenated(slopes, centre), duals, first.value, steps, goal)
+
+
+def _scores(ascent: Ascent, sweep: BoundPropagation, pull: Tensor) -> Tensor:
+    """Scores of splitting units: the loss that the constant of the upper bound costs, and a small
+    term for the range; `pull` holds the coefficients of all units.
     """
+    ranges = _entering(sweep)
     if not ranges:
         return pull.new_full((len(pull), 1), -1.0)
     low, high = (torch.cat(ends, 1) for ends in zip(*ranges, strict=True))
-    scores = (-pull).clamp(min=0.0) * ascent.above_shift + HINT * pull.abs() * torch.minimum(
-        -low, high
-    )
-    relu = torch.cat(
-        [
-            torch.full_like(low[0], kind, dtype=torch.bool)
-            for kind, (low, _) in zip(switches(graph), ranges, strict=True)
-        ]
-    )
-    return torch.where(ascent.free & relu, scores, -1.0)
+    cost = (-pull).clamp(min=0.0) * ascent.above_shift
+    scores = cost + RANGE_WEIGHT * pull.abs() * torch.minimum(-low, high)
+    can_split = [
+        torch.full_like(ends[0], kind, dtype=torch.bool)
+        for kind, ends in zip(switches(ascent.graph), ranges, strict=True)
+    ]
+    return torch.where(ascent.free & torch.cat(can_split, 1), scores, -1.0)

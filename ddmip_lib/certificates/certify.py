@@ -39,7 +39,7 @@ from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import closes_gap
 from .bound_state import BoundState, SearchSettings
-from .bounding import STEPS
+from .bounding import STEPS_PER_NODE
 from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import lagrangian_bound
@@ -70,7 +70,7 @@ def certify(
     device: torch.device | str = "cpu",
     seed: int = 0,
     progress: bool = False,
-    steps: int = STEPS,
+    steps: int = STEPS_PER_NODE,
     client: Any = None,
 ) -> Solution:
     """Prove a bound on the optimum of a problem, and return the solution with it.

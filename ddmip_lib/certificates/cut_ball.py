@@ -1,4 +1,4 @@
-"""A ball that is known to hold nothing of interest behind a plane."""
+"""Balls cut by a half-space outside which no point has a loss within the radius."""
 
 from dataclasses import dataclass
 
@@ -9,41 +9,41 @@ from ..bounds import Ball
 from ..bounds.regions import _double
 from ..numerics import EPSILON, gamma
 
-WEIGHTS = (
-    0.5,
-    1.0,
-    2.0,
-)  # multipliers of the plane that are tried, in units of the form's size by the plane's
-CHEAP = 1e-9  # prices up to this are not divided by
+PLANE_WEIGHTS = (0.5, 1.0, 2.0)
+"""Multipliers of the plane that are tried, relative to the ratio of the steepest decreases of the
+linear function and of the plane.
+"""
+MIN_DIVISOR_PRICE = 1e-9  # cost per unit of movement: smaller prices are not divided by
 
 
 @dataclass(eq=False)
 class CutBall(Ball):
-    r"""The points of a ball with $c^\top u + l \ge 0$; `cut` is $c$, (n, p), and `level` $l$, (n,).
+    r"""The points of a ball with $c^\top u + l \ge 0$.
 
-    The smallest value of a form $k$ is bounded by that over the ball alone, and by weak duality:
-    for all $\gamma, \lambda \ge 0$, with $q = k - \gamma c$, rooms $\omega_j$ and prices $\pi_j$ in
-    the direction in which $q_j$ falls,
+    The smallest value of a linear function with coefficients $k$ is bounded by that over the ball
+    alone, and by weak duality: for all $\gamma, \lambda \ge 0$, with $q = k - \gamma c$, rooms
+    $\omega_j$ and prices $\pi_j$ in the direction in which $q_j$ falls,
 
     $$k^\top u \ge q^\top w - \gamma l - \lambda r - \sum_j \omega_j \, (|q_j|
     - \lambda \pi_j)_+ .$$
 
-    A few $\gamma$ are tried; $\lambda$ is the largest $|q_j|/\pi_j$ of a coordinate that could take
+    A few $\gamma$ are tried; $\lambda$ is the largest $|q_j|/\pi_j$ of a coordinate that could use
     the whole radius.
 
+    Attributes
+    ----------
+    cut : Tensor
+        The normal vectors $c$, (n, p).
+    level : Tensor
+        The constants $l$, (n,).
+
+    Examples
+    --------
     >>> one = torch.ones(1, 2)
-    >>> ball = CutBall(
-    ...     -one,
-    ...     one,
-    ...     0 * one,
-    ...     1.0,
-    ...     1.0,
-    ...     1.0,
-    ...     cut=torch.tensor([[1.0, 1.0]]),
-    ...     level=torch.tensor([-0.5]),
-    ... )
-    >>> form = torch.tensor([[[1.0, 0.0]]]).double()
-    >>> round(Ball.smallest(ball, form).item(), 9), round(ball.smallest(form).item(), 9)
+    >>> box, prices, plane = (-one, one, 0 * one), (1.0, 1.0, 1.0), (one, torch.tensor([-0.5]))
+    >>> ball = CutBall(*box, *prices, *plane)
+    >>> coef = torch.tensor([[[1.0, 0.0]]]).double()
+    >>> round(Ball.smallest(ball, coef).item(), 9), round(ball.smallest(coef).item(), 9)
     (-1.0, -0.25)
     """
 
@@ -54,45 +54,58 @@ class CutBall(Ball):
         super().__post_init__()
         self.cut = _double(self.cut)
         self.level = _double(self.level)
-        radius = self.radius[:, None]
         self.rooms = torch.stack([self.upper - self.centre, self.centre - self.lower])
         self.prices = torch.stack([self.up, self.down])
-        self.reach = (self.prices > CHEAP) & (self.prices * self.rooms >= radius)
-        self.some_short = not bool(self.reach.all())
+        whole_way = self.prices * self.rooms >= self.radius[:, None]
+        self.uses_radius = (self.prices > MIN_DIVISOR_PRICE) & whole_way
+        self.all_use_radius = bool(self.uses_radius.all())
         self.slack = (self.cut * self.centre).sum(-1) + self.level
         self.extent = (self.cut.abs() * self.size).sum(-1) + self.level.abs()
 
     def smallest(self, coef: Tensor) -> Tensor:
-        found = super().smallest(coef)
+        """Return lower bounds of linear functions over the cut balls.
+
+        Parameters
+        ----------
+        coef : Tensor
+            Coefficients of k functions for each ball, (n, k, p).
+
+        Returns
+        -------
+        Tensor
+            The bounds, (n, k).
+        """
+        bound = super().smallest(coef)
         at_centre = (coef * self.centre[:, None]).sum(-1)
-        size = self._steepest(coef) / self._steepest(-self.cut[:, None])
-        size = torch.where(size.isfinite(), size, 0.0)
-        for weight in WEIGHTS:
-            multiplier = weight * size
-            form = coef - multiplier[..., None] * self.cut[:, None]
-            fall = self._fall(form)
-            rounding = gamma(8 * coef.shape[-1] + 64) * (multiplier * self.extent[:, None] + fall)
-            found = torch.maximum(
-                found, at_centre - multiplier * self.slack[:, None] - fall - rounding
-            )
-        return found
+        ratio = self._steepest(coef) / self._steepest(-self.cut[:, None])
+        ratio = torch.where(ratio.isfinite(), ratio, 0.0)
+        relative_error = gamma(8 * coef.shape[-1] + 64)
+        for weight in PLANE_WEIGHTS:
+            multiplier = weight * ratio
+            decrease = self._decrease(coef - multiplier[..., None] * self.cut[:, None])
+            rounding = relative_error * (multiplier * self.extent[:, None] + decrease)
+            value = at_centre - multiplier * self.slack[:, None] - decrease - rounding
+            bound = torch.maximum(bound, value)
+        return bound
 
-    def _sides(self, form: Tensor, parts: Tensor) -> Tensor:
-        """Of a pair for the ways up and down, what belongs to the way in which the form falls."""
-        return torch.where(form < 0, parts[0][:, None], parts[1][:, None])
+    def _in_direction(self, coef: Tensor, parts: Tensor) -> Tensor:
+        """Of values for steps up and down, those of the direction in which a function decreases."""
+        return torch.where(coef < 0, parts[0][:, None], parts[1][:, None])
 
-    def _steepest(self, form: Tensor) -> Tensor:
-        """The largest fall for one unit of cost, among coordinates that could take the whole
+    def _steepest(self, coef: Tensor) -> Tensor:
+        """The largest decrease per unit of cost, over coordinates that could use the whole
         radius.
         """
-        ratio = form.abs() / self._sides(form, self.prices)
-        return torch.where(self._sides(form, self.reach), ratio, 0.0).nan_to_num(nan=0.0).amax(-1)
+        ratio = coef.abs() / self._in_direction(coef, self.prices)
+        counted = torch.where(self._in_direction(coef, self.uses_radius), ratio, 0.0)
+        return counted.nan_to_num(nan=0.0).amax(-1)
 
-    def _fall(self, form: Tensor) -> Tensor:
-        """By how much a form can fall from its value at the centre, at most."""
-        dual = self._steepest(form) * (1 + 4 * EPSILON)
-        spent = dual * self.radius[:, None]
-        if not self.some_short:
-            return spent
-        rest = form.abs() - dual[..., None] * self._sides(form, self.prices)
-        return spent + (self._sides(form, self.rooms) * rest.clamp(min=0.0)).sum(-1)
+    def _decrease(self, coef: Tensor) -> Tensor:
+        """Upper bounds of the decrease of a linear function from its value at the centre."""
+        dual = self._steepest(coef) * (1 + 4 * EPSILON)
+        within_radius = dual * self.radius[:, None]
+        if self.all_use_radius:
+            return within_radius
+        excess = coef.abs() - dual[..., None] * self._in_direction(coef, self.prices)
+        free_moves = self._in_direction(coef, self.rooms) * excess.clamp(min=0.0)
+        return within_radius + free_moves.sum(-1)

@@ -1,12 +1,12 @@
-r"""Nodes in which no unit can switch: the network is linear, and a linear program gives the splits'
-best multipliers.
+r"""Nodes in which no unit can switch: the network is linear there, and a linear program gives the
+best multipliers of the splits.
 
 $$\min_{u, t} \ \text{cost}(u) - g\,t \quad\text{s.t.}\quad t \le f(u), \quad s_k a_k(u) \ge 0,
 \quad t \le h$$
 
 (of a class: $f(u)$ at least a margin). Its solution is only a proposal: the bound is computed from
-the multipliers as everywhere else, so the tolerances of the solver of linear programs do not
-matter. Units that cannot switch in the node count as split: their sign is known there.
+the multipliers by weak duality, so the tolerances of the LP solver do not matter. Units that cannot
+switch in the node count as split: their sign is given there.
 """
 
 from dataclasses import replace
@@ -17,6 +17,8 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..bounds.graph import Graph
+from ..bounds.propagation import BoundPropagation
+from ..bounds.regions import Ball
 from ..pricing.pricing_problem import MARGIN
 from ..programs.lp import LPSolver
 from ..programs.program import Program, Rows
@@ -24,99 +26,138 @@ from .bounding import bound_by, sweep_of
 from .losses import Losses
 from .nodes import Nodes
 
-# price of violating a split, in radii: finite, so that contradicting splits have multipliers too
-ELASTIC = 1e4
+VIOLATION_COST_PER_RADIUS = 1e4
+"""Cost of violating a split by one unit, in radii: finite, so that contradicting splits have
+multipliers too.
+"""
+MIN_RADIUS = 1e-6  # cost units: smallest radius in the cost of a violation
+MIN_OUTPUT_DUAL = 1e-9  # smallest multiplier of the output by which the others are divided
 
 
 @torch.no_grad()
 def solve_leaves(
     graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Bounds of the loss on nodes without free units, and points where they are nearly attained."""
+    """Bound the loss on nodes without free units by linear programs.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network; its activations are ReLUs.
+    losses : Losses
+        The losses, one for each node.
+    nodes : Nodes
+        Nodes in which no unit can switch.
+    radius : Tensor
+        The radii of the balls in which the bounds hold, (k,).
+
+    Returns
+    -------
+    least : Tensor
+        Lower bounds of the losses, (k,).
+    points : Tensor
+        Points at which the bounds are nearly attained, (k, p).
+    """
     if not nodes.splits:
         return nodes.least, torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
-    signs = [torch.where(low >= 0, 1, -1).to(torch.int8) for low, _ in nodes.ranges]
-    nodes = replace(nodes, splits=signs)
+    nodes = _with_all_splits(nodes)
     sweep, region, way = sweep_of(graph, losses, nodes, radius)
-    forms = [tuple(part.cpu().numpy() for part in sweep.forms(index)) for index in graph.hidden]
-    output = tuple(part.cpu().numpy() for part in sweep.forms(len(graph.nodes) - 1))
-    splits = [split.cpu().numpy() for split in nodes.splits]
-    duals = [np.zeros(split.shape) for split in splits]
-    points = region.centre.cpu().numpy().copy()
-    proposer = LPSolver()
-    for k in range(len(nodes)):
-        which = [np.flatnonzero(split[k]) for split in splits]
-        rows = []
-        levels = []
-        for (coef, const), split, on in zip(forms, splits, which, strict=True):
-            sign = split[k, on].astype(float)
-            rows.append(-sign[:, None] * coef[k, on])
-            levels.append(sign * const[k, on])
-        answer = _program(
-            losses,
-            k,
-            points[k],
-            np.concatenate(rows),
-            np.concatenate(levels),
-            -output[0][k, 1],
-            -output[1][k, 1],
-            float(radius[k]),
-            region,
-            proposer,
-        )
-        if answer is None:
-            continue
-        points[k], multipliers = answer
-        parts = np.split(multipliers, np.cumsum([len(on) for on in which])[:-1])
-        for dual, on, part in zip(duals, which, parts, strict=True):
-            dual[k, on] = part
-    proposed = [torch.from_numpy(dual).to(radius.device) for dual in duals]
-    slopes = [sweep.lines[index].below for index in graph.activations]
-    values = [
-        bound_by(sweep, losses, region, slopes, start)[0].value for start in (proposed, nodes.duals)
-    ]
-    value = torch.where(sweep.empty, torch.inf, way + torch.maximum(*values))
-    return torch.maximum(value, nodes.least), torch.from_numpy(points).to(radius.device)
+    leaves = _LeafPrograms(sweep, nodes.splits, losses, region, radius)
+    proposed, points = leaves.solve(radius.device)
+    from_programs = bound_by(sweep, losses, region, None, proposed)[0].value
+    from_parents = bound_by(sweep, losses, region, None, nodes.duals)[0].value
+    best = torch.where(sweep.empty, torch.inf, way + from_programs.maximum(from_parents))
+    return best.maximum(nodes.least), points
 
 
-def _program(
-    losses: Losses,
-    k: int,
-    centre: np.ndarray,
-    rows: np.ndarray,
-    levels: np.ndarray,
-    coef: np.ndarray,
-    const: float,
-    radius: float,
-    region: object,
-    proposer: LPSolver,
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The point and the multipliers of one node, these for a form with multiplier 1; None where the
-    solver fails.
+def _with_all_splits(nodes: Nodes) -> Nodes:
+    """The same nodes with every unit on its side as a split."""
+    signs = [torch.where(low >= 0, 1, -1).to(torch.int8) for low, _ in nodes.ranges]
+    return replace(nodes, splits=signs)
+
+
+class _LeafPrograms:
+    """The linear programs of leaves, one each, with the columns: steps up, steps down, output that
+    counts, violation of the splits.
     """
-    p = len(centre)
-    classes = bool(losses.gain[k].isinf())
-    up = losses.up[k].cpu().numpy()
-    down = losses.down[k].cpu().numpy()
-    low, high = (getattr(region, name)[k].cpu().numpy() for name in ("lower", "upper"))
-    gain = 0.0 if classes else float(losses.gain[k])
-    # columns: ways up, ways down, output counted, violation of the rows
-    cost = np.concatenate([up, down, [-gain, ELASTIC * max(radius, 1e-6)]])
-    matrix = np.hstack([rows, -rows, np.zeros((len(rows), 1)), -np.ones((len(rows), 1))])
-    counted = np.concatenate([-coef, coef, [1.0, -1.0]])
-    limits = np.concatenate([levels - rows @ centre, [const + coef @ centre]])
-    least = np.concatenate([np.zeros(2 * p), [2 * MARGIN if classes else -np.inf, 0.0]])
-    most = np.concatenate(
-        [high - centre, centre - low, [2 * MARGIN if classes else float(losses.level[k]), np.inf]]
-    )
-    entries = Rows.of(csr_matrix(np.vstack([matrix, counted])))
-    integer = np.zeros(len(cost), dtype=bool)
-    multipliers, point, *_ = proposer.ask(
-        Program(cost, entries, limits - np.inf, limits, least, most, integer)
-    )
-    if point is None:
-        return None
-    beta = np.maximum(-multipliers, 0.0)
-    return np.clip(centre + point[:p] - point[p : 2 * p], low, high), beta[:-1] / max(
-        beta[-1], 1e-9
-    )
+
+    def __init__(
+        self,
+        sweep: BoundPropagation,
+        splits: list[Tensor],
+        losses: Losses,
+        region: Ball,
+        radius: Tensor,
+    ) -> None:
+        graph = sweep.graph
+        self.sizes = [graph.nodes[index].units for index in graph.hidden]
+        bounds = [sweep.forms(index) for index in graph.hidden]
+        self.coef = _lower_bounds([coef for coef, _ in bounds])
+        self.const = _lower_bounds([const for _, const in bounds])
+        self.sign = torch.cat(splits, 1).cpu().numpy()
+        coef, const = sweep.forms(len(graph.nodes) - 1)
+        self.output_coef = coef[:, 1].cpu().numpy()
+        self.output_const = const[:, 1].cpu().numpy()
+        self.losses = losses.to("cpu")
+        self.radius = radius.cpu().numpy()
+        self.lower = region.lower.cpu().numpy()
+        self.upper = region.upper.cpu().numpy()
+        self.centre = region.centre.cpu().numpy()
+
+    def solve(self, device: torch.device) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Return multipliers for each activation, and points; zeros and centres where the solver
+        fails.
+        """
+        solver = LPSolver()
+        points = self.centre.copy()
+        duals = np.zeros(self.sign.shape)
+        for k, centre in enumerate(self.centre):
+            multipliers, solution, *_ = solver.ask(self._program(k))
+            if solution is None:
+                continue
+            multipliers = np.maximum(-multipliers, 0.0)
+            steps = solution[:-2].reshape(2, -1)
+            points[k] = np.clip(centre + steps[0] - steps[1], self.lower[k], self.upper[k])
+            split = self.sign[k] != 0
+            duals[k, split] = multipliers[:-1] / max(multipliers[-1], MIN_OUTPUT_DUAL)
+        by_activation = torch.from_numpy(duals).to(device).split(self.sizes, 1)
+        return by_activation, torch.from_numpy(points).to(device)
+
+    def _program(self, k: int) -> Program:
+        """The linear program of one leaf."""
+        matrix, limits = self._constraints(k)
+        losses = self.losses
+        gain = float(losses.gain[k])
+        counted = [-np.inf, float(losses.level[k])]
+        if np.isinf(gain):
+            gain = 0.0
+            counted = [2 * MARGIN, 2 * MARGIN]
+        violation_cost = VIOLATION_COST_PER_RADIUS * max(float(self.radius[k]), MIN_RADIUS)
+        cost = np.concatenate([losses.up[k], losses.down[k], [-gain, violation_cost]])
+        lower = np.zeros(len(cost))
+        lower[-2] = counted[0]
+        steps = [self.upper[k] - self.centre[k], self.centre[k] - self.lower[k]]
+        upper = np.concatenate([*steps, [counted[1], np.inf]])
+        integer = np.zeros(len(cost), dtype=bool)
+        return Program(cost, matrix, limits - np.inf, limits, lower, upper, integer)
+
+    def _constraints(self, k: int) -> tuple[Rows, np.ndarray]:
+        """The splits, and the linear bound of the output that counts, of one leaf."""
+        centre = self.centre[k]
+        split = self.sign[k] != 0
+        sign = self.sign[k, split].astype(float)
+        splits = -sign[:, None] * self.coef[k, split]
+        output = self.output_coef[k]
+        limits = sign * self.const[k, split] - splits @ centre
+        output_limit = -self.output_const[k] - output @ centre
+        coefficients = np.vstack([splits, output])
+        last_columns = np.zeros((len(coefficients), 2))
+        last_columns[-1, 0] = 1.0
+        last_columns[:, 1] = -1.0
+        matrix = np.hstack([coefficients, -coefficients, last_columns])
+        return Rows.of(csr_matrix(matrix)), np.append(limits, output_limit)
+
+
+def _lower_bounds(parts: list[Tensor]) -> np.ndarray:
+    """The bounds below the units of all activations, without those below their negatives."""
+    return torch.cat([part.tensor_split(2, 1)[0] for part in parts], 1).cpu().numpy()

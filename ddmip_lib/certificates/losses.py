@@ -1,14 +1,14 @@
-r"""What an option can miss of the most that its block could earn: the quantity that certificates
-bound from below.
+r"""The loss of a point: by how much it falls short of the largest value that its block can earn.
+Certificates bound this quantity from below.
 
-At prices $\pi$ a row of the table of `Blocks` earns at most its `top`, less the *loss* of its
-point:
+At prices $\pi$ a block in one mode (an entry of the table of `Blocks`) earns at most `top`, less
+the *loss* of its point:
 
 $$\text{loss}(u) = \sum_j a_j (u_j - w_j)_+ + d_j (w_j - u_j)_+ \; + \; g\,(h - f(u))_+ .$$
 
-The first part is what the point uses of the resources, the second what its output misses: $h$ is
-the largest output that counts and $g$ what a unit of it is worth. A class is the same with $h = 0$
-and $g = \infty$.
+The first part is the cost of the resources that the point uses, the second the value that its
+output misses: $h$ is the largest output that counts and $g$ the value of a unit of it. A class is
+the same with $h = 0$ and $g = \infty$.
 """
 
 from dataclasses import dataclass, fields
@@ -23,11 +23,28 @@ from ..model.blocks import Blocks
 from ..numerics import gamma
 from ..pricing.pricing_problem import MARGIN, PricingProblem
 
+MAX_MULTIPLIER = 1e12  # value per unit of output, where the linear bound cannot reach the output
+MIN_DECREASE = 1e-300  # output units: guards a division by zero
+
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Rows of one network at given prices: boxes, base points and rates (k, p); `gain`, `level` and
-    `top` (k,).
+    """Losses of k blocks with one network at given prices.
+
+    Attributes
+    ----------
+    lower, upper : Tensor
+        Boxes of the inputs, (k, p).
+    base : Tensor
+        Points from which the use of resources is counted, (k, p).
+    up, down : Tensor
+        Costs of a unit of movement above and below `base`, (k, p).
+    gain : Tensor
+        Value of a unit of output, (k,); infinite for classes.
+    level : Tensor
+        Largest output that counts, (k,).
+    top : Tensor
+        Value of a point without loss, less the cost of the mode, (k,).
     """
 
     lower: Tensor
@@ -37,38 +54,75 @@ class Losses:
     down: Tensor
     gain: Tensor
     level: Tensor
-    top: Tensor  # what the row earns where nothing is lost, less what the mode itself costs
+    top: Tensor
 
     def __getitem__(self, rows: Tensor) -> "Losses":
         return Losses(*(getattr(self, part.name)[rows] for part in fields(self)))
 
     def to(self, device: str | torch.device) -> "Losses":
+        """Return the same losses with their tensors on another device."""
         return Losses(*(getattr(self, part.name).to(device) for part in fields(self)))
 
     def task(self) -> PricingProblem:
-        """The same for the NN block, which looks for points that lose little."""
+        """Return the problem of finding points with a small loss, for the steps of pricing."""
         cap = torch.where(self.gain.isinf(), torch.inf, self.level)
+        margin = 2 * MARGIN
         return PricingProblem(
-            self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, 2 * MARGIN
+            self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, margin
         )
 
     def cost(self, u: Tensor) -> Tensor:
-        """The first part of the loss, what the points use."""
+        """Return the first part of the loss, the cost of the resources that points use.
+
+        Parameters
+        ----------
+        u : Tensor
+            One point for each block, (k, p).
+
+        Returns
+        -------
+        Tensor
+            The costs, (k,).
+        """
         move = u - self.base
-        return (self.up * move.clamp(min=0.0) + self.down * (-move).clamp(min=0.0)).sum(-1)
+        above = self.up * move.clamp(min=0.0)
+        below = self.down * (-move).clamp(min=0.0)
+        return (above + below).sum(-1)
 
     def at(self, u: Tensor, output: Tensor, margin: float = 0.0) -> Tensor:
-        """The losses of points (k, p) with outputs (k,); a class counts from `margin` on."""
-        short = (self.level - output).clamp(min=0.0)
-        missed = torch.where(
-            self.gain.isinf(), torch.where(output > margin, 0.0, torch.inf), self.gain * short
-        )
+        """Return the losses of points.
+
+        Parameters
+        ----------
+        u : Tensor
+            One point for each block, (k, p).
+        output : Tensor
+            The network's outputs at the points, (k,).
+        margin : float
+            A point is in the class if its output exceeds this.
+
+        Returns
+        -------
+        Tensor
+            The losses, (k,); infinite for points outside the class.
+        """
+        shortfall = (self.level - output).clamp(min=0.0)
+        outside_class = torch.where(output > margin, 0.0, torch.inf)
+        missed = torch.where(self.gain.isinf(), outside_class, self.gain * shortfall)
         return self.cost(u) + missed.nan_to_num(posinf=torch.inf)
 
 
 class Least(NamedTuple):
-    """A lower bound of the loss (k,), the multiplier that gives it, and the point where it is
-    attained (k, p).
+    """The best Lagrangian bound of the loss from one linear bound of the network.
+
+    Attributes
+    ----------
+    value : Tensor
+        Lower bounds of the losses, (k,).
+    multiplier : Tensor
+        The multipliers of the linear bounds, (k,).
+    point : Tensor
+        Points at which the bounds are attained, (k, p).
     """
 
     value: Tensor
@@ -77,50 +131,115 @@ class Least(NamedTuple):
 
 
 def least_loss(losses: Losses, region: Ball, coef: Tensor, const: Tensor) -> Least:
-    """The largest bound that one form `coef` u + `const` <= -f(u) gives over each ball, or where it
-    proves nothing (at the centre, or where moves that cost nothing lead to) a negative one, with a
-    multiplier that steps can begin with.
+    """Maximise the Lagrangian bound of the loss over the multiplier of one linear bound.
+
+    Parameters
+    ----------
+    losses : Losses
+        The losses, one for each region.
+    region : Ball
+        The balls over which the losses are bounded.
+    coef, const : Tensor
+        The linear bounds `coef` u + `const` <= -f(u), (k, p) and (k,).
+
+    Returns
+    -------
+    Least
+        The largest bounds. Where the linear bound proves nothing (the centre, or points that it
+        reaches without cost, need not lose anything) the value is not positive, and the multiplier
+        is one from which gradient steps can start.
     """
-    falls = coef > 0
-    size = coef.abs()
-    price = torch.where(falls, region.down, region.up)
-    room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
-    need = losses.level + (coef * region.centre).sum(-1) + const
-    ratio, order = torch.where(coef != 0, price / size, torch.inf).sort(-1)
-    got = (size * room).gather(-1, order).cumsum(-1)
-    enough = got >= need[:, None]
-    reaches = got[:, -1] >= need
-    first = enough.to(torch.int8).argmax(-1, keepdim=True)
-    kink = ratio.gather(-1, first)[:, 0]
-    missing = (need - got[:, -1]).clamp(min=1e-300)
-    beyond = torch.where(ratio.isfinite(), ratio, 0.0).amax(-1) + 2 * region.radius / missing
-    smallest = torch.where(ratio > 0, ratio, torch.inf).amin(-1)
-    proves = (need > 0) & (~reaches | (kink > 0))
-    best = torch.where(reaches, kink, beyond.clamp(max=1e12))
-    best = torch.where(proves, best, torch.where(smallest.isfinite(), smallest, 1.0)).minimum(
-        losses.gain
-    )
-    last = order.gather(-1, first)  # the coordinate that moves a part of its way
-    spared = (got.gather(-1, first)[:, 0] - need) / (size * room).gather(-1, last)[:, 0]
-    partly = proves & reaches & (kink <= losses.gain)
-    moved = (price < best[:, None] * size).to(coef.dtype)
-    share = torch.where(
-        partly, 1.0 - spared.clamp(0.0, 1.0).nan_to_num(0.0), moved.gather(-1, last)[:, 0]
-    )
-    moved = moved.scatter(-1, last, share[:, None]) * room
-    back = (room * (best[:, None] * size - price).clamp(min=0.0)).sum(-1)
-    added = best * (losses.level.abs() + (coef * region.centre).abs().sum(-1) + const.abs()) + back
-    value = best * need - back - gamma(4 * coef.shape[-1] + 32) * added
-    return Least(value, best, region.centre + torch.where(falls, -moved, moved))
+    at_centre = coef * region.centre
+    need = losses.level + at_centre.sum(-1) + const
+    knapsack = _Knapsack(region, coef, need)
+    multiplier = knapsack.multiplier(region.radius).minimum(losses.gain)
+    reduced = knapsack.reduction(multiplier)
+    terms = losses.level.abs() + at_centre.abs().sum(-1) + const.abs()
+    rounding = gamma(4 * coef.shape[-1] + 32) * (multiplier * terms + reduced)
+    value = multiplier * need - reduced - rounding
+    return Least(value, multiplier, region.centre + knapsack.move(multiplier))
+
+
+class _Knapsack:
+    """Fractional knapsacks: coordinates move so that a linear function decreases by `need`, in the
+    order of their prices per unit of decrease (the breakpoints of the dual function).
+    """
+
+    def __init__(self, region: Ball, coef: Tensor, need: Tensor) -> None:
+        falls = coef > 0
+        size = coef.abs()
+        price = torch.where(falls, region.down, region.up)
+        room = torch.where(falls, region.centre - region.lower, region.upper - region.centre)
+        prices = torch.where(size != 0, price / size, torch.inf)
+        self.breakpoints, self.order = prices.sort(-1)
+        decrease = (size * room).gather(-1, self.order).cumsum(-1)
+        covered = decrease >= need[:, None]
+        first = covered.to(torch.int8).argmax(-1, keepdim=True)
+        self.missing = need - decrease[:, -1]
+        self.reaches = covered[:, -1]
+        self.surplus = decrease.gather(-1, first)[:, 0] - need
+        self.critical = self.breakpoints.gather(-1, first)[:, 0]
+        self.last = self.order.gather(-1, first)
+        self.proves = (need > 0) & (~self.reaches | (self.critical > 0))
+        self.falls = falls
+        self.size = size
+        self.price = price
+        self.room = room
+
+    def multiplier(self, radius: Tensor) -> Tensor:
+        """The best multipliers; where nothing is proved, those at which moves begin to pay.
+
+        Where no move reaches the needed decrease, they prove more than the radius.
+        """
+        finite = torch.where(self.breakpoints.isfinite(), self.breakpoints, 0.0).amax(-1)
+        beyond = finite + 2 * radius / self.missing.clamp(min=MIN_DECREASE)
+        best = torch.where(self.reaches, self.critical, beyond.clamp(max=MAX_MULTIPLIER))
+        smallest = torch.where(self.breakpoints > 0, self.breakpoints, torch.inf).amin(-1)
+        start = torch.where(smallest.isfinite(), smallest, 1.0)
+        return torch.where(self.proves, best, start)
+
+    def reduction(self, multiplier: Tensor) -> Tensor:
+        """By how much moves that pay lower the value of the Lagrangian at the centre."""
+        profit = (multiplier[:, None] * self.size - self.price).clamp(min=0.0)
+        return (self.room * profit).sum(-1)
+
+    def move(self, multiplier: Tensor) -> Tensor:
+        """The minimisers less the centre; the critical coordinate may move a fraction."""
+        moved = (self.price < multiplier[:, None] * self.size).to(self.size.dtype)
+        unused = self.surplus / (self.size * self.room).gather(-1, self.last)[:, 0]
+        used = 1.0 - unused.clamp(0.0, 1.0).nan_to_num(0.0)
+        at_breakpoint = self.proves & self.reaches & (self.critical <= multiplier)
+        fraction = torch.where(at_breakpoint, used, moved.gather(-1, self.last)[:, 0])
+        distance = moved.scatter(-1, self.last, fraction[:, None]) * self.room
+        return torch.where(self.falls, -distance, distance)
 
 
 def losses_at(
     blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool
 ) -> Losses:
-    """The losses of some rows of the table, all of one network.
+    """Return the losses of some blocks at given prices.
 
-    An output counts up to its cap, or to what it cannot exceed on its box.
+    Parameters
+    ----------
+    blocks : Blocks
+        The blocks of the problem.
+    prices : ndarray
+        The prices of the resources, (m,).
+    rows : ndarray
+        Indices into the table of `blocks`, all with the same network.
+    graph : Graph
+        The network.
+    classes : bool
+        Whether the network's output is a logit, of which only the sign counts. Other outputs count
+        up to their cap, or to an upper bound over the box.
 
+    Returns
+    -------
+    Losses
+        The losses, in the order of `rows`.
+
+    Examples
+    --------
     >>> from ddmip_lib.bounds import network_graph
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -129,25 +248,29 @@ def losses_at(
     >>> losses_at(blocks, np.full(18, 0.1), np.arange(2), network_graph(net, 9), classes=True).top
     tensor([1., 1.], dtype=torch.float64)
     """
-    lower, upper, base = (
-        torch.from_numpy(part[rows]) for part in (blocks.lower, blocks.upper, blocks.base)
-    )
-    up, down = (torch.from_numpy(rate[rows]) for rate in blocks.rates(prices))
-    worth = torch.from_numpy((blocks.worth * blocks.gains(prices))[rows])
-    fixed = torch.from_numpy(blocks.fixed[rows] @ prices)
+
+    def tensor(table: np.ndarray) -> Tensor:
+        return torch.from_numpy(table[rows])
+
+    lower = tensor(blocks.lower)
+    upper = tensor(blocks.upper)
+    gain = tensor(blocks.worth * blocks.gains(prices))
     if classes:
-        level = torch.zeros_like(worth)
-        gain = torch.full_like(worth, torch.inf)
-        most = worth
+        level = torch.zeros_like(gain)
+        top = gain
+        gain = torch.full_like(gain, torch.inf)
     else:
-        level = _largest(graph, Box(lower, upper)).minimum(torch.from_numpy(blocks.cap[rows]))
-        gain = worth
-        most = worth * level
-    return Losses(lower, upper, base, up, down, gain, level, most - fixed)
+        level = _largest_output(graph, Box(lower, upper)).minimum(tensor(blocks.cap))
+        top = gain * level
+    up, down = map(tensor, blocks.rates(prices))
+    top = top - torch.from_numpy(blocks.fixed[rows] @ prices)
+    return Losses(lower, upper, tensor(blocks.base), up, down, gain, level, top)
 
 
-def _largest(graph: Graph, box: Box) -> Tensor:
-    """Upper bounds of the outputs; where a box is a point, intervals are as good as anything."""
+def _largest_output(graph: Graph, box: Box) -> Tensor:
+    """Upper bounds of the outputs; where a box is a point, intervals are as tight as CROWN."""
     point = (box.lower == box.upper).all(-1)
     found = intervals(graph, box).upper[:, 0]
-    return found if point.all() else torch.where(point, found, crown(graph, box).upper[:, 0])
+    if point.all():
+        return found
+    return torch.where(point, found, crown(graph, box).upper[:, 0])

@@ -1,5 +1,5 @@
-"""Nodes of the search: parts of a ball on which some units of the network are switched on
-or off.
+"""Nodes of branch and bound: parts of a ball on which some units of the network are switched on or
+off.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -15,13 +15,24 @@ from .losses import Losses
 
 @dataclass(eq=False)
 class Nodes:
-    """Parallel arrays, one entry for each node: which row of the losses, its box, and what its
-    ancestors found out.
+    """Nodes as parallel arrays, with one entry for each.
 
-    `splits`: -1 (off), 0 or 1 (on) for each unit of each activation. `least`: no point of the node
-    loses less. `ranges`: of the nodes of the network that enter activations. `cut`: a plane behind
-    which no point of the node has a loss within the radius. `slopes` and `duals`: where the
-    optimisation of the bound starts.
+    Attributes
+    ----------
+    row : Tensor
+        The index of each node's entry in the losses, (k,).
+    lower, upper : Tensor
+        The boxes of the nodes, (k, p).
+    splits : list of Tensor
+        For each activation -1 (off), 0 or 1 (on) for each unit, (k, units).
+    least : Tensor
+        Lower bounds of the losses, (k,).
+    ranges : list of pairs of Tensor
+        Lower and upper bounds of the inputs of each activation, (k, units).
+    cut : pair of Tensor
+        Half-spaces that contain every point of the node with a loss within the radius.
+    slopes, duals : list of Tensor
+        Slopes of lower bounds and multipliers of splits to start the optimisation from.
     """
 
     row: Tensor
@@ -41,32 +52,42 @@ class Nodes:
         return Nodes(*(select(getattr(self, field.name), rows) for field in fields(self)))
 
     def bytes(self) -> int:
-        """What the nodes take in memory, roughly."""
-        return (
-            len(self)
-            * 8
-            * (4 * sum(split.shape[1] for split in self.splits) + 4 * self.lower.shape[1])
-        )
+        """Return roughly how many bytes of memory the nodes take."""
+        units = sum(split.shape[1] for split in self.splits)
+        return len(self) * 8 * (4 * units + 4 * self.lower.shape[1])
 
     def kept(self) -> "Nodes":
-        """What is left of nodes that are done, for the next radius: their place, nothing that holds
-        in a ball alone.
-        """
+        """Return the boxes and splits of the nodes alone, which hold in balls of any radius."""
         return fresh(self.row, self.lower, self.upper, self.splits)
 
 
 def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> Nodes:
-    """Nodes of which only the place is known; the other entries take no memory."""
+    """Return nodes of which only boxes and splits are given.
+
+    Parameters
+    ----------
+    row : Tensor
+        The index of each node's entry in the losses, (k,).
+    lower, upper : Tensor
+        The boxes, (k, p).
+    splits : list of Tensor
+        The splits of each activation, (k, units).
+
+    Returns
+    -------
+    Nodes
+        The nodes; their other entries are constants that take no memory.
+    """
 
     def full(like: Tensor, value: float) -> Tensor:
-        return torch.full((1, 1), value, dtype=torch.float64, device=row.device).expand(like.shape)
+        return lower.new_full((1, 1), value, dtype=torch.float64).expand(like.shape)
 
     return Nodes(
         row,
         lower,
         upper,
         splits,
-        least=torch.zeros(len(row), dtype=torch.float64, device=row.device),
+        least=lower.new_zeros(len(row), dtype=torch.float64),
         ranges=[(full(split, -torch.inf), full(split, torch.inf)) for split in splits],
         cut=(torch.zeros_like(lower), torch.zeros_like(lower[:, 0])),
         slopes=[full(split, torch.nan) for split in splits],
@@ -75,8 +96,22 @@ def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> No
 
 
 def roots(graph: Graph, losses: Losses) -> Nodes:
-    """One node for each row, its whole box.
+    """Return one node for each loss, its entire box.
 
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses.
+
+    Returns
+    -------
+    Nodes
+        The nodes, without splits.
+
+    Examples
+    --------
     >>> from ddmip_lib.bounds import network_graph
     >>> from ddmip_lib.predictors import mlp
     >>> one, graph = torch.ones(3, 2), network_graph(mlp(2, 4, 2), 2)
@@ -87,36 +122,58 @@ def roots(graph: Graph, losses: Losses) -> Nodes:
     k = len(losses.lower)
     row = torch.arange(k, device=losses.lower.device)
     units = [graph.nodes[index].units for index in graph.activations]
-    splits = [torch.zeros(k, count, dtype=torch.int8, device=row.device) for count in units]
+    splits = [row.new_zeros(k, count, dtype=torch.int8) for count in units]
     return fresh(row, losses.lower, losses.upper, splits)
 
 
 def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
-    """The children of nodes in which a unit, counted through all activations, is on (`sign` 1) or
-    off (-1).
+    """Return the children of nodes in which one more unit is split.
+
+    Parameters
+    ----------
+    nodes : Nodes
+        The nodes.
+    unit : Tensor
+        The unit that is split in each node, counted through all activations, (k,).
+    sign : int
+        1 for on, -1 for off.
+
+    Returns
+    -------
+    Nodes
+        One child for each node.
     """
-    splits = [split.clone() for split in nodes.splits]
-    first = 0
-    for split in splits:
-        here = ((unit >= first) & (unit < first + split.shape[1])).nonzero()[:, 0]
-        split[here, unit[here] - first] = sign
-        first += split.shape[1]
-    return replace(nodes, splits=splits)
+    sizes = [split.shape[1] for split in nodes.splits]
+    splits = torch.cat(nodes.splits, 1)
+    splits[torch.arange(len(nodes), device=unit.device), unit] = sign
+    return replace(nodes, splits=list(splits.split(sizes, 1)))
 
 
 def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
-    """The children of nodes in the upper (`sign` 1) or lower half of their boxes."""
-    lower = nodes.lower.clone()
-    upper = nodes.upper.clone()
-    each = torch.arange(len(nodes), device=nodes.row.device)
-    middle = 0.5 * (lower + upper)[each, coordinate]
-    (lower if sign > 0 else upper)[each, coordinate] = middle
-    return replace(nodes, lower=lower, upper=upper)
+    """Return the children of nodes with one half of their boxes.
+
+    Parameters
+    ----------
+    nodes : Nodes
+        The nodes.
+    coordinate : Tensor
+        The input that is bisected in each node, (k,).
+    sign : int
+        1 for the upper half, -1 for the lower half.
+
+    Returns
+    -------
+    Nodes
+        One child for each node.
+    """
+    at = torch.arange(len(nodes), device=nodes.row.device), coordinate
+    middle = 0.5 * (nodes.lower + nodes.upper)[at]
+    if sign > 0:
+        return replace(nodes, lower=nodes.lower.index_put(at, middle))
+    return replace(nodes, upper=nodes.upper.index_put(at, middle))
 
 
 def switches(graph: Graph) -> list[bool]:
-    """Which activations are ReLUs, whose units can be split."""
-    return [
-        isinstance(n, Elementwise) and n.kind == "relu"
-        for n in (graph.nodes[i] for i in graph.activations)
-    ]
+    """Return for each activation whether it is a ReLU, whose units can be split."""
+    nodes = [graph.nodes[index] for index in graph.activations]
+    return [isinstance(node, Elementwise) and node.kind == "relu" for node in nodes]

@@ -12,7 +12,7 @@ from ..bounds.graph import Graph
 from ..bounds.result import concatenate, select
 from ..clock import now
 from ..pricing.pricing_problem import MARGIN, ascend, reduce_to_boundary
-from .bounding import STEPS, Evaluated, evaluate, ranges_in_balls
+from .bounding import STEPS_PER_NODE, Evaluated, evaluate, ranges_in_balls
 from .leaf import solve_leaves
 from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
@@ -100,7 +100,7 @@ class ReLUBranchAndBound:
         self.graph = graph
         self.losses = losses
         self.tolerance = tolerance
-        self.steps = STEPS if steps is None else steps
+        self.steps = STEPS_PER_NODE if steps is None else steps
         self.here = graph.to("cpu")
         self.here_losses = losses.to("cpu")
         device = losses.lower.device
