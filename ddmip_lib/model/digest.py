@@ -1,4 +1,4 @@
-"""A name for a problem, by which bounds find the problem that they were proved for."""
+"""Digests of problems, by which a bound is assigned to the problem that it was proved for."""
 
 import hashlib
 import secrets
@@ -15,85 +15,139 @@ from ..programs.scip import MILP
 from .description import Description
 from .predictor import Predictor
 
-POINTS = (
-    32  # at which each network is evaluated, besides the ends and the middle of its inputs' boxes
-)
-_own_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""Of networks that cannot be described: each is different from all others, also from its twins."""
+RANDOM_POINTS = 32
+"""Number of random points at which each network is evaluated."""
+FIXED_FRACTIONS = np.array([[0.0], [0.5], [1.0]])
+"""Positions of the other points in the box of the inputs, from lower to upper bounds."""
+CORNERS = slice(3, 11)
+"""Points that are moved to corners of the box."""
+NEAR_SPECIAL = slice(11, 19)
+"""Points that are moved close to bounds and midpoints."""
+ROUNDED = slice(3, None, 2)
+"""Points whose integer inputs are rounded."""
+CUT_OFFSET = 0.3819660113
+"""Shift of values in units of their sixth digit, so that no simple fraction lies at a cut."""
+HEX_DIGITS = 16
+"""Length of a digest."""
 
+_own_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Random names of networks that cannot be described: each is different from all others."""
 
 Place = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""Of one network: its inputs as numbers of variables, -1 where they are constant; the constants;
-its outputs.
+"""Positions of a network's inputs, -1 where they are constant; the constants; positions of its
+outputs.
 """
 
 
 def digest_of(
-    s: MILP, predictors: Sequence[Predictor], places: Sequence[Place], model: Callable[[], Model]
+    milp: MILP, predictors: Sequence[Predictor], places: Sequence[Place], model: Callable[[], Model]
 ) -> str:
-    """Equal for problems that are equal, in every process, and different where anything differs:
-    rows, bounds, objective, other constraints, and the networks, by all that their code can reach
-    and by values in their boxes.
+    """Compute a digest that is equal in every process for equal problems only.
 
-    A network that `Description` cannot follow to the end has a name of its own, given at random and
-    kept with it.
+    It depends on linear constraints, bounds, objective, other constraints, and the networks: on
+    the code and data that their evaluation may use, and on values in their boxes. A network that
+    `Description` cannot follow completely is identified by a random name.
+
+    Parameters
+    ----------
+    milp : MILP
+        Constraints, bounds and objective.
+    predictors : sequence of Predictor
+        The networks.
+    places : sequence of Place
+        The variables of each network.
+    model : callable
+        Returns the model of SCIP; called if there are constraints that are not linear.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
     """
-    parts = hashlib.sha256()
+    digest = hashlib.sha256()
     names = {predictor.net: name_of(predictor.net) for predictor in predictors}
-    arrays = [s.cost, s.lower, s.upper, s.integer, s.row_lower, s.row_upper]
-    arrays += [s.rows.data, s.rows.indices, s.rows.indptr]
-    for predictor, (index, constant, output) in zip(predictors, places, strict=True):
-        arrays += [index, constant, output]
-        low, high = (np.where(index >= 0, end[index], constant) for end in (s.lower, s.upper))
-        arrays += _signature(predictor.raw(points_in(low, high, (index >= 0) & s.integer[index])))
-        parts.update(predictor.kind.encode() + names[predictor.net])
+    arrays = [milp.cost, milp.lower, milp.upper, milp.integer, milp.row_lower, milp.row_upper]
+    arrays += [milp.rows.data, milp.rows.indices, milp.rows.indptr]
+    for predictor, place in zip(predictors, places, strict=True):
+        arrays += [*place, *_signature(predictor.raw(_points(milp, place)))]
+        digest.update(predictor.kind.encode() + names[predictor.net])
     for array in arrays:
-        parts.update(
-            repr((array.dtype.str, array.shape)).encode() + np.ascontiguousarray(array).tobytes()
-        )
-    parts.update(repr((s.sign, s.offset)).encode())
-    if s.others:
-        parts.update(repr(s.others).encode() + _constraints(model()))
-    return parts.hexdigest()[:16]
+        digest.update(repr((array.dtype.str, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(repr((milp.sign, milp.offset)).encode())
+    if milp.others:
+        digest.update(repr(milp.others).encode() + _text_of(model()))
+    return digest.hexdigest()[:HEX_DIGITS]
 
 
-def points_in(low: np.ndarray, high: np.ndarray, integer: np.ndarray) -> np.ndarray:
-    """Some points of the boxes (n, p) of a network's rows: ends and middles, and points drawn by a
-    fixed seed, also near the ends and the middle, half of them with integers where the inputs are
-    integer.
+def _points(milp: MILP, place: Place) -> np.ndarray:
+    """The points at which a network is evaluated."""
+    index, constant, _ = place
+    variable = index >= 0
+    lower = np.where(variable, milp.lower[index], constant)
+    upper = np.where(variable, milp.upper[index], constant)
+    return points_in(lower, upper, variable & milp.integer[index])
 
+
+def points_in(lower: np.ndarray, upper: np.ndarray, integer: np.ndarray) -> np.ndarray:
+    """Return points in the boxes of a network's samples.
+
+    They are bounds, midpoints and random points by a fixed seed, also close to bounds and
+    midpoints; at every second point the integer inputs are integers.
+
+    Parameters
+    ----------
+    lower, upper : numpy.ndarray
+        Bounds of the inputs, of shape (n, p).
+    integer : numpy.ndarray of bool
+        Which inputs are integer.
+
+    Returns
+    -------
+    numpy.ndarray
+        Points of shape (35, p).
+
+    Examples
+    --------
     >>> points_in(np.zeros((1, 2)), np.ones((1, 2)), np.ones((1, 2), dtype=bool)).shape
     (35, 2)
     """
     rng = np.random.default_rng(0)
-    rows = rng.integers(len(low), size=POINTS + 3)
-    share = rng.random((POINTS + 3, low.shape[1]))
-    share[:3] = [[0.0], [0.5], [1.0]]
-    corner = share[3:11]
-    near = share[11:19]
-    corner[:] = np.round(corner)
-    scale = 10.0 ** -rng.uniform(1.0, 9.0, (len(near), 1))
-    near[:] = np.abs(rng.choice([0.0, 0.5, 1.0], near.shape) - scale * near)
-    x = (1.0 - share) * low[rows] + share * high[rows]
-    x[3::2] = np.where(integer[rows[3::2]], np.round(x[3::2]), x[3::2])
-    return np.clip(x, low[rows], high[rows])
+    n_fixed = len(FIXED_FRACTIONS)
+    sample = rng.integers(len(lower), size=n_fixed + RANDOM_POINTS)
+    fraction = rng.random((n_fixed + RANDOM_POINTS, lower.shape[1]))
+    fraction[:n_fixed] = FIXED_FRACTIONS
+    fraction[CORNERS] = np.round(fraction[CORNERS])
+    near = fraction[NEAR_SPECIAL]
+    distance = 10.0 ** -rng.uniform(1.0, 9.0, (len(near), 1)) * near
+    fraction[NEAR_SPECIAL] = np.abs(rng.choice([0.0, 0.5, 1.0], near.shape) - distance)
+    x = (1.0 - fraction) * lower[sample] + fraction * upper[sample]
+    x[ROUNDED] = np.where(integer[sample][ROUNDED], np.round(x[ROUNDED]), x[ROUNDED])
+    return np.clip(x, lower[sample], upper[sample])
 
 
 def _signature(values: np.ndarray) -> list[np.ndarray]:
-    """Values up to what sums in another order may change: six digits, of the largest one and of all
-    in its units, cut where no simple fraction lies.
-    """
+    """Values up to rounding: six digits of the largest one, and all relative to it."""
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     with np.errstate(all="ignore"):
         return [
             np.array(f"{size:.5e}".encode()),
-            np.floor(1e6 * (values / (size or 1.0)) + 0.3819660113),
+            np.floor(1e6 * (values / (size or 1.0)) + CUT_OFFSET),
         ]
 
 
 def name_of(net: Any) -> bytes:
-    """What distinguishes a network from others: all that its code can reach, and its own name where
-    that is not all.
+    """Return a name that distinguishes a network from others.
+
+    Parameters
+    ----------
+    net : torch.nn.Module
+        A network.
+
+    Returns
+    -------
+    bytes
+        The hash of its description, followed by a random name if that is not complete.
     """
     description = Description()
     found = description.of(net)
@@ -102,8 +156,8 @@ def name_of(net: Any) -> bytes:
     return found + _own_names.setdefault(net, secrets.token_hex(16)).encode()
 
 
-def _constraints(model: Model) -> bytes:
-    """The text of a model: of constraints that are no rows, nothing else tells all numbers."""
+def _text_of(model: Model) -> bytes:
+    """A model in CIP format, which has all numbers of constraints that are not linear."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.cip"
         model.writeProblem(str(file), trans=False, genericnames=True, verbose=False)

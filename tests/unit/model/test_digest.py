@@ -280,7 +280,7 @@ def test_what_cannot_be_described_is_equal_to_itself_alone() -> None:
 
 
 def test_what_is_too_much_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "MOST", 1)
+    monkeypatch.setattr(description, "MAX_FOLLOWED", 1)
     found = Description()
     found.of(function_by_closure(1.0))
     assert not found.complete
