@@ -12,7 +12,7 @@ from typing import Any
 from ddmip_lib.data import source_line
 
 ROOT = Path(__file__).resolve().parent.parent
-EDITION = "Second edition"
+EDITION = "Third edition"
 
 
 def commit() -> str:
