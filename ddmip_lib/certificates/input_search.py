@@ -1,6 +1,4 @@
-"""Branch and bound on the boxes of the network inputs and on whole numbers, bounded by relaxations
-with forms.
-"""
+"""Spatial branch and bound on network inputs and integer variables, with linear relaxations."""
 
 import heapq
 import itertools
@@ -10,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bounds import Box, crown, intervals, optimised_crown
+from ..bounds import Bounds, Box, Graph, crown, intervals, optimised_crown
 from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
@@ -24,41 +22,54 @@ from .relaxation import (
     OutputBounds,
     Place,
     best_multipliers,
-    entire_box,
+    bounds_by_sample,
+    bounds_on_box,
     read_problem,
-    rows_of,
     tighten_outputs,
 )
 
-BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
-ROUNDS = 8
-HELPS = (
-    1e-3  # rounds of new forms at the root, and what a round must gain, relatively, for another one
+NODES_PER_BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
+MAX_ROOT_ROUNDS = 8  # rounds of new linear bounds at the root
+MIN_ROOT_GAIN = 1e-3  # relative gain of the bound by which a round is followed by another one
+STEPS_PER_NODE = 5  # gradient steps for the linear bounds of a node
+STEPS_AT_ROOT = 20  # gradient steps for the linear bounds of the root
+MIN_RELATIVE_WIDTH = (
+    1e-7  # width, relative to its size, up to which a continuous input is not split
 )
-STEPS = 5
-STEPS_AT_ROOT = 20  # gradient steps for the slopes of a form
-NARROW = 1e-7  # relative width below which a continuous input is not split
 
 
 @dataclass(eq=False)
 class BoxNode:
-    """A box of the inputs (bounds of all variables, of which those of inputs count) and what is
-    known on it.
+    """A node of the search: a box, and what is known on it.
+
+    Attributes
+    ----------
+    lower, upper
+        Bounds of all variables.
+    bound
+        Proven bound of the objective, as a minimisation.
+    output_bounds
+        Bounds of the networks' outputs.
+    point
+        Solution of the linear relaxation, None where there is none.
     """
 
     lower: np.ndarray
     upper: np.ndarray
     bound: float
-    rows: dict[Place, OutputBounds]
-    values: np.ndarray | None = None  # the point at which the relaxation ended
+    output_bounds: dict[Place, OutputBounds]
+    point: np.ndarray | None = None
+
+    def child(self, lower: np.ndarray, upper: np.ndarray) -> "BoxNode":
+        """Return a node with a smaller box."""
+        return BoxNode(lower, upper, self.bound, dict(self.output_bounds), self.point)
 
 
 @dataclass(eq=False)
-class _At(Box):
-    """A box whose forms are compared at one point: optimised slopes are then the best for that
-    point.
+class _BoxAroundPoint(Box):
+    """A box on which linear bounds are optimised for one point.
 
-    The forms hold on the whole box; the ranges of a pass over such a region mean nothing.
+    The linear bounds hold on the entire box; ranges computed with this region are meaningless.
     """
 
     point: Tensor
@@ -71,8 +82,27 @@ class _At(Box):
 
 
 class SpatialBranchAndBound:
-    """Branch and bound on the boxes of the inputs and on whole numbers, in the sense of a
-    minimisation.
+    """Branch and bound on the boxes of network inputs and on integer variables, as a minimisation.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    point
+        A feasible point, None without one.
+    began, deadline
+        Start and end of the search, in seconds of `ddmip_lib.clock.now`.
+
+    Attributes
+    ----------
+    incumbent
+        Best verified point.
+    multipliers
+        Best multipliers of the entire domain (see `best_multipliers`).
+    nodes
+        Number of linear relaxations that were solved.
+    history
+        Seconds and bound at every improvement.
     """
 
     def __init__(
@@ -81,8 +111,6 @@ class SpatialBranchAndBound:
         self.instance, self.graphs = read_problem(problem)
         self.began = began
         self.deadline = deadline
-        s = self.instance.milp
-        self.cost = s.sign * s.cost
         self.inputs = self.instance.free_inputs
         self.incumbent = Incumbent(self.instance, began)
         if point is not None and not self.incumbent.consider(point).feasible:
@@ -91,60 +119,65 @@ class SpatialBranchAndBound:
             )
         lower, upper = relax_bounds(self.instance, self.incumbent.units)
         self.root = BoxNode(lower, upper, -np.inf, {})
-        self.touched: dict[int, list[Place]] = {int(at): [] for at in self.inputs}
-        for t, m in enumerate(self.instance.maps):
-            for r, at in sorted(
-                {(r, int(at)) for (r, _), at in np.ndenumerate(m.index) if int(at) in self.touched}
-            ):
-                self.touched[at].append((t, r))
-        self.importance = np.abs(self.cost)
-        if s.rows.shape[0]:
-            self.importance = self.importance + abs(s.rows).max(axis=0).toarray().ravel()
+        self.samples_of_input = self._samples_of_inputs()
+        milp = self.instance.milp
+        self.importance = np.abs(milp.sign * milp.cost)
+        if milp.rows.shape[0]:
+            self.importance = self.importance + abs(milp.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
         self.heap: list[tuple[float, int, BoxNode]] = []
-        self.working: list[BoxNode] = [
-            self.root
-        ]  # whose children are on their way: they count until these are there
-        self.settled = np.inf  # weakest bound among the nodes that are split no further
+        self.working = [self.root]  # parents count until their children are in the heap
+        self.fathomed_bound = np.inf  # weakest bound among the nodes that are not split
         self.number = itertools.count()
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
-        self.root.rows = entire_box(self.instance, self.graphs, intervals, lower, upper)
-        tighten_outputs(self.instance, self.root.rows, lower, upper)
+        bounds = bounds_on_box(self.instance, self.graphs, intervals, lower, upper)
+        self.root.output_bounds = bounds
+        tighten_outputs(self.instance, bounds, lower, upper)
         self.relaxation = LinearRelaxation(self.instance, self.incumbent.units, lower, upper)
-        self._cheapest()
+        self._bound_by_ranges()
 
-    def _cheapest(self) -> None:
-        """What costs nothing: every variable at its better bound, outputs by interval
-        arithmetic.
-        """
+    def _samples_of_inputs(self) -> dict[int, list[Place]]:
+        """For each input variable, the samples of networks that it enters."""
+        samples: dict[int, list[Place]] = {int(variable): [] for variable in self.inputs}
+        for predictor, mapping in enumerate(self.instance.maps):
+            for sample, index in enumerate(mapping.index):
+                for variable in samples.keys() & set(index.tolist()):
+                    samples[variable].append((predictor, sample))
+        return samples
+
+    def _bound_by_ranges(self) -> None:
+        """Bound the root by the better bound of every variable, with outputs in their ranges."""
         base = self.relaxation.base
-        root = self.root
-        empty = (root.lower > root.upper).any()
-        root.bound = (
-            np.inf if empty else base.value(np.zeros(len(base.row_lower)), base.lower, base.upper)
-        )
-        self._push(root)
+        if (self.root.lower > self.root.upper).any():
+            self.root.bound = np.inf
+        else:
+            no_multipliers = np.zeros(len(base.row_lower))
+            self.root.bound = base.value(no_multipliers, base.lower, base.upper)
+        self._push([self.root])
 
     @property
     def cutoff(self) -> float:
-        """A node with such a bound need not be split."""
-        return min(cutoff(self.incumbent), self.settled)
+        """Nodes with at least this bound need not be split."""
+        return min(cutoff(self.incumbent), self.fathomed_bound)
 
     def bound(self) -> float:
-        """What is proved: the weakest bound of all nodes."""
-        return min(
-            [
-                self.settled,
-                *(node.bound for node in self.working),
-                *(self.heap[0][:1] if self.heap else ()),
-            ]
-        )
+        """Return the proven bound: the weakest of all nodes."""
+        bounds = [self.fathomed_bound, *(node.bound for node in self.working)]
+        if self.heap:
+            bounds.append(self.heap[0][0])
+        return min(bounds)
 
     def run(self) -> str:
-        """Branch until the bound is good enough or the time is up; the status."""
+        """Search until the cutoff or the deadline.
+
+        Returns
+        -------
+        str
+            "closed", "infeasible" or "time_limit".
+        """
         if self.bound() < np.inf:
-            self._start(heapq.heappop(self.heap)[2])
+            self._bound_root(heapq.heappop(self.heap)[2])
         while self.heap and self.heap[0][0] < self.cutoff:
             if now() >= self.deadline:
                 return "time_limit"
@@ -152,50 +185,53 @@ class SpatialBranchAndBound:
             report_progress(bound=self.instance.milp.sign * self.bound())
         return "infeasible" if self.bound() == np.inf else "closed"
 
-    def _start(self, root: BoxNode) -> None:
-        """Bound the whole problem, with new forms at the point where the relaxation ended as long
-        as they help.
+    def _bound_root(self, root: BoxNode) -> None:
+        """Bound the entire domain, with more linear bounds, optimised for the solution of the
+        relaxation, as long as they improve the bound.
         """
         self.working = [root]
-        jobs = [(root, place) for place in root.rows]
+        jobs = [(root, place) for place in root.output_bounds]
         self._bound_networks(jobs, steps=0)
-        self.multipliers = best_multipliers(self.instance, root.rows, root.lower, root.upper)
+        self.multipliers = best_multipliers(
+            self.instance, root.output_bounds, root.lower, root.upper
+        )
         self._solve(root)
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROOT_ROUNDS):
             before = root.bound
-            if root.values is None or before >= self.cutoff or now() >= self.deadline:
+            if root.point is None or before >= self.cutoff or now() >= self.deadline:
                 break
-            kept = {place: row.forms for place, row in root.rows.items()}
+            kept = dict(root.output_bounds)
             self._bound_networks(jobs, STEPS_AT_ROOT)
-            for place, forms in kept.items():
-                root.rows[place] = root.rows[place]._replace(
-                    forms=forms + root.rows[place].forms[1:]
-                )
+            for place, found in root.output_bounds.items():
+                linear = kept[place].linear + found.linear[1:]
+                root.output_bounds[place] = found._replace(linear=linear)
             self._solve(root)
-            if root.bound - before <= HELPS * max(1.0, abs(before)):
+            if root.bound - before <= MIN_ROOT_GAIN * max(1.0, abs(before)):
                 break
-        self._push(root)
+        self._push([root])
 
     def _expand(self) -> None:
-        """Split the nodes with the weakest bounds; their children's networks are bounded
+        """Split the nodes with the weakest bounds; the networks of their children are bounded
         together.
         """
-        children: list[tuple[BoxNode, int]] = []
-        while self.heap and self.heap[0][0] < self.cutoff and len(self.working) < BATCH:
+        children: list[BoxNode] = []
+        jobs: list[tuple[BoxNode, Place]] = []
+        while self.heap and self.heap[0][0] < self.cutoff and len(self.working) < NODES_PER_BATCH:
             node = heapq.heappop(self.heap)[2]
             self.working.append(node)
-            at = self._branching_variable(node)
-            if at is None:
-                self.settled = min(self.settled, node.bound)
-            else:
-                children += [(child, at) for child in self._halves(node, at)]
-        jobs = [(child, place) for child, at in children for place in self.touched.get(at, ())]
-        self._bound_networks(jobs, STEPS)
-        for child, _ in children:
+            variable = self._branching_variable(node)
+            if variable is None:
+                self.fathomed_bound = min(self.fathomed_bound, node.bound)
+                continue
+            for child in self._split(node, variable):
+                children.append(child)
+                jobs += [(child, place) for place in self.samples_of_input.get(variable, ())]
+        self._bound_networks(jobs, STEPS_PER_NODE)
+        for child in children:
             self._solve(child)
-        self._push(*(child for child, _ in children))
+        self._push(children)
 
-    def _push(self, *nodes: BoxNode) -> None:
+    def _push(self, nodes: list[BoxNode]) -> None:
         for node in nodes:
             heapq.heappush(self.heap, (node.bound, next(self.number), node))
         self.working = []
@@ -204,120 +240,137 @@ class SpatialBranchAndBound:
             self.history.append((now() - self.began, bound))
 
     def _bound_networks(self, jobs: list[tuple[BoxNode, Place]], steps: int) -> None:
-        """Ranges and forms of network rows on the boxes of their nodes: CROWN's and, after some
-        gradient steps, those with the best slopes at the point where the last relaxation ended.
+        """Bound networks on the boxes of nodes by CROWN, and after gradient steps also by linear
+        bounds that are optimised for the solutions of the relaxations.
         """
-        for t, graph in enumerate(self.graphs):
-            own = [(node, place) for node, place in jobs if place[0] == t]
-            if not own:
+        for number, graph in enumerate(self.graphs):
+            mine = [(node, place) for node, place in jobs if place[0] == number]
+            if not mine:
                 continue
-            lower = torch.tensor(np.array([self._inputs(place, node.lower) for node, place in own]))
-            upper = torch.tensor(np.array([self._inputs(place, node.upper) for node, place in own]))
-            found = crown(graph, Box(lower, upper))
-            for (node, place), row in zip(own, rows_of(found), strict=True):
-                node.rows[place] = row
-            points = {
-                i: self._inputs(at, node.values)
-                for i, (node, at) in enumerate(own)
-                if node.values is not None
-            }
-            wide = [i for i in points if (lower[i] < upper[i]).any()]
-            if not (steps and wide):
-                continue
-            point = torch.tensor(np.array([points[i] for i in wide])).clamp(
-                lower[wide], upper[wide]
-            )
-            region = _At(lower[wide], upper[wide], point)
-            better = optimised_crown(
-                graph, region, steps=steps, known=found[wide].nodes, tighten=False
-            )
-            for i, row in zip(wide, rows_of(better), strict=True):
-                node, place = own[i]
-                node.rows[place] = node.rows[place]._replace(
-                    forms=node.rows[place].forms + row.forms
-                )
+            lower = np.array([self._inputs(place, node.lower) for node, place in mine])
+            upper = np.array([self._inputs(place, node.upper) for node, place in mine])
+            box = Box(torch.tensor(lower), torch.tensor(upper))
+            found = crown(graph, box)
+            for (node, place), bounds in zip(mine, bounds_by_sample(found), strict=True):
+                node.output_bounds[place] = bounds
+            if steps:
+                self._optimise(graph, mine, box, found, steps)
+
+    def _optimise(
+        self,
+        graph: Graph,
+        jobs: list[tuple[BoxNode, Place]],
+        box: Box,
+        found: Bounds,
+        steps: int,
+    ) -> None:
+        """Add linear bounds optimised for the solutions of the relaxations."""
+        selected: list[int] = []
+        points: list[np.ndarray] = []
+        for i, (node, place) in enumerate(jobs):
+            if node.point is not None and (box.lower[i] < box.upper[i]).any():
+                selected.append(i)
+                points.append(self._inputs(place, node.point))
+        if not selected:
+            return
+        lower = box.lower[selected]
+        upper = box.upper[selected]
+        region = _BoxAroundPoint(lower, upper, torch.tensor(np.array(points)).clamp(lower, upper))
+        better = optimised_crown(
+            graph, region, steps=steps, known=found[selected].nodes, tighten=False
+        )
+        for i, bounds in zip(selected, bounds_by_sample(better), strict=True):
+            node, place = jobs[i]
+            first = node.output_bounds[place]
+            node.output_bounds[place] = first._replace(linear=first.linear + bounds.linear)
 
     def _inputs(self, place: Place, values: np.ndarray) -> np.ndarray:
-        """The inputs of one network row at a full assignment."""
-        where = self.instance.maps[place[0]]
-        index = where.index[place[1]]
-        return np.where(index >= 0, values[index], where.constant[place[1]])
+        """The inputs of a network for one sample at a full assignment."""
+        predictor, sample = place
+        mapping = self.instance.maps[predictor]
+        index = mapping.index[sample]
+        return np.where(index >= 0, values[index], mapping.constant[sample])
 
     def _solve(self, node: BoxNode) -> None:
-        """Improve the bound of a node by its relaxation, whose point may also be a solution."""
+        """Improve the bound of a node by its linear relaxation, whose solution may be feasible."""
         left = self.deadline - now()
         if left <= 0:
             return
-        solved = self.relaxation.solve(node.rows, node.lower, node.upper, left)
+        solved = self.relaxation.solve(node.output_bounds, node.lower, node.upper, left)
         self.nodes += 1
         node.bound = max(node.bound, solved.bound)
-        node.values = solved.values
-        if solved.values is not None and self._fraction(node)[1] <= WHOLE:
+        node.point = solved.values
+        if solved.values is not None and self._most_fractional(node)[1] <= WHOLE:
             submit_point(self.incumbent, solved.values)
 
-    def _fraction(self, node: BoxNode) -> tuple[int, float]:
-        """The whole number that the proposed point leaves farthest from one, and how far."""
-        if node.values is None:
+    def _most_fractional(self, node: BoxNode) -> tuple[int, float]:
+        """The integer variable whose value in the relaxation is farthest from an integer, and its
+        distance.
+        """
+        if node.point is None:
             return 0, 0.0
-        open_ = self.instance.milp.integer & (node.lower < node.upper)
-        away = np.where(open_, np.abs(node.values - np.round(node.values)), 0.0)
-        return int(away.argmax()), float(away.max(initial=0.0))
+        free = self.instance.milp.integer & (node.lower < node.upper)
+        distance = np.where(free, np.abs(node.point - np.round(node.point)), 0.0)
+        return int(distance.argmax()), float(distance.max(initial=0.0))
 
     def _branching_variable(self, node: BoxNode) -> int | None:
-        """A whole number that is none, or the input with the widest effect: what it moves its form
-        by over its range, times how wrong the output is.
+        """The most fractional integer variable, or the input of the largest effect on outputs, or
+        the integer variable of the widest range; None where no variable can be split.
         """
-        at, away = self._fraction(node)
-        if away > WHOLE:
-            return at
+        variable, distance = self._most_fractional(node)
+        if distance > WHOLE:
+            return variable
         low = node.lower[self.inputs]
         high = node.upper[self.inputs]
         width = high - low
         size = np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high)))
-        divisible = width > np.where(self.instance.milp.integer[self.inputs], 0.0, NARROW * size)
-        missed = (
-            None
-            if node.values is None
-            else np.abs(self.instance.with_outputs(node.values) - node.values)
-        )
-        effect, possible = np.zeros((2, len(node.lower)))
-        for (t, r), row in node.rows.items():
-            outputs = self.instance.maps[t].output[r]
-            index = self.instance.maps[t].index[r]
-            slopes = np.maximum(np.abs(row.forms[-1].below), np.abs(row.forms[-1].above))
-            weights = self.importance[outputs]
-            for score, error in (
-                (effect, None if missed is None else missed[outputs]),
-                (possible, row.high - row.low),
-            ):
-                if error is not None:
-                    np.add.at(score, index[index >= 0], ((weights * error) @ slopes)[index >= 0])
-        for score in (effect, possible, np.ones(len(node.lower))):
-            gain = np.where(divisible, score[self.inputs] * width, 0.0)
+        integer = self.instance.milp.integer
+        divisible = width > np.where(integer[self.inputs], 0.0, MIN_RELATIVE_WIDTH * size)
+        for effect in self._effects(node):
+            gain = np.where(divisible, effect[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        bounded = (
-            self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)
-        )  # one without has
-        open_ = np.subtract(
-            node.upper, node.lower, out=np.zeros(len(node.lower)), where=bounded
-        )  # no middle
-        return int(open_.argmax()) if open_.max(initial=0.0) >= 1 else None
+        bounded = integer & np.isfinite(node.lower) & np.isfinite(node.upper)
+        ranges = np.subtract(node.upper, node.lower, out=np.zeros(len(integer)), where=bounded)
+        return int(ranges.argmax()) if ranges.max(initial=0.0) >= 1 else None
 
-    def _halves(self, node: BoxNode, at: int) -> list[BoxNode]:
-        """The two halves of a node's box: whole numbers around the point, other inputs in the
-        middle.
+    def _effects(self, node: BoxNode) -> list[np.ndarray]:
+        """Three scores of all variables, the better one first: the effect of a unit on the linear
+        bounds times the error of the outputs in the relaxation, or times their range, or 1.
         """
-        middle = below = above = 0.5 * (node.lower[at] + node.upper[at])
-        if self.instance.milp.integer[at]:
-            around = (
-                middle
-                if node.values is None or self._fraction(node)[1] <= WHOLE
-                else node.values[at]
-            )
-            below = np.clip(np.floor(around), node.lower[at], node.upper[at] - 1)
+        by_error = np.zeros(len(node.lower))
+        by_range = np.zeros(len(node.lower))
+        error = None
+        if node.point is not None:
+            error = np.abs(self.instance.with_outputs(node.point) - node.point)
+        for (predictor, sample), bounds in node.output_bounds.items():
+            mapping = self.instance.maps[predictor]
+            free = mapping.index[sample] >= 0
+            variables = mapping.index[sample][free]
+            outputs = mapping.output[sample]
+            linear = bounds.linear[-1]
+            gradient = np.maximum(np.abs(linear.lower_matrix), np.abs(linear.upper_matrix))
+            weights = self.importance[outputs]
+            if error is not None:
+                effect = (weights * error[outputs]) @ gradient
+                np.add.at(by_error, variables, effect[free])
+            effect = (weights * (bounds.upper - bounds.lower)) @ gradient
+            np.add.at(by_range, variables, effect[free])
+        return [by_error, by_range, np.ones(len(node.lower))]
+
+    def _split(self, node: BoxNode, variable: int) -> list[BoxNode]:
+        """The two halves of a node's box: an integer variable is split at its value in the
+        relaxation, another one in the middle of its range.
+        """
+        below = above = 0.5 * (node.lower[variable] + node.upper[variable])
+        if self.instance.milp.integer[variable]:
+            value = below
+            if node.point is not None and self._most_fractional(node)[1] > WHOLE:
+                value = node.point[variable]
+            below = np.clip(np.floor(value), node.lower[variable], node.upper[variable] - 1)
             above = below + 1
-        left = BoxNode(node.lower, node.upper.copy(), node.bound, dict(node.rows), node.values)
-        right = BoxNode(node.lower.copy(), node.upper, node.bound, dict(node.rows), node.values)
-        left.upper[at], right.lower[at] = below, above
-        return [left, right]
+        upper = node.upper.copy()
+        upper[variable] = below
+        lower = node.lower.copy()
+        lower[variable] = above
+        return [node.child(node.lower, upper), node.child(lower, node.upper)]

@@ -1,4 +1,4 @@
-r"""Bounds for problems without blocks: weak duality, linear forms of the networks, and branching on
+r"""Bounds for problems without blocks: weak duality, linear bounds of networks, and branching on
 their inputs.
 
 Written as a minimisation over the unfixed network inputs $x$, with $g$ the cost of the outputs, for
@@ -12,21 +12,19 @@ With CROWN's $A^\top u + b \le g(u)$ on the box $B$ in the second term, $\lambda
 choice: two minima never exceed their sum at one point, so $q(\lambda) \le \min_X (c + A)^\top x +
 b$, and $\lambda = -A$ attains it.
 
-The search bounds the user's model *with the forms as rows*, $A_l x + b_l \le y \le A_u x + b_u$,
-which also knows the rows on outputs. This is at least as strong: the rows times the costs of their
-outputs add up to $d^\top y \ge A^\top x
-+ b$, so the objective is nowhere below that of $q(-A)$. With several forms for each output it is as
-strong as every convex combination of them, that is, as the best $\lambda$ among these; new forms
-come from the slopes that are best at the point where the last relaxation ended. A class $y = 1[f >
-0]$ is tied by $y = 1 \Rightarrow A_u x + b_u \ge 0$ and $y = 0 \Rightarrow A_l x + b_l \le 0$. Then
-the box of the inputs is split, the node with the weakest bound first. Whole numbers are split as
-well, where the relaxation's point leaves them between two. `relaxation` says how tolerances and
-rounding are accounted for.
+The search bounds the user's model *with the linear bounds as constraints*, $A_l x + b_l \le y \le
+A_u x + b_u$, which also has the constraints on outputs. This is at least as strong: the constraints
+times the costs of their outputs add up to $d^\top y \ge A^\top x + b$, so the objective is nowhere
+below that of $q(-A)$. With several linear bounds of each output it is as strong as every convex
+combination of them, that is, as the best $\lambda$ among these; new ones are optimised for the
+solution of the last relaxation. A class $y = 1[f > 0]$ is bounded by $y = 1 \Rightarrow A_u x + b_u
+\ge 0$ and $y = 0 \Rightarrow A_l x + b_l \le 0$. Then the box of the inputs is split, the node with
+the weakest bound first, and so are integer variables with fractional values in the relaxation.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,36 +32,57 @@ from ..bounds import Bounds, crown
 from ..clock import now, unlimited
 from ..errors import ProblemError
 from ..methods.run import Run, start_run
+from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine
 from ..model.scaling import Units
 from ..model.solution import Bounded, Solution, shown
 from ..model.verification import TOLERANCE
 from ..programs.branch_and_bound import prove
+from ..programs.program import Program
 from ..proofs.checking import closes_gap, incumbent_cost
 from ..proofs.encoding import relax_bounds, relaxed_program
+from .bound_state import SUM_ROUNDING
 from .input_search import SpatialBranchAndBound
 from .relaxation import (
+    WeightedBound,
     best_multipliers,
-    entire_box,
-    form_below,
+    bounds_on_box,
     output_cost,
     read_problem,
     tighten_outputs,
+    weighted_lower_bound,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class LagrangianBound(Bounded):
-    """What `lagrangian_bound` proved, in the sense of the user's model.
+    """Result of `lagrangian_bound`, in the sense of the user's model.
 
-    `status`: "closed" (the bound meets the best objective known, or nothing is left to split),
-    "time_limit", "interrupted", "infeasible" (proved; the bound is then infinite) or "unbounded"
-    (the search ended, and proved nothing). `bound` is None where there is none; it holds for every
-    point that `verify` accepts. `objective` is the best verified one, of the solution given or of a
-    point met on the way, and `point` that point, in the order of `Model.getVars`; `proved_for` is
-    the problem's `Instance.digest`. `multipliers` are $-A$ of the whole box, as in
-    `crown_multipliers`.
+    Attributes
+    ----------
+    status
+        "closed" (the bound is equal to the best objective known, or no node can be split),
+        "time_limit", "interrupted", "infeasible" (proved; the bound is infinite) or "unbounded"
+        (the search ended without a bound).
+    bound
+        Proven bound for every point that `verify` accepts; None where there is none.
+    objective
+        Best verified objective, of the given solution or of a point found by the search.
+    multipliers
+        The vector $-A$ of the entire domain, as in `crown_multipliers`.
+    nodes
+        Number of nodes whose relaxation was solved.
+    seconds
+        Running time.
+    history
+        Seconds and bound at every improvement.
+    point
+        Best verified point, in the order of `Model.getVars`.
+    proved_for
+        `Instance.digest` of the problem.
+    method
+        Name of the method.
     """
 
     status: str
@@ -72,10 +91,10 @@ class LagrangianBound(Bounded):
     multipliers: np.ndarray
     nodes: int
     seconds: float
-    history: tuple[tuple[float, float], ...]  #: Seconds and bound, whenever it improved.
+    history: tuple[tuple[float, float], ...]
     point: np.ndarray | None
     proved_for: str
-    method: str = "Lagrangian bound: CROWN forms, branching on inputs"
+    method: str = "Lagrangian bound: CROWN, branching on inputs"
 
     def __repr__(self) -> str:
         return (
@@ -96,12 +115,38 @@ def lagrangian_bound(
     seed: int = 0,
     progress: bool = False,
 ) -> LagrangianBound:
-    """A bound on the optimum of any problem whose networks `ddmip_lib.bounds` can read; stop it
-    whenever you like.
+    """Bound the optimum of a problem by branch and bound on the inputs of its networks.
 
-    The search ends where the bound meets the objective of `solution`, or of a better point that it
-    meets itself.
+    The search ends when the bound is equal to the objective of `solution`, or of a better point
+    that the search finds. Ctrl-C ends it with the bound reached by then.
 
+    Parameters
+    ----------
+    problem
+        The problem; `ddmip_lib.bounds` must support its networks.
+    solution
+        A feasible solution of it.
+    time_limit
+        Seconds.
+    seed
+        Not used: the search is deterministic.
+    progress
+        Whether to print the progress.
+
+    Returns
+    -------
+    LagrangianBound
+        The bound, at least one from ranges of the networks.
+
+    Raises
+    ------
+    UnsupportedNetworkError
+        If a network has a layer that cannot be bounded.
+    ProblemError
+        If the solution is not feasible.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> found = lagrangian_bound(hand_sized())
     >>> found.status, round(found.bound, 5), found.objective
@@ -109,63 +154,60 @@ def lagrangian_bound(
     """
     run = start_run(problem, time_limit, seed)
 
-    def bounded() -> LagrangianBound:
-        with unlimited():  # a first bound by intervals, however short the time
+    def search_to_end() -> LagrangianBound:
+        with unlimited():  # the first bound, by ranges, is computed at any time limit
             point = None if solution is None else solution.values
             search = SpatialBranchAndBound(problem, point, run.began, run.deadline)
             run.state = search
         line.see(search.incumbent)
-        return _bound_of(search, search.run() if time_limit > 0 else "time_limit")
+        return _result(search, search.run() if time_limit > 0 else "time_limit")
 
-    def so_far(status: str) -> LagrangianBound:
-        known = "interrupted" if status == "stopped" else status
+    def result_so_far(status: str) -> LagrangianBound:
+        status = "interrupted" if status == "stopped" else status
         if run.state is None:
-            return _nothing(run, solution, known)
-        return _bound_of(run.state, known)
+            return _without_bound(run, solution, status)
+        return _result(run.state, status)
 
     with ProgressLine(problem, "Lagrangian bound", run.began, progress) as line:
-        return run.finish(bounded, so_far)
+        return run.finish(search_to_end, result_so_far)
 
 
-def _nothing(run: Run, solution: Solution | None, status: str) -> LagrangianBound:
+def _without_bound(run: Run, solution: Solution | None, status: str) -> LagrangianBound:
     """The result of a call that ended before any bound was computed."""
     incumbent = run.incumbent(with_start=False)
     if solution is not None and solution.values is not None:
         incumbent.consider(solution.values)
     return LagrangianBound(
-        status,
-        None,
-        incumbent.objective,
-        np.zeros(run.instance.free_inputs.size),
-        0,
-        now() - run.began,
-        (),
-        incumbent.values,
-        run.instance.digest,
+        status=status,
+        bound=None,
+        objective=incumbent.objective,
+        multipliers=np.zeros(run.instance.free_inputs.size),
+        nodes=0,
+        seconds=run.seconds,
+        history=(),
+        point=incumbent.values,
+        proved_for=run.instance.digest,
     )
 
 
-def _bound_of(search: SpatialBranchAndBound, status: str) -> LagrangianBound:
-    """What a search has proved, in the sense of the user's model."""
+def _result(search: SpatialBranchAndBound, status: str) -> LagrangianBound:
     sign = search.instance.milp.sign
     incumbent = search.incumbent
-    low = search.bound()
-    closes_gap(incumbent, low)  # a bound beyond a verified point is an error
-    low = min(low, incumbent_cost(incumbent))
+    lower = search.bound()
+    closes_gap(incumbent, lower)  # raises an error if the bound contradicts a verified point
+    lower = min(lower, incumbent_cost(incumbent))
+    if lower == np.inf:
+        status = "infeasible"
+    elif lower == -np.inf and status == "closed":
+        status = "unbounded"
     return LagrangianBound(
-        status=(
-            "infeasible"
-            if low == np.inf
-            else "unbounded"
-            if low == -np.inf and status == "closed"
-            else status
-        ),
-        bound=None if low == -np.inf else float(sign * low),
+        status=status,
+        bound=None if lower == -np.inf else float(sign * lower),
         objective=incumbent.objective,
         multipliers=search.multipliers,
         nodes=search.nodes,
         seconds=now() - search.began,
-        history=tuple((when, float(sign * v)) for when, v in search.history),
+        history=tuple((seconds, float(sign * bound)) for seconds, bound in search.history),
         point=incumbent.values,
         proved_for=search.instance.digest,
     )
@@ -177,63 +219,129 @@ def dual_value(
     bounds: Callable[..., Bounds] = crown,
     time_limit: float = 60.0,
 ) -> float:
-    r"""$q(\lambda)$, a bound in the sense of the user's model (infinite where none is proved).
+    r"""Return the Lagrangian bound $q(\lambda)$ in the sense of the user's model.
 
-    `multipliers` belong to the problem as a minimisation, one for each distinct unfixed network
-    input in the order of the networks, as in Algorithm 1 ($\lambda^k$ of a `Trace`); of the graph
-    split of regressions, where $(\lambda_x, \lambda_y)$ couples the outputs too, $q = \min (c -
-    \lambda_x)^\top x + (d - \lambda_y)^\top y
-    + \min_u \lambda_x^\top u + \lambda_y^\top f(u)$. `bounds` says how the networks are bounded:
-    `crown`, `optimised_crown`, or `intervals`, whose forms are constants.
+    Parameters
+    ----------
+    problem
+        The problem.
+    multipliers : array_like
+        Multipliers of the problem as a minimisation, one for each distinct unfixed network input in
+        the order of the networks, as in Algorithm 1 ($\lambda^k$ of a `Trace`). In the graph split
+        of regressions, those of the outputs follow, and $q = \min (c - \lambda_x)^\top x + (d -
+        \lambda_y)^\top y + \min_u \lambda_x^\top u + \lambda_y^\top f(u)$.
+    bounds
+        Function that bounds a network: `crown`, `optimised_crown`, or `intervals`, whose linear
+        bounds are constants.
+    time_limit
+        Seconds for the minimum over the user's model.
 
+    Returns
+    -------
+    float
+        The bound, rounded to the safe side; infinite if none is proved.
+
+    Raises
+    ------
+    ProblemError
+        If the number of multipliers is wrong, or one is not finite.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> problem = hand_sized()
     >>> [round(dual_value(problem, lam), 3) for lam in ([0, 0], crown_multipliers(problem))]
     [-3.0, -0.75]
     """
     instance, graphs = read_problem(problem)
-    s = instance.milp
-    inputs = instance.free_inputs
-    outputs = instance.outputs
-    weight = output_cost(instance)
-    lam = np.asarray(multipliers, dtype=float).ravel()
-    if lam.size == inputs.size + outputs.size and not any(
-        p.gives_class for p in instance.predictors
-    ):
-        weight = lam[inputs.size :]
-    elif lam.size != inputs.size:
-        raise ProblemError(
-            f"got {lam.size} multipliers, but {inputs.size} unfixed variables enter the networks."
-        )
-    if not np.isfinite(lam).all():
-        raise ProblemError("the multipliers contain NaN or infinity.")
+    split = _checked(instance, multipliers)
     units = Units(instance, TOLERANCE)
     lower, upper = relax_bounds(instance, units)
-    rows = entire_box(instance, graphs, bounds, lower, upper)
-    slope, constant, size = form_below(instance, rows, weight, lower, upper)
-    cost = s.sign * s.cost
-    cost[inputs] -= lam[: inputs.size]
-    cost[outputs] -= weight
-    tighten_outputs(instance, rows, lower, upper)
+    found = bounds_on_box(instance, graphs, bounds, lower, upper)
+    network = weighted_lower_bound(instance, found, split.outputs, lower, upper)
+    tighten_outputs(instance, found, lower, upper)
     base = relaxed_program(instance, units, lower, upper)
-    first = prove(replace(base, cost=cost), deadline=now() + time_limit).bound
-    total = slope[inputs] + lam[: inputs.size]
-    terms = np.append(np.minimum(total * lower[inputs], total * upper[inputs]), constant)
-    reach = np.maximum(
-        *(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (base.lower, base.upper))
-    )
-    rounding = 1e-12 * (np.abs(terms).sum() + size + np.abs(cost) @ reach)
-    return float(s.sign * (first + terms.sum() - rounding))
+    program = replace(base, cost=_reduced_cost(instance, split))
+    minimum = prove(program, deadline=now() + time_limit).bound
+    terms = _network_terms(instance, network, split, lower, upper)
+    rounding = SUM_ROUNDING * (np.abs(terms).sum() + network.size + _cost_size(program))
+    return float(instance.milp.sign * (minimum + terms.sum() - rounding))
+
+
+class _Multipliers(NamedTuple):
+    """Multipliers of the inputs, and weights of the outputs in the network's minimum."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+def _checked(instance: Instance, multipliers: Any) -> _Multipliers:
+    values = np.asarray(multipliers, dtype=float).ravel()
+    n_inputs = instance.free_inputs.size
+    found = _Multipliers(values, output_cost(instance))
+    regressions = not any(predictor.gives_class for predictor in instance.predictors)
+    if regressions and values.size == n_inputs + instance.outputs.size:
+        found = _Multipliers(values[:n_inputs], values[n_inputs:])
+    elif values.size != n_inputs:
+        raise ProblemError(
+            f"got {values.size} multipliers, but {n_inputs} unfixed variables enter the networks."
+        )
+    if not np.isfinite(values).all():
+        raise ProblemError("the multipliers contain NaN or infinity.")
+    return found
+
+
+def _reduced_cost(instance: Instance, multipliers: _Multipliers) -> np.ndarray:
+    """Cost of the user's model, as a minimisation, less the multipliers."""
+    cost = instance.milp.sign * instance.milp.cost
+    cost[instance.free_inputs] -= multipliers.inputs
+    cost[instance.outputs] -= multipliers.outputs
+    return cost
+
+
+def _network_terms(
+    instance: Instance,
+    network: WeightedBound,
+    multipliers: _Multipliers,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> np.ndarray:
+    """Terms of the network's minimum: one for each input, and a constant."""
+    inputs = instance.free_inputs
+    weights = network.weights[inputs] + multipliers.inputs
+    terms = np.minimum(weights * lower[inputs], weights * upper[inputs])
+    return np.append(terms, network.constant)
+
+
+def _cost_size(program: Program) -> float:
+    """Sum of the absolute values of all terms of the cost, at most; of bounded variables."""
+    lower = np.where(np.isfinite(program.lower), np.abs(program.lower), 0.0)
+    upper = np.where(np.isfinite(program.upper), np.abs(program.upper), 0.0)
+    return np.abs(program.cost) @ np.maximum(lower, upper)
 
 
 def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
-    r"""$-A$ for CROWN's linear form $A^\top u + b$ below the cost of the outputs on the whole box:
-    the best multipliers for that form, in the order of `dual_value`.
+    r"""Return the best multipliers $-A$ for CROWN's linear lower bound $A^\top u + b$ of the cost
+    of the outputs on the entire domain.
 
+    Parameters
+    ----------
+    problem
+        The problem.
+
+    Returns
+    -------
+    ndarray
+        Multipliers in the order of `dual_value`.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> crown_multipliers(hand_sized())
     array([0.25, 4.25])
     """
     instance, graphs = read_problem(problem)
-    ends = instance.milp.lower, instance.milp.upper
-    return best_multipliers(instance, entire_box(instance, graphs, crown, *ends), *ends)
+    lower = instance.milp.lower
+    upper = instance.milp.upper
+    bounds = bounds_on_box(instance, graphs, crown, lower, upper)
+    return best_multipliers(instance, bounds, lower, upper)

@@ -1,12 +1,12 @@
-r"""A neural MIP with linear forms in place of its networks: what its multipliers are worth, and the
-relaxation.
+r"""The linear relaxation of a neural MIP, in which linear bounds take the place of its networks.
 
-*Numerical safety.* Forms and ranges hold for the network in float64 (see `ddmip_lib.bounds`), rows
-and bounds are let out by what `verify` forgives, and the bound of a linear program is computed from
-its multipliers (`ddmip_lib.proofs`): what HiGHS says of it is not used.
+*Numerical safety.* Linear bounds and ranges hold for the network in float64 (see
+`ddmip_lib.bounds`), constraints and variable bounds are relaxed by the tolerance of `verify`, and
+the bound of a linear program is computed from its multipliers (`ddmip_lib.proofs`), which HiGHS
+only proposes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,151 +23,258 @@ from ..programs.presolve import propagate_bounds, strengthen_coefficients
 from ..programs.program import Program
 from ..proofs.encoding import NetworkEncoder, relaxed_program
 
-Place = tuple[int, int]  # a predictor and one of its rows
+Place = tuple[int, int]  # numbers of a predictor and of one of its samples
+PROPAGATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation imply
+
+
+class LinearFunction(NamedTuple):
+    """A linear function a'x + b of the inputs of a network."""
+
+    weights: np.ndarray
+    constant: float
 
 
 class LinearBounds(NamedTuple):
-    """Linear forms below and above the outputs of one network row: slopes (q, p) and constants
-    (q,).
+    """Linear lower and upper bounds of the outputs of a network for one sample: matrices (q, p) and
+    constants (q,).
     """
 
-    below: np.ndarray
-    below_constant: np.ndarray
-    above: np.ndarray
-    above_constant: np.ndarray
+    lower_matrix: np.ndarray
+    lower_constant: np.ndarray
+    upper_matrix: np.ndarray
+    upper_constant: np.ndarray
+
+    def lower(self, k: int) -> LinearFunction:
+        """Return the lower bound of output k."""
+        return LinearFunction(self.lower_matrix[k], self.lower_constant[k])
+
+    def upper(self, k: int) -> LinearFunction:
+        """Return the upper bound of output k."""
+        return LinearFunction(self.upper_matrix[k], self.upper_constant[k])
 
 
 class OutputBounds(NamedTuple):
-    """What is known about the outputs of one network row on a box."""
+    """Ranges and linear bounds of the outputs of a network for one sample, on a box."""
 
-    low: np.ndarray
-    high: np.ndarray
-    forms: tuple[LinearBounds, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    linear: tuple[LinearBounds, ...]
+
+
+BoundsByPlace = Mapping[Place, OutputBounds]
 
 
 class RelaxationResult(NamedTuple):
-    """What is proved of a relaxation: a bound (inf: there is no point, -inf: nothing), and the
-    point proposed.
+    """A proven bound of a relaxation (inf: infeasible, -inf: nothing was proved), and a proposed
+    point.
     """
 
     bound: float
     values: np.ndarray | None
 
 
-class LinearRelaxation:
-    """The user's rows with linear forms in place of the networks, in one box after the other.
+class WeightedBound(NamedTuple):
+    """A linear lower bound of a weighted sum of outputs: weights of all variables, a constant, and
+    the sum of absolute values of all terms of the constant.
+    """
 
-    `lower` and `upper` are the whole box, which holds the outputs too.
+    weights: np.ndarray
+    constant: float
+    size: float
+
+
+class InputBox(NamedTuple):
+    """The inputs of a network for one sample: variables or -1, constants, and bounds."""
+
+    variables: np.ndarray
+    constant: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(
+        cls, instance: Instance, place: Place, lower: np.ndarray, upper: np.ndarray
+    ) -> "InputBox":
+        predictor, sample = place
+        mapping = instance.maps[predictor]
+        index = mapping.index[sample]
+        constant = mapping.constant[sample]
+        low = np.where(index >= 0, lower[index], constant)
+        high = np.where(index >= 0, upper[index], constant)
+        return cls(index, constant, low, high)
+
+    @property
+    def size(self) -> np.ndarray:
+        """Largest absolute value of each input."""
+        return np.maximum(np.abs(self.lower), np.abs(self.upper))
+
+    def rounding(self, function: LinearFunction) -> float:
+        """Return a bound of the rounding error of a linear function of these inputs."""
+        size = np.abs(function.weights) @ self.size + abs(function.constant)
+        return gamma(2 * len(function.weights) + 16) * size
+
+
+class LinearRelaxation:
+    """The user's constraints with linear bounds in place of the networks, on any box within the
+    domain.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    units
+        Units of the tolerances.
+    lower, upper
+        The domain: bounds of all variables, outputs included.
     """
 
     def __init__(
         self, instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray
     ) -> None:
         self.instance = instance
-        self.proposer = LPSolver()
+        self.solver = LPSolver()
         self.base = relaxed_program(instance, units, lower, upper)
 
     def program(
-        self, rows: dict[Place, OutputBounds], lower: np.ndarray, upper: np.ndarray
+        self, bounds: BoundsByPlace, lower: np.ndarray, upper: np.ndarray
     ) -> Program | None:
-        """The program of some box, or None where the ranges of the networks leave no point
-        in it.
+        """Return the linear relaxation on a box, None if ranges of outputs prove it infeasible.
+
+        Parameters
+        ----------
+        bounds
+            Bounds of the networks on this box.
+        lower, upper
+            Bounds of all variables.
         """
         low = np.maximum(lower, self.base.lower)
         high = np.minimum(upper, self.base.upper)
-        tighten_outputs(self.instance, rows, low, high)
+        tighten_outputs(self.instance, bounds, low, high)
         if (low > high).any():
             return None
-        building = NetworkEncoder(self.base.within(low, high))
-        for place, row in rows.items():
+        encoder = NetworkEncoder(self.base.within(low, high))
+        for place, output_bounds in bounds.items():
             check_time()
-            for form in row.forms:
-                self._add(building, place, form, lower, upper)
-        return building.program()
+            inputs = InputBox.of(self.instance, place, lower, upper)
+            for linear in output_bounds.linear:
+                self._add(encoder, place, linear, inputs)
+        return encoder.program()
 
     def solve(
         self,
-        rows: dict[Place, OutputBounds],
+        bounds: BoundsByPlace,
         lower: np.ndarray,
         upper: np.ndarray,
         seconds: float = np.inf,
     ) -> RelaxationResult:
-        """The bound of the linear program in a box."""
-        program = self.program(rows, lower, upper)
-        box = (
-            None
-            if program is None
-            else propagate_bounds(program, program.lower, program.upper, rounds=3)
-        )
-        if program is None or box is None:
+        """Return the bound of the linear relaxation on a box, and the point where it is attained.
+
+        Parameters
+        ----------
+        bounds
+            Bounds of the networks on this box.
+        lower, upper
+            Bounds of all variables.
+        seconds
+            Time limit of the linear program.
+        """
+        program = self.program(bounds, lower, upper)
+        if program is None:
+            return RelaxationResult(np.inf, None)
+        box = propagate_bounds(program, program.lower, program.upper, rounds=PROPAGATION_ROUNDS)
+        if box is None:
             return RelaxationResult(np.inf, None)
         tight = strengthen_coefficients(program, *box).within(*box)
-        proposal = self.proposer.ask(tight, seconds)
+        proposal = self.solver.ask(tight, seconds)
         if proposal.empty:
-            return RelaxationResult(
-                np.inf if tight.proves_empty(proposal.multipliers, *box) else -np.inf, None
-            )
-        point = None if proposal.point is None else proposal.point[: self.instance.milp.n_variables]
-        return RelaxationResult(tight.value(proposal.multipliers, *box), point)
+            proved = tight.proves_empty(proposal.multipliers, *box)
+            return RelaxationResult(np.inf if proved else -np.inf, None)
+        bound = tight.value(proposal.multipliers, *box)
+        if proposal.point is None:
+            return RelaxationResult(bound, None)
+        return RelaxationResult(bound, proposal.point[: self.instance.milp.n_variables])
 
     def _add(
-        self,
-        building: NetworkEncoder,
-        place: Place,
-        form: LinearBounds,
-        lower: np.ndarray,
-        upper: np.ndarray,
+        self, encoder: NetworkEncoder, place: Place, linear: LinearBounds, inputs: InputBox
     ) -> None:
-        """The forms of one network row as rows on its outputs."""
-        where = self.instance.maps[place[0]]
-        gives_class = self.instance.predictors[place[0]].gives_class
-        index = where.index[place[1]]
-        constants = where.constant[place[1]]
-        free = index >= 0
-        low, high = (np.where(free, end[index], constants) for end in (lower, upper))
-        size = np.maximum(np.abs(low), np.abs(high))
-        for k, at in enumerate(where.output[place[1]]):
-            sides = (
-                (form.below[k], form.below_constant[k], 1.0),
-                (form.above[k], form.above_constant[k], -1.0),
-            )
-            for a, b, side in sides:
-                room = gamma(2 * len(a) + 16) * (
-                    np.abs(a) @ size + abs(b)
-                )  # what adding up may cost here
-                constant = side * (b + a[~free] @ constants[~free]) - room
-                terms = -side * a[free]
-                if not gives_class:  # side (y - a'x) >= side b
-                    building.row([*index[free], at], [*terms, side], constant, np.inf)
-                    continue
-                # farthest that the form is on the wrong side of 0 on the box: it may be so only if
-                # y allows it
-                wrong = max(
-                    0.0, side * b + np.maximum(side * a * low, side * a * high).sum() + room
-                )
-                if wrong > 0:  # side (a'x + b) <= wrong y, or wrong (1 - y)
-                    building.row(
-                        [*index[free], at],
-                        [*terms, side * wrong],
-                        constant - (side < 0) * wrong,
-                        np.inf,
-                    )
+        """Add linear bounds of the outputs for one sample as constraints."""
+        predictor, sample = place
+        outputs = self.instance.maps[predictor].output[sample]
+        gives_class = self.instance.predictors[predictor].gives_class
+        for k, output in enumerate(outputs):
+            _add_bound(encoder, inputs, output, linear.lower(k), 1.0, gives_class)
+            _add_bound(encoder, inputs, output, linear.upper(k), -1.0, gives_class)
+
+
+def _add_bound(
+    encoder: NetworkEncoder,
+    inputs: InputBox,
+    output: int,
+    function: LinearFunction,
+    sign: float,
+    gives_class: bool,
+) -> None:
+    """Add y >= a'x + b (sign 1) or y <= a'x + b (sign -1) as a constraint.
+
+    For a class y it is a'x + b <= M y (sign 1) or a'x + b >= -M (1 - y) (sign -1), with M from the
+    range of a'x + b on the box.
+    """
+    free = inputs.variables >= 0
+    signed = sign * function.weights
+    rounding = inputs.rounding(function)
+    fixed_part = function.weights[~free] @ inputs.constant[~free]
+    left = sign * (function.constant + fixed_part) - rounding
+    output_weight = sign
+    if gives_class:
+        largest = np.maximum(signed * inputs.lower, signed * inputs.upper).sum()
+        big_m = sign * function.constant + largest + rounding
+        if big_m <= 0:
+            return
+        output_weight = sign * big_m
+        if sign < 0:
+            left -= big_m
+    encoder.row([*inputs.variables[free], output], [*(-signed[free]), output_weight], left, np.inf)
 
 
 def tighten_outputs(
-    instance: Instance, rows: dict[Place, OutputBounds], lower: np.ndarray, upper: np.ndarray
+    instance: Instance, bounds: BoundsByPlace, lower: np.ndarray, upper: np.ndarray
 ) -> None:
-    """Move the ends of outputs, in place, to what their networks' ranges allow."""
-    for (t, r), row in rows.items():
-        at = instance.maps[t].output[r]
-        gives_class = instance.predictors[t].gives_class
-        lower[at] = np.maximum(lower[at], row.low > 0 if gives_class else row.low)
-        upper[at] = np.minimum(upper[at], row.high > 0 if gives_class else row.high)
+    """Tighten bounds of the output variables, in place, to the ranges of their networks.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bounds
+        Bounds of the networks.
+    lower, upper
+        Bounds of all variables.
+    """
+    for (predictor, sample), found in bounds.items():
+        index = instance.maps[predictor].output[sample]
+        low = found.lower
+        high = found.upper
+        if instance.predictors[predictor].gives_class:
+            low = low > 0
+            high = high > 0
+        lower[index] = np.maximum(lower[index], low)
+        upper[index] = np.minimum(upper[index], high)
 
 
 def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
-    """A problem as arrays and its networks as graphs; layers that have no bounds are refused by
-    name.
+    """Return a problem as arrays and its networks as graphs.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+
+    Raises
+    ------
+    TypeError
+        If it is not a `NeuralMIP`.
+    UnsupportedNetworkError
+        If a network has a layer that cannot be bounded.
     """
     if not isinstance(problem, NeuralMIP):
         raise TypeError(
@@ -178,94 +285,138 @@ def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
     return problem.instance(), graphs
 
 
-def rows_of(found: Bounds) -> list[OutputBounds]:
-    """Bounds of one network, row by row."""
-    parts = (found.lower, found.upper, *found.lower_form, *found.upper_form)
+def bounds_by_sample(found: Bounds) -> list[OutputBounds]:
+    """Return the bounds of a network, sample by sample."""
+    tensors = (found.lower, found.upper, *found.lower_form, *found.upper_form)
+    samples = zip(*(tensor.numpy() for tensor in tensors), strict=True)
     return [
-        OutputBounds(low, high, (LinearBounds(*form),))
-        for low, high, *form in zip(*(x.numpy() for x in parts), strict=True)
+        OutputBounds(lower, upper, (LinearBounds(*linear),)) for lower, upper, *linear in samples
     ]
 
 
-def entire_box(
+def bounds_on_box(
     instance: Instance,
     graphs: list[Graph],
-    bounds: Callable[..., Bounds],
+    method: Callable[..., Bounds],
     lower: np.ndarray,
     upper: np.ndarray,
 ) -> dict[Place, OutputBounds]:
-    """Every network row on the box of its inputs."""
-    rows: dict[Place, OutputBounds] = {}
-    for t, (graph, m) in enumerate(zip(graphs, instance.maps, strict=True)):
-        found = bounds(graph, Box(*(torch.tensor(m.at(end)) for end in (lower, upper))))
-        rows |= {(t, r): row for r, row in enumerate(rows_of(found))}
-    return rows
+    """Return bounds of all networks for all samples.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    graphs
+        Its networks.
+    method
+        Function of a graph and a box that bounds the network, such as `ddmip_lib.bounds.crown`.
+    lower, upper
+        Bounds of all variables.
+    """
+    bounds: dict[Place, OutputBounds] = {}
+    for predictor, mapping in enumerate(instance.maps):
+        box = Box(torch.tensor(mapping.at(lower)), torch.tensor(mapping.at(upper)))
+        found = method(graphs[predictor], box)
+        for sample, output_bounds in enumerate(bounds_by_sample(found)):
+            bounds[predictor, sample] = output_bounds
+    return bounds
 
 
-def form_below(
+def weighted_lower_bound(
     instance: Instance,
-    rows: dict[Place, OutputBounds],
-    weight: np.ndarray,
+    bounds: BoundsByPlace,
+    output_weights: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
-) -> tuple[np.ndarray, float, float]:
-    r"""$A^\top v + b$ below the weighted sum of all outputs, in all variables, on a box; those that
-    are fixed count in b. Last comes the size of all numbers that were added up to b.
+) -> WeightedBound:
+    r"""Return $A^\top v + b$ below the weighted sum of all outputs on a box, from the first linear
+    bound of each sample; fixed variables count in $b$.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bounds
+        Bounds of the networks on the box.
+    output_weights
+        One weight for each output, in the order of `Instance.outputs`.
+    lower, upper
+        Bounds of all variables.
     """
-    slope = np.zeros(instance.milp.n_variables)
+    total = np.zeros(instance.milp.n_variables)
     constant = 0.0
     size = 0.0
-    start = 0
-    for (t, r), row in rows.items():
-        m = instance.maps[t]
-        form = row.forms[0]
-        index = m.index[r]
-        q = len(row.low)
-        ends = [np.where(index >= 0, end[index], m.constant[r]) for end in (lower, upper)]
-        for k, w in enumerate(weight[start : start + q]):
-            a, b = (
-                (form.below[k], form.below_constant[k])
-                if w > 0
-                else (form.above[k], form.above_constant[k])
-            )
-            if instance.predictors[t].gives_class:
-                a, b = _class_form(a, b, ends, above=w <= 0)
-            fixed = (index < 0) | (ends[0] == ends[1])
-            np.add.at(slope, index[~fixed], w * a[~fixed])
-            constant += w * (b + a[fixed] @ ends[0][fixed])
-            size += abs(w) * (abs(b) + np.abs(a) @ np.maximum(np.abs(ends[0]), np.abs(ends[1])))
-        start += q
-    return slope, float(constant), float(size)
+    for inputs, weight, function in _bounds_below(instance, bounds, output_weights, lower, upper):
+        fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
+        np.add.at(total, inputs.variables[~fixed], weight * function.weights[~fixed])
+        fixed_part = function.weights[fixed] @ inputs.lower[fixed]
+        constant += weight * (function.constant + fixed_part)
+        size += abs(weight) * (abs(function.constant) + np.abs(function.weights) @ inputs.size)
+    return WeightedBound(total, float(constant), float(size))
 
 
-def _class_form(
-    a: np.ndarray, b: float, ends: list[np.ndarray], above: bool
-) -> tuple[np.ndarray, float]:
-    r"""A line above (below) $1[f > 0]$ from one above (below) f: on the range $[l, h]$ of the form
-    $v$ on the box, $1[v > 0] \le 1 - v/l$ and $1[v > 0] \ge v/h$, or the constants 1 and 0,
-    whichever encloses the smaller area.
+def _bounds_below(
+    instance: Instance,
+    bounds: BoundsByPlace,
+    output_weights: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> Iterator[tuple[InputBox, float, LinearFunction]]:
+    """For each output, the linear lower bound of it, or the upper one if its weight is negative."""
+    weights = iter(output_weights)
+    for place, found in bounds.items():
+        inputs = InputBox.of(instance, place, lower, upper)
+        linear = found.linear[0]
+        for k in range(len(found.lower)):
+            weight = next(weights)
+            function = linear.lower(k) if weight > 0 else linear.upper(k)
+            if instance.predictors[place[0]].gives_class:
+                function = _class_bound(function, inputs, above=weight <= 0)
+            yield inputs, weight, function
+
+
+def _class_bound(function: LinearFunction, inputs: InputBox, above: bool) -> LinearFunction:
+    r"""A linear upper (lower) bound of the class $1[f > 0]$ from one, $v$, of f.
+
+    On the range $[l, h]$ of $v$, $1[v > 0] \le 1 - v/l$ and $1[v > 0] \ge v/h$; or the constants 1
+    and 0, whichever encloses the smaller area.
     """
-    low, high = (float(b + end(a * ends[0], a * ends[1]).sum()) for end in (np.minimum, np.maximum))
-    room = gamma(2 * len(a) + 16) * float(
-        abs(b) + np.maximum(np.abs(a * ends[0]), np.abs(a * ends[1])).sum()
-    )
-    low = low - room
-    high = high + room
+    a, b = function
+    at_lower = a * inputs.lower
+    at_upper = a * inputs.upper
+    size = np.maximum(np.abs(at_lower), np.abs(at_upper)).sum()
+    rounding = gamma(2 * len(a) + 16) * float(abs(b) + size)
+    low = float(b + np.minimum(at_lower, at_upper).sum()) - rounding
+    high = float(b + np.maximum(at_lower, at_upper).sum()) + rounding
     if high <= 0 or low > 0:
-        return 0 * a, float(low > 0)
-    if above:
-        return (-a / low, 1 - b / low) if -low > high else (0 * a, 1.0)
-    return (a / high, b / high) if high > -low else (0 * a, 0.0)
+        return LinearFunction(0 * a, float(low > 0))
+    if above and -low > high:
+        return LinearFunction(-a / low, 1 - b / low)
+    if not above and high > -low:
+        return LinearFunction(a / high, b / high)
+    return LinearFunction(0 * a, float(above))
 
 
 def output_cost(instance: Instance) -> np.ndarray:
-    """Cost of every output, as a minimisation."""
-    s = instance.milp
-    return s.sign * s.cost[instance.outputs]
+    """Return the cost of every output, as a minimisation."""
+    milp = instance.milp
+    return milp.sign * milp.cost[instance.outputs]
 
 
 def best_multipliers(
-    instance: Instance, rows: dict[Place, OutputBounds], lower: np.ndarray, upper: np.ndarray
+    instance: Instance, bounds: BoundsByPlace, lower: np.ndarray, upper: np.ndarray
 ) -> np.ndarray:
-    r"""$-A$ for the first form of every network row."""
-    return -form_below(instance, rows, output_cost(instance), lower, upper)[0][instance.free_inputs]
+    r"""Return $-A$ for the linear lower bound $A^\top u + b$ of the cost of the outputs on a box.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    bounds
+        Bounds of the networks on the box.
+    lower, upper
+        Bounds of all variables.
+    """
+    bound = weighted_lower_bound(instance, bounds, output_cost(instance), lower, upper)
+    return -bound.weights[instance.free_inputs]

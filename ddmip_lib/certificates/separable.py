@@ -1,16 +1,16 @@
-r"""Bounds for blocks of any form: linking rows are priced, and the exact model of every piece is
-proved by itself.
+r"""Bounds for blocks of any form: the coupling constraints are priced, and every component of the
+exact model is bounded separately.
 
-For all multipliers $\mu$ of the linking rows $a \le L v \le b$ of a minimisation, weak duality
-gives
+For all multipliers $\mu$ of the coupling constraints $a \le L v \le b$ of a minimisation, weak
+duality gives
 
 $$c^\top v \;\ge\; \sum_{\mu_i > 0} \mu_i a_i + \sum_{\mu_i < 0} \mu_i b_i
-\; + \sum_p \min_{v_p \in \text{piece } p} (c - L^\top \mu)_p^\top v_p ,$$
+\; + \sum_p \min_{v_p \in \text{component } p} (c - L^\top \mu)_p^\top v_p ,$$
 
-where the pieces are what falls apart once the linking rows are gone. Each minimum is bounded by
-branch and bound on the piece's exact model with CROWN's ranges (`proofs.prove`), every bound of
-which is computed from multipliers alone. What rounding can have changed in $c - L^\top\mu$ is taken
-off, times the range of each variable.
+where the components are those of the model without the coupling constraints. Each minimum is
+bounded by branch and bound on the exact model of the component with CROWN's ranges
+(`proofs.prove`), all of whose bounds are computed from multipliers alone. What rounding can have
+changed in $c - L^\top\mu$ is subtracted, times the range of each variable.
 """
 
 from collections.abc import Sequence
@@ -34,200 +34,319 @@ from ..proofs.checking import AIM, cutoff, incumbent_cost
 from ..proofs.exact import exact_program
 from .certificate import Certificate
 
-UNITS = 20_000  # of all networks and rows together, up to which their exact model is written
-NODES = (1, 20, 400, np.inf)
-"""Nodes of a piece in one stage after the other: no piece waits for a harder one."""
+MAX_EXACT_UNITS = 20_000  # units of all networks and samples together, up to which models are exact
+NODES_PER_STAGE = (1, 20, 400, np.inf)  # nodes of a component, so that none waits for a harder one
 
 
 class LagrangianRelaxation:
-    """The exact program of a problem, its linking rows at prices, in pieces."""
+    """The exact model of a problem, and its components without the coupling constraints.
+
+    Parameters
+    ----------
+    incumbent
+        Best verified point of the problem.
+    structure
+        Blocks and coupling constraints.
+    graphs
+        Network of each predictor.
+
+    Attributes
+    ----------
+    program
+        The exact model.
+    coupling, inside
+        Numbers of the coupling constraints, and of all others.
+    coupling_matrix, inside_matrix
+        Coefficients of both.
+    component, constraint_component
+        Component of each variable, and of each constraint of `inside`.
+    """
 
     def __init__(self, incumbent: Incumbent, structure: Structure, graphs: Sequence[Graph]) -> None:
         self.incumbent = incumbent
         self.structure = structure
         self.began = now()
         self.program = exact_program(incumbent.instance, incumbent.units, graphs)
-        rows = self.program.rows.matrix(len(self.program.cost))
-        at = np.zeros(rows.shape[0], dtype=bool)
-        at[: len(structure.linking)] = structure.linking
-        self.linking = np.flatnonzero(at)
-        self.own = np.flatnonzero(~at)
-        self.links = rows[self.linking]
-        inside = rows[self.own]
-        joined = sp.block_array([[None, inside], [inside.T, None]])
-        label = (
-            connected_components(joined, directed=False)[1]
-            if inside.nnz
-            else np.arange(sum(inside.shape))
-        )
-        self.row_piece, self.piece = np.split(label, [inside.shape[0]])
-        self.inside = inside
+        matrix = self.program.rows.matrix(len(self.program.cost))
+        is_coupling = np.zeros(matrix.shape[0], dtype=bool)
+        is_coupling[: len(structure.linking)] = structure.linking
+        self.coupling = np.flatnonzero(is_coupling)
+        self.inside = np.flatnonzero(~is_coupling)
+        self.coupling_matrix = matrix[self.coupling]
+        self.inside_matrix = inside = matrix[self.inside]
+        if inside.nnz:
+            adjacency = sp.block_array([[None, inside], [inside.T, None]])
+            label = connected_components(adjacency, directed=False)[1]
+        else:
+            label = np.arange(sum(inside.shape))
+        self.constraint_component, self.component = np.split(label, [inside.shape[0]])
 
-    def proposed(self, seconds: float) -> np.ndarray:
-        """Multipliers of the linking rows in the linear relaxation of the whole."""
-        return LPSolver().ask(self.program, seconds).multipliers[self.linking]
+    def proposed_multipliers(self, seconds: float) -> np.ndarray:
+        """Return multipliers of the coupling constraints from the linear relaxation.
+
+        Parameters
+        ----------
+        seconds
+            Time limit.
+        """
+        return LPSolver().ask(self.program, seconds).multipliers[self.coupling]
 
 
 class LagrangianDual:
-    """The pieces at one vector of multipliers, and what is proved of them so far."""
+    """The components at one vector of multipliers, and what is proved of them so far.
 
-    def __init__(self, apart: LagrangianRelaxation, multipliers: np.ndarray) -> None:
-        whole = apart.program
-        low = whole.row_lower[apart.linking]
-        high = whole.row_upper[apart.linking]
-        mu = np.where(
-            (multipliers > 0) & np.isinf(low) | (multipliers < 0) & np.isinf(high), 0.0, multipliers
-        )
-        self.apart = apart
+    Parameters
+    ----------
+    relaxation
+        The exact model.
+    multipliers
+        One for each coupling constraint; those of infinite sides count as 0.
+
+    Attributes
+    ----------
+    cost
+        Reduced cost of every variable.
+    components
+        Numbers of the components of nonzero cost.
+    proved, complete
+        For each of them, the proven bound, and whether it is the minimum up to the tolerance.
+    nodes
+        Nodes of all searches together.
+    """
+
+    def __init__(self, relaxation: LagrangianRelaxation, multipliers: np.ndarray) -> None:
+        program = relaxation.program
+        low = program.row_lower[relaxation.coupling]
+        high = program.row_upper[relaxation.coupling]
+        unusable = (multipliers > 0) & np.isinf(low) | (multipliers < 0) & np.isinf(high)
+        mu = np.where(unusable, 0.0, multipliers)
+        self.relaxation = relaxation
         self.multipliers = mu
         self.nodes = 0
-        self.cost = whole.cost - apart.links.T @ mu
-        size = np.abs(whole.cost) + abs(apart.links).T @ np.abs(mu)
-        size[np.diff(apart.links.tocsc().indptr) == 0] = 0.0  # nothing was computed there
-        reach = np.maximum(np.abs(whole.lower), np.abs(whole.upper))
-        lost = gamma(len(mu) + 8) * np.where(size == 0, 0.0, size * np.where(size == 0, 0.0, reach))
+        self.cost = program.cost - relaxation.coupling_matrix.T @ mu
         side = np.where(mu > 0, low, high)
-        self.parts = np.concatenate([mu * np.where(mu == 0, 0.0, side), -lost, [whole.constant]])
-        self.pieces = np.unique(apart.piece[self.cost != 0])  # others add nothing
-        self.proved = np.full(len(self.pieces), -np.inf)
-        self.complete = np.zeros(len(self.pieces), dtype=bool)
+        side = np.where(mu == 0, 0.0, side)
+        self.terms = np.concatenate([mu * side, -self._rounding(), [program.constant]])
+        self.components = np.unique(relaxation.component[self.cost != 0])
+        self.proved = np.full(len(self.components), -np.inf)
+        self.complete = np.zeros(len(self.components), dtype=bool)
+
+    def _rounding(self) -> np.ndarray:
+        """Rounding error of the reduced cost, times the range of each variable."""
+        program = self.relaxation.program
+        matrix = self.relaxation.coupling_matrix
+        size = np.abs(program.cost) + abs(matrix).T @ np.abs(self.multipliers)
+        size[np.diff(matrix.tocsc().indptr) == 0] = 0.0  # the cost was not changed there
+        largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
+        largest = np.where(size == 0, 0.0, largest)
+        return gamma(len(self.multipliers) + 8) * (size * largest)
 
     @property
     def bound(self) -> float:
-        """A bound of the whole, as a minimisation, rounded down."""
-        parts = np.concatenate([self.parts, self.proved])
-        if not np.isfinite(parts).all():
-            return -np.inf if (parts == -np.inf).any() or np.isnan(parts).any() else np.inf
-        return float(parts.sum() - gamma(len(parts) + 8) * np.abs(parts).sum())
+        """The proven bound of the problem, as a minimisation, rounded down."""
+        terms = np.concatenate([self.terms, self.proved])
+        if (terms == -np.inf).any() or np.isnan(terms).any():
+            return -np.inf
+        if np.isinf(terms).any():
+            return np.inf
+        return float(terms.sum() - gamma(len(terms) + 8) * np.abs(terms).sum())
 
-    def part(self, number: int) -> tuple[np.ndarray, Program]:
-        """The variables of a piece, and its program."""
-        apart = self.apart
-        whole = self.apart.program
-        columns = np.flatnonzero(apart.piece == self.pieces[number])
-        rows = np.flatnonzero(apart.row_piece == self.pieces[number])
-        own = apart.own[rows]
+    def subproblem(self, number: int) -> tuple[np.ndarray, Program]:
+        """Return the variables of a component, and its program.
+
+        Parameters
+        ----------
+        number
+            Position in `components`.
+        """
+        relaxation = self.relaxation
+        program = relaxation.program
+        component = self.components[number]
+        columns = np.flatnonzero(relaxation.component == component)
+        rows = np.flatnonzero(relaxation.constraint_component == component)
+        constraints = relaxation.inside[rows]
         return columns, Program(
             self.cost[columns],
-            Rows.of(apart.inside[rows][:, columns]),
-            whole.row_lower[own],
-            whole.row_upper[own],
-            whole.lower[columns],
-            whole.upper[columns],
-            whole.integer[columns],
+            Rows.of(relaxation.inside_matrix[rows][:, columns]),
+            program.row_lower[constraints],
+            program.row_upper[constraints],
+            program.lower[columns],
+            program.upper[columns],
+            program.integer[columns],
         )
 
-    def known(self, columns: np.ndarray) -> float:
-        """What the incumbent's part of a piece costs, less the share of what counts as closed."""
-        best = incumbent_cost(self.apart.incumbent)
-        values = self.apart.incumbent.values
+    def target(self, columns: np.ndarray) -> float:
+        """Return the bound with which the search of a component may end: its cost at the incumbent,
+        less a part of the tolerance.
+
+        Parameters
+        ----------
+        columns
+            Variables of the component.
+        """
+        incumbent = self.relaxation.incumbent
+        values = incumbent.values
         if values is None:
             return np.inf
-        mine = columns[columns < len(values)]
-        share = AIM * self.apart.incumbent.units.objective(best) / len(self.pieces)
-        return float(self.cost[mine] @ values[mine]) - 0.5 * share
+        columns = columns[columns < len(values)]
+        tolerance = AIM * incumbent.units.objective(incumbent_cost(incumbent))
+        cost = float(self.cost[columns] @ values[columns])
+        return cost - 0.5 * (tolerance / len(self.components))
 
-    def prove(self, deadline: float, most_nodes: float) -> None:
-        """One stage: every piece that is not complete, in an equal share of the time."""
+    def prove(self, deadline: float, max_nodes: float) -> None:
+        """Bound every component that is not complete, in equal fractions of the time.
+
+        Parameters
+        ----------
+        deadline
+            End of this stage, in seconds of `ddmip_lib.clock.now`.
+        max_nodes
+            Nodes of each component, at most.
+        """
         for number in map(int, np.flatnonzero(~self.complete)):
             left = deadline - now()
-            aim = cutoff(self.apart.incumbent)
-            if left <= 0 or self.bound >= aim:
+            if left <= 0 or self.bound >= cutoff(self.relaxation.incumbent):
                 return
-            share = now() + left / max(1, int((~self.complete).sum()))
-            columns, program = self.part(number)
-            if not len(program.row_lower):  # the box is all there is
+            until = now() + left / max(1, int((~self.complete).sum()))
+            columns, program = self.subproblem(number)
+            if not len(program.row_lower):  # nothing but bounds of variables
                 self.proved[number] = program.value(np.zeros(0), program.lower, program.upper)
                 self.complete[number] = True
                 continue
-            found = prove(program, self.known(columns), share, most_nodes=most_nodes)
+            found = prove(program, self.target(columns), until, most_nodes=max_nodes)
             self.nodes += found.nodes
-            self.proved[number], self.complete[number] = (
-                max(self.proved[number], found.bound),
-                found.complete,
-            )
+            self.proved[number] = max(self.proved[number], found.bound)
+            self.complete[number] = found.complete
             check_time()
 
     def certificate(self, history: list[tuple[float, float]]) -> Certificate:
-        """What is proved, block by block."""
-        apart = self.apart
-        sign = self.apart.incumbent.instance.milp.sign
-        of_piece = {p: k for k, p in enumerate(self.pieces)}
-        values = apart.incumbent.values
-        proved, known = np.zeros((2, apart.structure.n))
-        closed = np.ones(apart.structure.n, dtype=bool)
-        for block in range(apart.structure.n):
-            columns = np.flatnonzero(apart.structure.block == block)
-            mine = {of_piece[p] for p in apart.piece[columns] if p in of_piece}
-            proved[block] = -sum(self.proved[k] for k in mine)
-            closed[block] = all(self.complete[k] for k in mine)
-            known[block] = (
-                -np.inf if values is None else -float(self.cost[columns] @ values[columns])
-            )
+        """Return what is proved, block by block.
+
+        Parameters
+        ----------
+        history
+            Seconds and bound, as a minimisation, at every improvement.
+        """
+        relaxation = self.relaxation
+        structure = relaxation.structure
+        sign = relaxation.incumbent.instance.milp.sign
+        values = relaxation.incumbent.values
+        profit_bound = np.zeros(structure.n)
+        profit_known = np.full(structure.n, -np.inf)
+        closed = np.ones(structure.n, dtype=bool)
+        for block in range(structure.n):
+            columns = np.flatnonzero(structure.block == block)
+            mine = np.isin(self.components, relaxation.component[columns])
+            profit_bound[block] = -sum(self.proved[mine])
+            closed[block] = self.complete[mine].all()
+            if values is not None:
+                profit_known[block] = -float(self.cost[columns] @ values[columns])
         return Certificate(
-            sign * self.bound,
-            apart.incumbent.objective,
-            self.multipliers,
-            proved,
-            known,
-            closed,
-            tuple("exact model" if done else "open" for done in closed),
-            self.nodes,
-            now() - apart.began,
-            tuple((when, sign * value) for when, value in history),
+            bound=sign * self.bound,
+            objective=relaxation.incumbent.objective,
+            prices=self.multipliers,
+            profit_bound=profit_bound,
+            profit_known=profit_known,
+            closed=closed,
+            method=tuple("exact model" if done else "open" for done in closed),
+            nodes=self.nodes,
+            seconds=now() - relaxation.began,
+            history=tuple((seconds, sign * bound) for seconds, bound in history),
         )
 
 
 class BlockBounds(NamedTuple):
-    """What is proved of all pieces together, as a minimisation; and whether Ctrl-C ended it."""
+    """Result of `blocks_bound`.
+
+    Attributes
+    ----------
+    bound
+        Proven bound of the problem, as a minimisation; -inf where there is none.
+    certificate
+        What is proved, block by block.
+    interrupted
+        Whether Ctrl-C ended the proof.
+    """
 
     bound: float = -np.inf
     certificate: Certificate | None = None
     interrupted: bool = False
 
     def reported(self, sign: float) -> float | None:
-        """The bound in the sense of the user's model; None where there is none."""
+        """Return the bound in the sense of the user's model; None where there is none.
+
+        Parameters
+        ----------
+        sign
+            1 for a minimisation, -1 for a maximisation.
+        """
         return None if self.bound == -np.inf else sign * self.bound
 
 
 def blocks_bound(
     incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
 ) -> BlockBounds:
-    """A bound, as a minimisation, of a problem of general blocks at prices of its linking rows.
+    """Bound a problem of general blocks at given multipliers of its coupling constraints.
 
-    Without prices, those of the linear relaxation are taken, which are far from the best. Where the
-    exact model would be too large, nothing is proved.
+    Parameters
+    ----------
+    incumbent
+        Best verified point of the problem.
+    structure
+        Its blocks and coupling constraints.
+    prices : array_like or None
+        Multipliers of the problem as a minimisation. By default those of the linear relaxation,
+        which are far from the best.
+    deadline
+        End of the proof, in seconds of `ddmip_lib.clock.now`.
+
+    Returns
+    -------
+    BlockBounds
+        The bound; none if the exact model would be too large.
+
+    Raises
+    ------
+    ProblemError
+        If the number of multipliers is wrong, or one is not finite.
     """
-    predictors = incumbent.instance.predictors
-    graphs = [network_graph(p.net, p.inputs.shape[1]) for p in predictors]
-    units = sum(
-        len(p.inputs) * sum(graph.nodes[k].units for k in graph.activations)
-        for p, graph in zip(predictors, graphs, strict=True)
-    )
-    if units > UNITS:
+    graphs = [network_graph(p.net, p.inputs.shape[1]) for p in incumbent.instance.predictors]
+    if _exact_units(incumbent, graphs) > MAX_EXACT_UNITS:
         return BlockBounds()
-    apart = LagrangianRelaxation(incumbent, structure, graphs)
-    proposed = apart.proposed(deadline - now()) if prices is None else prices
-    best = LagrangianDual(apart, _checked(proposed, len(apart.linking)))
+    relaxation = LagrangianRelaxation(incumbent, structure, graphs)
+    if prices is None:
+        prices = relaxation.proposed_multipliers(deadline - now())
+    dual = LagrangianDual(relaxation, _checked(prices, len(relaxation.coupling)))
     history: list[tuple[float, float]] = []
-    by_hand = False
+    interrupted = False
     try:
-        for nodes in NODES:
-            best.prove(deadline, nodes)
-            if np.isfinite(best.bound) and (not history or best.bound > history[-1][1]):
-                history.append((now() - apart.began, best.bound))
-                report_progress(bound=incumbent.instance.milp.sign * best.bound)
+        for max_nodes in NODES_PER_STAGE:
+            dual.prove(deadline, max_nodes)
+            if np.isfinite(dual.bound) and (not history or dual.bound > history[-1][1]):
+                history.append((now() - relaxation.began, dual.bound))
+                report_progress(bound=incumbent.instance.milp.sign * dual.bound)
     except KeyboardInterrupt:
-        by_hand = True
+        interrupted = True
     except TimeOver:
         pass
-    return BlockBounds(best.bound, best.certificate(history), by_hand)
+    return BlockBounds(dual.bound, dual.certificate(history), interrupted)
 
 
-def _checked(prices: Any, count: int) -> np.ndarray:
-    mu = np.asarray(prices, dtype=float).ravel()
-    if mu.size != count:
-        raise ProblemError(f"{mu.size} prices for {count} linking rows: pass one for each.")
-    if not np.isfinite(mu).all():
-        raise ProblemError("prices must be finite: others prove nothing.")
-    return mu
+def _exact_units(incumbent: Incumbent, graphs: Sequence[Graph]) -> int:
+    """Units with an activation, of all networks and samples together."""
+    total = 0
+    for predictor, graph in zip(incumbent.instance.predictors, graphs, strict=True):
+        units = sum(graph.nodes[index].units for index in graph.activations)
+        total += len(predictor.inputs) * units
+    return total
+
+
+def _checked(multipliers: Any, count: int) -> np.ndarray:
+    values = np.asarray(multipliers, dtype=float).ravel()
+    if values.size != count:
+        raise ProblemError(
+            f"{values.size} prices for {count} coupling constraints: pass one for each."
+        )
+    if not np.isfinite(values).all():
+        raise ProblemError("prices must be finite.")
+    return values

@@ -91,7 +91,7 @@ def test_continuous_blocks_are_bounded_up_to_the_gap_of_duality() -> None:
 
 def test_prices_of_another_length_or_no_numbers_are_refused() -> None:
     problem = Family(0).problem()
-    with pytest.raises(ProblemError, match="3 prices for 2 linking rows"):
+    with pytest.raises(ProblemError, match="3 prices for 2 coupling constraints"):
         certify(problem, NOTHING, [0.0, 1.0, 2.0], time_limit=LONG)
     with pytest.raises(ProblemError, match="finite"):
         certify(problem, NOTHING, [np.nan, 1.0], time_limit=LONG)

@@ -216,16 +216,18 @@ def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
         problem, _ = knapsack(seed=seed, p=4, h=8, cap=3)
         search = input_search.SpatialBranchAndBound(problem, None, 0.0, np.inf)
         root = search.heap[0][2]
-        root.values = np.random.default_rng(seed).random(5)
+        root.point = np.random.default_rng(seed).random(5)
         search._bound_networks([(root, (0, 0))], steps=10)
-        plain, aimed = root.rows[0, 0].forms
+        plain, aimed = root.output_bounds[0, 0].linear
         u = np.random.default_rng(1).random((2000, 4))
         f = problem.predictors[0].raw(u)
         for form in (plain, aimed):
-            assert (u @ form.below.T + form.below_constant <= f).all()
-            assert (u @ form.above.T + form.above_constant >= f).all()
-        at = search._inputs((0, 0), root.values)
-        assert aimed.below @ at + aimed.below_constant >= plain.below @ at + plain.below_constant
+            assert (u @ form.lower_matrix.T + form.lower_constant <= f).all()
+            assert (u @ form.upper_matrix.T + form.upper_constant >= f).all()
+        at = search._inputs((0, 0), root.point)
+        assert aimed.lower(0).weights @ at + aimed.lower(0).constant >= (
+            plain.lower(0).weights @ at + plain.lower(0).constant
+        )
 
 
 def test_a_good_solution_ends_the_search_early_and_a_false_one_is_judged_anew() -> None:
@@ -335,5 +337,5 @@ def test_the_hand_sized_problem_and_its_repr() -> None:
     result = lagrangian_bound(hand_sized())
     assert result.bound == pytest.approx(0.5, abs=2e-6)
     assert result.gap < 2e-6
-    assert repr(result).startswith("Lagrangian bound: CROWN forms")
+    assert repr(result).startswith("Lagrangian bound: CROWN, branching")
     assert "status      closed" in repr(result)
