@@ -170,7 +170,7 @@ class BigM(Method):
         instance = run.instance
         s = run.instance.milp
         program = exact_program(
-            instance, incumbent.units, graphs, tolerance=0.0, margin=self.margin, few=1
+            instance, incumbent.units, graphs, tolerance=0.0, margin=self.margin, max_table_size=1
         )
         unit = units_of_variables(instance)
         out = instance.outputs

@@ -1,4 +1,4 @@
-"""Bounds of problems whose every number is computed here: solvers only propose."""
+"""Bounds of problems, computed here from multipliers that solvers propose."""
 
 from ..programs.branch_and_bound import Proved, prove
 from ..programs.program import Program

@@ -1,4 +1,4 @@
-"""Whether a verified point is the best one: a bound of its problem, checked outside any solver."""
+"""Whether a verified point is optimal, by a lower bound of its problem that relies on no solver."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,31 +13,34 @@ from ..model.verification import CLOSED
 from ..programs.branch_and_bound import Proved, prove
 from ..programs.program import Program
 
-NODES = 300
-"""So many nodes may a check take after a solver's claim, so that its outcome does not hang on a
-machine's speed where no time limit is hit.
+MAX_CHECK_NODES = 300
+"""Nodes of the check of a solver's claim: few, so that its result does not depend on the speed of
+the computer where no time limit is reached.
 """
-AIM = 0.9 * CLOSED  # how near a search tries to come
+AIM = 0.9 * CLOSED
+"""Relative gap that a search aims at."""
 
 
 def incumbent_cost(incumbent: Incumbent) -> float:
-    """The verified objective as a minimisation; infinite where there is none."""
-    return (
-        np.inf
-        if incumbent.objective is None
-        else float(incumbent.instance.milp.sign * incumbent.objective)
-    )
+    """Return the verified objective as a minimisation; infinite where there is none."""
+    if incumbent.objective is None:
+        return np.inf
+    return float(incumbent.instance.milp.sign * incumbent.objective)
 
 
 def cutoff(incumbent: Incumbent) -> float:
-    """A bound with which a search may end."""
+    """Return the bound, of a minimisation, with which a search may end."""
     best = incumbent_cost(incumbent)
     return best if np.isinf(best) else best - AIM * incumbent.units.objective(best)
 
 
 def closes_gap(incumbent: Incumbent, bound: float) -> bool:
-    """Whether a bound, of a minimisation, proves the verified point optimal; one beyond it is an
-    error of ours.
+    """Return whether a bound, of a minimisation, proves the verified point optimal.
+
+    Raises
+    ------
+    ProofError
+        If the bound is worse than the point: one of the two is wrong.
     """
     best = incumbent_cost(incumbent)
     if np.isinf(best):
@@ -53,8 +56,21 @@ def closes_gap(incumbent: Incumbent, bound: float) -> bool:
 
 
 def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
-    """An error where a bound, of a minimisation, lies beyond the verified point by more than
-    tolerances explain.
+    """Check that no verified point is better than a bound by more than tolerances explain.
+
+    Parameters
+    ----------
+    incumbent
+        The verified point.
+    bound
+        The bound, of a minimisation.
+    source
+        Where the bound comes from, for the message.
+
+    Raises
+    ------
+    ProofError
+        If one is.
     """
     best = incumbent_cost(incumbent)
     sign = incumbent.instance.milp.sign
@@ -62,46 +78,71 @@ def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
         raise ProofError(
             f"the bound {sign * bound:.12g} {source} is crossed by the verified objective"
             f" {sign * best:.12g}: the bound is wrong, or of another problem. Solve this problem"
-            " anew, from a Solution without a bound."
+            " again, from a Solution without a bound."
         )
 
 
 def submit_point(
-    incumbent: Incumbent, point: np.ndarray, mend: Callable[[np.ndarray], Any] | None = None
+    incumbent: Incumbent, point: np.ndarray, repair: Callable[[np.ndarray], Any] | None = None
 ) -> None:
-    """Let a point that was proposed compete, if it is better than what `verify` forgives could make
-    it; one that fails, since a search of bounds lets rows out, is handed to `mend`.
+    """Verify a proposed point if it is better than the incumbent by more than the tolerance.
+
+    Parameters
+    ----------
+    incumbent
+        The incumbent.
+    point
+        Values of the problem's variables, and maybe of others after them.
+    repair
+        Function that is called with a point that fails verification: searches of bounds relax the
+        constraints.
     """
-    s = incumbent.instance.milp
+    milp = incumbent.instance.milp
+    inside = np.clip(point[: milp.n_variables], milp.lower, milp.upper)
+    values = incumbent.instance.with_outputs(inside)
     best = incumbent_cost(incumbent)
-    values = incumbent.instance.with_outputs(np.clip(point[: s.n_variables], s.lower, s.upper))
-    better = np.isinf(best) or s.sign * s.objective(
-        values
-    ) < best - CLOSED * incumbent.units.objective(best)
-    if better and not incumbent.consider(values).feasible and mend is not None:
-        mend(values)
+    if np.isfinite(best):
+        tolerance = CLOSED * incumbent.units.objective(best)
+        if not milp.sign * milp.objective(values) < best - tolerance:
+            return
+    if not incumbent.consider(values).feasible and repair is not None:
+        repair(values)
 
 
 def prove_optimality(
     incumbent: Incumbent,
     program: Program,
     deadline: float,
-    most_nodes: float = NODES,
-    mend: Callable[[np.ndarray], Any] | None = None,
+    most_nodes: float = MAX_CHECK_NODES,
+    repair: Callable[[np.ndarray], Any] | None = None,
     patient: bool = True,
 ) -> Proved:
-    """Prove what can be proved of the best point by `program`, whose first variables are those of
-    the problem.
+    """Prove a bound of a problem, best of all that its incumbent is optimal.
 
-    Better points that are met on the way take its place; `mend` may find one near those that just
-    fail `verify`. A search that is not `patient` ends where it will hardly close in time.
+    Better points that are proposed during the search become the incumbent.
+
+    Parameters
+    ----------
+    incumbent
+        The incumbent.
+    program
+        A relaxation, whose first variables are those of the problem.
+    deadline, most_nodes, patient
+        Limits of the search, as for `prove`.
+    repair
+        Function that looks for a feasible point near one that fails verification.
+
+    Returns
+    -------
+    Proved
+        The bound, of a minimisation.
     """
 
     def on_point(point: np.ndarray) -> float:
-        submit_point(incumbent, point, mend)
+        submit_point(incumbent, point, repair)
         return cutoff(incumbent)
 
-    def hear(bound: float) -> None:
+    def on_bound(bound: float) -> None:
         report_progress(bound=incumbent.instance.milp.sign * bound)
 
     found = prove(
@@ -111,11 +152,24 @@ def prove_optimality(
         on_point,
         most_nodes,
         patient,
-        hear if watched() else None,
+        on_bound if watched() else None,
     )
-    hear(found.bound)
+    on_bound(found.bound)
     return found
 
 
 def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:
+    """Return the origin of a bound of this problem.
+
+    Parameters
+    ----------
+    incumbent
+        The incumbent of the problem.
+    method
+        Name of the method.
+    checked
+        Whether the bound was computed here, instead of claimed by a solver.
+    margin
+        Margin of the model's logits.
+    """
     return Proof(incumbent.instance.digest, method, checked, margin)

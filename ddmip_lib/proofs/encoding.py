@@ -1,19 +1,19 @@
-r"""A whole problem as a `Program`: the user's rows, and every network as an exact model of its
-units.
+r"""A problem as a `Program`: its linear constraints, and exact models of its networks.
 
 *What is proved* is a bound for **every point that `verify` accepts** and whose outputs are the
-network's: each row and bound is let out by what `verify` forgives, and each step of a network by
-what float64 may round (`bounds.rounding`). So a verified objective beyond such a bound is a mistake
-in this library, never a matter of tolerances.
+network's: each constraint and bound is relaxed by the feasibility tolerance, and each node of a
+network by its rounding error in float64 (`bounds.rounding`). So a verified objective beyond such a
+bound is a mistake in this library, never a matter of tolerances.
 
 A unit $z = (a)_+$ with $m \le a \le M$, $m < 0 < M$, becomes $z \ge a$, $z \le a - m(1 - \delta)$,
 $z \le M\delta$ with a binary $\delta$; other units are linear. A tanh or sigmoid lies between two
-lines, which is a relaxation. A class $y$ of a logit $o$ is tied by $y = 1 \Rightarrow o \ge 0$ and
-$y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the user's model that are no rows are
-left out: a bound without them is one with them.
+linear bounds, which is a relaxation. A class $y$ of a logit $o$ is tied by
+$y = 1 \Rightarrow o \ge 0$ and $y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the
+user's model that are not linear are left out: a bound without them is one with them.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +35,31 @@ Ends = tuple[np.ndarray, np.ndarray]
 
 
 def relax_bounds(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> Ends:
-    """The bounds of all variables, let out by what `verify` forgives (or, for a search of points,
-    by less).
+    """Return the bounds of all variables, relaxed by the tolerance.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    units
+        Its units.
+    tolerance
+        The tolerance of `verify`, or less for a search of points.
     """
-    s = instance.milp
-    lower = s.lower - tolerance * units.bound(s.lower)
-    upper = s.upper + tolerance * units.bound(s.upper)
-    lower = np.where(s.integer, np.ceil(lower), lower)
-    upper = np.where(s.integer, np.floor(upper), upper)
-    return np.where(units.fixed, s.lower, lower), np.where(units.fixed, s.upper, upper)
+    milp = instance.milp
+    lower = milp.lower - tolerance * units.bound(milp.lower)
+    upper = milp.upper + tolerance * units.bound(milp.upper)
+    lower = np.where(milp.integer, np.ceil(lower), lower)
+    upper = np.where(milp.integer, np.floor(upper), upper)
+    lower = np.where(units.fixed, milp.lower, lower)
+    upper = np.where(units.fixed, milp.upper, upper)
+    return lower, upper
+
+
+def tighten_at(box: Ends, index: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+    """Intersect the bounds of some variables, in place, with others."""
+    box[0][index] = np.maximum(box[0][index], lower)
+    box[1][index] = np.minimum(box[1][index], upper)
 
 
 def relaxed_program(
@@ -53,32 +69,71 @@ def relaxed_program(
     upper: np.ndarray,
     tolerance: float = TOLERANCE,
 ) -> Program:
-    """The user's rows, let out by what `verify` forgives, in a box; the cost is that of a
-    minimisation.
+    """Return the linear constraints of a problem, relaxed by the tolerance, in a box.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    units
+        Its units.
+    lower, upper
+        The box.
+    tolerance
+        The tolerance of `verify`, or less for a search of points.
+
+    Returns
+    -------
+    Program
+        A minimisation.
     """
-    s = instance.milp
-    cost = s.sign * s.cost
-    constant = s.sign * s.offset
+    milp = instance.milp
     room = tolerance * units.row
-    rows = Rows.of(s.rows)
-    first = Program(
-        cost, rows, s.row_lower - room, s.row_upper + room, lower, upper, s.integer, constant
+    program = Program(
+        milp.sign * milp.cost,
+        Rows.of(milp.rows),
+        milp.row_lower - room,
+        milp.row_upper + room,
+        lower,
+        upper,
+        milp.integer,
+        milp.sign * milp.offset,
     )
-    # what adding up costs, 1e-12 of the terms, is less than what the box is rounded outward by
-    ends = propagate_bounds(first, lower, upper, rounds=3) or (lower, upper)
-    room = tolerance * units.rows(np.maximum(*map(np.abs, ends)))
-    return Program(cost, rows, s.row_lower - room, s.row_upper + room, *ends, s.integer, constant)
+    # the rounding error of a sum, 1e-12 of its terms, is less than the outward rounding of the box
+    ends = propagate_bounds(program, lower, upper, rounds=3) or (lower, upper)
+    room = tolerance * units.rows(np.maximum(np.abs(ends[0]), np.abs(ends[1])))
+    return replace(
+        program,
+        row_lower=milp.row_lower - room,
+        row_upper=milp.row_upper + room,
+        lower=ends[0],
+        upper=ends[1],
+    )
 
 
 class NodeColumns(NamedTuple):
-    """Values of a network's node inside a program: `at` is a variable, or -1 for a `number`."""
+    """The units of a network's node inside a program.
+
+    Attributes
+    ----------
+    at
+        Index of a variable, or -1 for a number.
+    number
+        The numbers.
+    """
 
     at: np.ndarray
     number: np.ndarray
 
 
 class NetworkEncoder:
-    """A `Program` that grows by variables and rows."""
+    """A program that is extended by variables and constraints.
+
+    Parameters
+    ----------
+    start
+        The program; its variables come first.
+    """
 
     def __init__(self, start: Program) -> None:
         self.start = start
@@ -89,6 +144,7 @@ class NetworkEncoder:
         self.sides: list[tuple[float, float]] = []
 
     def variable(self, lower: float, upper: float, integer: bool = False) -> int:
+        """Add a variable and return its index."""
         self.lower.append(lower)
         self.upper.append(upper)
         self.integer.append(integer)
@@ -101,29 +157,29 @@ class NetworkEncoder:
         low: float,
         high: float,
     ) -> None:
-        """low <= weights'v <= high; an index of -1 is left out by whoever calls."""
+        """Add the constraint low <= weights'v <= high on the variables `at`, without any -1."""
         self.entries.append((np.asarray(at, dtype=int), np.asarray(weights, dtype=float)))
         self.sides.append((low, high))
 
     def between(self, at: int, lower: float, upper: float) -> None:
-        self.lower[at], self.upper[at] = max(self.lower[at], lower), min(self.upper[at], upper)
+        """Intersect the bounds of a variable with others."""
+        self.lower[at] = max(self.lower[at], lower)
+        self.upper[at] = min(self.upper[at], upper)
 
     def program(self) -> Program:
+        """Return the extended program."""
         start = self.start
-        count = len(self.lower)
-        counts = [len(at) for at, _ in self.entries]
+        columns = len(self.lower)
+        lengths = [len(at) for at, _ in self.entries]
         at = np.concatenate([[], *(at for at, _ in self.entries)]).astype(int)
         weights = np.concatenate([[], *(weights for _, weights in self.entries)])
-        new = sp.csr_matrix(
-            (weights, at, np.concatenate([[0], np.cumsum(counts)]).astype(int)),
-            (len(counts), count),
-        )
+        first = np.concatenate([[0], np.cumsum(lengths)]).astype(int)
+        new = sp.csr_matrix((weights, at, first), (len(lengths), columns))
         new.sum_duplicates()
         sides = np.array(self.sides).reshape(-1, 2)
-        rows = Rows.of(sp.vstack([start.rows.matrix(count), new]).tocsr())
         return Program(
-            np.concatenate([start.cost, np.zeros(count - len(start.cost))]),
-            rows,
+            np.concatenate([start.cost, np.zeros(columns - len(start.cost))]),
+            Rows.of(sp.vstack([start.rows.matrix(columns), new]).tocsr()),
             np.concatenate([start.row_lower, sides[:, 0]]),
             np.concatenate([start.row_upper, sides[:, 1]]),
             np.array(self.lower),
@@ -141,8 +197,20 @@ class NetworkEncoder:
         ends: tuple[float, float],
         margin: float = 0.0,
     ) -> None:
-        """The user's output `at` is this unit, whose range is `ends`, or its class, which a logit
-        of `margin` has.
+        """Tie an output of the user's model to a unit of the network's last node.
+
+        Parameters
+        ----------
+        at
+            Index of the output.
+        value, unit
+            The last node, and the unit.
+        gives_class
+            Whether the output is the class of a logit.
+        ends
+            The unit's range.
+        margin
+            Least logit of class 1.
         """
         low, high = ends
         source = int(value.at[unit])
@@ -161,56 +229,57 @@ class NetworkEncoder:
             self.row([source, at], [1.0, -1.0], 0.0, 0.0)
 
     def network(self, graph: Graph, bounds: Bounds, row: int, inputs: NodeColumns) -> NodeColumns:
-        """Write one row of a network, with ranges that hold for it, on its inputs; its outputs."""
+        """Add the exact model of one sample of a network.
+
+        Parameters
+        ----------
+        graph
+            The network.
+        bounds
+            Bounds of its nodes.
+        row
+            Position of the sample in these bounds.
+        inputs
+            The sample's inputs.
+
+        Returns
+        -------
+        NodeColumns
+            The network's last node.
+        """
         check_time()
-        ranges = [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
-        sizes = [
-            torch.maximum(low[row : row + 1].abs(), high[row : row + 1].abs())
-            for low, high in bounds.nodes
-        ]
+        ranges = _ranges(bounds, row)
+        sizes = _sizes(bounds, row)
         values: list[NodeColumns] = []
         for index, node in enumerate(graph.nodes):
             if isinstance(node, Input):
                 values.append(inputs)
                 continue
-            low, high = ranges[index]
             error = step_error(graph, index, sizes)[0].numpy()
             if isinstance(node, Elementwise):
-                values.append(
-                    self._activation(
-                        node.kind, values[node.parent], ranges[node.parent], (low, high), error
-                    )
+                columns = self._activation(
+                    node.kind, values[node.parent], ranges[node.parent], ranges[index], error
                 )
-                continue
-            if isinstance(node, Affine):
-                weights = node.weight.numpy()
-                shift = node.bias.numpy()
-                before = values[node.parent]
             else:
-                assert isinstance(node, Sum)
-                parts = [values[parent] for parent in node.parents]
-                before = NodeColumns(
-                    np.concatenate([p.at for p in parts]), np.concatenate([p.number for p in parts])
-                )
-                weights = np.hstack([np.eye(node.units)] * len(parts))
-                shift = np.zeros(node.units)
-            values.append(self._affine(weights, shift, before, (low, high), error))
+                columns = self._affine(*_affine_map(node, values), ranges[index], error)
+            values.append(columns)
         return values[-1]
 
     def _affine(
         self,
         weights: np.ndarray,
-        shift: np.ndarray,
+        bias: np.ndarray,
         before: NodeColumns,
         ends: Ends,
         error: np.ndarray,
     ) -> NodeColumns:
-        at = np.empty(len(shift), dtype=int)
+        """Add an affine node; return its units."""
+        at = np.empty(len(bias), dtype=int)
         for k, w in enumerate(weights):
             moving = (before.at >= 0) & (w != 0)
-            still = (before.at < 0) & (w != 0)
+            fixed = (before.at < 0) & (w != 0)
             at[k] = self.variable(ends[0][k], ends[1][k])
-            constant = shift[k] + w[still] @ before.number[still]
+            constant = bias[k] + w[fixed] @ before.number[fixed]
             self.row(
                 [*before.at[moving], at[k]],
                 [*w[moving], -1.0],
@@ -220,41 +289,65 @@ class NetworkEncoder:
         return NodeColumns(at, np.zeros(len(at)))
 
     def _activation(
-        self,
-        kind: str,
-        before: NodeColumns,
-        ranges: Ends,
-        ends: Ends,
-        error: np.ndarray,
+        self, kind: str, before: NodeColumns, ranges: Ends, ends: Ends, error: np.ndarray
     ) -> NodeColumns:
+        """Add an activation of units with these ranges, whose values lie in `ends`."""
         at = before.at.copy()
         number = before.number.copy()
         for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
             if kind == "relu":
-                if a < 0 or high <= 0:
-                    at[k], number[k] = -1, max(number[k], 0.0) if a < 0 else 0.0
-                elif low < 0:
-                    at[k] = z = self.variable(0.0, high)
-                    on = self.variable(0.0, 1.0, integer=True)
-                    self.row([z, a], [1.0, -1.0], 0.0, np.inf)
-                    self.row([z, a, on], [1.0, -1.0, -low], -np.inf, -low)
-                    self.row([z, on], [1.0, -high], -np.inf, 0.0)
+                at[k], number[k] = self._relu(a, number[k], low, high)
                 continue
-            at[k] = z = self.variable(ends[0][k], ends[1][k])
+            at[k] = self.variable(ends[0][k], ends[1][k])
             if a >= 0:
-                line = ACTIVATIONS[kind].lines(
-                    *(torch.tensor([end], dtype=torch.float64) for end in (low, high))
-                )
-                self.row(
-                    [z, a],
-                    [1.0, -float(line.below[0])],
-                    float(line.below_shift[0]) - error[k],
-                    np.inf,
-                )
-                self.row(
-                    [z, a],
-                    [1.0, -float(line.above[0])],
-                    -np.inf,
-                    float(line.above_shift[0]) + error[k],
-                )
+                self._between_lines(kind, at[k], a, (low, high), error[k])
         return NodeColumns(at, number)
+
+    def _relu(self, a: int, number: float, low: float, high: float) -> tuple[int, float]:
+        """Add the positive part of a unit in [low, high]; return its variable and its number."""
+        if a < 0:
+            return -1, max(number, 0.0)
+        if high <= 0:
+            return -1, 0.0
+        if low >= 0:
+            return a, number
+        z = self.variable(0.0, high)
+        on = self.variable(0.0, 1.0, integer=True)
+        self.row([z, a], [1.0, -1.0], 0.0, np.inf)
+        self.row([z, a, on], [1.0, -1.0, -low], -np.inf, -low)
+        self.row([z, on], [1.0, -high], -np.inf, 0.0)
+        return z, number
+
+    def _between_lines(
+        self, kind: str, z: int, a: int, ends: tuple[float, float], error: float
+    ) -> None:
+        """Add linear bounds of an activation z of a unit a in these ends."""
+        low, high = (torch.tensor([end], dtype=torch.float64) for end in ends)
+        lines = ACTIVATIONS[kind].lines(low, high)
+        below = -float(lines.below[0])
+        above = -float(lines.above[0])
+        self.row([z, a], [1.0, below], float(lines.below_shift[0]) - error, np.inf)
+        self.row([z, a], [1.0, above], -np.inf, float(lines.above_shift[0]) + error)
+
+
+def _ranges(bounds: Bounds, row: int) -> list[Ends]:
+    """Return the ranges of all nodes of one sample."""
+    return [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
+
+
+def _sizes(bounds: Bounds, row: int) -> list[torch.Tensor]:
+    """Return the largest absolute values of all nodes of one sample, as a batch of one."""
+    sample = slice(row, row + 1)
+    return [torch.maximum(low[sample].abs(), high[sample].abs()) for low, high in bounds.nodes]
+
+
+def _affine_map(
+    node: Affine | Sum, values: list[NodeColumns]
+) -> tuple[np.ndarray, np.ndarray, NodeColumns]:
+    """Return the weights and the bias of a node, and the units that they apply to."""
+    if isinstance(node, Affine):
+        return node.weight.numpy(), node.bias.numpy(), values[node.parent]
+    at = np.concatenate([values[parent].at for parent in node.parents])
+    number = np.concatenate([values[parent].number for parent in node.parents])
+    weights = np.hstack([np.eye(node.units)] * len(node.parents))
+    return weights, np.zeros(node.units), NodeColumns(at, number)

@@ -1,18 +1,27 @@
-"""A whole problem as a `Program`: networks whose inputs take few values as tables, others by models
+"""A problem as a `Program`: networks whose inputs take few values as tables, others by exact models
 of their units.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ..bounds import Box, Graph, crown
-from ..model.instance import Instance
+from ..bounds import Bounds, Box, Graph, crown
+from ..model.instance import InputMap, Instance
+from ..model.predictor import Predictor
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
 from ..programs.program import Program
-from .encoding import Ends, NetworkEncoder, NodeColumns, relax_bounds, relaxed_program
+from .encoding import (
+    Ends,
+    NetworkEncoder,
+    NodeColumns,
+    relax_bounds,
+    relaxed_program,
+    tighten_at,
+)
 from .tables import (
     Table,
     number_of_combinations,
@@ -22,16 +31,27 @@ from .tables import (
     write_tables,
 )
 
-FEW = 64  # values of the inputs of a network row up to which it is a table
+MAX_TABLE_SIZE = 64
+"""Combinations of input values up to which a sample of a network becomes a table."""
 
 
 def tabulated_program(instance: Instance, units: Units, tables: Sequence[Table]) -> Program:
-    """The exact program of a problem whose networks are all tables."""
-    ends = relax_bounds(instance, units)
-    tighten_to_tables(tables, *ends)
-    building = NetworkEncoder(relaxed_program(instance, units, *ends))
-    write_tables(building, tables)
-    return building.program()
+    """Return the exact program of a problem whose networks are all tables.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    units
+        Its units, by which the tolerance relaxes it.
+    tables
+        The tables of all networks.
+    """
+    box = relax_bounds(instance, units)
+    tighten_to_tables(tables, *box)
+    encoder = NetworkEncoder(relaxed_program(instance, units, *box))
+    write_tables(encoder, tables)
+    return encoder.program()
 
 
 def exact_program(
@@ -41,56 +61,108 @@ def exact_program(
     box: Ends | None = None,
     tolerance: float = TOLERANCE,
     margin: float = 0.0,
-    few: int = FEW,
+    max_table_size: int = MAX_TABLE_SIZE,
 ) -> Program:
-    """The problem with exact models of its networks, on the boxes of their inputs or inside a
-    smaller `box`.
+    """Return the program of a problem with exact models of its networks.
 
-    What is proved of it holds for all that `verify` accepts there. To find points, a smaller
-    `tolerance` lets rows and bounds out by less, and a `margin` keeps logits away from 0. Where the
-    inputs of a network row take at most `few` values, it is a table.
+    With the default tolerance and margin, what is proved of it holds for all points in the box that
+    `verify` accepts. To find points, a smaller tolerance and a margin are better.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    units
+        Its units.
+    graphs
+        Its networks.
+    box
+        A box inside which the program is exact, None for the problem's own.
+    tolerance
+        Tolerance by which constraints and bounds are relaxed, in their units.
+    margin
+        Distance of logits from 0.
+    max_table_size
+        Combinations of input values up to which a sample of a network becomes a table.
     """
+    box = _relaxed_box(instance, units, box, tolerance)
+    if (box[0] > box[1]).any():  # no integer between two bounds: every bound shows it
+        return relaxed_program(instance, units, *box, tolerance)
+    tabled = _few_combinations(instance, max_table_size)
+    tables = tables_of(instance, list(map(np.flatnonzero, tabled))) or []
+    tighten_to_tables(tables, *box)
+    networks = list(_bounded_networks(instance, graphs, tabled, box))
+    encoder = NetworkEncoder(relaxed_program(instance, units, *box, tolerance))
+    write_tables(encoder, tables)
+    for network in networks:
+        network.encode(encoder, box, margin)
+    return encoder.program()
+
+
+def _relaxed_box(instance: Instance, units: Units, box: Ends | None, tolerance: float) -> Ends:
     lower, upper = relax_bounds(instance, units, tolerance)
-    if box is not None:
-        lower = np.maximum(lower, box[0])
-        upper = np.minimum(upper, box[1])
-    if (
-        lower > upper
-    ).any():  # no whole number between two bounds: there is no point, which every bound shows
-        return relaxed_program(instance, units, lower, upper, tolerance)
-    small = [
-        [
-            number_of_combinations(instance.milp, unfixed(instance.milp, row)) <= few
-            for row in m.index
-        ]
-        for m in instance.maps
-    ]
-    tables = tables_of(instance, [np.flatnonzero(rows) for rows in small]) or []
-    tighten_to_tables(tables, lower, upper)
-    networks = []
-    for predictor, m, graph, tabled in zip(
-        instance.predictors, instance.maps, graphs, small, strict=True
-    ):
-        rows = np.flatnonzero(~np.array(tabled))
-        if not len(rows):
-            continue
-        bounds = crown(graph, Box(*(torch.tensor(m.at(end)[rows]) for end in (lower, upper))))
-        networks.append((predictor, m, graph, rows, bounds))
-        low, high = (predictor.outputs_of(end.numpy()) for end in (bounds.lower, bounds.upper))
-        at = m.output[rows]
-        lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
-    building = NetworkEncoder(relaxed_program(instance, units, lower, upper, tolerance))
-    write_tables(building, tables)
-    for predictor, m, graph, rows, bounds in networks:
-        for place, row in enumerate(rows):
-            index = m.index[row]
-            constant = m.constant[row]
-            fixed = (index >= 0) & (lower[index] == upper[index])
-            inputs = NodeColumns(
-                np.where(fixed, -1, index), np.where(fixed, lower[index], constant)
-            )
-            values = building.network(graph, bounds, place, inputs)
-            for k, at in enumerate(m.output[row]):
-                ends = float(bounds.lower[place, k]), float(bounds.upper[place, k])
-                building.tie(int(at), values, k, predictor.gives_class, ends, margin)
-    return building.program()
+    if box is None:
+        return lower, upper
+    return np.maximum(lower, box[0]), np.minimum(upper, box[1])
+
+
+def _few_combinations(instance: Instance, maximum: int) -> list[np.ndarray]:
+    """Return for each network which samples have inputs that take few values."""
+    milp = instance.milp
+    few = []
+    for mapping in instance.maps:
+        numbers = [number_of_combinations(milp, unfixed(milp, row)) for row in mapping.index]
+        few.append(np.array(numbers) <= maximum)
+    return few
+
+
+class _BoundedNetwork(NamedTuple):
+    """Samples of a network with the bounds of all its nodes."""
+
+    predictor: Predictor
+    mapping: InputMap
+    graph: Graph
+    samples: np.ndarray
+    bounds: Bounds
+
+    def encode(self, encoder: NetworkEncoder, box: Ends, margin: float) -> None:
+        """Write the exact models of all samples."""
+        for place, sample in enumerate(self.samples):
+            inputs = self._inputs(sample, *box)
+            values = encoder.network(self.graph, self.bounds, place, inputs)
+            for unit, output in enumerate(self.mapping.output[sample]):
+                lower = float(self.bounds.lower[place, unit])
+                upper = float(self.bounds.upper[place, unit])
+                gives_class = self.predictor.gives_class
+                encoder.tie(int(output), values, unit, gives_class, (lower, upper), margin)
+
+    def _inputs(self, sample: int, lower: np.ndarray, upper: np.ndarray) -> NodeColumns:
+        """Return the inputs of a sample, those that are fixed as numbers."""
+        index = self.mapping.index[sample]
+        fixed = (index >= 0) & (lower[index] == upper[index])
+        numbers = np.where(fixed, lower[index], self.mapping.constant[sample])
+        return NodeColumns(np.where(fixed, -1, index), numbers)
+
+
+def _bounded_networks(
+    instance: Instance, graphs: Sequence[Graph], tabled: Sequence[np.ndarray], box: Ends
+) -> Iterator[_BoundedNetwork]:
+    """Yield the networks with samples that are no tables; tighten the box, in place, to the bounds
+    of their outputs.
+    """
+    for number, few in enumerate(tabled):
+        if not few.all():
+            yield _bounded_network(instance, number, graphs[number], np.flatnonzero(~few), box)
+
+
+def _bounded_network(
+    instance: Instance, number: int, graph: Graph, samples: np.ndarray, box: Ends
+) -> _BoundedNetwork:
+    predictor = instance.predictors[number]
+    mapping = instance.maps[number]
+    inputs = Box(*(torch.tensor(mapping.at(end)[samples]) for end in box))
+    bounds = crown(graph, inputs)
+    low = predictor.outputs_of(bounds.lower.numpy())
+    high = predictor.outputs_of(bounds.upper.numpy())
+    tighten_at(box, mapping.output[samples], low, high)
+    return _BoundedNetwork(predictor, mapping, graph, samples, bounds)

@@ -1,29 +1,32 @@
-"""Before any long work: do rows or bounds ask of networks what their ranges show that they cannot
-say?
-"""
+"""Whether bounds of the networks' outputs contradict the constraints, before any long work."""
 
 from contextlib import suppress
 
 import numpy as np
 import torch
 
-from ..bounds import Bounds, Box, crown, intervals, network_graph
+from ..bounds import Bounds, Box, Graph, crown, intervals, network_graph
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
 from ..programs.presolve import propagate_bounds
-from .encoding import relax_bounds, relaxed_program
+from .encoding import Ends, relax_bounds, relaxed_program, tighten_at
 
-ROUNDS = 3  # of bounds that rows imply
-UNITS = 2000  # units of all network rows together up to which CROWN is asked too
+RANGES_PROPAGATION_ROUNDS = 3
+"""Passes of bound propagation."""
+MAX_UNITS_FOR_CROWN = 2000
+"""Units of all samples of all networks up to which CROWN is used too."""
 
 
 def infeasible_by_ranges(instance: Instance) -> bool:
-    """Whether ranges of outputs prove that no point passes `verify`: first by intervals, then, for
-    small networks, by CROWN. What cannot be read has no range; rows and bounds without outputs are
-    not looked at.
+    """Return whether ranges of outputs prove that no point passes `verify`.
 
+    The ranges are computed by intervals and then, for small networks, by CROWN. A network that
+    cannot be read has no range. Problems without a constraint on an output are skipped.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> problem = hand_sized()
     >>> infeasible_by_ranges(problem.instance())
@@ -32,47 +35,69 @@ def infeasible_by_ranges(instance: Instance) -> bool:
     >>> infeasible_by_ranges(problem.instance())
     True
     """
-    s = instance.milp
-    at = instance.outputs
-    bounded = np.isfinite(s.lower[at]) | np.isfinite(s.upper[at])
-    if not (
-        s.rows[:, at].nnz
-        or (bounded & ~(s.integer[at] & (s.lower[at] <= 0) & (s.upper[at] >= 1))).any()
-    ):
+    if not _constrains_outputs(instance):
         return False
     units = Units(instance, TOLERANCE)
-    lower, upper = relax_bounds(instance, units)
-    graphs = {}
-    for k, predictor in enumerate(instance.predictors):
-        with suppress(UnsupportedNetworkError):
-            graphs[k] = network_graph(predictor.net, predictor.inputs.shape[1])
-    small = (
-        sum(sum(n.units for n in g.nodes) * len(instance.maps[k].index) for k, g in graphs.items())
-        <= UNITS
-    )
-    for ranges in (intervals, crown)[: 1 + small]:
-        for k, graph in graphs.items():
-            m = instance.maps[k]
+    box = relax_bounds(instance, units)
+    graphs = _graphs(instance)
+    methods = [intervals]
+    if _number_of_units(instance, graphs) <= MAX_UNITS_FOR_CROWN:
+        methods.append(crown)
+    for bound_network in methods:
+        for number, graph in graphs.items():
             with suppress(ProblemError, UnsupportedNetworkError):  # numbers too large for a range
-                box = Box(*(torch.tensor(m.at(end)) for end in (lower, upper)))
-                _keep(ranges(graph, box), instance, k, units, lower, upper)
-        if (lower > upper).any():
+                mapping = instance.maps[number]
+                inputs = Box(*(torch.tensor(mapping.at(end)) for end in box))
+                _tighten_outputs(bound_network(graph, inputs), instance, number, units, box)
+        if (box[0] > box[1]).any():
             return True
-        program = relaxed_program(instance, units, lower, upper)
-        if propagate_bounds(program, lower, upper, ROUNDS) is None:
+        program = relaxed_program(instance, units, *box)
+        if propagate_bounds(program, *box, RANGES_PROPAGATION_ROUNDS) is None:
             return True
     return False
 
 
-def _keep(
-    found: Bounds, instance: Instance, k: int, units: Units, lower: np.ndarray, upper: np.ndarray
+def _constrains_outputs(instance: Instance) -> bool:
+    """Return whether a constraint has an output, or a bound may exclude one of its values."""
+    milp = instance.milp
+    outputs = instance.outputs
+    if milp.rows[:, outputs].nnz:
+        return True
+    lower = milp.lower[outputs]
+    upper = milp.upper[outputs]
+    free_class = milp.integer[outputs] & (lower <= 0) & (upper >= 1)
+    bounded = np.isfinite(lower) | np.isfinite(upper)
+    return bool((bounded & ~free_class).any())
+
+
+def _graphs(instance: Instance) -> dict[int, Graph]:
+    """Return the networks that can be read, by their number."""
+    graphs = {}
+    for number, predictor in enumerate(instance.predictors):
+        with suppress(UnsupportedNetworkError):
+            graphs[number] = network_graph(predictor.net, predictor.inputs.shape[1])
+    return graphs
+
+
+def _number_of_units(instance: Instance, graphs: dict[int, Graph]) -> int:
+    total = 0
+    for number, graph in graphs.items():
+        samples = len(instance.maps[number].index)
+        total += samples * sum(node.units for node in graph.nodes)
+    return total
+
+
+def _tighten_outputs(
+    bounds: Bounds, instance: Instance, number: int, units: Units, box: Ends
 ) -> None:
-    """Move the ends of a network's outputs, in place, to its ranges and what `verify` forgives."""
-    predictor = instance.predictors[k]
-    at = instance.maps[k].output
-    low, high = (predictor.outputs_of(end.numpy()) for end in (found.lower, found.upper))
+    """Move the bounds of a network's outputs, in place, to its ranges, relaxed by the tolerance."""
+    predictor = instance.predictors[number]
+    outputs = instance.maps[number].output
+    low = predictor.outputs_of(bounds.lower.numpy())
+    high = predictor.outputs_of(bounds.upper.numpy())
     if not predictor.gives_class:
-        room = TOLERANCE * np.maximum(units.sizes[at], np.maximum(np.abs(low), np.abs(high)))
+        size = np.maximum(np.abs(low), np.abs(high))
+        room = TOLERANCE * np.maximum(units.sizes[outputs], size)
         low = low - room
         high = high + room
-    lower[at], upper[at] = np.maximum(lower[at], low), np.minimum(upper[at], high)
+    tighten_at(box, outputs, low, high)

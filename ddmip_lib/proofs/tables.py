@@ -1,27 +1,36 @@
-"""Networks whose inputs take few values, as tables: what each row of a network says at each of
-them.
-"""
+"""Networks whose inputs take few values, as tables: the outputs of a sample at each combination."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..clock import check_time
 from ..model.assignments import AssignmentList, integers_between
-from ..model.instance import Instance
+from ..model.instance import InputMap, Instance
+from ..model.predictor import Predictor
 from ..numerics import EPSILON
 from ..programs.scip import MILP
-from .encoding import NetworkEncoder
+from .encoding import Ends, NetworkEncoder, tighten_at
 
 Key = tuple[int, ...]
-"""The whole variables that decide one network row, by their number in the model."""
+"""The integer variables that determine one sample of a network, by their index in the model."""
 
 
 class Table(NamedTuple):
-    """One row of a network: what decides it, the combinations of these values (m, k) at which the
-    network has outputs, these (m, q), and the variables that carry them.
+    """One sample of a network, tabulated.
+
+    Attributes
+    ----------
+    key
+        The variables that determine the sample.
+    values
+        The combinations of their values at which the network has outputs, shape (m, k).
+    outputs
+        The outputs there, shape (m, q).
+    targets
+        The variables of the model that carry the outputs.
     """
 
     key: Key
@@ -31,129 +40,212 @@ class Table(NamedTuple):
 
 
 def unfixed(s: MILP, row: np.ndarray) -> Key:
-    """The distinct inputs of a network row that may move."""
+    """Return the distinct inputs of a sample whose bounds differ."""
     return tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
 
 
 def number_of_combinations(s: MILP, key: Key) -> float:
-    """How many combinations of values some variables have; infinite where one is continuous."""
-    return math.prod(
-        len(integers_between(s.lower[at], s.upper[at])) if s.integer[at] else math.inf for at in key
-    )
+    """Return the number of combinations of values of some variables; inf with a continuous one."""
+    if not s.integer[list(key)].all():
+        return math.inf
+    return math.prod(len(integers_between(s.lower[at], s.upper[at])) for at in key)
 
 
 def tables_of(
     instance: Instance, wanted: Sequence[np.ndarray], most: float = math.inf
 ) -> list[Table] | None:
-    """Evaluate every network for its `wanted` rows at every combination that rows allow; those
-    without a value are left out. None where a row has more than `most`, or a continuous input that
-    no equation gives.
+    """Evaluate networks at every combination of their inputs that the constraints allow.
+
+    Combinations at which a network has no finite output are left out.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    wanted
+        For every network, the numbers of the samples to be tabulated.
+    most
+        Maximum number of combinations of a sample.
+
+    Returns
+    -------
+    list of Table or None
+        None where a sample has more combinations, or a continuous input that no equation gives.
     """
-    found = []
-    s = instance.milp
-    listing = AssignmentList(s)
-    base = np.where(np.isfinite(s.lower), s.lower, 0.0)
-    for predictor, m, numbers in zip(instance.predictors, instance.maps, wanted, strict=True):
-        keys = []
-        tables = []
-        points = []
-        for r in numbers:
+    tabulation = _Tabulation(instance.milp, most)
+    tables = []
+    for predictor, mapping, samples in zip(instance.predictors, instance.maps, wanted, strict=True):
+        found = tabulation.tables(predictor, mapping, samples)
+        if found is None:
+            return None
+        tables.extend(found)
+    return tables
+
+
+class _Inputs(NamedTuple):
+    """All inputs of one sample: its key, the values of the key, and the network's inputs."""
+
+    key: Key
+    values: np.ndarray
+    points: np.ndarray
+
+
+class _Tabulation:
+    def __init__(self, milp: MILP, maximum: float) -> None:
+        self.milp = milp
+        self.maximum = maximum
+        self.assignments = AssignmentList(milp)
+        self.base = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
+
+    def tables(
+        self, predictor: Predictor, mapping: InputMap, samples: np.ndarray
+    ) -> list[Table] | None:
+        """Return the tables of some samples of a network."""
+        inputs = []
+        for sample in samples:
             check_time()
-            deciding = listing.deciders(np.array(unfixed(s, m.index[r]), dtype=int))
-            values = None if deciding is None else listing.combinations(deciding.at, most)
-            if deciding is None or values is None:
+            each = self._inputs(mapping, sample)
+            if each is None:
                 return None
-            keys.append(tuple(deciding.at.tolist()))
-            tables.append(values)
-            known = listing.assignments(deciding, values, base)
-            points.append(np.where(m.index[r] >= 0, known[:, m.index[r]], m.constant[r]))
-        if not len(numbers):
-            continue
-        raws = np.split(
-            predictor.raw(np.concatenate(points)), np.cumsum(list(map(len, tables)))[:-1]
-        )
-        for key, values, raw, targets in zip(keys, tables, raws, m.output[numbers], strict=True):
-            finite = np.isfinite(raw).all(axis=1)
-            found.append(Table(key, values[finite], predictor.outputs_of(raw[finite]), targets))
-    return found
+            inputs.append(each)
+        if not inputs:
+            return []
+        raw = predictor.raw(np.concatenate([each.points for each in inputs]))
+        ends = np.cumsum([len(each.values) for each in inputs])
+        tables = []
+        for each, outputs, targets in zip(
+            inputs, np.split(raw, ends[:-1]), mapping.output[samples], strict=True
+        ):
+            finite = np.isfinite(outputs).all(axis=1)
+            outputs = predictor.outputs_of(outputs[finite])
+            tables.append(Table(each.key, each.values[finite], outputs, targets))
+        return tables
+
+    def _inputs(self, mapping: InputMap, sample: int) -> _Inputs | None:
+        index = mapping.index[sample]
+        deciding = self.assignments.deciders(np.array(unfixed(self.milp, index), dtype=int))
+        if deciding is None:
+            return None
+        values = self.assignments.combinations(deciding.at, self.maximum)
+        if values is None:
+            return None
+        known = self.assignments.assignments(deciding, values, self.base)
+        points = np.where(index >= 0, known[:, index], mapping.constant[sample])
+        return _Inputs(tuple(deciding.at.tolist()), values, points)
 
 
-def tighten_to_tables(tables: Sequence[Table], lower: np.ndarray, upper: np.ndarray) -> None:
-    """Move the ends of outputs, in place, to what the tables hold."""
+def tighten_to_tables(tables: Iterable[Table], lower: np.ndarray, upper: np.ndarray) -> None:
+    """Move the bounds of outputs, in place, to the ranges of their tables."""
+    box: Ends = lower, upper
     for table in tables:
-        at = table.targets
-        lower[at] = np.maximum(lower[at], table.outputs.min(axis=0, initial=np.inf))
-        upper[at] = np.minimum(upper[at], table.outputs.max(axis=0, initial=-np.inf))
+        low = table.outputs.min(axis=0, initial=np.inf)
+        high = table.outputs.max(axis=0, initial=-np.inf)
+        tighten_at(box, table.targets, low, high)
 
 
 def write_tables(building: NetworkEncoder, tables: Sequence[Table]) -> None:
-    r"""$x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one $\delta_j = 1$ for each
-    key; for an input of two neighbouring values the line through both.
+    r"""Write tables: $x = \sum_j v_j \delta_j$, $y = \sum_j f(v_j) \delta_j$ with one
+    $\delta_j = 1$ for each key; for an input with two neighbouring values the line through both.
+
+    Parameters
+    ----------
+    building
+        The program to be extended.
+    tables
+        The tables; those with the same key share their binaries.
     """
-    choices: dict[Key, dict[tuple[float, ...], int]] = {}
+    binaries: dict[Key, dict[tuple[float, ...], int]] = {}
     for table in tables:
         if len(table.key) == 1 and np.array_equal(np.diff(table.values[:, 0]), [1.0]):
-            (x,), (v, _) = table.key, table.values[:, 0].tolist()
-            building.between(x, v, v + 1)
-            for at, (one, two) in zip(
-                table.targets.tolist(), table.outputs.T.tolist(), strict=True
-            ):
-                room = (
-                    8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))
-                )  # of the slope and of the line
-                middle = one - (two - one) * v
-                building.row([at, x], [1.0, one - two], middle - room, middle + room)
+            _write_line(building, table)
             continue
-        values = list(map(tuple, table.values.tolist()))
-        if table.key not in choices:
-            chosen = [building.variable(0.0, 1.0, integer=True) for _ in values]
-            building.row(chosen, np.ones(len(chosen)), 1.0, 1.0)
-            for at, column in zip(table.key, table.values.T, strict=True):
-                building.row([at, *chosen], [-1.0, *column], 0.0, 0.0)
-            choices[table.key] = dict(zip(values, chosen, strict=True))
-        offered = choices[table.key]
-        known = [k for k, value in enumerate(values) if value in offered]
-        mine = [offered[values[k]] for k in known]
-        if len(mine) < len(
-            offered
-        ):  # where another network of these inputs has a value, this one has none
-            building.row(mine, np.ones(len(mine)), 1.0, 1.0)
-        for at, column in zip(table.targets, table.outputs.T, strict=True):
-            building.row([int(at), *mine], [-1.0, *column[known]], 0.0, 0.0)
+        if table.key not in binaries:
+            binaries[table.key] = _write_choice(building, table)
+        _write_outputs(building, table, binaries[table.key])
+
+
+def _write_line(building: NetworkEncoder, table: Table) -> None:
+    """Write y = f(v) + (f(v + 1) - f(v)) (x - v) for an input x that is v or v + 1."""
+    x = table.key[0]
+    v = float(table.values[0, 0])
+    building.between(x, v, v + 1)
+    for target, (one, two) in zip(table.targets.tolist(), table.outputs.T.tolist(), strict=True):
+        room = 8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))  # of slope and constant
+        constant = one - (two - one) * v
+        building.row([target, x], [1.0, one - two], constant - room, constant + room)
+
+
+def _write_choice(building: NetworkEncoder, table: Table) -> dict[tuple[float, ...], int]:
+    """Write one binary for each combination of the key's values; return them by combination."""
+    chosen = [building.variable(0.0, 1.0, integer=True) for _ in table.values]
+    building.row(chosen, np.ones(len(chosen)), 1.0, 1.0)
+    for variable, column in zip(table.key, table.values.T, strict=True):
+        building.row([variable, *chosen], [-1.0, *column], 0.0, 0.0)
+    return dict(zip(map(tuple, table.values.tolist()), chosen, strict=True))
+
+
+def _write_outputs(
+    building: NetworkEncoder, table: Table, binaries: dict[tuple[float, ...], int]
+) -> None:
+    """Write the outputs of a table as sums of binaries.
+
+    Combinations that another network with the same key lacks have no binary; those that this
+    network lacks are excluded.
+    """
+    combinations = list(map(tuple, table.values.tolist()))
+    known = [k for k, combination in enumerate(combinations) if combination in binaries]
+    mine = [binaries[combinations[k]] for k in known]
+    if len(mine) < len(binaries):
+        building.row(mine, np.ones(len(mine)), 1.0, 1.0)
+    for target, column in zip(table.targets, table.outputs.T, strict=True):
+        building.row([int(target), *mine], [-1.0, *column[known]], 0.0, 0.0)
 
 
 def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> np.ndarray | None:
-    """All full assignments (k, n) that rows on whole variables allow, if these and outputs are all
-    that is free and there are at most `most` numbers.
+    """Return all full assignments that the constraints on integer variables allow.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    tables
+        Tables of all its networks.
+    most
+        Maximum number of numbers in the result.
+
+    Returns
+    -------
+    array of shape (k, n) or None
+        None where there are more, or where inputs and outputs are not all that is free.
     """
-    s = instance.milp
-    at = np.array(sorted({variable for table in tables for variable in table.key}), dtype=int)
-    free = (s.lower < s.upper) & ~instance.is_output
-    free[at] = False
-    listing = AssignmentList(s)
-    values = None if free.any() or s.others else listing.combinations(at, most / s.n_variables)
+    milp = instance.milp
+    decided = np.array(sorted(set().union(*[table.key for table in tables])), dtype=int)
+    free = (milp.lower < milp.upper) & ~instance.is_output
+    free[decided] = False
+    if free.any() or milp.others:
+        return None
+    values = AssignmentList(milp).combinations(decided, most / milp.n_variables)
     if values is None:
         return None
-    found = np.tile(s.lower, (len(values), 1))
-    found[:, at] = values
-    valued = np.ones(len(found), dtype=bool)
+    assignments = np.tile(milp.lower, (len(values), 1))
+    assignments[:, decided] = values
+    has_outputs = np.ones(len(assignments), dtype=bool)
     for table in tables:
         check_time()
-        entry = positions(table.values, found[:, list(table.key)])
-        valued &= entry >= 0
+        entry = positions(table.values, assignments[:, list(table.key)])
+        has_outputs &= entry >= 0
         if len(table.values):
-            found[:, table.targets] = table.outputs[entry]
-    return found[valued]
+            assignments[:, table.targets] = table.outputs[entry]
+    return assignments[has_outputs]
 
 
 def positions(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The position of each row of `wanted` among the distinct rows of `values`; -1 where it is not
-    among them.
+    """Return the position of each row of `wanted` in `values`, whose rows are distinct; -1 if none.
 
     >>> positions(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0], [0.0, 3.0]]))
     array([ 1, -1])
     """
-    if not values.shape[1]:  # nothing to look up: all rows are the empty one
+    if not values.shape[1]:  # all rows are the empty one
         return np.full(len(wanted), len(values) - 1)
     _, code = np.unique(np.concatenate([values, wanted]), axis=0, return_inverse=True)
     code = code.ravel()
