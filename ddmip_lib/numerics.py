@@ -1,4 +1,4 @@
-r"""Numbers with a meaning in several packages, each in one place.
+r"""Constants and functions of floating-point arithmetic, used by several packages.
 
 Sums in floating point are bounded by the standard model of rounding: a sum of $k$ products is wrong
 by at most $\gamma_k \sum_i |a_i b_i|$ with $\gamma_k = k\epsilon / (1 - k\epsilon)$.
@@ -9,8 +9,8 @@ import sys
 import numpy as np
 
 EPSILON = sys.float_info.epsilon
-"""Distance from 1.0 to the next double: twice the unit roundoff, which leaves room for the rounding
-of the error bounds themselves.
+"""Distance from 1.0 to the next double: twice the unit roundoff, so that rounding errors of the
+error bounds themselves are covered.
 """
 
 
@@ -31,3 +31,12 @@ def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
     """
     sizes = np.asarray(sizes)
     return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
+
+
+def finite_size(values: np.ndarray) -> np.ndarray:
+    """Return the absolute value of each finite number, and 0 for all others.
+
+    >>> finite_size(np.array([-2.0, np.inf]))
+    array([2., 0.])
+    """
+    return np.where(np.isfinite(values), np.abs(values), 0.0)

@@ -287,8 +287,8 @@ MUTATIONS = [
     Mutation(
         "listing-forgets-what-comes-later",
         "ddmip_lib/model/assignments.py",
-        "sums + later[0][:, j] <= high",
-        "sums <= high",
+        "activity + self.minimum_later[:, j] <= self.upper",
+        "activity <= self.upper",
         ("tests/unit/model/test_listing.py::test_all_that_rows_allow_and_nothing_else",),
     ),
     Mutation(
@@ -349,7 +349,7 @@ MUTATIONS = [
     Mutation(
         "on-off-row-without-its-switch",
         "ddmip_lib/model/onoff.py",
-        "on=side - a_b,",
+        "on=side - at_switch,",
         "on=side,",
         (GUARDS + "TestCompletion", GUARDS + "TestGraphSplitBlock"),
     ),

@@ -1,5 +1,7 @@
-"""All combinations of some whole variables that no row rules out: listed one variable at a time,
-for all at once.
+"""Enumeration of the combinations of integer variables that the constraints allow.
+
+One variable is added at a time, to all combinations at once. A combination is dropped if a
+constraint on these variables alone cannot hold, whatever the values of the variables to come.
 """
 
 import math
@@ -7,20 +9,44 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..clock import check_time
+from ..numerics import finite_size
 from ..programs.scip import MILP
+
+INTEGER_BOUND_TOLERANCE = 1e-9
+"""A bound that is so near to an integer counts as that integer."""
+ACTIVITY_ROUNDING = 1e-9
+"""Rounding error of the activity of a constraint, relative to the sizes of its terms."""
+CONTINUOUS_CONSTRAINT_SLACK = 2e-6
+"""Twice what verification tolerates in a constraint with continuous variables."""
+MAX_GROWTH = 16
+"""Combinations, in multiples of the limit, that are written before constraints drop some."""
 
 
 def integers_between(low: float, high: float) -> np.ndarray:
-    """The whole numbers between two bounds."""
-    return np.arange(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1, dtype=float)
+    """Return the integers between two bounds, as floats.
+
+    >>> integers_between(-0.5, 2.0)
+    array([0., 1., 2.])
+    """
+    first = math.ceil(low - INTEGER_BOUND_TOLERANCE)
+    last = math.floor(high + INTEGER_BOUND_TOLERANCE)
+    return np.arange(first, last + 1, dtype=float)
 
 
 class DeterminingVariables(NamedTuple):
-    """Whole variables `at` that decide some network inputs: as one of them, or by an equation.
+    """Integer variables that determine some network inputs, as one of them or by an equation.
 
-    Input ``implied[i]`` is what row ``rows[i]`` makes it, whose other variables are whole or fixed.
+    Attributes
+    ----------
+    at
+        Positions of the integer variables.
+    implied
+        Positions of the inputs that equations determine.
+    rows
+        For each of these, its equation; all other variables in it are integer or fixed.
     """
 
     at: np.ndarray
@@ -28,9 +54,35 @@ class DeterminingVariables(NamedTuple):
     rows: np.ndarray
 
 
-class AssignmentList:
-    """Lists combinations of whole variables of one model.
+class _Constraints(NamedTuple):
+    """Constraints ``lower <= weights @ values <= upper`` on the variables of an enumeration.
 
+    Column j of `minimum_later` and `maximum_later` bounds what the variables after j add.
+    """
+
+    weights: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    minimum_later: np.ndarray
+    maximum_later: np.ndarray
+
+    def allow(self, activity: np.ndarray, j: int) -> np.ndarray:
+        """Whether each combination of the first j + 1 variables may still become feasible."""
+        below = activity + self.minimum_later[:, j] <= self.upper
+        above = activity + self.maximum_later[:, j] >= self.lower
+        return (below & above).all(axis=1)
+
+
+class AssignmentList:
+    """Enumerates combinations of integer variables of one model.
+
+    Parameters
+    ----------
+    milp
+        The model.
+
+    Examples
+    --------
     >>> import pyscipopt
     >>> from ..programs.scip import read_model
     >>> m = pyscipopt.Model()
@@ -45,105 +97,139 @@ class AssignmentList:
            [1., 0., 0.]]))
     """
 
-    def __init__(self, s: MILP) -> None:
-        self.milp = s
-        self.moving = s.lower < s.upper
-        self.columns = s.rows.tocsc()
-        self.held = np.diff(s.rows[:, self.moving].tocsr().indptr)
-        """How many variables of each row may move."""
+    def __init__(self, milp: MILP) -> None:
+        self.milp = milp
+        self.columns = milp.rows.tocsc()
+        self._unfixed = milp.lower < milp.upper
+        self._unfixed_in_row = _entries_per_row(milp, self._unfixed)
 
     @cached_property
-    def fixed(self) -> np.ndarray:
-        """What the fixed variables add to each row."""
-        fixed: np.ndarray = self.milp.rows @ np.where(self.moving, 0.0, self.milp.lower)
-        return fixed
+    def _fixed_activity(self) -> np.ndarray:
+        """What the fixed variables add to each constraint."""
+        activity: np.ndarray = self.milp.rows @ np.where(self._unfixed, 0.0, self.milp.lower)
+        return activity
 
     @cached_property
-    def room(self) -> np.ndarray:
-        """More than `verify` forgives a row that also holds variables which are not whole; 0 for
-        others.
-        """
-        s = self.milp
-        sides = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in s.sides]
-        values = 1.0 + np.where(
-            self.moving, 0.0, np.abs(np.where(np.isfinite(s.lower), s.lower, 0.0))
-        )
-        total: np.ndarray = 2e-6 * (np.maximum(*sides) + abs(s.rows) @ values)
-        return np.where(np.diff(s.rows[:, ~s.integer].tocsr().indptr) > 0, total, 0.0)
-
-    def rows_on(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that hold these variables, and how many of them each."""
-        spans = [
-            self.columns.indices[self.columns.indptr[j] : self.columns.indptr[j + 1]] for j in at
-        ]
-        return np.unique(np.concatenate([[], *spans]).astype(int), return_counts=True)
+    def _slack(self) -> np.ndarray:
+        """More than verification tolerates in constraints with continuous variables; else 0."""
+        milp = self.milp
+        sides = np.maximum(finite_size(milp.row_lower), finite_size(milp.row_upper))
+        values = 1.0 + np.where(self._unfixed, 0.0, finite_size(milp.lower))
+        slack = CONTINUOUS_CONSTRAINT_SLACK * (sides + abs(milp.rows) @ values)
+        return np.where(_entries_per_row(milp, ~milp.integer) > 0, slack, 0.0)
 
     def combinations(self, at: np.ndarray, most: float) -> np.ndarray | None:
-        """The combinations (m, k) of whole variables, or None where more than `most` are left at
-        some point.
+        """Return the combinations of integer variables that the constraints on them allow.
 
-        One is ruled out where a row on these variables alone cannot hold.
+        Parameters
+        ----------
+        at
+            Positions of the k variables.
+        most
+            Largest number of combinations.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            The m combinations, of shape (m, k); None if more than `most` are left after some
+            variable.
         """
-        s = self.milp
-        rows, counts = self.rows_on(at[self.moving[at]])
-        rows = rows[counts == self.held[rows]]
-        weights = s.rows[rows][:, at].toarray() * self.moving[at]  # what is fixed counts as such
-        products = weights * s.lower[at], weights * s.upper[at]
-        ends = np.minimum(*products), np.maximum(*products)
-        later = [end.sum(axis=1, keepdims=True) - np.cumsum(end, axis=1) for end in ends]
-        slack = (
-            1e-9 * (1.0 + np.abs(self.fixed[rows]) + np.maximum(*map(np.abs, ends)).sum(axis=1))
-            + self.room[rows]
-        )
-        low = s.row_lower[rows] - self.fixed[rows] - slack
-        high = s.row_upper[rows] - self.fixed[rows] + slack
+        constraints = self._constraints_on(at)
         found = np.zeros((1, 0))
-        sums = np.zeros((1, len(rows)))
+        activity = np.zeros((1, len(constraints.weights)))
         for j, variable in enumerate(at.tolist()):
             check_time()
-            values = integers_between(s.lower[variable], s.upper[variable])
-            if len(found) * len(values) > 16 * most:  # before rows rule any of them out
+            values = integers_between(self.milp.lower[variable], self.milp.upper[variable])
+            if len(found) * len(values) > MAX_GROWTH * most:
                 return None
-            found = np.hstack(
-                [np.repeat(found, len(values), axis=0), np.tile(values, len(found))[:, None]]
-            )
-            sums = np.repeat(sums, len(values), axis=0) + found[:, -1:] * weights[:, j]
-            keep = ((sums + later[0][:, j] <= high) & (sums + later[1][:, j] >= low)).all(axis=1)
-            found = found[keep]
-            sums = sums[keep]
+            added = np.tile(values, len(found))[:, None]
+            found = np.hstack([np.repeat(found, len(values), axis=0), added])
+            activity = np.repeat(activity, len(values), axis=0) + added * constraints.weights[:, j]
+            allowed = constraints.allow(activity, j)
+            found = found[allowed]
+            activity = activity[allowed]
             if len(found) > most:
                 return None
         return found
 
-    def deciders(self, inputs: np.ndarray) -> DeterminingVariables | None:
-        """The whole variables that decide these inputs, or None where one is continuous and no
-        equation gives it.
-        """
-        s = self.milp
-        whole = s.integer[inputs]
-        at = set(inputs[whole].tolist())
-        implied = []
-        rows = []
-        for variable in inputs[~whole].tolist():
-            for row in self.rows_on(np.array([variable]))[0].tolist():
-                held = s.rows.indices[s.rows.indptr[row] : s.rows.indptr[row + 1]]
-                rest = held[(held != variable) & self.moving[held]]
-                if s.row_lower[row] == s.row_upper[row] and s.integer[rest].all():
-                    at.update(rest.tolist())
-                    implied.append(variable)
-                    rows.append(row)
-                    break
-            else:
-                return None
-        return DeterminingVariables(
-            np.array(sorted(at), dtype=int), np.array(implied, dtype=int), np.array(rows, dtype=int)
+    def _constraints_on(self, at: np.ndarray) -> _Constraints:
+        """The constraints whose unfixed variables are all among these."""
+        milp = self.milp
+        rows, counts = np.unique(self.columns[:, at[self._unfixed[at]]].indices, return_counts=True)
+        rows = rows[counts == self._unfixed_in_row[rows]]
+        weights = milp.rows[rows][:, at].toarray() * self._unfixed[at]
+        at_lower = weights * milp.lower[at]
+        at_upper = weights * milp.upper[at]
+        minimum = np.minimum(at_lower, at_upper)
+        maximum = np.maximum(at_lower, at_upper)
+        fixed = self._fixed_activity[rows]
+        size = 1.0 + np.abs(fixed) + np.maximum(np.abs(minimum), np.abs(maximum)).sum(axis=1)
+        slack = ACTIVITY_ROUNDING * size + self._slack[rows]
+        return _Constraints(
+            weights,
+            milp.row_lower[rows] - fixed - slack,
+            milp.row_upper[rows] - fixed + slack,
+            _sums_of_later(minimum),
+            _sums_of_later(maximum),
         )
+
+    def deciders(self, inputs: np.ndarray) -> DeterminingVariables | None:
+        """Return the integer variables that determine these network inputs.
+
+        Parameters
+        ----------
+        inputs
+            Positions of the inputs.
+
+        Returns
+        -------
+        DeterminingVariables or None
+            None if an input is continuous and no equation determines it by integers.
+        """
+        integer = self.milp.integer[inputs]
+        at = set(inputs[integer].tolist())
+        implied = inputs[~integer]
+        rows = []
+        for variable in implied.tolist():
+            equation = self._equation_for(variable)
+            if equation is None:
+                return None
+            row, others = equation
+            rows.append(row)
+            at.update(others.tolist())
+        positions = np.array(sorted(at), dtype=int)
+        return DeterminingVariables(positions, implied.astype(int), np.array(rows, dtype=int))
+
+    def _equation_for(self, variable: int) -> tuple[int, np.ndarray] | None:
+        """The first equation of a variable whose other unfixed variables, returned too, are
+        integer.
+        """
+        milp = self.milp
+        for row in _indices(self.columns, variable).tolist():
+            members = _indices(milp.rows, row)
+            others = members[(members != variable) & self._unfixed[members]]
+            if milp.row_lower[row] == milp.row_upper[row] and milp.integer[others].all():
+                return row, others
+        return None
 
     def assignments(
         self, deciding: DeterminingVariables, values: np.ndarray, base: np.ndarray
     ) -> np.ndarray:
-        """Full assignments (m, n): the base with these combinations, and the inputs that they
-        imply.
+        """Return full assignments with these combinations and the inputs that they imply.
+
+        Parameters
+        ----------
+        deciding
+            The integer variables and the inputs that they imply.
+        values
+            The m combinations of the integer variables.
+        base
+            Full assignment of all n variables, for the others.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of shape (m, n).
         """
         found = np.tile(base, (len(values), 1))
         found[:, deciding.at] = values
@@ -153,3 +239,18 @@ class AssignmentList:
             weights[variable] = 0.0
             found[:, variable] = (self.milp.row_lower[row] - found @ weights) / own
         return found
+
+
+def _indices(matrix: sp.csr_matrix | sp.csc_matrix, k: int) -> np.ndarray:
+    """Where row k of a matrix by rows, or column k of one by columns, is not zero."""
+    return matrix.indices[matrix.indptr[k] : matrix.indptr[k + 1]]
+
+
+def _entries_per_row(milp: MILP, variables: np.ndarray) -> np.ndarray:
+    """How many of the variables in a mask each constraint has."""
+    return np.diff(milp.rows[:, variables].tocsr().indptr)
+
+
+def _sums_of_later(terms: np.ndarray) -> np.ndarray:
+    """In column j the sum of the columns after j."""
+    return terms.sum(axis=1, keepdims=True) - np.cumsum(terms, axis=1)

@@ -1,17 +1,16 @@
 r"""On/off variables of the MIP block: continuous coupled $v$ that a binary $b$ switches off.
 
-Where every row on $v$ is redundant when $b = 0$, $v$ is then free to sit at the minimiser of its
-own term $q(v) = cv - \lambda v + \tfrac{\rho}{2}(v - \kappa)^2$, and its cost there is a constant
-$q^*$. Writing $\sigma$ for $v$ where $b = 1$ and 0 elsewhere, the block's term becomes $q^* +
-\tilde q$ with
+If every constraint on $v$ is redundant at $b = 0$, then $v$ takes the minimiser of its own term
+$q(v) = cv - \lambda v + \tfrac{\rho}{2}(v - \kappa)^2$ there, at a constant cost $q^*$. Let
+$\sigma$ be $v$ at $b = 1$ and 0 elsewhere. The term of the block is then $q^* + \tilde q$ with
 
 $$\tilde q = \tfrac{\rho}{2} z + (c - \lambda - \rho\kappa)\sigma
 + \bigl(\tfrac{\rho}{2}\kappa^2 - q^*\bigr) b, \quad
 z \ge 2a\sigma - a^2 b \ \text{ for tangent points } a, \qquad l\,b \le \sigma \le u\,b,$$
 
-the tangents of $\sigma^2$ in perspective form. Rows and tangents stay the same from one iteration
-to the next: a MILP with a new objective, and a much tighter one than big-M rows with an epigraph of
-$v^2$.
+the tangents of $\sigma^2$ in perspective form. Constraints and tangents are the same in every
+iteration: the block is a MILP whose objective alone changes, with a much stronger relaxation than
+big-M constraints with an epigraph of $v^2$.
 """
 
 import itertools
@@ -19,15 +18,26 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..programs.scip import MILP
+
+REDUNDANCY_TOLERANCE = 1e-9
+"""Violation up to which a constraint counts as redundant when the switch is off."""
 
 
 @dataclass(frozen=True)
 class OnOffRow:
-    r"""The row $a^\top \bar v + a_\sigma \sigma \le \beta b + m\,(1 - b)$ that replaces a row on
-    $v$, with $m = \max a^\top\bar v$ where $b = 0$.
+    r"""The constraint $a^\top \bar v + a_\sigma \sigma \le \beta b + m\,(1 - b)$, with $m = \max
+    a^\top\bar v$ at $b = 0$, which replaces one on $v$.
+
+    Attributes
+    ----------
+    others
+        Coefficients $a$, by the positions of the variables $\bar v$.
+    sigma
+        Coefficient $a_\sigma$.
+    on, off
+        Right-hand sides $\beta$ and $m$.
     """
 
     others: dict[int, float]
@@ -38,7 +48,17 @@ class OnOffRow:
 
 @dataclass(frozen=True)
 class OnOff:
-    """One on/off variable: position, its switch, and its rows in the new form."""
+    """One on/off variable.
+
+    Attributes
+    ----------
+    variable, switch
+        Positions of $v$ and $b$.
+    rows
+        Its constraints in on/off form.
+    replaced
+        The rows of the model that these replace.
+    """
 
     variable: int
     switch: int
@@ -46,75 +66,115 @@ class OnOff:
     replaced: tuple[int, ...]
 
 
-def find_onoff(s: MILP, candidates: np.ndarray, own_rows: np.ndarray) -> list[OnOff]:
-    """On/off variables among the continuous candidates, in the rows `own_rows`; each row holds one
-    of them at most.
+def find_onoff(milp: MILP, candidates: np.ndarray, own_rows: np.ndarray) -> list[OnOff]:
+    """Return on/off variables, at most one in each constraint.
+
+    Parameters
+    ----------
+    milp
+        The model.
+    candidates
+        Positions of the variables that may be on/off variables.
+    own_rows
+        Mask of the constraints that belong to the MIP block.
+
+    Returns
+    -------
+    list of OnOff
+        In the order of the candidates.
     """
-    rows = s.rows.tocsr()
-    columns = s.rows.tocsc()
-    boxed = np.isfinite(s.lower) & np.isfinite(s.upper) & ~s.integer
-    binary = s.integer & (s.lower == 0) & (s.upper == 1)
-    zeroed = _zeroed(s, rows, binary, own_rows)
-    elsewhere = {v for c in s.others for v in c.variables}
+    detection = _Detection(milp, own_rows)
+    excluded = {variable for constraint in milp.others for variable in constraint.variables}
+    bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper) & ~milp.integer
     taken: set[int] = set()
     found = []
-    for v in candidates[boxed[candidates]]:
-        mine = columns.indices[columns.indptr[v] : columns.indptr[v + 1]]
-        mine = mine[own_rows[mine]]
-        if not mine.size or v in elsewhere or taken.intersection(mine):
+    for variable in candidates[bounded[candidates]].tolist():
+        rows = detection.rows_of(variable)
+        if not rows or variable in excluded or taken.intersection(rows):
             continue
-        members = [dict(zip(*_entries(rows, r), strict=True)) for r in mine]
-        common = set.intersection(
-            *({i for i in m if binary[i]}.union(*(zeroed[t] for t in m)) for m in members)
-        )
-        for b in sorted(common):
-            zero = {t for m in members for t in m if b in zeroed[t]}
-            sides = zip(members, s.row_lower[mine], s.row_upper[mine], strict=True)
-            shaped = [_on_off_rows(s, m, v, b, zero, lower, upper) for m, lower, upper in sides]
-            if all(shape is not None for shape in shaped):
-                replacing = tuple(row for shape in shaped for row in shape or ())
-                found.append(OnOff(int(v), b, replacing, tuple(mine.tolist())))
-                taken.update(mine)
-                break
+        onoff = detection.onoff(variable, rows)
+        if onoff is not None:
+            found.append(onoff)
+            taken.update(rows)
     return found
 
 
-def _entries(rows: sp.csr_matrix, r: int) -> tuple[list[int], list[float]]:
-    span = slice(rows.indptr[r], rows.indptr[r + 1])
-    return rows.indices[span].tolist(), rows.data[span].tolist()
+class _Detection:
+    """What the detection of on/off variables reads from a model.
 
+    `zeroed` holds for each variable t >= 0 the binaries b with t <= U b, which make it zero.
+    """
 
-def _zeroed(
-    s: MILP, rows: sp.csr_matrix, binary: np.ndarray, own_rows: np.ndarray
-) -> defaultdict[int, set[int]]:
-    """For each t >= 0 the binaries b that a row t <= U b lets make it zero."""
-    found: defaultdict[int, set[int]] = defaultdict(set)
-    for r in np.flatnonzero(own_rows & (np.diff(rows.indptr) == 2)).tolist():
-        entries = dict(zip(*_entries(rows, r), strict=True))
-        for t, b in itertools.permutations(entries):
-            side = s.row_upper[r] if entries[t] > 0 else s.row_lower[r]
-            if binary[b] and s.lower[t] == 0 and side == 0:
-                found[t].add(b)
-    return found
+    def __init__(self, milp: MILP, own_rows: np.ndarray) -> None:
+        self.milp = milp
+        self.own_rows = own_rows
+        self.rows = milp.rows.tocsr()
+        self.columns = milp.rows.tocsc()
+        self.binary = milp.integer & (milp.lower == 0) & (milp.upper == 1)
+        self.zeroed: defaultdict[int, set[int]] = defaultdict(set)
+        pairs = own_rows & (np.diff(self.rows.indptr) == 2)
+        for row in np.flatnonzero(pairs).tolist():
+            self._add_zeroed(row)
 
+    def _add_zeroed(self, row: int) -> None:
+        milp = self.milp
+        entries = self.entries(row)
+        for variable, switch in itertools.permutations(entries):
+            side = milp.row_upper[row] if entries[variable] > 0 else milp.row_lower[row]
+            if self.binary[switch] and milp.lower[variable] == 0 and side == 0:
+                self.zeroed[variable].add(switch)
 
-def _on_off_rows(
-    s: MILP, entries: dict[int, float], v: int, b: int, zero: set[int], lower: float, upper: float
-) -> list[OnOffRow] | None:
-    """A row on v as one or two on/off rows, or None where it still binds v when b = 0."""
-    shaped = []
-    for sign, side in ((1.0, upper), (-1.0, -lower)):
-        if not np.isfinite(side):
-            continue
-        coefficient = {i: sign * a for i, a in entries.items()}
-        a_v = coefficient.pop(v)
-        a_b = coefficient.pop(b, 0.0)
-        off = sum(
-            a * (s.upper[i] if a > 0 else s.lower[i])
-            for i, a in coefficient.items()
-            if i not in zero
-        )
-        if not off + max(a_v * s.lower[v], a_v * s.upper[v]) <= side + 1e-9:
-            return None
-        shaped.append(OnOffRow(coefficient, a_v, on=side - a_b, off=float(off)))
-    return shaped
+    def entries(self, row: int) -> dict[int, float]:
+        """The coefficients of a constraint."""
+        span = slice(self.rows.indptr[row], self.rows.indptr[row + 1])
+        variables = self.rows.indices[span].tolist()
+        return dict(zip(variables, self.rows.data[span].tolist(), strict=True))
+
+    def rows_of(self, variable: int) -> list[int]:
+        """The constraints of the MIP block that contain a variable."""
+        first, end = self.columns.indptr[variable : variable + 2]
+        rows = self.columns.indices[first:end]
+        return list(rows[self.own_rows[rows]].tolist())
+
+    def onoff(self, variable: int, rows: list[int]) -> OnOff | None:
+        """The on/off form of a variable by the first switch that has one."""
+        switches = set.intersection(*(self._switches(row) for row in rows))
+        for switch in sorted(switches):
+            constraints = [self._on_off_rows(variable, switch, row) for row in rows]
+            switched = [constraint for constraint in constraints if constraint is not None]
+            if len(switched) == len(rows):
+                return OnOff(variable, switch, tuple(itertools.chain(*switched)), tuple(rows))
+        return None
+
+    def _switches(self, row: int) -> set[int]:
+        """Binaries in a constraint, and those that make one of its variables zero."""
+        entries = self.entries(row)
+        binaries = {variable for variable in entries if self.binary[variable]}
+        return binaries.union(*(self.zeroed[variable] for variable in entries))
+
+    def _on_off_rows(self, variable: int, switch: int, row: int) -> list[OnOffRow] | None:
+        """The on/off form of both sides of a constraint; None if one restricts the variable at
+        switch 0.
+        """
+        found = []
+        for sign, side in ((1.0, self.milp.row_upper[row]), (-1.0, -self.milp.row_lower[row])):
+            if not np.isfinite(side):
+                continue
+            others = {i: sign * a for i, a in self.entries(row).items()}
+            sigma = others.pop(variable)
+            at_switch = others.pop(switch, 0.0)
+            off = self._maximum_without(switch, others)
+            if not off + self._maximum(variable, sigma) <= side + REDUNDANCY_TOLERANCE:
+                return None
+            found.append(OnOffRow(others, sigma, on=side - at_switch, off=off))
+        return found
+
+    def _maximum_without(self, switch: int, terms: dict[int, float]) -> float:
+        """The largest sum of these terms at switch 0."""
+        unswitched = [i for i in terms if switch not in self.zeroed[i]]
+        return float(sum(self._maximum(i, terms[i]) for i in unswitched))
+
+    def _maximum(self, variable: int, coefficient: float) -> float:
+        """The largest value of a term of a constraint."""
+        bounds = self.milp.upper if coefficient > 0 else self.milp.lower
+        return coefficient * float(bounds[variable])

@@ -1,4 +1,4 @@
-"""Where no point was feasible: the one that came nearest, and what it violates."""
+"""The least infeasible point of a run without a feasible one, and the constraints it violates."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,29 +9,48 @@ from ..programs.scip import MILP, excess
 from .scaling import ROUNDING
 from .verification import TOLERANCE, Verification, Verifier
 
+MAX_PRINTED_VIOLATIONS = 10
+"""Violations that a printed report lists."""
+
 
 class Violation(NamedTuple):
-    """A row, variable or output that is outside its range, by an amount in its own units."""
+    """A constraint, variable or output outside its range.
+
+    Attributes
+    ----------
+    what
+        Its kind and name.
+    value, lower, upper
+        Value and range; the value is NaN for nonlinear constraints.
+    amount
+        Distance from the range, in the units of the model; NaN for nonlinear constraints.
+    """
 
     what: str
     value: float = np.nan
     lower: float = -np.inf
     upper: float = np.inf
-    amount: float = np.nan  #: Not known for constraints that are no rows.
+    amount: float = np.nan
 
     def __str__(self) -> str:
-        value, lower, upper, amount = (f"{number:.6g}" for number in self[1:])
-        return (
-            self.what
-            if np.isnan(self.value)
-            else f"{self.what} is {value}, outside [{lower}, {upper}] by {amount}"
-        )
+        if np.isnan(self.value):
+            return self.what
+        interval = f"[{self.lower:.6g}, {self.upper:.6g}]"
+        return f"{self.what} is {self.value:.6g}, outside {interval} by {self.amount:.6g}"
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A visited point, with outputs as the networks say, and its violations, the largest for its
-    size first.
+    """An infeasible point.
+
+    Attributes
+    ----------
+    violations
+        What it violates, the largest violation in its unit first.
+    values
+        The full assignment, with outputs by the networks.
+    inputs
+        Its network inputs, one matrix for each predictor.
     """
 
     violations: list[Violation]
@@ -39,19 +58,33 @@ class Report:
     inputs: list[np.ndarray]
 
     def __repr__(self) -> str:
-        lines = [*map(str, self.violations[:10]), *["..."] * (len(self.violations) > 10)]
-        points = [
-            np.array2string(x, precision=6, threshold=60, prefix=" " * 29) for x in self.inputs
-        ]
-        lines += [f"at the inputs of predictor {i}: {point}" for i, point in enumerate(points)]
-        return "\n  ".join(["The nearest point that was visited violates", *lines])
+        lines = ["The nearest point that was evaluated violates"]
+        lines += [str(violation) for violation in self.violations[:MAX_PRINTED_VIOLATIONS]]
+        if len(self.violations) > MAX_PRINTED_VIOLATIONS:
+            lines.append("...")
+        for i, x in enumerate(self.inputs):
+            point = np.array2string(x, precision=6, threshold=60, prefix=" " * 29)
+            lines.append(f"at the inputs of predictor {i}: {point}")
+        return "\n  ".join(lines)
 
 
 class Nearest:
-    """Of points that failed verification, the one whose largest violation is smallest.
+    """The least infeasible of all points that failed verification.
 
-    A row or bound counts in its own size, also one of whole numbers, to which verification forgives
-    nothing.
+    The violation of a point is its largest one. Exact constraints and bounds, of integer variables
+    alone, count relative to their sizes like all others.
+
+    Parameters
+    ----------
+    verifier
+        Verifies full assignments of the problem.
+
+    Attributes
+    ----------
+    distance
+        Violation of the point; infinite before the first one.
+    kept
+        The point and its verification, None before the first one.
     """
 
     def __init__(self, verifier: Verifier) -> None:
@@ -60,36 +93,61 @@ class Nearest:
         self.kept: tuple[np.ndarray, Verification] | None = None
 
     def consider(self, values: np.ndarray, check: Verification) -> None:
-        """Keep a point, with outputs as the networks say, if it is nearer."""
-        distance = self._missed(values)[1].max() if np.isfinite(values).all() else np.inf
+        """Keep a point if it is less infeasible than the one before.
+
+        Parameters
+        ----------
+        values
+            Full assignment, with outputs by the networks.
+        check
+            Its verification.
+        """
+        distance = np.inf
+        if np.isfinite(values).all():
+            _, relative = violations_by_tolerance(self.verifier, values)
+            distance = relative.max()
         if self.kept is None or distance < self.distance:
             self.kept = (values.copy(), check)
             self.distance = distance
 
-    def _missed(self, values: np.ndarray) -> np.ndarray:
-        return violations_by_tolerance(self.verifier, values)
-
     def report(self) -> Report | None:
-        """What there is to say of the nearest point; nothing where none was visited."""
+        """Return the point and its violations, None if no point was evaluated."""
         if self.kept is None:
             return None
-        (values, check), instance = self.kept, self.verifier.instance
-        found = (
-            violations(self.verifier, values, check.tolerance) if np.isfinite(values).all() else []
-        )
+        values, check = self.kept
+        found = []
+        if np.isfinite(values).all():
+            found = violations(self.verifier, values, check.tolerance)
         found += [Violation(f"perhaps {name}") for name in check.other_violations]
-        return Report(found or [Violation(check.worst)], values, instance.inputs(values))
+        if not found:
+            found = [Violation(check.worst)]
+        return Report(found, values, self.verifier.instance.inputs(values))
 
 
-def violations_by_tolerance(verifier: Verifier, values: np.ndarray) -> np.ndarray:
-    """Violations of rows, bounds and integrality: as verification judges them, and relative to the
-    sizes of all.
+def violations_by_tolerance(
+    verifier: Verifier, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the violations of constraints, bounds and integrality, in this order.
+
+    Parameters
+    ----------
+    verifier
+        Verifies full assignments of the problem.
+    values
+        A full assignment of finite numbers.
+
+    Returns
+    -------
+    judged : numpy.ndarray
+        As verification compares them with its tolerance.
+    relative : numpy.ndarray
+        Relative to sizes, also those of exact constraints and bounds.
     """
     units = verifier.units
     rounded = verifier.instance.rounded(values)
     judged = np.concatenate([*verifier.missed(rounded), np.abs(values - rounded)])
     exact = np.concatenate([units.row == 0, units.exact, np.zeros(len(values), dtype=bool)])
-    return np.stack([judged, np.where(exact, ROUNDING / TOLERANCE, 1.0) * judged])
+    return judged, np.where(exact, ROUNDING / TOLERANCE, 1.0) * judged
 
 
 def violations(
@@ -98,45 +156,65 @@ def violations(
     tolerance: float = TOLERANCE,
     known: np.ndarray | None = None,
 ) -> list[Violation]:
-    """The rows, bounds and integers that a point with finite values violates, the largest for its
-    size first; with `known`, a mask of variables, those that it violates whatever the values of the
-    others within their bounds.
+    """Return the constraints, bounds and integrality conditions that a point violates.
+
+    Parameters
+    ----------
+    verifier
+        Verifies full assignments of the problem.
+    values
+        A full assignment of finite numbers.
+    tolerance
+        Feasibility tolerance.
+    known
+        Mask of variables: violations are returned only if these variables alone cause them,
+        whatever the values of the others within their bounds.
+
+    Returns
+    -------
+    list of Violation
+        The largest relative violation first.
     """
-    instance = verifier.instance
-    s = instance.milp
-    rounded = instance.rounded(values)
-    kinds = np.where(instance.is_output, "output", "variable")
-    names = [f"{kind} {name}" for kind, name in zip(kinds, s.names, strict=True)]
-    names = [f"row {name}" for name in s.row_names] + names + [f"integer {name}" for name in names]
-    judged, sizes = violations_by_tolerance(verifier, values)
-    reached = s.rows @ rounded
-    if known is not None:
-        reached = _nearest_activity(s, rounded, known)
-        rows = excess(reached, *s.sides) / verifier.units.rows(np.abs(rounded))
-        judged = np.concatenate([rows, judged[s.n_rows :] * np.tile(known, 2)])
-    parts = [
-        (reached, s.row_lower, s.row_upper),
-        (rounded, s.lower, s.upper),
-        (values, rounded, rounded),
-    ]
-    numbers = np.concatenate([np.stack([*part, excess(*part)], axis=1) for part in parts]).tolist()
-    worst_first = sorted(np.flatnonzero(judged > tolerance), key=lambda i: -sizes[i])
-    return [Violation(names[i], *numbers[i]) for i in worst_first]
+    milp = verifier.instance.milp
+    rounded = verifier.instance.rounded(values)
+    judged, relative = violations_by_tolerance(verifier, values)
+    if known is None:
+        activity = milp.rows @ rounded
+    else:
+        activity = _nearest_activity(milp, rounded, known)
+        judged[: milp.n_rows] = excess(activity, *milp.sides)
+        judged[: milp.n_rows] /= verifier.units.rows(np.abs(rounded))
+        judged[milp.n_rows :] *= np.tile(known, 2)
+    conditions = _conditions(verifier, activity, values)
+    violated = np.flatnonzero(judged > tolerance)
+    violated = violated[np.argsort(-relative[violated], kind="stable")]
+    return [conditions[i] for i in violated]
 
 
-def _nearest_activity(s: MILP, values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Of each row the value nearest to its sides, where all variables but the known ones move
+def _conditions(verifier: Verifier, activity: np.ndarray, values: np.ndarray) -> list[Violation]:
+    """All constraints, bounds and integrality conditions, also those that are not violated."""
+    milp = verifier.instance.milp
+    rounded = verifier.instance.rounded(values)
+    kinds = np.where(verifier.instance.is_output, "output", "variable")
+    variables = [f"{kind} {name}" for kind, name in zip(kinds, milp.names, strict=True)]
+    constraints = [f"constraint {name}" for name in milp.row_names]
+    names = [*constraints, *variables, *(f"integer {name}" for name in variables)]
+    value = np.concatenate([activity, rounded, values])
+    lower = np.concatenate([milp.row_lower, milp.lower, rounded])
+    upper = np.concatenate([milp.row_upper, milp.upper, rounded])
+    numbers = np.stack([value, lower, upper, excess(value, lower, upper)])
+    return list(map(Violation, names, *numbers.tolist()))
+
+
+def _nearest_activity(milp: MILP, values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The activity of each constraint nearest to its sides, if the other variables take any values
     within their bounds.
     """
-    rows = s.rows.tocoo()
-    given = rows.data * values[rows.col]
-    at_lower = rows.data * s.lower[rows.col]
-    at_upper = rows.data * s.upper[rows.col]
-    least = np.where(known[rows.col], given, np.minimum(at_lower, at_upper))
-    most = np.where(known[rows.col], given, np.maximum(at_lower, at_upper))
-    low, high = (np.bincount(rows.row, ends, s.n_rows) for ends in (least, most))
-    return np.where(
-        low > s.row_upper,
-        low,
-        np.where(high < s.row_lower, high, np.clip(s.rows @ values, *s.sides)),
-    )
+    entries = milp.rows.tocoo()
+    at_lower = entries.data * np.where(known, values, milp.lower)[entries.col]
+    at_upper = entries.data * np.where(known, values, milp.upper)[entries.col]
+    low = np.bincount(entries.row, np.minimum(at_lower, at_upper), milp.n_rows)
+    high = np.bincount(entries.row, np.maximum(at_lower, at_upper), milp.n_rows)
+    activity = np.clip(milp.rows @ values, *milp.sides)
+    activity = np.where(high < milp.row_lower, high, activity)
+    return np.where(low > milp.row_upper, low, activity)

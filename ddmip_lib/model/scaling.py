@@ -1,94 +1,136 @@
-r"""The units of a problem: how large its numbers are, so that tolerances mean the same whatever
-these are.
+r"""Sizes of variables, constraints and objective, so that tolerances do not depend on units.
 
-A variable in the box $[l, h]$ has the size $\min(1, \max(|l|, |h|))$, or 1 where it is unbounded;
-the output of a network the largest value that the network has at the ends and in the middle of its
-inputs' boxes, up to 1. What is larger than 1 needs no unit of its own: 1e-6 of it is accuracy
+A variable in the box $[l, h]$ has the size $\min(1, \max(|l|, |h|))$, or 1 if it is unbounded. The
+output of a network has the largest absolute value of the network at both ends and in the middle of
+the boxes of its inputs, at most 1. Numbers larger than 1 need no scaling: 1e-6 of them is accurate
 enough.
 """
 
 import numpy as np
 
+from ..numerics import finite_size
 from .instance import Instance
 
 ROUNDING = 1e-12
-"""What adding up floating-point numbers may cost, of the sum of their absolute values."""
-LARGE = 1e6  # an unbounded variable counts in such a sum with at most this
+"""Rounding error of a sum of floating-point numbers, relative to the sum of absolute values."""
+MAX_UNBOUNDED_TERM = 1e6
+"""Absolute value up to which an unbounded variable counts in such a sum."""
+MIN_UNIT = 1e-300
+"""Smallest unit of a constraint: violations are divided by it."""
 
 
 def variable_sizes(instance: Instance) -> np.ndarray:
-    """The size of every variable, between 0 (not included) and 1."""
-    s = instance.milp
-    sizes = _at_most_one(np.maximum(np.abs(s.lower), np.abs(s.upper)))
-    for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-        if not predictor.gives_class:
-            low = m.at(s.lower)
-            high = m.at(s.upper)
-            said = np.max(
-                [np.abs(predictor.raw(x)) for x in (low, 0.5 * low + 0.5 * high, high)], axis=0
-            )
-            sizes[m.output] = np.minimum(sizes[m.output], _at_most_one(said))
-    sizes[s.integer] = 1.0
+    """Return the size of every variable, in (0, 1].
+
+    Parameters
+    ----------
+    instance
+        The problem.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of shape (n_variables,).
+    """
+    milp = instance.milp
+    sizes = _at_most_one(np.maximum(np.abs(milp.lower), np.abs(milp.upper)))
+    for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
+        if predictor.gives_class:
+            continue
+        low = mapping.at(milp.lower)
+        high = mapping.at(milp.upper)
+        samples = (low, 0.5 * low + 0.5 * high, high)
+        outputs = np.max([np.abs(predictor.raw(x)) for x in samples], axis=0)
+        sizes[mapping.output] = np.minimum(sizes[mapping.output], _at_most_one(outputs))
+    sizes[milp.integer] = 1.0
     return sizes
 
 
 def _at_most_one(sizes: np.ndarray) -> np.ndarray:
-    return np.where(
-        (sizes > 0) & (sizes < 1), sizes, 1.0
-    )  # also where there is none: NaN, infinity, 0
+    """The sizes in (0, 1); 1 instead of all others, also of NaN, infinity and 0."""
+    return np.where((sizes > 0) & (sizes < 1), sizes, 1.0)
 
 
 class Units:
-    """By what violations of an instance's rows and bounds are divided: `verify` allows 1e-6 of it.
+    """Units of the constraints and bounds of an instance: `verify` tolerates 1e-6 of each.
 
-    A row counts in the largest of its sides and of its coefficients times the sizes of their
-    variables. A row on whole numbers alone has no solver's tolerance to forgive: all that it may
-    miss is what adding up has cost.
+    The unit of a constraint is the largest of its sides and of its coefficients times the sizes of
+    their variables. Constraints on integer variables alone, and bounds of integer and of fixed
+    variables, are exact: verification tolerates rounding errors only.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    tolerance
+        Feasibility tolerance by which violations in these units are judged.
+
+    Attributes
+    ----------
+    sizes
+        Size of every variable.
+    fixed
+        Mask of the fixed variables that are no outputs.
+    exact
+        Mask of the variables whose bounds are exact.
+    row
+        Unit of every constraint; 0 for the exact ones.
     """
 
     def __init__(self, instance: Instance, tolerance: float) -> None:
-        s = instance.milp
-        self.milp = s
-        self.tolerance = tolerance
+        milp = instance.milp
+        self.milp = milp
+        self.rounding = ROUNDING / tolerance
         self.sizes = variable_sizes(instance)
-        self.fixed = (s.lower == s.upper) & ~instance.is_output
-        self.exact = s.integer | self.fixed
-        self.coefficients = abs(s.rows)
-        largest = (
-            self.coefficients.multiply(self.sizes[None, :]).max(axis=1).toarray().ravel()
-            if s.n_rows
-            else _NONE
-        )
-        self.side = np.maximum(
-            *(np.abs(np.where(np.isfinite(side), side, 0.0)) for side in s.sides)
-        )
-        bounded = np.isfinite(s.lower) & np.isfinite(s.upper)
-        finite = [np.abs(np.where(np.isfinite(end), end, 0.0)) for end in (s.lower, s.upper)]
-        self.most = np.where(bounded, np.inf, np.maximum(LARGE, np.maximum(*finite)))
-        whole = np.diff(s.rows[:, ~s.integer].tocsr().indptr) == 0
-        self.row = np.where(whole, 0.0, np.maximum(largest, self.side))
+        self.fixed = (milp.lower == milp.upper) & ~instance.is_output
+        self.exact = milp.integer | self.fixed
+        self.coefficients = abs(milp.rows)
+        self.side = np.maximum(finite_size(milp.row_lower), finite_size(milp.row_upper))
+        bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper)
+        known = np.maximum(finite_size(milp.lower), finite_size(milp.upper))
+        self.max_term = np.where(bounded, np.inf, np.maximum(MAX_UNBOUNDED_TERM, known))
+        self.row = np.maximum(self._largest_terms(), self.side)
+        continuous_entries = np.diff(milp.rows[:, ~milp.integer].tocsr().indptr)
+        self.row[continuous_entries == 0] = 0.0
+
+    def _largest_terms(self) -> np.ndarray:
+        """The largest coefficient of each constraint, times the size of its variable."""
+        entries = self.coefficients.tocoo()
+        largest = np.zeros(self.milp.n_rows)
+        np.maximum.at(largest, entries.row, entries.data * self.sizes[entries.col])
+        return largest
 
     def rows(self, values: np.ndarray) -> np.ndarray:
-        """Of every row at a point with these absolute values (or with at most these)."""
-        terms = self.coefficients @ np.minimum(values, self.most) + self.side
-        return self.row + ROUNDING / self.tolerance * terms + 1e-300  # never 0
+        """Return the unit of every constraint at a point, with its rounding errors.
+
+        Parameters
+        ----------
+        values
+            Absolute values of the variables, or upper bounds of these.
+        """
+        terms = self.coefficients @ np.minimum(values, self.max_term) + self.side
+        return self.row + self.rounding * terms + MIN_UNIT
 
     def bound(self, ends: np.ndarray) -> np.ndarray:
-        """Of every variable at one of its bounds; a whole number, or one that is fixed, has nothing
-        to forgive.
+        """Return the unit of one bound of every variable.
+
+        Parameters
+        ----------
+        ends
+            The lower or the upper bounds of all variables.
         """
-        finite = np.where(np.isfinite(ends), np.abs(ends), 0.0)
-        return np.where(
-            self.exact,
-            ROUNDING / self.tolerance * (self.sizes + finite),
-            np.maximum(self.sizes, finite),
-        )
+        finite = finite_size(ends)
+        exact = self.rounding * (self.sizes + finite)
+        return np.where(self.exact, exact, np.maximum(self.sizes, finite))
 
     def objective(self, values: np.ndarray | float) -> float:
-        """Of the objective at a point, or of this one."""
-        s = self.milp
-        value = values if isinstance(values, float) else s.objective(np.asarray(values))
-        return max(abs(value), float((np.abs(s.cost) * self.sizes).max(initial=0.0)))
+        """Return the unit of differences between objectives and bounds.
 
-
-_NONE = np.zeros(0)
+        Parameters
+        ----------
+        values
+            A full assignment, or an objective.
+        """
+        milp = self.milp
+        value = values if isinstance(values, float) else milp.objective(np.asarray(values))
+        return max(abs(value), float((np.abs(milp.cost) * self.sizes).max(initial=0.0)))

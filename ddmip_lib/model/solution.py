@@ -1,6 +1,4 @@
-"""What a solver returns: a verified point, a bound where one is certified, and the history of the
-run.
-"""
+"""The result of a solver: a verified point, a bound if there is one, and the history of the run."""
 
 import json
 import os
@@ -27,35 +25,66 @@ STATUSES = (
     "infeasible",
     "no_solution_found",
 )
-"""An "optimal" point and its bound were both checked outside the solver that found them, and
-"infeasible" was proved so too; "claimed_optimal" is a point that a solver's own bound meets, which
-was not checked. See `contradiction`.
+"""The statuses of a solution.
+
+"optimal" and "infeasible" were proved independently of the solver that reported them;
+"claimed_optimal" is a verified point that attains the solver's own bound, which was not checked.
+See `contradiction` for what each of them requires.
 """
 
 
 @dataclass(frozen=True)
 class Iteration:
-    """One outer iteration of Algorithm 1."""
+    r"""One outer iteration of Algorithm 1.
+
+    Attributes
+    ----------
+    k
+        Number of the iteration.
+    objective
+        Verified objective of $x^k$, NaN if $x^k$ is infeasible.
+    incumbent
+        Objective of the best point so far.
+    primal_residual
+        $\lVert u^k - x^k \rVert_\infty$.
+    dual_residual
+        $\rho \lVert u^k - u^{k-1} \rVert_\infty$.
+    rho
+        Penalty of coupled inputs.
+    rho_outputs
+        Penalty of coupled outputs, NaN if there are none.
+    lagrangian
+        $L_\rho(x^k, u^k, \lambda^k)$ of the problem as a minimisation; not a bound.
+    seconds_mip, seconds_nn
+        Seconds for the MIP block and for the NN block.
+    seconds_solver
+        Seconds of the MIP block inside SCIP or PIQP.
+    seconds
+        Seconds since `solve` was called.
+    """
 
     k: int
-    objective: (
-        float  #: Verified objective of $x^k$ (NaN where $x^k$ is infeasible for the true problem).
-    )
+    objective: float
     incumbent: float
-    primal_residual: float  #: $\lVert u^k - x^k \rVert_\infty$
-    dual_residual: float  #: $\rho \lVert u^k - u^{k-1} \rVert_\infty$
+    primal_residual: float
+    dual_residual: float
     rho: float
-    rho_outputs: float  #: The penalty of coupled outputs (NaN where there are none).
-    # : $L_\rho(x^k, u^k, \lambda^k)$, of the problem written as a minimisation. It is not a bound.
+    rho_outputs: float
     lagrangian: float
     seconds_mip: float
-    seconds_solver: float  #: Of these, seconds inside SCIP or PIQP.
+    seconds_solver: float
     seconds_nn: float
-    seconds: float  #: Seconds since `solve` was called.
+    seconds: float
 
 
 class History:
-    """The iterations of a run: ``history[3]`` is an iteration, ``history["rho"]`` a column."""
+    """The iterations of a run: ``history[3]`` is an iteration, ``history["rho"]`` a column.
+
+    Parameters
+    ----------
+    iterations
+        The iterations, oldest first.
+    """
 
     columns = tuple(f.name for f in fields(Iteration))
 
@@ -63,6 +92,7 @@ class History:
         self.iterations: list[Any] = list(iterations or [])
 
     def append(self, iteration: Any) -> None:
+        """Append an iteration."""
         self.iterations.append(iteration)
 
     def __len__(self) -> int:
@@ -72,14 +102,20 @@ class History:
         return iter(self.iterations)
 
     def __getitem__(self, key: int | str) -> Any:
-        if isinstance(key, str):
-            if key not in self.columns:
-                raise KeyError(f"no column {key!r}; a history has {', '.join(self.columns)}")
-            return np.array([getattr(it, key) for it in self.iterations], dtype=float)
-        return self.iterations[key]
+        if not isinstance(key, str):
+            return self.iterations[key]
+        if key not in self.columns:
+            raise KeyError(f"no column {key!r}; a history has {', '.join(self.columns)}")
+        return np.array([getattr(iteration, key) for iteration in self.iterations], dtype=float)
 
     def to_frame(self) -> Any:
-        """A pandas.DataFrame with a row for each iteration."""
+        """Return a `pandas.DataFrame` with a row for each iteration.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         return _frame({column: self[column] for column in self.columns})
 
     def __repr__(self) -> str:
@@ -97,18 +133,31 @@ def _frame(columns: dict[str, Any]) -> Any:
 
 
 def shown(value: float | None) -> str:
-    """A number that may be missing, for a summary."""
+    """Return a number to six digits, or "none".
+
+    >>> shown(0.1234567), shown(None)
+    ('0.123457', 'none')
+    """
     return "none" if value is None else f"{value:.6g}"
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a bound is worth: of which problem (`Instance.digest`), by which method, and whether it
-    is `checked`.
+    """Where a bound comes from, and whether it was checked.
 
-    A checked bound was computed from multipliers or by evaluation, in arithmetic that is rounded
-    safely, and holds for every point that `verify` accepts. Any other is what a solver claims, of a
-    model that may demand a `margin` which the problem does not.
+    Attributes
+    ----------
+    problem
+        Digest of the problem (`Instance.digest`).
+    method
+        Method that proved the bound, or claims it.
+    checked
+        Whether the bound was computed from multipliers or by evaluation, in arithmetic that is
+        rounded safely, and holds for every point that `verify` accepts. If not, it is the claim of
+        a solver.
+    margin
+        Smallest absolute value of a logit that the solver's model requires, which the problem does
+        not; 0 if there is none.
     """
 
     problem: str
@@ -117,12 +166,18 @@ class Proof:
     margin: float = 0.0
 
     def __str__(self) -> str:
-        said = "checked" if self.checked else "claimed, not checked"
-        return said + (f"; for logits of at least {self.margin:g}" if self.margin else "")
+        text = "checked" if self.checked else "claimed, not checked"
+        return f"{text}; for logits of at least {self.margin:g}" if self.margin else text
 
 
 class Bounded:
-    """What has an objective and a bound has a gap."""
+    """A result with an objective and a bound.
+
+    Attributes
+    ----------
+    objective, bound
+        In the sense of the user's model, None where there is none.
+    """
 
     objective: float | None
     bound: float | None
@@ -137,13 +192,43 @@ class Bounded:
 
 @dataclass(frozen=True, eq=False)
 class Solution(Bounded):
-    """Result of a solver, the same for all of them.
+    """The result of a solver.
 
-    `objective` and `bound` are in the sense of the user's model; `objective` was recomputed by the
-    true network, `bound` is None where nothing is certified. `inputs` and `outputs` hold one array
-    for each `add_predictor`, in order; `values` the full assignment in the order of
-    `Model.getVars`. `solution[x]` is the value of a variable, a name or a linear expression, or of
-    an array of these.
+    ``solution[x]`` is the value of a variable, a name, a linear expression, or an array of these.
+
+    Attributes
+    ----------
+    status
+        One of `STATUSES`.
+    method
+        Name of the solver.
+    objective, bound
+        In the sense of the user's model. The objective was computed by the true network; the bound
+        is None if there is none.
+    proof
+        Where the bound comes from; a bound without a proof is not used.
+    inputs, outputs
+        One array for each `add_predictor`, in order.
+    values
+        Values of all variables, in the order of `Model.getVars`.
+    verification
+        Verification of the point.
+    history
+        The iterations, for methods that record them.
+    seconds
+        Seconds of the call.
+    objective_last
+        Verified objective of the last iterate, None if it is infeasible; Algorithm 1 as published
+        returns that one.
+    details
+        Further results, by method.
+    variables
+        The positions of the variables in `values`.
+    nearest
+        If no point was feasible, the least infeasible one and its violations.
+    start
+        What the problem's start violates and whether a feasible point was found near it; empty for
+        a feasible start.
     """
 
     status: str
@@ -151,7 +236,6 @@ class Solution(Bounded):
     objective: float | None = None
     bound: float | None = None
     proof: Proof | None = None
-    """What the bound is worth; a bound without one counts for nothing."""
     inputs: list[np.ndarray] = field(default_factory=list)
     outputs: list[np.ndarray] = field(default_factory=list)
     values: np.ndarray | None = None
@@ -159,30 +243,21 @@ class Solution(Bounded):
     history: History = field(default_factory=History)
     seconds: float = 0.0
     objective_last: float | None = None
-    """Verified objective of the last iterate (None: infeasible); Algorithm 1 as printed returns
-    that one.
-    """
     details: dict[str, Any] = field(default_factory=dict)
     variables: Variables | None = None
-    """Which value belongs to which variable of the model."""
     nearest: Report | None = None
-    """Where no point was feasible, the one that came nearest, and what it violates."""
-
     start: str = ""
-    """What the start that was given violates, and how it was repaired; empty where it violates
-    nothing.
-    """
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"unknown status {self.status!r}")
-        if self.objective is not None and (
-            self.verification is None or not self.verification.feasible
-        ):
+        verified = self.verification is not None and self.verification.feasible
+        if self.objective is not None and not verified:
             raise ValueError("an objective may only be reported with a verification that holds")
         if self.status == "optimal" and (self.proof is None or not self.proof.checked):
             raise ValueError("a solution may only be called optimal with a bound that was checked")
-        if wrong := contradiction(self):
+        wrong = contradiction(self)
+        if wrong:
             raise ValueError(wrong)
 
     @property
@@ -194,37 +269,49 @@ class Solution(Bounded):
         return self._variables().at(self.values, what)
 
     def report(self) -> str:
-        """Whether there is a feasible point and, if not, what the nearest one violates, by how
-        much, and where.
-        """
+        """Return whether the point is feasible, or what the least infeasible one violates."""
         if self.found:
-            return "The point is feasible: the true network and all rows and bounds were checked."
-        proved = "\nThe problem was proved infeasible." if self.status == "infeasible" else ""
+            return "The point is feasible: networks, constraints and bounds were verified."
+        text = "No point was evaluated that could be verified."
+        if self.nearest is not None:
+            text = repr(self.nearest)
         return (
-            repr(self.nearest) if self.nearest else "No point was visited that could be checked."
-        ) + proved
+            f"{text}\nThe problem was proved infeasible." if self.status == "infeasible" else text
+        )
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Status, objective, bound with its proof, seconds, variables by name and history, also
-        written to `path`.
+        """Return status, objective, bound, proof, seconds, variables and history as JSON.
+
+        Parameters
+        ----------
+        path
+            File that the text is written to as well.
         """
         names = ("status", "method", "objective", "bound", "seconds")
-        said = {name: getattr(self, name) for name in names} | {
-            "proof": self.proof and asdict(self.proof)
+        fields_by_name = {name: getattr(self, name) for name in names}
+        fields_by_name["proof"] = self.proof and asdict(self.proof)
+        fields_by_name["variables"] = self._by_name() if self.found else None
+        fields_by_name["history"] = {
+            column: [x if np.isfinite(x) else None for x in self.history[column].tolist()]
+            for column in self.history.columns
         }
-        said["variables"] = self._by_name() if self.found else None
-        columns = {column: self.history[column].tolist() for column in self.history.columns}
-        said["history"] = {
-            key: [x if np.isfinite(x) else None for x in column] for key, column in columns.items()
-        }
-        text = json.dumps(said, indent=1)
+        text = json.dumps(fields_by_name, indent=1)
         if path is not None:
             Path(path).write_text(text + "\n")
         return text
 
     def to_frame(self) -> Any:
-        """A pandas.DataFrame with a row for each variable."""
-        return _frame({"variable": list(self._by_name()), "value": list(self._by_name().values())})
+        """Return a `pandas.DataFrame` with a row for each variable.
+
+        Raises
+        ------
+        ProblemError
+            If there is no point.
+        ImportError
+            If pandas is not installed.
+        """
+        values = self._by_name()
+        return _frame({"variable": list(values), "value": list(values.values())})
 
     def _by_name(self) -> dict[str, float]:
         return dict(zip(self._variables().keys, self.values.tolist(), strict=True))  # type: ignore[union-attr]
@@ -238,39 +325,43 @@ class Solution(Bounded):
         return self.variables
 
     def __repr__(self) -> str:
+        verified = "  (verified by the true network)" if self.found else ""
+        proof = f"  ({self.proof})" if self.bound is not None and self.proof else ""
         lines = [
             f"Solution by {self.method}",
             f"  status      {self.status}",
-            f"  objective   {shown(self.objective)}"
-            + ("  (verified by the true network)" if self.found else ""),
-            f"  bound       {shown(self.bound)}"
-            + (f"  ({self.proof})" if self.bound is not None and self.proof else ""),
-            f"  seconds     {self.seconds:.2f}",
+            f"  objective   {shown(self.objective)}{verified}",
         ]
         if self.nearest is not None and self.nearest.violations:
-            lines.insert(
-                3, f"  nearest     {self.nearest.violations[0]}  (more in solution.report())"
-            )
+            violation = self.nearest.violations[0]
+            lines.append(f"  nearest     {violation}  (more in solution.report())")
+        lines.append(f"  bound       {shown(self.bound)}{proof}")
+        lines.append(f"  seconds     {self.seconds:.2f}")
         if self.start:
             lines.append(f"  start       {self.start}")
         if len(self.history):
             lines.append(f"  iterations  {len(self.history)}")
         for key, value in self.details.items():
-            if isinstance(value, (int, float, str)):
-                lines.append(
-                    f"  {key:<11} {value:.4g}"
-                    if isinstance(value, float)
-                    else f"  {key:<11} {value}"
-                )
+            if isinstance(value, float):
+                lines.append(f"  {key:<11} {value:.4g}")
+            elif isinstance(value, (int, str)):
+                lines.append(f"  {key:<11} {value}")
         return "\n".join(lines)
 
 
 def contradiction(solution: Solution, status: str | None = None) -> str:
-    """What status (or another one), objective and bound say against each other, or nothing.
+    """Return how status, objective and bound contradict each other; empty if they do not.
 
-    Where a solver's status is "optimal" or "claimed_optimal", objective and bound meet up to
-    `CLOSED`; where it is "infeasible" or "no_solution_found", there is no point, and "infeasible"
-    has no finite bound.
+    "optimal" and "claimed_optimal" require an objective and a bound whose gap is at most `CLOSED`;
+    "infeasible" and "no_solution_found" require that there is no point, and "infeasible" that there
+    is no finite bound.
+
+    Parameters
+    ----------
+    solution
+        The solution.
+    status
+        Another status for it.
     """
     status = status or solution.status
     objective = solution.objective
@@ -291,10 +382,12 @@ def contradiction(solution: Solution, status: str | None = None) -> str:
             f"the status is {status}, which takes an objective and a bound: {shown(objective)} and"
             f" {shown(bound)}."
         )
-    unit = abs(objective) if solution.verification is None else solution.verification.objective_unit
-    if abs(objective - bound) <= CLOSED * max(unit, abs(objective)):
+    unit = abs(objective)
+    if solution.verification is not None:
+        unit = max(unit, solution.verification.objective_unit)
+    if abs(objective - bound) <= CLOSED * unit:
         return ""
     return (
         f"the status is {status}, and the bound {bound:.9g} leaves a gap to the objective"
-        f" {objective:.9g}: say why the solver ended, such as time_limit or stopped."
+        f" {objective:.9g}: report why the solver ended, such as time_limit or stopped."
     )

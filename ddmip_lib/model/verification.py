@@ -1,4 +1,4 @@
-"""Checking a point against the true network and every row, bound and integrality, in float64."""
+"""Verification of a point: networks, constraints, bounds and integrality, in double precision."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,27 +11,50 @@ from ..errors import ProblemError
 from ..programs.scip import copy_model, excess, fix
 from .instance import Instance
 from .network_checks import not_finite
+from .predictor import Mistakes
 from .scaling import Units
 
 TOLERANCE = 1e-6
-"""What a point may miss, in units of what it misses (see `Verification`)."""
+"""Feasibility tolerance, in the units of `ddmip_lib.model.scaling.Units`."""
 CLOSED = 1e-5
-"""Where a bound is so near to an objective, in units of the objective (`Units.objective`), the two
-have met. What `verify` forgives, 1e-6 of each row, costs about 1e-6 of them.
+"""Gap between objective and bound, in units of the objective, up to which a problem counts as
+solved: violations within the feasibility tolerance change the objective by about 1e-6 of it.
 """
+IMPROVEMENT = 1e-9
+"""Difference of two objectives, in units of the objective, from which one is better."""
+MAX_PRINTED_CONSTRAINTS = 3
+"""Violated nonlinear constraints that a printed verification lists."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    r"""What the check of one point found.
+    r"""The result of the verification of one point.
 
-    A whole number within 1e-6 of one is that number, and everything else is judged with it in its
-    place: the networks, the rows, the objective. Then 1e-6 is meant in the units of the problem
-    (`sizes`): a variable may leave its box by 1e-6 of its size or of that bound, whichever is
-    larger; a row may be missed by 1e-6 of its side or of the largest of its coefficients times the
-    size of its variable; an output may differ from what the network says by 1e-6 of that, or of the
-    output's size. Rows and bounds of whole numbers alone may be missed by nothing but what adding
-    up costs, 1e-12 of the terms. A class must be the network's.
+    An integer variable within the tolerance of an integer has that value, and all else is checked
+    with it: networks, constraints, objective. The tolerance 1e-6 is relative: to the size of a
+    variable or of its bound, whichever is larger; to the side of a constraint or the largest of
+    its coefficients times the sizes of their variables; to the output of a network or its size.
+    Constraints and bounds of integer variables alone are exact up to rounding errors, 1e-12 of the
+    terms. A class must be that of the network.
+
+    Attributes
+    ----------
+    objective
+        Objective of the point, NaN if the networks have no finite value there.
+    row_violation, bound_violation, integrality_violation, output_error
+        The largest violation of each kind.
+    wrong_classes
+        Number of binary outputs that differ from the class of the network.
+    smallest_logit
+        The smallest absolute value of a logit, None without classification.
+    other_violations
+        Kinds and names of nonlinear constraints, if they do not hold together.
+    worst
+        The first of the violations, in words; empty where there is none.
+    tolerance
+        Feasibility tolerance.
+    objective_unit
+        Unit in which differences between objectives and bounds are measured.
     """
 
     objective: float
@@ -44,9 +67,7 @@ class Verification:
     other_violations: tuple[str, ...]
     worst: str
     tolerance: float = TOLERANCE
-    objective_unit: float = (
-        1.0  #: What differences between objectives and bounds are compared with.
-    )
+    objective_unit: float = 1.0
 
     @property
     def feasible(self) -> bool:
@@ -58,20 +79,26 @@ class Verification:
 
     @classmethod
     def impossible(cls, why: str, tolerance: float) -> Self:
-        """A point at which the network has no value to compare with."""
+        """Return the verification of a point at which a network has no finite value.
+
+        Parameters
+        ----------
+        why
+            Which network has no finite value, and where.
+        tolerance
+            Feasibility tolerance.
+        """
         return cls(float("nan"), 0.0, 0.0, 0.0, float("inf"), 0, None, (), why, tolerance)
 
     def __bool__(self) -> bool:
         return self.feasible
 
     def __repr__(self) -> str:
+        result = "feasible" if self.feasible else "NOT feasible"
         lines = [
-            (
-                f"Verification: {'feasible' if self.feasible else 'NOT feasible'} (tolerance"
-                f" {self.tolerance:g})"
-            ),
+            f"Verification: {result} (tolerance {self.tolerance:g})",
             f"  objective               {self.objective:.6g}",
-            f"  rows                    {self.row_violation:.1e}",
+            f"  constraints             {self.row_violation:.1e}",
             f"  bounds                  {self.bound_violation:.1e}",
             f"  integrality             {self.integrality_violation:.1e}",
             f"  outputs y = f(x)        {self.output_error:.1e}",
@@ -80,110 +107,161 @@ class Verification:
         if self.smallest_logit is not None:
             lines.append(f"  smallest |logit|        {self.smallest_logit:.2e}")
         if self.other_violations:
-            lines.append(f"  other constraints       {', '.join(self.other_violations[:3])}")
+            names = ", ".join(self.other_violations[:MAX_PRINTED_CONSTRAINTS])
+            lines.append(f"  other constraints       {names}")
         if not self.feasible and self.worst:
             lines.append(f"  worst                   {self.worst}")
         return "\n".join(lines)
 
 
 class Verifier:
-    """Judges full assignments of one instance."""
+    """Verifies full assignments of one instance.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
 
     @cached_property
     def units(self) -> Units:
+        """Units of constraints, bounds and objective."""
         return Units(self.instance, TOLERANCE)
 
     def better(self, new: float, old: float | None) -> bool:
-        """Whether objective `new` beats `old` (None: nothing to beat)."""
-        return old is None or self.instance.milp.sign * (new - old) < -1e-9 * self.units.objective(
-            old
-        )
+        """Return whether an objective is better than another one; any is better than None."""
+        if old is None:
+            return True
+        improvement = IMPROVEMENT * self.units.objective(old)
+        return self.instance.milp.sign * (new - old) < -improvement
 
     def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
-        """Verify a full assignment: rows, bounds, integrality, outputs, other constraints."""
-        s = self.instance.milp
-        given = values
-        if values.shape != (s.n_variables,):
+        """Verify a full assignment.
+
+        Parameters
+        ----------
+        values
+            One value for each variable; NaN and infinity are allowed for outputs only.
+        tolerance
+            Feasibility tolerance.
+
+        Returns
+        -------
+        Verification
+            Violations of constraints, bounds, integrality, outputs and nonlinear constraints.
+
+        Raises
+        ------
+        ProblemError
+            If `values` has the wrong shape, or lacks the value of a variable.
+        """
+        self._require_values(values)
+        rounded = self.instance.rounded(values)
+        raws = self.instance.raws(rounded)
+        undefined = self._undefined(rounded, raws)
+        if undefined:
+            return Verification.impossible(undefined, tolerance)
+        linear = [*self.missed(rounded), np.abs(values - rounded)]
+        constraints, bounds, integrality = map(_largest, linear)
+        outputs = self._mistakes(rounded, raws)
+        objective = self.instance.milp.objective(rounded)
+        linear_holds = max(constraints, bounds) <= tolerance
+        return Verification(
+            objective=objective,
+            row_violation=constraints,
+            bound_violation=bounds,
+            integrality_violation=integrality,
+            output_error=outputs.error,
+            wrong_classes=outputs.wrong,
+            smallest_logit=None if outputs.smallest_logit == np.inf else outputs.smallest_logit,
+            other_violations=self._other_violations(rounded) if linear_holds else (),
+            worst=self._worst(linear, outputs, tolerance),
+            tolerance=tolerance,
+            objective_unit=self.units.objective(objective),
+        )
+
+    def _require_values(self, values: np.ndarray) -> None:
+        milp = self.instance.milp
+        if values.shape != (milp.n_variables,):
             raise ProblemError(
-                f"a point has {s.n_variables} values, one for each variable; got {values.shape}."
+                f"a point has {milp.n_variables} values, one for each variable; got {values.shape}."
             )
         known = np.isfinite(values) | self.instance.is_output
         if not known.all():
-            raise ProblemError(
-                f"the point has no finite value for {s.names[int(np.argmin(known))]}."
-            )
-        values = self.instance.rounded(given)
-        raws = self.instance.raws(values)
-        if not all(np.isfinite(raw).all() for raw in raws):
-            said = zip(self.instance.predictors, self.instance.inputs(values), raws, strict=True)
-            why = next(not_finite(p.net, x) for p, x, raw in said if not np.isfinite(raw).all())
-            return Verification.impossible(why, tolerance)
-        if not np.isfinite(values).all():
-            return Verification.impossible("an output variable has no finite value", tolerance)
-        rows, bounds = self.missed(values)
-        integrality = np.abs(given - values)
+            name = milp.names[int(np.argmin(known))]
+            raise ProblemError(f"the point has no finite value for {name}.")
+
+    def _undefined(self, values: np.ndarray, raws: list[np.ndarray]) -> str:
+        """Which network or output has no finite value; empty if all have one."""
+        inputs = self.instance.inputs(values)
+        for predictor, x, raw in zip(self.instance.predictors, inputs, raws, strict=True):
+            if not np.isfinite(raw).all():
+                return not_finite(predictor.net, x)
+        return "" if np.isfinite(values).all() else "an output variable has no finite value"
+
+    def _mistakes(self, values: np.ndarray, raws: list[np.ndarray]) -> Mistakes:
+        """The differences between the output variables and the networks, over all predictors."""
+        sizes = self.units.sizes
         networks = zip(self.instance.predictors, self.instance.maps, raws, strict=True)
-        mistakes = [
-            p.mistakes(values[m.output], raw, self.units.sizes[m.output]) for p, m, raw in networks
-        ]
-        error = max(found.error for found in mistakes)
-        wrong = sum(found.wrong for found in mistakes)
-        logit = min(found.smallest_logit for found in mistakes)
-        linear_ok = max(rows.max(initial=0.0), bounds.max(initial=0.0)) <= tolerance
-        worst = ""
-        if rows.size and rows.max() > tolerance:
-            worst = f"row {s.row_names[int(rows.argmax())]}"
-        elif bounds.size and bounds.max() > tolerance:
-            worst = f"bound of {s.names[int(bounds.argmax())]}"
-        elif integrality.max(initial=0.0) > tolerance:
-            worst = f"integrality of {s.names[int(integrality.argmax())]}"
-        elif wrong or error > tolerance:
-            worst = "an output variable differs from what the network says"
-        return Verification(
-            objective=s.objective(values),
-            row_violation=float(rows.max(initial=0.0)),
-            bound_violation=float(bounds.max(initial=0.0)),
-            integrality_violation=float(integrality.max(initial=0.0)),
-            output_error=error,
-            wrong_classes=wrong,
-            smallest_logit=None if logit == np.inf else logit,
-            other_violations=self._check_others(values) if linear_ok else (),
-            worst=worst,
-            tolerance=tolerance,
-            objective_unit=self.units.objective(s.objective(values)),
+        errors, wrong, logits = zip(
+            *(p.mistakes(values[m.output], raw, sizes[m.output]) for p, m, raw in networks),
+            strict=True,
         )
+        return Mistakes(max(errors), sum(wrong), min(logits))
+
+    def _worst(self, linear: list[np.ndarray], outputs: Mistakes, tolerance: float) -> str:
+        """What is violated most, of the first kind of violation that there is; or empty."""
+        milp = self.instance.milp
+        kinds = (
+            ("constraint", milp.row_names),
+            ("bound of", milp.names),
+            ("integrality of", milp.names),
+        )
+        for violation, (kind, names) in zip(linear, kinds, strict=True):
+            if _largest(violation) > tolerance:
+                return f"{kind} {names[int(violation.argmax())]}"
+        if outputs.wrong or outputs.error > tolerance:
+            return "an output variable differs from the output of its network"
+        return ""
 
     def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By how much rows and bounds are violated, in their units."""
-        s = self.instance.milp
+        """Return the violations of constraints and of bounds, in their units.
+
+        Parameters
+        ----------
+        values
+            A full assignment of finite numbers.
+        """
+        milp = self.instance.milp
         units = self.units
-        rows = excess(s.rows @ values, *s.sides) / units.rows(np.abs(values))
-        bounds = np.maximum(
-            excess(values, s.lower, np.inf) / units.bound(s.lower),
-            excess(values, -np.inf, s.upper) / units.bound(s.upper),
-        )
-        return rows, bounds
+        constraints = excess(milp.rows @ values, *milp.sides) / units.rows(np.abs(values))
+        below = excess(values, milp.lower, np.inf) / units.bound(milp.lower)
+        above = excess(values, -np.inf, milp.upper) / units.bound(milp.upper)
+        return constraints, np.maximum(below, above)
 
     @cached_property
-    def _checker(self) -> tuple[Model, Any]:
+    def _feasibility_model(self) -> tuple[Model, Any]:
+        """A copy of the user's model without an objective, and its variables."""
         model = copy_model(self.instance.model)
         model.setObjective(0.0)
         return model, model.getVars()
 
-    def _check_others(self, values: np.ndarray) -> tuple[str, ...]:
-        """Constraints that are no rows: SCIP judges a copy in which every variable is fixed, all of
-        them together.
-        """
+    def _other_violations(self, values: np.ndarray) -> tuple[str, ...]:
+        """The nonlinear constraints if SCIP finds that they do not hold together, else none."""
         others = self.instance.milp.others
         if not others:
             return ()
-        model, variables = self._checker
+        model, variables = self._feasibility_model
         model.freeTransform()
         fix(model, variables, values)
         model.optimize()
         if model.getNSols():
             return ()
-        return tuple(f"{c.kind} {c.name}" for c in others)
+        return tuple(f"{constraint.kind} {constraint.name}" for constraint in others)
+
+
+def _largest(violations: np.ndarray) -> float:
+    return float(violations.max(initial=0.0))

@@ -54,7 +54,7 @@ def test_a_linking_row_on_outputs_moves_the_inputs_a_little(net):
     assert 0 < moved <= 0.1 * 2.0  # within the larger of the two boxes
 
     found = SequentialMIP(max_failed_starts=1).solve(problem, time_limit=LONG)
-    assert found.start.startswith("row capacity is")
+    assert found.start.startswith("constraint capacity is")
     assert "repaired, its network inputs moved by up to" in found.start
     assert found.objective <= incumbent.objective + 1e-6
 

@@ -54,7 +54,7 @@ def test_solvers_and_verification_see_no_difference(solver):
     assert check.feasible
     wrong = second.values.copy()
     wrong[two.instance().maps[0].index[0, 0]] += 1e-3
-    assert two.verify(wrong).worst.startswith("row treated_0_0")
+    assert two.verify(wrong).worst.startswith("constraint treated_0_0")
     with pytest.raises(ProblemError, match="112 values"):
         two.verify(wrong[:-1])
 

@@ -74,10 +74,10 @@ class TestVerifyAgreesWithNumpy:
         built.model.addCons(x[0] - x[2] == 0.0, name="equal")
         for point, worst in (
             ([0.5, 0.5, 0.5], ""),
-            ([1.0, 0.6, 1.0], "row upper"),
-            ([0.8, 0.2, 0.8], "row lower"),
-            ([0.5, 0.5, 0.4], "row equal"),
-            ([0.4, 0.5, 0.5], "row equal"),
+            ([1.0, 0.6, 1.0], "constraint upper"),
+            ([0.8, 0.2, 0.8], "constraint lower"),
+            ([0.5, 0.5, 0.4], "constraint equal"),
+            ([0.4, 0.5, 0.5], "constraint equal"),
         ):
             check = built.problem.verify(np.append(point, forward_one(built, point)))
             assert check.worst == worst

@@ -230,27 +230,27 @@ class TestReports:
         solution = solver.solve(out_of_reach(vtype).problem, time_limit=LONG)
         assert not solution.found
         (violation,) = solution.nearest.violations
-        assert violation.what == "row demand"
+        assert violation.what == "constraint demand"
         assert violation.amount == pytest.approx(3 - solution.nearest.inputs[0].sum())
-        assert "row demand is" in solution.report()
+        assert "constraint demand is" in solution.report()
         assert "at the inputs of predictor 0" in solution.report()
-        assert "nearest     row demand is" in repr(solution)
+        assert "nearest     constraint demand is" in repr(solution)
 
     def test_enumeration_names_the_nearest_of_all(self) -> None:
         solution = Enumeration().solve(out_of_reach("B").problem)
-        assert str(solution.nearest.violations[0]) == "row demand is 2, outside [3, inf] by 1"
+        assert str(solution.nearest.violations[0]) == "constraint demand is 2, outside [3, inf] by 1"
         assert solution.report().endswith("proved infeasible.")
 
     def test_where_ranges_prove_it_a_point_is_visited_for_the_report(self) -> None:
         solution = BigM().solve(out_of_reach().problem, time_limit=LONG)
-        assert "violates\n  row demand is" in solution.report()
+        assert "violates\n  constraint demand is" in solution.report()
         assert solution.report().endswith("proved infeasible.")
 
     def test_where_nothing_was_visited_it_says_so(self) -> None:
         solution = Solution("infeasible", "by hand")
         assert (
             solution.report()
-            == "No point was visited that could be checked.\nThe problem was proved infeasible."
+            == "No point was evaluated that could be verified.\nThe problem was proved infeasible."
         )
 
     def test_a_feasible_point_needs_no_report(self) -> None:
@@ -281,7 +281,7 @@ class TestReports:
             visit(x, k)
         report = incumbent.point()["nearest"]
         assert [str(violation) for violation in report.violations] == [
-            "row whole is 300, outside [-inf, 200] by 100"
+            "constraint whole is 300, outside [-inf, 200] by 100"
         ]
         assert report.inputs[0].tolist() == [[1.0, 0.0]]
         visit(1.0, 0)

@@ -69,7 +69,7 @@ def test_a_start_that_misses_a_row_by_little_is_told_and_repaired(solver, caplog
     built.problem.set_start([[0.5, 0.5 + 2.3e-5]])
     with caplog.at_level(logging.WARNING, "ddmip_lib"):
         found = solver.solve(built.problem, time_limit=LONG)
-    assert found.start.startswith("row sum0 is 1.00002, outside [-inf, 1] by 2.3e-05; repaired")
+    assert found.start.startswith("constraint sum0 is 1.00002, outside [-inf, 1] by 2.3e-05; repaired")
     assert "moved by up to 2.3e-05" in found.start or "moved by up to 1.2e-05" in found.start
     assert [
         record.levelname for record in caplog.records if found.start in record.getMessage()
@@ -90,7 +90,7 @@ def test_the_inputs_are_kept_where_the_rest_can_be_solved_for(solver):
     built.model.setObjective(built.y[0, 0] - side, "maximize")
     built.problem.set_start({"x_0_0": 0.5, "x_0_1": 0.25, "side": 0.75 - 2.3e-5})
     found = solver.solve(built.problem, time_limit=LONG)
-    assert found.start.startswith("row cover is")
+    assert found.start.startswith("constraint cover is")
     assert "by 2.3e-05; repaired, its network inputs kept, objective 0.25" in found.start
     assert found.objective >= 0.25 - 1e-6
 
@@ -118,7 +118,7 @@ def test_a_start_beyond_repair_is_told_and_the_run_goes_on(solver, caplog):
     built.problem.set_start([[1.0, 1.0]])
     with caplog.at_level(logging.WARNING, "ddmip_lib"):
         found = solver.solve(built.problem, time_limit=LONG)
-    assert found.start.startswith("row sum0 is 2, outside [-inf, 1] by 1; not repaired")
+    assert found.start.startswith("constraint sum0 is 2, outside [-inf, 1] by 1; not repaired")
     assert found.objective is None or found.objective <= 2.0 + 1e-6
     assert isinstance(
         solver, (SingleStepGradient, DualDecomposition)
@@ -142,7 +142,7 @@ def test_other_constraints_are_named():
 def test_enumeration_and_prices_report_it_too():
     problem, _ = knapsack(1)
     problem.set_start(np.ones((1, 6)))  # more than the knapsack holds
-    assert Enumeration().solve(problem).start.startswith("row capacity is")
+    assert Enumeration().solve(problem).start.startswith("constraint capacity is")
     water = water_potability(n=3, net=linear(*[1.0] * 9, bias=-1.0), seed=1)
     water.set_start(np.full(water.start[0].shape, 1e3))
     found = PriceCoordination(max_rounds=1).solve(water, time_limit=LONG)

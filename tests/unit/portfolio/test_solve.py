@@ -170,4 +170,4 @@ def test_the_report_names_what_the_nearest_point_of_any_method_violates():
     built.model.addCons(built.problem.predictors[0].outputs[0, 0] >= 50, name="out of reach")
     solution = solve(built.problem, time_limit=LONG)
     assert solution.status == "no_solution_found"
-    assert "row out of reach is" in solution.report()
+    assert "constraint out of reach is" in solution.report()

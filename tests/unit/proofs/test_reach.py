@@ -92,7 +92,7 @@ def test_every_solver_says_so_before_any_work(name):
     solution = SOLVERS[name].solve(problem, time_limit=LONG, on_point=heard.append)
     assert solution.status == "infeasible"
     assert len(heard) <= 1  # the point of the report
-    assert "row asked is" in solution.report()
+    assert "constraint asked is" in solution.report()
     assert "proved infeasible" in solution.report()
 
 
