@@ -1,6 +1,7 @@
-"""The two benchmark data sets: real files where they are present, a synthetic stand-in everywhere
-else.
+"""The two benchmark data sets: published files if they are present, else synthetic stand-ins.
 
+Examples
+--------
 >>> from ddmip_lib.data import load_water
 >>> load_water().feature_names[:3]
 ('ph', 'Hardness', 'Solids')

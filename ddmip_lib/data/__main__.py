@@ -8,12 +8,24 @@ from .files import cache_dir, download, status
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        The arguments; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit status: 0 for success, 1 for a failed download or a damaged file.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m ddmip_lib.data", description="The benchmark data files."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("download", help="fetch both files into the cache and check their sha256")
-    commands.add_parser("status", help="say which source the loaders would use now")
+    commands.add_parser("status", help="print which source the loaders would use now")
     command = parser.parse_args(arguments).command
     # requests' exceptions are OSErrors; pooch reports a wrong checksum as a ValueError
     try:

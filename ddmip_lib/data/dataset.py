@@ -1,4 +1,4 @@
-"""What a loader returns, and the two quantities that the benchmark instances take from it."""
+"""Data sets as the loaders return them, and two quantities of the benchmark instances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,20 +12,46 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A table of raw features with one 0/1 label per row.
+    """A table of features with one 0/1 label for each row.
 
-    A network sees ``(features - mean) / std`` where `standardise` is true, else the raw features.
+    Attributes
+    ----------
+    name
+        Name of the data set.
+    source
+        "real" or "stand-in".
+    sha256
+        Checksum of the file, or of the generated content of the stand-in.
+    features
+        (rows, p) features in their units.
+    labels
+        (rows,) labels 0 and 1.
+    feature_names
+        Names of the p features.
+    row_numbers
+        (rows,) numbers of the rows in the CSV file or the generated table, from 0.
+    task
+        "classification" (one logit, cross-entropy) or "regression" (linear output, squared error).
+    standardise
+        Whether networks are trained on ``(features - mean) / std``, and not on the features.
 
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or the task is unknown.
+
+    Examples
+    --------
     >>> tiny = Dataset(
-    ...     "tiny",
-    ...     "stand-in",
-    ...     "0" * 64,
-    ...     np.array([[1.0], [3.0]]),
-    ...     np.array([0.0, 1.0]),
-    ...     ("ph",),
-    ...     np.array([0, 1]),
-    ...     "classification",
-    ...     True,
+    ...     name="tiny",
+    ...     source="stand-in",
+    ...     sha256="0" * 64,
+    ...     features=np.array([[1.0], [3.0]]),
+    ...     labels=np.array([0.0, 1.0]),
+    ...     feature_names=("ph",),
+    ...     row_numbers=np.array([0, 1]),
+    ...     task="classification",
+    ...     standardise=True,
     ... )
     >>> tiny
     Dataset 'tiny' (stand-in, sha256 00000000): 2 rows, 1 features, 50.0 % label 1, classification
@@ -34,16 +60,12 @@ class Dataset:
     """
 
     name: str
-    source: str  #: ``"real"`` or ``"stand-in"``.
-    sha256: str  #: Of the file, or of the generated content for the stand-in.
-    features: np.ndarray  #: float64, raw units, (rows, p).
-    labels: np.ndarray  #: float64 in {0, 1}, (rows,).
+    source: str
+    sha256: str
+    features: np.ndarray
+    labels: np.ndarray
     feature_names: tuple[str, ...]
-    row_numbers: (
-        np.ndarray
-    )  #: Zero-based data-row numbers in the CSV file (in the generated table for the stand-in).
-    # : ``"classification"`` (one logit, cross-entropy) or ``"regression"`` (linear output, squared
-    # error).
+    row_numbers: np.ndarray
     task: str
     standardise: bool
 
@@ -63,19 +85,17 @@ class Dataset:
 
     @property
     def mean(self) -> np.ndarray:
-        """Mean of each feature over these rows."""
+        """Mean of each feature."""
         return self.features.mean(axis=0)
 
     @property
     def std(self) -> np.ndarray:
-        """Population standard deviation (divisor: number of rows) of each feature over
-        these rows.
-        """
+        """Population standard deviation of each feature, with the number of rows as divisor."""
         return self.features.std(axis=0)
 
     @property
     def provenance(self) -> dict[str, str | int]:
-        """What a stored result must say about its data; no path, no values."""
+        """Name, source, sha256 and number of rows, for the record of a run."""
         return {
             "name": self.name,
             "source": self.source,
@@ -92,44 +112,71 @@ class Dataset:
 
 
 def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> np.ndarray:
-    """The first `n` label-0 rows in the order of a seeded permutation, as indices into
-    ``data.features``.
+    """Draw rows of label 0 in the order of a random permutation.
 
-    Draws of the same seed are nested: a smaller instance is a prefix of a larger one. With `repeat`
-    rows are drawn with replacement, so that `n` may exceed their number.
+    Draws of the same seed are nested: a smaller instance is a prefix of a larger one.
 
-    >>> tiny = Dataset(
-    ...     "tiny",
-    ...     "stand-in",
-    ...     "0" * 64,
-    ...     np.zeros((4, 1)),
-    ...     np.array([0.0, 1.0, 0.0, 0.0]),
-    ...     ("ph",),
-    ...     np.arange(4),
-    ...     "classification",
-    ...     True,
-    ... )
-    >>> sorted(draw_nonpotable(tiny, n=3, seed=42).tolist())
-    [0, 2, 3]
+    Parameters
+    ----------
+    data : Dataset
+        The data set.
+    n : int
+        Number of rows.
+    seed : int
+        Seed of the permutation.
+    repeat : bool, default: False
+        Draw with replacement, so that `n` may exceed the number of rows of label 0.
+
+    Returns
+    -------
+    numpy.ndarray of int
+        Positions in ``data.features``.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than `n` such rows, or `n` is less than 1.
+
+    Examples
+    --------
+    >>> from ddmip_lib.data import load_water
+    >>> data = load_water()
+    >>> data.labels[draw_nonpotable(data, n=3, seed=42)]
+    array([0., 0., 0.])
     """
     candidates = np.flatnonzero(data.labels == 0)
     if n < 1 or (n > len(candidates) and not repeat):
-        remedy = "choose n from 1 to that, or repeat=True to draw them with replacement"
-        raise ValueError(f"n = {n}: {data.name!r} has {len(candidates)} label-0 rows; {remedy}")
-    # RandomState, whose stream numpy guarantees for ever: stored instances must stay reproducible
-    draw = np.random.RandomState(seed)
-    return draw.choice(candidates, n) if repeat else draw.permutation(candidates)[:n]
+        raise ValueError(
+            f"n = {n}: {data.name!r} has {len(candidates)} label-0 rows; choose n from 1 to that,"
+            " or repeat=True to draw them with replacement"
+        )
+    # numpy guarantees the stream of RandomState for ever: stored instances must be reproducible
+    random = np.random.RandomState(seed)
+    if repeat:
+        return random.choice(candidates, n)
+    return random.permutation(candidates)[:n]
 
 
 def light_range(trees: Mapping[str, Dataset]) -> tuple[float, float]:
-    """Smallest and largest light value over all species.
+    """Return the smallest and the largest value of light over all species.
 
+    Parameters
+    ----------
+    trees : mapping of str to Dataset
+        The data sets of `load_trees`.
+
+    Returns
+    -------
+    lower, upper : float
+        The range.
+
+    Examples
+    --------
     >>> from ddmip_lib.data import load_trees
-    >>> low, high = light_range(load_trees())
-    >>> 0 < low < high < 1
+    >>> lower, upper = light_range(load_trees())
+    >>> 0 < lower < upper < 1
     True
     """
-    light = np.concatenate(
-        [data.features[:, data.feature_names.index("light")] for data in trees.values()]
-    )
+    columns = [data.features[:, data.feature_names.index("light")] for data in trees.values()]
+    light = np.concatenate(columns)
     return float(light.min()), float(light.max())

@@ -1,4 +1,4 @@
-"""Where the real files come from: a folder of the reader's, the download cache, or nowhere."""
+"""Locations of the published files: a folder of the user, the download cache, or none."""
 
 import hashlib
 import os
@@ -11,11 +11,24 @@ from ..errors import of_extra
 from .dataset import DataError
 
 DOWNLOAD = "`python -m ddmip_lib.data download`"
+"""The command that fetches the files."""
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One published file: its name, checksum, number of data rows and public address."""
+    """One published file.
+
+    Attributes
+    ----------
+    name
+        The file's name.
+    sha256
+        Its checksum.
+    rows
+        Number of data rows.
+    url
+        Public address.
+    """
 
     name: str
     sha256: str
@@ -38,44 +51,86 @@ FILES: dict[str, DataFile] = {
         "5d195e1f78a1a0f1a30f66b5b6a4e6cc936b1733/tests/data/tree_survivability.csv",
     ),
 }
+"""The published files."""
 
 
 def cache_dir() -> Path:
-    """The folder for downloads and trained networks: ``DDMIP_CACHE_DIR``, else one in the user's
-    cache folder.
+    """Return the folder for downloads and trained networks.
 
+    Returns
+    -------
+    pathlib.Path
+        The environment variable ``DDMIP_CACHE_DIR``, else a folder in the user's cache folder.
+
+    Raises
+    ------
+    DataError
+        If ``DDMIP_CACHE_DIR`` names the home folder of an unknown user.
+
+    Examples
+    --------
     >>> import os, unittest.mock
     >>> with unittest.mock.patch.dict(os.environ, DDMIP_CACHE_DIR="somewhere"):
     ...     cache_dir().name
     'somewhere'
     """
-    caches = Path(
-        "~/Library/Caches"
-        if sys.platform == "darwin"
-        else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    )
-    return _folder("DDMIP_CACHE_DIR") or caches.expanduser() / "ddmip"
+    folder = _folder("DDMIP_CACHE_DIR")
+    if folder is not None:
+        return folder
+    if sys.platform == "darwin":
+        caches = "~/Library/Caches"
+    else:
+        caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "ddmip"
 
 
 def _folder(variable: str) -> Path | None:
-    """The folder that a variable of the environment names, if it names one."""
+    """The folder that an environment variable names, if it is set."""
+    name = os.environ.get(variable)
+    if not name:
+        return None
     try:
-        return Path(os.environ[variable]).expanduser() if os.environ.get(variable) else None
+        return Path(name).expanduser()
     except RuntimeError as problem:
-        named = os.environ[variable]
         raise DataError(
-            f"{variable}={named}: no user has that home folder; write the path in full."
+            f"{variable}={name}: no user has that home folder; write the path in full."
         ) from problem
 
 
 def sha256_of(path: Path) -> str:
+    """Return the sha256 checksum of a file.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def locate(key: str) -> Path | None:
-    """The real file to read, or None where the stand-in is to be used. Never touches the
-    network.
+    """Return the published file to read, without access to the network.
+
+    Parameters
+    ----------
+    key : {"water", "trees"}
+        The data set.
+
+    Returns
+    -------
+    pathlib.Path or None
+        The file, or None where the stand-in is used.
+
+    Raises
+    ------
+    DataError
+        If ``DDMIP_DATA_DIR`` names a folder without the file.
     """
     file = FILES[key]
     folder = _folder("DDMIP_DATA_DIR")
@@ -102,9 +157,23 @@ def locate(key: str) -> Path | None:
 
 
 def download() -> list[Path]:
-    """Fetch both files into the cache, check their sha256, and return their paths.
+    """Fetch both files into the cache and check their sha256.
 
     A file appears in the cache only after its checksum has been verified.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files.
+
+    Raises
+    ------
+    ImportError
+        If pooch is not installed.
+    OSError
+        If the network fails.
+    ValueError
+        If a checksum is wrong.
     """
     pooch = of_extra("pooch", "data", "fetching the published files")
     return [
@@ -114,7 +183,18 @@ def download() -> list[Path]:
 
 
 def status() -> str:
-    """One line per data set: which source a loader would take now, and from where."""
+    """Describe which source a loader would use now.
+
+    Returns
+    -------
+    str
+        One line for each data set.
+
+    Raises
+    ------
+    DataError
+        If ``DDMIP_DATA_DIR`` names a folder without a file.
+    """
     lines = []
     for key, file in FILES.items():
         path = locate(key)

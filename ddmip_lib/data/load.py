@@ -1,4 +1,4 @@
-"""The loaders: real file if there is one, else the stand-in; always said, never silent."""
+"""Loaders of the data sets: from the published file if it is present, else from the stand-in."""
 
 import hashlib
 from collections.abc import Callable
@@ -9,39 +9,38 @@ from typing import Any, TypeVar
 from .dataset import DataError, Dataset
 from .files import DOWNLOAD, FILES, DataFile, locate
 from .standin import content_hash, standin_trees, standin_water
-from .tables import TREE_FEATURES, WATER_FEATURES, parse_trees, parse_water
+from .tables import TREE_FEATURES, WATER_FEATURES, Table, parse_trees, parse_water
 
 Parsed = TypeVar("Parsed")
+MAX_FILE_BYTES = 4 * 2**20
+"""Size above which a file is not read; the published files are smaller."""
 _parsed: dict[str, Any] = {}
-"""Tables by the checksum of their file, which problems, networks and figures ask for many times;
-each gets a copy.
-"""
-
-
-MOST_BYTES = 4 * 2**20
-"""No published file is as large; nor is one read."""
+"""Parsed tables by the checksum of their file, of which each caller gets a copy."""
 
 
 def _read(path: Path, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> Parsed:
-    if (size := path.stat().st_size) > MOST_BYTES:
+    """Parse a file whose checksum is that of the published file."""
+    size = path.stat().st_size
+    if size > MAX_FILE_BYTES:
         raise DataError(
             f"{path} has {size} bytes, more than any published file: get that by {DOWNLOAD} or from"
             f" {file.url}"
         )
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != file.sha256:
+    checksum = hashlib.sha256(content).hexdigest()
+    if checksum != file.sha256:
         raise DataError(
-            f"{path}: checksum mismatch, expected sha256 {file.sha256}, found {found};"
+            f"{path}: checksum mismatch, expected sha256 {file.sha256}, found {checksum};"
             f" {_first_problem(content, file, parse)}. Fetch the file again: {DOWNLOAD} or"
             f" {file.url}"
         )
-    if found not in _parsed:
-        _parsed[found] = parse(content, file.name)
-    return deepcopy(_parsed[found])
+    if checksum not in _parsed:
+        _parsed[checksum] = parse(content, file.name)
+    return deepcopy(_parsed[checksum])
 
 
 def _first_problem(content: bytes, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> str:
+    """How the content of a file differs from the published one."""
     try:
         parse(content, file.name)
     except DataError as problem:
@@ -53,43 +52,112 @@ def _first_problem(content: bytes, file: DataFile, parse: Callable[[bytes, str],
 
 
 def load_water() -> Dataset:
-    """Water Potability: the complete rows, nine features, label 1 = potable.
+    """Load Water Potability: the complete rows, nine features, label 1 for potable.
 
+    Returns
+    -------
+    Dataset
+        The data set.
+
+    Raises
+    ------
+    DataError
+        If a file is damaged, or missing in the folder of ``DDMIP_DATA_DIR``.
+
+    Examples
+    --------
     >>> data = load_water()
     >>> data.features.shape[1], data.task
     (9, 'classification')
     """
     path = locate("water")
+    if path is None:
+        table = standin_water()
+        return _water(table, "stand-in", content_hash(table))
     file = FILES["water"]
-    table = standin_water() if path is None else _read(path, file, parse_water)
-    origin = ("stand-in", content_hash(table)) if path is None else ("real", file.sha256)
+    return _water(_read(path, file, parse_water), "real", file.sha256)
+
+
+def _water(table: Table, source: str, sha256: str) -> Dataset:
     features, labels, numbers = table
     return Dataset(
-        "water", *origin, features, labels, WATER_FEATURES, numbers, "classification", True
+        name="water",
+        source=source,
+        sha256=sha256,
+        features=features,
+        labels=labels,
+        feature_names=WATER_FEATURES,
+        row_numbers=numbers,
+        task="classification",
+        standardise=True,
     )
 
 
 def load_trees() -> dict[str, Dataset]:
-    """Tree survival, one data set per species, seven raw features, label 1 = survived.
+    """Load Tree Survival: one data set for each species, seven features, label 1 for survived.
 
+    Returns
+    -------
+    dict of str to Dataset
+        The data sets by species.
+
+    Raises
+    ------
+    DataError
+        If a file is damaged, or missing in the folder of ``DDMIP_DATA_DIR``.
+
+    Examples
+    --------
     >>> list(load_trees())
     ['Acer saccharum', 'Prunus serotina', 'Quercus alba', 'Quercus rubra']
     """
     path = locate("trees")
+    if path is None:
+        tables = standin_trees()
+        return _trees(tables, "stand-in", content_hash(*tables.values()))
     file = FILES["trees"]
-    tables = standin_trees() if path is None else _read(path, file, parse_trees)
-    origin = ("stand-in", content_hash(*tables.values())) if path is None else ("real", file.sha256)
+    return _trees(_read(path, file, parse_trees), "real", file.sha256)
+
+
+def _trees(tables: dict[str, Table], source: str, sha256: str) -> dict[str, Dataset]:
     return {
         species: Dataset(
-            species, *origin, features, labels, TREE_FEATURES, numbers, "regression", False
+            name=species,
+            source=source,
+            sha256=sha256,
+            features=features,
+            labels=labels,
+            feature_names=TREE_FEATURES,
+            row_numbers=numbers,
+            task="regression",
+            standardise=False,
         )
         for species, (features, labels, numbers) in tables.items()
     }
 
 
 def source(key: str = "water") -> str:
-    """``"real"`` or ``"stand-in"``: what the loader of ``"water"`` or ``"trees"`` would return now.
+    """Return which source a loader would use now.
 
+    Parameters
+    ----------
+    key : {"water", "trees"}
+        The data set.
+
+    Returns
+    -------
+    str
+        "real" or "stand-in".
+
+    Raises
+    ------
+    ValueError
+        If there is no such data set.
+    DataError
+        If ``DDMIP_DATA_DIR`` names a folder without the file.
+
+    Examples
+    --------
     >>> source("water") in ("real", "stand-in")
     True
     """
@@ -99,8 +167,15 @@ def source(key: str = "water") -> str:
 
 
 def source_line() -> str:
-    """One sentence for captions and page footers.
+    """Return a sentence about the sources of both data sets, for captions and page footers.
 
+    Returns
+    -------
+    str
+        The sentence.
+
+    Examples
+    --------
     >>> source_line().startswith("Data: ")
     True
     """
@@ -110,9 +185,7 @@ def source_line() -> str:
     }
     water = words[source("water")]
     trees = words[source("trees")]
-    if water == trees:
-        return (
-            "Data: water and trees from"
-            f" {water.replace('the published file', 'the published files')}."
-        )
-    return f"Data: water from {water}, trees from {trees}."
+    if water != trees:
+        return f"Data: water from {water}, trees from {trees}."
+    both = water.replace("the published file", "the published files")
+    return f"Data: water and trees from {both}."

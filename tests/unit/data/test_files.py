@@ -138,7 +138,7 @@ class TestParsing:
             parse_trees(water_csv(rows, TREE_COLUMNS), "t.csv")
 
     def test_an_absent_species_is_named(self) -> None:
-        with pytest.raises(DataError, match="never says 'Quercus rubra'"):
+        with pytest.raises(DataError, match="has no entry 'Quercus rubra'"):
             parse_trees(water_csv(made_up_trees()[:3], TREE_COLUMNS), "t.csv")
 
 
