@@ -1,4 +1,4 @@
-"""Predictors on tabular input: architectures, training, and files of weights.
+"""Predictors on tabular data: architectures, training, and files of weights.
 
 >>> from ddmip_lib.predictors import describe, mlp
 >>> describe(mlp(depth=2, width=16, n_in=9))

@@ -1,7 +1,8 @@
-"""Five small networks, all mapping (batch, n_in) to (batch, n_out).
+"""Five small architectures, all mapping (batch, n_in) to (batch, n_out).
 
 Every constructor takes ``(depth, width, n_in, n_out=1, seed=0)`` and returns a float32 network in
-evaluation mode, its weights drawn from `seed` alone.
+evaluation mode, its weights drawn from `seed` alone. The source of the classes is part of the key
+under which `train` caches networks.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,41 +17,70 @@ Network = TypeVar("Network", bound=nn.Module)
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Run a block under torch's CPU generator set to `seed`, and put the caller's state back
-    afterwards.
+    """Run a block with torch's CPU generator set to a seed, and restore its state afterwards.
+
+    Parameters
+    ----------
+    seed : int
+        The seed.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(
-            seed
-        )  # torch.manual_seed would also reset the GPU generators
+        # torch.manual_seed would also reset the generators of GPUs
+        torch.default_generator.manual_seed(seed)
         yield
 
 
 def _build(make: Callable[..., Network], sizes: tuple[int, int, int, int], seed: int) -> Network:
     for name, size in zip(("depth", "width", "n_in", "n_out"), sizes, strict=True):
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if not _is_integer(size) or size < 1:
             raise ValueError(f"{name} = {size!r}: pass an integer of at least 1")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if not _is_integer(seed) or seed < 0:
         raise ValueError(f"seed = {seed!r}: pass a non-negative integer")
     with seeded(seed):
         return make(*sizes).eval()
 
 
-def mlp(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Sequential:
-    """A flat ReLU network: `depth` times ``h <- relu(W h + b)`` with `width` units, then a linear
-    layer.
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
+
+def mlp(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Sequential:
+    """Build a flat ReLU network: layers ``h <- relu(W h + b)``, then a linear one.
+
+    Parameters
+    ----------
+    depth : int
+        Number of hidden layers.
+    width : int
+        Units of each hidden layer.
+    n_in, n_out : int
+        Numbers of features and of outputs.
+    seed : int
+        Seed of the weights.
+
+    Returns
+    -------
+    nn.Sequential
+        A float32 network in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        If a size is no positive integer, or the seed is negative.
+
+    Examples
+    --------
     >>> mlp(depth=1, width=4, n_in=3)(torch.zeros(5, 3)).shape
     torch.Size([5, 1])
     """
+    return _build(_mlp, (depth, width, n_in, n_out), seed)
 
-    def make(depth: int, width: int, n_in: int, n_out: int) -> nn.Sequential:
-        layers: list[nn.Module] = []
-        for layer in range(depth):
-            layers += [nn.Linear(width if layer else n_in, width), nn.ReLU()]
-        return nn.Sequential(*layers, nn.Linear(width, n_out))
 
-    return _build(make, (depth, width, n_in, n_out), seed)
+def _mlp(depth: int, width: int, n_in: int, n_out: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for layer in range(depth):
+        layers += [nn.Linear(width if layer else n_in, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, n_out))
 
 
 class Conv1dNet(nn.Module):
@@ -73,9 +103,31 @@ class Conv1dNet(nn.Module):
 
 
 def conv1d(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Module:
-    """`depth` convolutions of kernel 3 with `width` channels over the row of features, ReLU between
-    them.
+    """Build convolutions of kernel 3 along the features, with ReLU between them.
 
+    Parameters
+    ----------
+    depth : int
+        Number of convolutions.
+    width : int
+        Channels of each convolution.
+    n_in, n_out : int
+        Numbers of features and of outputs.
+    seed : int
+        Seed of the weights.
+
+    Returns
+    -------
+    nn.Module
+        A float32 network in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        If a size is no positive integer, or the seed is negative.
+
+    Examples
+    --------
     >>> conv1d(depth=2, width=4, n_in=9)(torch.zeros(5, 9)).shape
     torch.Size([5, 1])
     """
@@ -103,8 +155,31 @@ class ResNet(nn.Module):
 
 
 def resnet(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Module:
-    """`depth` residual blocks ``h <- h + W2 relu(W1 h + b1) + b2`` of `width` units.
+    """Build residual blocks ``h <- h + W2 relu(W1 h + b1) + b2`` between linear layers.
 
+    Parameters
+    ----------
+    depth : int
+        Number of blocks.
+    width : int
+        Units of each block.
+    n_in, n_out : int
+        Numbers of features and of outputs.
+    seed : int
+        Seed of the weights.
+
+    Returns
+    -------
+    nn.Module
+        A float32 network in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        If a size is no positive integer, or the seed is negative.
+
+    Examples
+    --------
     >>> resnet(depth=2, width=4, n_in=3)(torch.zeros(5, 3)).shape
     torch.Size([5, 1])
     """
@@ -130,8 +205,31 @@ class LSTMNet(nn.Module):
 
 
 def lstm(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Module:
-    """`depth` stacked LSTM layers of `width` units over the sequence of features.
+    """Build stacked LSTM layers over the sequence of features.
 
+    Parameters
+    ----------
+    depth : int
+        Number of layers.
+    width : int
+        Units of each layer.
+    n_in, n_out : int
+        Numbers of features and of outputs.
+    seed : int
+        Seed of the weights.
+
+    Returns
+    -------
+    nn.Module
+        A float32 network in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        If a size is no positive integer, or the seed is negative.
+
+    Examples
+    --------
     >>> lstm(depth=1, width=4, n_in=3)(torch.zeros(5, 3)).shape
     torch.Size([5, 1])
     """
@@ -180,8 +278,31 @@ class AttentionNet(nn.Module):
 
 
 def attention(depth: int, width: int, n_in: int, n_out: int = 1, seed: int = 0) -> nn.Module:
-    """`depth` one-head attention blocks over the features as tokens of `width` numbers.
+    """Build one-head attention blocks over the features as tokens.
 
+    Parameters
+    ----------
+    depth : int
+        Number of blocks.
+    width : int
+        Numbers of each token.
+    n_in, n_out : int
+        Numbers of features and of outputs.
+    seed : int
+        Seed of the weights.
+
+    Returns
+    -------
+    nn.Module
+        A float32 network in evaluation mode.
+
+    Raises
+    ------
+    ValueError
+        If a size is no positive integer, or the seed is negative.
+
+    Examples
+    --------
     >>> attention(depth=1, width=4, n_in=3)(torch.zeros(5, 3)).shape
     torch.Size([5, 1])
     """

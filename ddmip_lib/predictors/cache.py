@@ -14,42 +14,68 @@ from torch import nn
 
 from ..data.files import cache_dir
 
-DIGEST = hashlib.sha256().digest_size
-Settings = (bool, int, float, str, tuple, type(None))
+DIGEST_BYTES = hashlib.sha256().digest_size
+# Types of a module's settings that `repr` describes completely.
+PLAIN_TYPES = (bool, int, float, str, tuple, type(None))
 
 
 def code_of(net: nn.Module) -> list[str] | None:
-    """Code and plain settings of all modules that are not torch's own, or None where they cannot be
-    read.
+    """Return the code and the plain settings of all modules that are not torch's own.
+
+    Parameters
+    ----------
+    net : nn.Module
+        The network.
+
+    Returns
+    -------
+    list of str or None
+        None if they cannot be read.
     """
     found = []
     for name, module in net.named_modules():
         for kind in type(module).__mro__:
-            if kind is object or kind.__module__.partition(".")[0] == "torch":
+            if kind is object or _is_of_torch(kind):
                 continue
             try:
                 found.append(f"{name}: {kind.__qualname__}\n{inspect.getsource(kind)}")
             except (OSError, TypeError):
                 return None
-        if type(module).__module__.partition(".")[0] != "torch":
-            settings = {
-                key: value for key, value in vars(module).items() if not key.startswith("_")
-            }
-            if not all(isinstance(value, Settings) for value in settings.values()):
-                return None
-            found.append(f"{name}: {sorted(settings.items())!r}")
+        if _is_of_torch(type(module)):
+            continue
+        settings = {key: value for key, value in vars(module).items() if not key.startswith("_")}
+        if not all(isinstance(value, PLAIN_TYPES) for value in settings.values()):
+            return None
+        found.append(f"{name}: {sorted(settings.items())!r}")
     return found
 
 
+def _is_of_torch(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "torch"
+
+
 def key_of(net: nn.Module, parts: list[Any]) -> str | None:
-    """sha256 over the initial network and `parts` (arrays by content, else by repr), or None."""
+    """Return a hash of a network before training and of all that determines the training.
+
+    Parameters
+    ----------
+    net : nn.Module
+        The network with its first weights.
+    parts : list
+        Arrays count by their content, other objects by their `repr`.
+
+    Returns
+    -------
+    str or None
+        None if the network's code cannot be read.
+    """
     code = code_of(net)
     if code is None:
         return None
     digest = hashlib.sha256()
-    state = [
-        item for name, tensor in net.state_dict().items() for item in (name, tensor.cpu().numpy())
-    ]
+    state: list[Any] = []
+    for name, tensor in net.state_dict().items():
+        state += [name, tensor.cpu().numpy()]
     for part in [repr(net), code, *state, *parts]:
         if hasattr(part, "tobytes"):
             digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
@@ -64,30 +90,52 @@ def _path(key: str) -> Path:
 
 
 def load(key: str) -> dict[str, Any] | None:
-    """What `store` was given under this key, or None if there is nothing sound."""
+    """Read an entry.
+
+    Parameters
+    ----------
+    key : str
+        The hash under which it was stored.
+
+    Returns
+    -------
+    dict or None
+        What `store` was given; None, with a warning if the file is damaged, if there is no entry.
+    """
     path = _path(key)
     if not path.exists():
         return None
     try:
-        content = path.read_bytes()
-        digest = content[:DIGEST]
-        payload = content[DIGEST:]
-        if hashlib.sha256(payload).digest() != digest:
-            raise ValueError("wrong checksum")
-        entry = torch.load(io.BytesIO(payload), weights_only=True)
-        if not isinstance(entry, dict) or not entry.keys() >= {"state", "report"}:
-            raise ValueError("no weights and report")
-    except Exception as problem:  # whatever torch says of files of another version
-        why = str(problem).partition("\n")[0]
+        return _read(path.read_bytes())
+    except Exception as problem:  # whatever torch raises for files of another version
+        reason = str(problem).partition("\n")[0]
         warnings.warn(
-            f"{path} is damaged ({why}); it is ignored and the network trained again", stacklevel=3
+            f"{path} is damaged ({reason}); it is ignored and the network trained again",
+            stacklevel=3,
         )
         return None
+
+
+def _read(content: bytes) -> dict[str, Any]:
+    payload = content[DIGEST_BYTES:]
+    if hashlib.sha256(payload).digest() != content[:DIGEST_BYTES]:
+        raise ValueError("wrong checksum")
+    entry = torch.load(io.BytesIO(payload), weights_only=True)
+    if not isinstance(entry, dict) or not entry.keys() >= {"state", "report"}:
+        raise ValueError("no weights and report")
     return entry
 
 
 def store(key: str, entry: dict[str, Any]) -> None:
-    """Write the entry and its digest in one step: a reader sees the whole file or none."""
+    """Write an entry and its checksum in one step: a reader gets the complete file or none.
+
+    Parameters
+    ----------
+    key : str
+        The hash of `key_of`.
+    entry : dict
+        Weights (``"state"``) and ``"report"``.
+    """
     path = _path(key)
     buffer = io.BytesIO()
     torch.save(entry, buffer)

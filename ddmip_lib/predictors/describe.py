@@ -1,4 +1,4 @@
-"""A network in one line."""
+"""Description of a network by its size, kind and number of parameters."""
 
 from torch import nn
 
@@ -13,32 +13,62 @@ NAMES: dict[type, str] = {
 
 
 def linear_layers(net: nn.Module) -> list[nn.Linear] | None:
-    """The linear layers of a flat ReLU MLP (Linear, ReLU, ..., Linear), or None for any other
-    network.
+    """Return the linear layers of a flat ReLU MLP (Linear, ReLU, ..., Linear).
+
+    Parameters
+    ----------
+    net : nn.Module
+        Any network.
+
+    Returns
+    -------
+    list of nn.Linear or None
+        None for any other network.
     """
-    layers = list(net) if isinstance(net, nn.Sequential) else []
+    if not isinstance(net, nn.Sequential) or len(net) % 2 == 0:
+        return None
+    layers = list(net)
     linear = [layer for layer in layers[::2] if isinstance(layer, nn.Linear)]
-    is_mlp = len(layers) % 2 == 1 and len(linear) == len(layers[::2])
-    return linear if is_mlp and all(isinstance(layer, nn.ReLU) for layer in layers[1::2]) else None
+    if len(linear) < len(layers[::2]):
+        return None
+    if not all(isinstance(layer, nn.ReLU) for layer in layers[1::2]):
+        return None
+    return linear
 
 
 def describe(net: nn.Module) -> str:
-    """Size, kind and number of parameters.
+    """Return size, kind and number of parameters of a network.
 
+    Parameters
+    ----------
+    net : nn.Module
+        Any network.
+
+    Returns
+    -------
+    str
+        The description.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import lstm
     >>> describe(lstm(depth=1, width=8, n_in=9))
     '1x8 LSTM, 361 parameters'
     """
-    parameters = f"{sum(parameter.numel() for parameter in net.parameters()):,} parameters"
+    count = sum(parameter.numel() for parameter in net.parameters())
+    return f"{_kind(net)}, {count:,} parameters"
+
+
+def _kind(net: nn.Module) -> str:
     linear = linear_layers(net)
-    if linear is not None:
-        widths = [layer.out_features for layer in linear[:-1]]
-        if not widths:
-            return f"linear model, {parameters}"
-        uniform = len(set(widths)) == 1
-        size = f"{len(widths)}x{widths[0]}" if uniform else "-".join(map(str, widths))
-        return f"{size} ReLU MLP, {parameters}"
-    if type(net) in NAMES:
+    if linear is None:
+        if type(net) not in NAMES:
+            return type(net).__name__
         depth, width = net.size  # type: ignore[misc]
-        return f"{depth}x{width} {NAMES[type(net)]}, {parameters}"
-    return f"{type(net).__name__}, {parameters}"
+        return f"{depth}x{width} {NAMES[type(net)]}"
+    widths = [layer.out_features for layer in linear[:-1]]
+    if not widths:
+        return "linear model"
+    if len(set(widths)) == 1:
+        return f"{len(widths)}x{widths[0]} ReLU MLP"
+    return "-".join(map(str, widths)) + " ReLU MLP"

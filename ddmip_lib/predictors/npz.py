@@ -1,5 +1,6 @@
-"""ReLU networks as plain arrays: ``W0, b0, W1, b1, ...`` (rows of W = outputs), optionally ``mean,
-std``.
+"""ReLU networks as plain arrays: ``W0, b0, W1, b1, ...``, optionally ``mean, std``.
+
+The rows of a weight matrix W belong to the outputs of its layer.
 """
 
 import math
@@ -17,38 +18,45 @@ from torch import nn
 from ..bounds.layer import linear_layer
 from .describe import describe, linear_layers
 
-LIMIT = 2**30
-INFLATED = 100
-SMALL = 2**20
-"""Bytes that all arrays of a file may take in memory: in total, and for each byte of the file.
-Weights hardly shrink where they are packed, so that a file in which they take more is none of
-weights; a `SMALL` one may be anything.
-"""
-LONGEST = 10_000  # bytes of a header, as numpy has it
+# Bytes that all arrays of a file may take in memory.
+MAX_ARRAY_BYTES = 2**30
+# The same for each byte of the file: weights hardly shrink when they are compressed.
+MAX_INFLATION = 100
+# The same for a small file, whatever it holds.
+SMALL_ARRAY_BYTES = 2**20
+# Bytes of an array's header, as numpy limits it.
+MAX_HEADER_BYTES = 10_000
 HEADER = re.compile(
     r"\{'descr': '([^'\\]{1,20})', 'fortran_order': (?:True|False), 'shape': \(((?:\d{1,18},?"
     r" ?){0,32})\), ?\}\s*"
 )
+FilePath = str | os.PathLike[str]
+Arrays = dict[str, np.ndarray]
 
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], int]:
-    """Type and number of the entries of an array, by a header that numpy writes for plain arrays,
+    """Type and number of the entries of an array, by a header as numpy writes it for plain arrays,
     and by no other.
     """
-    old = np.lib.format.read_magic(file) == (1, 0)
-    (length,) = struct.unpack("<H" if old else "<I", file.read(2 if old else 4))
-    found = HEADER.fullmatch(file.read(length).decode("latin1")) if length <= LONGEST else None
+    if np.lib.format.read_magic(file) == (1, 0):
+        (length,) = struct.unpack("<H", file.read(2))
+    else:
+        (length,) = struct.unpack("<I", file.read(4))
+    if length > MAX_HEADER_BYTES:
+        raise ValueError("its header is too long")
+    found = HEADER.fullmatch(file.read(length).decode("latin1"))
     if found is None:
         raise ValueError("its header is none of a plain array")
     return np.dtype(found[1]), math.prod(int(size) for size in re.findall(r"\d+", found[2]))
 
 
-def _require_small(path: str | os.PathLike[str]) -> None:
-    """Refuse arrays that are larger than the file can hold, or than weights are: by their headers,
-    before memory is asked for. As long as all are read, an array takes what is stored, and as much
-    again as doubles.
+def _require_small(path: FilePath) -> None:
+    """Refuse arrays that are larger than the file can hold, or than weights are, by their headers.
+
+    As long as all are read, an array takes what is stored, and as much again as doubles.
     """
-    room = min(LIMIT, max(SMALL, INFLATED * os.path.getsize(path)))
+    free = max(SMALL_ARRAY_BYTES, MAX_INFLATION * os.path.getsize(path))
+    free = min(MAX_ARRAY_BYTES, free)
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             with archive.open(member) as file:
@@ -57,16 +65,16 @@ def _require_small(path: str | os.PathLike[str]) -> None:
                 except (ValueError, TypeError, struct.error) as problem:
                     raise ValueError(f"{member.filename}: {problem}") from problem
             size = count * dtype.itemsize
-            room -= max(size, member.file_size) + 8 * count
-            if size > member.file_size or room < 0:
+            free -= max(size, member.file_size) + 8 * count
+            if size > member.file_size or free < 0:
                 raise ValueError(
                     f"{member.filename} claims {size} bytes, more than the file holds, than"
-                    f" {INFLATED} times its size or {LIMIT} in all, with the doubles that arrays"
-                    " become"
+                    f" {MAX_INFLATION} times its size or {MAX_ARRAY_BYTES} in all, with the doubles"
+                    " that arrays become"
                 )
 
 
-def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def _arrays(path: FilePath) -> Arrays:
     try:
         _require_small(path)
         with np.load(path, allow_pickle=False) as file:
@@ -76,16 +84,14 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise ValueError(message) from problem
     for name, array in arrays.items():
         if np.issubdtype(array.dtype, np.floating):
-            with np.errstate(over="ignore"):
-                arrays[name] = array.astype(
-                    np.float64, order="C"
-                )  # what is too large for a double becomes infinite here
+            with np.errstate(over="ignore"):  # too large for a double: infinite
+                arrays[name] = array.astype(np.float64, order="C")
         if arrays[name].dtype != np.float64 or not np.isfinite(arrays[name]).all():
             raise ValueError(f"{path}: array {name!r} must hold finite floating-point numbers only")
     return arrays
 
 
-def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], depth: int) -> None:
+def _check_names(path: FilePath, arrays: Arrays, depth: int) -> None:
     layers = {f"{kind}{layer}" for kind in "Wb" for layer in range(depth)}
     missing = layers - arrays.keys()
     unknown = arrays.keys() - layers - {"mean", "std"}
@@ -94,6 +100,12 @@ def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], d
             f"{path}: expected W0, b0, W1, b1, ... without gaps (and optionally mean and std); "
             f"missing {sorted(missing) or 'W0'}, not understood {sorted(unknown)}"
         )
+    if ("mean" in arrays) != ("std" in arrays):
+        raise ValueError(f"{path}: mean and std come together, or not at all")
+
+
+def _check_layers(path: FilePath, arrays: Arrays, depth: int) -> None:
+    n_outputs = None
     for layer in range(depth):
         weight = arrays[f"W{layer}"]
         bias = arrays[f"b{layer}"]
@@ -102,27 +114,46 @@ def _check_shapes(path: str | os.PathLike[str], arrays: dict[str, np.ndarray], d
                 f"{path}: W{layer} has shape {weight.shape} and b{layer} {bias.shape}: pass (m, k)"
                 " and (m,)"
             )
-        if layer and weight.shape[1] != len(arrays[f"W{layer - 1}"]):
+        if n_outputs not in (None, weight.shape[1]):
             raise ValueError(
                 f"{path}: W{layer} takes {weight.shape[1]} inputs, but layer {layer - 1} has "
-                f"{len(arrays[f'W{layer - 1}'])} outputs"
+                f"{n_outputs} outputs"
             )
-    if ("mean" in arrays) != ("std" in arrays):
-        raise ValueError(f"{path}: mean and std come together, or not at all")
-    width = arrays["W0"].shape[1]
+        n_outputs = len(weight)
+
+
+def _check_standardisation(path: FilePath, arrays: Arrays) -> None:
+    n_inputs = arrays["W0"].shape[1]
     for name in {"mean", "std"} & arrays.keys():
-        if arrays[name].shape != (width,):
+        if arrays[name].shape != (n_inputs,):
             raise ValueError(
-                f"{path}: {name} has shape {arrays[name].shape}, the network {width} inputs"
+                f"{path}: {name} has shape {arrays[name].shape}, the network {n_inputs} inputs"
             )
     if "std" in arrays and not (arrays["std"] > 0).all():
         raise ValueError(f"{path}: every std must be positive")
 
 
-def load_npz(path: str | os.PathLike[str]) -> nn.Sequential:
-    """A ReLU MLP from arrays: float64, evaluation mode, frozen; ``.mean`` and ``.std`` if the file
-    has them.
+def load_npz(path: FilePath) -> nn.Sequential:
+    """Load a ReLU MLP from a file of arrays.
 
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    nn.Sequential
+        In float64 and evaluation mode, without gradients of weights; with ``.mean`` and ``.std`` if
+        the file has them.
+
+    Raises
+    ------
+    ValueError
+        If the file is no archive of plain arrays, or they do not belong to a ReLU MLP.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from ddmip_lib.predictors import mlp
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -132,21 +163,36 @@ def load_npz(path: str | os.PathLike[str]) -> nn.Sequential:
     """
     arrays = _arrays(path)
     depth = sum(bool(re.fullmatch(r"W\d+", name)) for name in arrays)
-    _check_shapes(path, arrays, depth)
+    _check_names(path, arrays, depth)
+    _check_layers(path, arrays, depth)
+    _check_standardisation(path, arrays)
     layers: list[nn.Module] = []
     for layer in range(depth):
-        weight, bias = (torch.from_numpy(arrays[f"{kind}{layer}"]) for kind in "Wb")
+        weight = torch.from_numpy(arrays[f"W{layer}"])
+        bias = torch.from_numpy(arrays[f"b{layer}"])
         layers += [linear_layer(weight, bias), nn.ReLU()]
     net = nn.Sequential(*layers[:-1]).requires_grad_(False).eval()
-    net.__dict__.update({name: arrays[name] for name in ("mean", "std") if name in arrays})
+    net.__dict__.update(_standardisation_of(arrays))
     return net
 
 
-def save_npz(net: nn.Module, path: str | os.PathLike[str]) -> None:
+def save_npz(net: nn.Module, path: FilePath) -> None:
     """Write a flat ReLU MLP, with its ``.mean`` and ``.std`` if it has them, for `load_npz`.
 
-    Weights that float32 holds exactly (those of `train`) are stored as float32; the round trip
-    loses nothing.
+    Weights that float32 represents exactly (those of `train`) are stored as float32, so that
+    loading gives the same numbers.
+
+    Parameters
+    ----------
+    net : nn.Module
+        An ``nn.Sequential`` of Linear, ReLU, ..., Linear.
+    path : str or path-like
+        The file.
+
+    Raises
+    ------
+    ValueError
+        If it is another network.
     """
     linear = linear_layers(net)
     if linear is None:
@@ -154,16 +200,19 @@ def save_npz(net: nn.Module, path: str | os.PathLike[str]) -> None:
             "save_npz stores ReLU MLPs (an nn.Sequential of Linear, ReLU, ..., Linear), "
             f"not this {describe(net)}: use torch.save(net.state_dict(), ...) for other networks"
         )
-    arrays: dict[str, np.ndarray] = {}
+    arrays: Arrays = {}
     for number, layer in enumerate(linear):
         arrays[f"W{number}"] = layer.weight.detach().cpu().numpy()
-        arrays[f"b{number}"] = (
-            np.zeros(layer.out_features)
-            if layer.bias is None
-            else layer.bias.detach().cpu().numpy()
-        )
-    if all((array.astype(np.float32) == array).all() for array in arrays.values()):
-        arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
-    arrays.update({name: net.__dict__[name] for name in ("mean", "std") if name in net.__dict__})
+        arrays[f"b{number}"] = np.zeros(layer.out_features)
+        if layer.bias is not None:
+            arrays[f"b{number}"] = layer.bias.detach().cpu().numpy()
+    single = {name: array.astype(np.float32) for name, array in arrays.items()}
+    if all((single[name] == array).all() for name, array in arrays.items()):
+        arrays = single
+    arrays |= _standardisation_of(net.__dict__)
     with open(path, "wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def _standardisation_of(arrays: dict[str, Any]) -> Arrays:
+    return {name: arrays[name] for name in ("mean", "std") if name in arrays}

@@ -1,5 +1,6 @@
-"""Fitted models of scikit-learn as networks; they are known by the names of their classes, so
-nothing is imported.
+"""Fitted models of scikit-learn as networks, recognised by the names of their classes.
+
+Nothing of scikit-learn is imported.
 """
 
 from typing import Any
@@ -15,17 +16,36 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "lo
 LINEAR = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "LogisticRegression")
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler")
 
+Layers = list[tuple[np.ndarray, np.ndarray]]
+"""Weight and bias of each layer."""
+
 
 def from_sklearn(estimator: Any) -> nn.Sequential:
-    """A fitted estimator as a network in float64, linear layers and activations alone; scalers are
-    folded in.
+    """Convert a fitted estimator to linear layers and activations; scalers become part of layers.
 
-    Regressors become what `predict` says. Classifiers become logits: one for two classes, positive
-    where `predict` says `classes_[1]`, for `output="classification"`; otherwise one for each class,
-    of which `predict` takes the largest. It reads MLPRegressor, MLPClassifier, linear and logistic
-    models, each also in a `Pipeline` behind StandardScaler, MinMaxScaler or MaxAbsScaler, and
-    TransformedTargetRegressor with such a scaler.
+    Regressors become what ``predict`` returns. Classifiers become logits: one for two classes,
+    positive where ``predict`` returns ``classes_[1]``, for ``output="classification"``; otherwise
+    one for each class, of which ``predict`` takes the largest.
 
+    Parameters
+    ----------
+    estimator : sklearn estimator
+        MLPRegressor, MLPClassifier, a linear or logistic model, each also in a ``Pipeline`` behind
+        StandardScaler, MinMaxScaler or MaxAbsScaler, or a TransformedTargetRegressor with such a
+        scaler.
+
+    Returns
+    -------
+    nn.Sequential
+        In float64 and evaluation mode, without gradients of weights.
+
+    Raises
+    ------
+    UnsupportedNetworkError
+        If it is another estimator, or not fitted.
+
+    Examples
+    --------
     >>> from types import SimpleNamespace
     >>> Fitted = type("LinearRegression", (SimpleNamespace,), {})
     >>> from_sklearn(Fitted(coef_=[2.0, -1.0], intercept_=0.5))(torch.ones(1, 2).double()).item()
@@ -34,50 +54,50 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
     layers, activation = _read(estimator)
     modules: list[nn.Module] = []
     for weight, bias in layers:
-        each = np.broadcast_to(bias, len(weight))
-        modules += [linear_layer(torch.tensor(weight), torch.tensor(each)), activation()]
-    return (
-        nn.Sequential(*[m for m in modules[:-1] if type(m) is not nn.Identity])
-        .requires_grad_(False)
-        .eval()
-    )
+        if modules and activation is not nn.Identity:
+            modules.append(activation())
+        full_bias = np.broadcast_to(bias, len(weight))
+        modules.append(linear_layer(torch.tensor(weight), torch.tensor(full_bias)))
+    return nn.Sequential(*modules).requires_grad_(False).eval()
 
 
-def _read(estimator: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], type[nn.Module]]:
-    """Weights and biases of each layer, and the activation between layers."""
+def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
+    """Layers, and the activation between them."""
     name = type(estimator).__name__
     if name == "Pipeline":
-        *before, last = [
-            step for _, step in estimator.steps if step is not None and step != "passthrough"
-        ]
-        layers, activation = _read(last)
-        for (factor, shift), (weight, bias) in (
-            (_scaler(step), layers[0]) for step in reversed(before)
-        ):
-            layers[0] = weight * factor, bias + weight @ shift  # W (a x + s) + b
-        return layers, activation
+        return _read_pipeline(estimator)
     if name == "TransformedTargetRegressor" and estimator.func is None:
-        layers, activation = _read(_fitted(estimator, "regressor_"))
-        if estimator.transformer is not None:
-            (factor, shift), (weight, bias) = _scaler(estimator.transformer_), layers[-1]
-            layers[-1] = weight / factor[:, None], (bias - shift) / factor
-        return layers, activation
+        return _read_scaled_target(estimator)
     if name in LINEAR:
-        return [
-            (
-                np.atleast_2d(_fitted(estimator, "coef_")).astype(float),
-                np.ravel(estimator.intercept_),
-            )
-        ], nn.Identity
+        weight = np.atleast_2d(_fitted(estimator, "coef_")).astype(float)
+        return [(weight, np.ravel(estimator.intercept_))], nn.Identity
     if name in ("MLPRegressor", "MLPClassifier") and _fitted(estimator, "out_activation_") != "exp":
         weights = [weight.T.astype(float) for weight in estimator.coefs_]
-        return [*zip(weights, estimator.intercepts_, strict=True)], ACTIVATIONS.get(
-            estimator.activation, nn.Identity
-        )
+        layers = list(zip(weights, estimator.intercepts_, strict=True))
+        return layers, ACTIVATIONS.get(estimator.activation, nn.Identity)
     raise UnsupportedNetworkError(
         f"{name} is no network that from_sklearn reads (see its documentation): pass"
         " black_box(estimator.predict)."
     )
+
+
+def _read_pipeline(pipeline: Any) -> tuple[Layers, type[nn.Module]]:
+    steps = [step for _, step in pipeline.steps if step is not None and step != "passthrough"]
+    layers, activation = _read(steps.pop())
+    for step in reversed(steps):
+        factor, shift = _scaler(step)
+        weight, bias = layers[0]
+        layers[0] = weight * factor, bias + weight @ shift  # W (a x + s) + b
+    return layers, activation
+
+
+def _read_scaled_target(estimator: Any) -> tuple[Layers, type[nn.Module]]:
+    layers, activation = _read(_fitted(estimator, "regressor_"))
+    if estimator.transformer is not None:
+        factor, shift = _scaler(estimator.transformer_)
+        weight, bias = layers[-1]
+        layers[-1] = weight / factor[:, None], (bias - shift) / factor
+    return layers, activation
 
 
 def _scaler(step: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -89,11 +109,13 @@ def _scaler(step: Any) -> tuple[np.ndarray, np.ndarray]:
             " pass black_box(pipeline.predict)."
         )
     scale = _fitted(step, "scale_")
-    zero = np.zeros(step.n_features_in_)
     if name == "MinMaxScaler":
         return scale, step.min_
+    zero = np.zeros(step.n_features_in_)
     factor = zero + 1 if scale is None else 1 / scale
-    return factor, -step.mean_ * factor if getattr(step, "with_mean", False) else zero
+    if getattr(step, "with_mean", False):
+        return factor, -step.mean_ * factor
+    return factor, zero
 
 
 def _fitted(estimator: Any, field: str) -> Any:

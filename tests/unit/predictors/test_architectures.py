@@ -242,9 +242,11 @@ class TestNpz:
             with pytest.raises(ValueError, match=r"W0\.npy claims 9007199254740992 bytes"):
                 load_npz(path)
         else:
-            limit, allowed = ("LIMIT", 100) if forged == "many" else ("INFLATED", 0.1)
+            limit, allowed = (
+                ("MAX_ARRAY_BYTES", 100) if forged == "many" else ("MAX_INFLATION", 0.1)
+            )
             monkeypatch.setattr(npz, limit, allowed)
-            monkeypatch.setattr(npz, "SMALL", 0)
+            monkeypatch.setattr(npz, "SMALL_ARRAY_BYTES", 0)
             with pytest.raises(ValueError, match="more than the file holds"):
                 load_npz(path)
 

@@ -90,7 +90,7 @@ def test_bounds_and_exact_models_refuse_it_by_name() -> None:
 
 def test_bad_calls_are_refused() -> None:
     for call, error, message in (
-        (lambda: black_box(3), TypeError, "function of rows, not int"),
+        (lambda: black_box(3), TypeError, "function of a batch of inputs, not int"),
         (lambda: black_box(wave, 0), ValueError, "n_outputs=0"),
         (lambda: black_box(wave, 1.5), ValueError, "n_outputs=1.5"),
         (lambda: black_box(wave, width=0.0), ValueError, "width=0.0"),

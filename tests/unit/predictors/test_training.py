@@ -137,7 +137,7 @@ class TestRefusals:
             ({"weight_decay": -1.0}, "weight_decay non-negative"),
             ({"test_share": 1.0}, r"test_share = 1\.0"),
             ({"learning_rate": 1e30}, "training diverged"),
-            ({"net": mlp(1, 4, 3)}, "does not take rows of 2 features"),
+            ({"net": mlp(1, 4, 3)}, "does not take samples of 2 features"),
             ({"net": mlp(1, 4, 2, n_out=2)}, "use n_out=1"),
         ],
     )
