@@ -1,0 +1,51 @@
+"""Code stays plain: few nodes on a line, short functions, one meaning for each name.
+
+The bounds are counts reached; where a change needs a larger one, it should first look for a plainer
+way. `python -m tools.code_counts --list wide` shows the places of a count.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.code_counts import PACKAGES, Counts, count
+from tools.library_map import LIBRARY, PICTURE, ROOT, all_imports, direct_arrows, drawing, packages
+
+BOUNDS = {
+    "ddmip_lib": {"nodes per code line": 10.5},
+}
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def counted(request: pytest.FixtureRequest) -> tuple[str, Counts]:
+    return request.param, count(PACKAGES[request.param])
+
+
+def test_density_stays_below_its_bounds(counted: tuple[str, Counts]) -> None:
+    name, counts = counted
+    summary = counts.summary()
+    above = {
+        kind: f"{summary[kind]} > {bound}: {counts.places.get(kind, [])[:12]}"
+        for kind, bound in BOUNDS[name].items()
+        if summary[kind] > bound
+    }
+    assert not above, f"python -m tools.code_counts {name} --list KIND shows all places"
+
+
+def test_the_picture_of_the_packages_is_todays() -> None:
+    picture = drawing(packages(ROOT / LIBRARY))
+    assert PICTURE.read_text() == picture, "write it again: python -m tools.library_map"
+
+
+def test_arrows_of_the_picture_imply_all_imports() -> None:
+    graph = packages(ROOT / LIBRARY)
+    reduced: dict[str, set[str]] = {part: set() for part in graph}
+    for imported, part in direct_arrows(graph):
+        reduced[part].add(imported)
+    assert all_imports(reduced) == all_imports(graph)
+    assert sum(map(len, reduced.values())) < sum(map(len, graph.values()))
+
+
+def test_an_import_that_others_imply_has_no_arrow() -> None:
+    graph = {"a": set(), "b": {"a"}, "c": {"a", "b"}}
+    assert direct_arrows(graph) == [("a", "b"), ("b", "c")]
