@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProblemError, of_extra
+from ..renamed import Details
 from .report import Report
 from .variables import Variables
 from .verification import CLOSED, Verification
@@ -249,6 +250,7 @@ class Solution(Bounded):
     start: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "details", Details(self.details))  # renamed keys
         if self.status not in STATUSES:
             raise ValueError(f"unknown status {self.status!r}")
         verified = self.verification is not None and self.verification.feasible
