@@ -1,11 +1,12 @@
-"""The options of one round: every block and mode, from several starts, in one batch for each shard
-and network.
+"""The columns of one round: for every block and mode the pricing problem is solved from several
+starts, in one batch for each shard and network.
 
-A shard is a part of the blocks' table that one network serves. Shards are fixed by the problem, and
-what is found for one depends on nothing but what it is asked: here, one after the other, or on a
-cluster, it is the same.
+A shard is a part of the blocks' table that one network evaluates. Shards are fixed by the problem,
+and the columns of one depend on nothing but its request, so that a cluster returns the same columns
+as a single process.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,10 +20,12 @@ from ..model.predictor import Predictor
 from .pricing_problem import MARGIN, Network, PricingProblem, ascend, reduce_to_boundary
 from .state import CoordinationState
 
-SHARD = 1024  # rows of the table in one shard, at most: their batches stay near the processor
-NONE = 1e-8  # share of an option that is none
-# logit kept from zero by points of class 1 where networks compute in less than double precision
-SINGLE_MARGIN = 1e-4
+SHARD = 1024
+"""Largest number of table rows in one shard, whose batches then fit into the processor's cache."""
+WEIGHT_TOLERANCE = 1e-8
+"""Distance from 0 and 1 from which on the weight of a column is fractional."""
+SINGLE_PRECISION_MARGIN = 1e-4
+"""Smallest logit of a point of class 1 where networks compute in less than double precision."""
 
 _placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int], Network]] = (
     WeakKeyDictionary()
@@ -30,7 +33,17 @@ _placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int]
 
 
 class PricingResult(NamedTuple):
-    """Options as parallel arrays: row of the table of `Blocks`, point, value."""
+    """Columns as parallel arrays.
+
+    Attributes
+    ----------
+    at
+        Row of the table of `Blocks` that each column belongs to, (k,).
+    u
+        Network inputs, (k, p).
+    value
+        Objective coefficients, (k,).
+    """
 
     at: np.ndarray
     u: np.ndarray
@@ -38,15 +51,33 @@ class PricingResult(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Rows of the table, and the network that serves them: what stays where it was sent."""
+    """Rows of the table of `Blocks` and their network, which stay on the worker they are sent to.
+
+    Attributes
+    ----------
+    predictor
+        The network.
+    part
+        The rows.
+    """
 
     predictor: Predictor
     part: BlockRows
 
 
 class PricingRequest(NamedTuple):
-    """What one shard is asked in one round: costs of a unit up and down, (modes, p), what a unit of
-    output is worth, (modes,), the best option known of each row, and a seed or what draws.
+    """The prices of one round, as one shard needs them.
+
+    Attributes
+    ----------
+    up, down
+        Cost of one unit above and below the base point for each mode, (modes, p).
+    gain
+        Objective coefficient of one unit of output for each mode, (modes,).
+    known
+        The best known column of each row, (k, p).
+    seed
+        Seed or generator of the random numbers.
     """
 
     up: np.ndarray
@@ -57,7 +88,17 @@ class PricingRequest(NamedTuple):
 
 
 class NetworkOracle(NamedTuple):
-    """The NN block of price coordination; see `oracle` for what it does from each start."""
+    """The pricing oracle: finds columns by the networks.
+
+    Attributes
+    ----------
+    starts
+        Number of starts for each row of the table.
+    steps
+        Number of steps from each start.
+    device, dtype
+        Where and in which precision the networks compute.
+    """
 
     starts: int
     steps: int
@@ -65,166 +106,186 @@ class NetworkOracle(NamedTuple):
     dtype: torch.dtype
 
     def options(self, market: CoordinationState) -> PricingResult:
-        """The best options at the prices seen; rows of the table without freedom are looked at
-        once.
+        """Return columns for the prices `market.seen`.
+
+        In the first round the base points of all rows are among them.
         """
         blocks = market.blocks
         predictors = market.incumbent.instance.predictors
-        found = [PricingResult(np.zeros(0, int), np.zeros((0, blocks.base.shape[1])), np.zeros(0))]
+        no_points = np.zeros((0, blocks.base.shape[1]))
+        found = [PricingResult(np.zeros(0, int), no_points, np.zeros(0))]
         if not market.shards:
             market.shards = market.crew.keep(shards(blocks, predictors))
-            for number, predictor in enumerate(predictors):
-                mine = np.flatnonzero(blocks.predictor == number)
-                found.append(
-                    evaluate_columns(predictor, blocks, mine, blocks.base[mine], blocks.optional)
-                )
-        found += market.crew.each(self.of_shard, market.shards, self._asks(market))
+            found += _base_points(blocks, predictors)
+        found += market.crew.each(self.of_shard, market.shards, _requests(market))
         for number, predictor in enumerate(predictors):
-            at, u = _mixed(market, number)
-            found.append(evaluate_columns(predictor, blocks, at, u))
+            found.append(evaluate_columns(predictor, blocks, *_mixed(market, number)))
             if not predictor.gives_class:
-                far = [
-                    _fitting(blocks, part.at, part.u, blocks.predictor[part.at] == number)
+                found += [
+                    evaluate_columns(predictor, blocks, *_shortened(blocks, part, number))
                     for part in found
                 ]
-                found += [evaluate_columns(predictor, blocks, *points) for points in far]
         return PricingResult(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
-    def _asks(self, market: CoordinationState) -> list[PricingRequest]:
-        """The same prices for all shards; nothing is free, since capacities are finite."""
-        blocks = market.blocks
-        asks = []
-        rows = rows_of_shards(market.blocks)
-        salt = int(market.draw.integers(2**32)) if len(rows) > 1 else 0
-        up, down = blocks.mode_rates(market.seen)
-        gain = np.array([mode.worth for mode in blocks.modes]) * blocks.mode_gains(
-            market.seen, market.counts
-        )
-        points = _best_known(market)
-        for k, at in enumerate(rows):
-            modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
-            floor = 1e-3 * max(float(up[modes].max()), float(down[modes].max()), 1e-9)
-            seed = (
-                (salt, k) if len(rows) > 1 else market.draw
-            )  # one shard alone is asked in this process
-            asks.append(
-                PricingRequest(
-                    np.maximum(up, floor), np.maximum(down, floor), gain, points[at], seed
-                )
-            )
-        return asks
-
     def of_shard(self, shard: Shard, ask: PricingRequest) -> PricingResult:
-        """Options of one shard: from its base points and best options known, at the prices asked;
-        from others, and at other prices, by chance.
+        """Solve the pricing problems of one shard.
+
+        The first two starts of each row are its base point and its best known column, at the prices
+        of the request; the others are random points, at randomly changed prices.
         """
-        (predictor, part), draw = shard, np.random.default_rng(ask.seed)
-        each = len(part.at)
+        predictor = shard.predictor
+        part = shard.part
         at = np.tile(np.arange(len(part.at)), self.starts)
-        shape = len(at), part.base.shape[1]
-        noise = np.exp(0.5 * draw.standard_normal((2, *shape)))
-        moved = draw.random(shape) < 0.4
-        shift = 0.25 * (part.upper - part.lower)[at] * moved * draw.uniform(-1, 1, shape)
-        noise[:, : 2 * each], shift[: 2 * each] = 1.0, 0.0
-        start = part.base[at] + shift
-        start[each : 2 * each] = ask.known
-        start = np.clip(start, part.lower[at], part.upper[at])
-        mode = part.mode[at]
-        gain = np.full(len(at), np.inf) if predictor.gives_class else ask.gain[mode]
-        margin = MARGIN if self.dtype == torch.float64 else SINGLE_MARGIN
-        task = PricingProblem.of(
-            part, at, ask.up[mode] * noise[0], ask.down[mode] * noise[1], gain, margin
-        )
-        network = self._network(predictor.net, len(at), shape[1])
+        start, noise = self._starts(part, at, ask)
+        task = self._pricing_problem(shard, at, ask, noise)
+        network = self._network(predictor.net, *start.shape)
         u = ascend(network, task, torch.from_numpy(start), self.steps)[0]
         if predictor.gives_class:
             u = reduce_to_boundary(network, task, u)
         found = evaluate_columns(predictor, part, at, u.numpy())
         return found._replace(at=part.at[found.at])
 
+    def _pricing_problem(
+        self, shard: Shard, at: np.ndarray, ask: PricingRequest, noise: np.ndarray
+    ) -> PricingProblem:
+        mode = shard.part.mode[at]
+        gain = ask.gain[mode]
+        if shard.predictor.gives_class:
+            gain = np.full(len(at), np.inf)
+        margin = MARGIN if self.dtype == torch.float64 else SINGLE_PRECISION_MARGIN
+        up = ask.up[mode] * noise[0]
+        down = ask.down[mode] * noise[1]
+        return PricingProblem.of(shard.part, at, up, down, gain, margin)
+
+    def _starts(
+        self, part: BlockRows, at: np.ndarray, ask: PricingRequest
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return start points, (k, p), and factors of the costs up and down, (2, k, p)."""
+        draw = np.random.default_rng(ask.seed)
+        n = len(part.at)
+        shape = len(at), part.base.shape[1]
+        noise = np.exp(0.5 * draw.standard_normal((2, *shape)))
+        moved = draw.random(shape) < 0.4
+        shift = 0.25 * (part.upper - part.lower)[at] * moved * draw.uniform(-1, 1, shape)
+        noise[:, : 2 * n] = 1.0
+        start = part.base[at] + shift
+        start[:n] = part.base
+        start[n : 2 * n] = ask.known
+        return np.clip(start, part.lower[at], part.upper[at]), noise
+
     def _network(self, net: nn.Module, rows: int, width: int) -> Network:
-        """The network where it is to compute, placed there once for each number of rows."""
+        """Return the network on the device, placed there once for each batch size."""
         if self.device.type == "cpu" and self.dtype == torch.float64:
             return net
         known = _placed.setdefault(net, {})
         key = (self.device, self.dtype, rows)
         if key not in known:
-            known[key] = place(
-                net, self.device, self.dtype, torch.zeros(rows, width, dtype=torch.float64)
-            )
+            batch = torch.zeros(rows, width, dtype=torch.float64)
+            known[key] = place(net, self.device, self.dtype, batch)
         return known[key]
 
 
 def rows_of_shards(blocks: Blocks) -> list[np.ndarray]:
-    """The rows of the table with a freedom, network by network, in shards of about the same
-    size.
-    """
+    """Return the table rows of each shard: rows of one network whose box is not a single point."""
     free = (blocks.lower < blocks.upper).any(axis=1)
-    rows = [
-        np.flatnonzero(free & (blocks.predictor == number))
-        for number in np.unique(blocks.predictor)
-    ]
-    return [
-        part for mine in rows if len(mine) for part in np.array_split(mine, -(-len(mine) // SHARD))
-    ]
+    parts = list[np.ndarray]()
+    for number in np.unique(blocks.predictor):
+        rows = np.flatnonzero(free & (blocks.predictor == number))
+        if len(rows):
+            parts += np.array_split(rows, -(-len(rows) // SHARD))
+    return parts
 
 
 def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
-    """The shards of a problem, without the variables of its model."""
+    """Return the shards of a problem, without the variables of its model."""
     return [
         Shard(predictors[blocks.predictor[at[0]]].alone(), blocks.part(at))
         for at in rows_of_shards(blocks)
     ]
 
 
+def _requests(market: CoordinationState) -> list[PricingRequest]:
+    """Return the request of each shard, with positive costs, since capacities are finite."""
+    blocks = market.blocks
+    rows = rows_of_shards(blocks)
+    seeds = _seeds(market.draw, len(rows))
+    rates = blocks.mode_rates(market.seen)
+    gain = _gains(market)
+    points = _best_known(market)
+    requests = []
+    for at, seed in zip(rows, seeds, strict=True):
+        modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
+        up, down = np.maximum(rates, 1e-3 * max(float(rates[:, modes].max()), 1e-9))
+        requests.append(PricingRequest(up, down, gain, points[at], seed))
+    return requests
+
+
+def _gains(market: CoordinationState) -> np.ndarray:
+    """Return the objective coefficient of one unit of output for each mode."""
+    worth = np.array([mode.worth for mode in market.blocks.modes])
+    return worth * market.blocks.mode_gains(market.seen, market.counts)
+
+
+def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.random.Generator]:
+    """Return a seed for each of n shards; a single one stays here and uses the generator itself."""
+    if n <= 1:
+        return [draw] * n
+    salt = int(draw.integers(2**32))
+    return [(salt, k) for k in range(n)]
+
+
 def _best_known(market: CoordinationState) -> np.ndarray:
-    """For each row of the table its most profitable option at the prices seen; the base point where
-    it has none.
-    """
+    """Return for each row of the table its column of highest profit, or else its base point."""
     pool = market.pool
     points = market.blocks.base.copy()
-    order = np.argsort(
-        pool.value - pool.use @ market.seen, kind="stable"
-    )  # the last one written stays
-    points[pool.at[order]] = pool.u[order]
+    order = np.argsort(pool.value - pool.use @ market.seen, kind="stable")
+    points[pool.at[order]] = pool.u[order]  # of several columns the last one is kept
     return points
 
 
-def _fitting(
-    blocks: Blocks, at: np.ndarray, u: np.ndarray, mine: np.ndarray
+def _base_points(blocks: Blocks, predictors: list[Predictor]) -> list[PricingResult]:
+    found = []
+    for number, predictor in enumerate(predictors):
+        rows = np.flatnonzero(blocks.predictor == number)
+        base = blocks.base[rows]
+        found.append(evaluate_columns(predictor, blocks, rows, base, blocks.optional))
+    return found
+
+
+def _shortened(
+    blocks: Blocks, columns: PricingResult, number: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Those of some points that alone take more than there is, moved towards their base points
-    until they fit.
-    """
-    at = at[mine]
-    u = u[mine]
-    room = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
-    taken = blocks.use(at, u, np.zeros(len(at))) - blocks.fixed[at]
-    share = np.divide(room, taken, out=np.ones_like(taken), where=taken > room).min(
-        axis=1, keepdims=True, initial=1.0
-    )
-    much = share[:, 0] < 1
-    return at[much], (blocks.base[at] + share * (u - blocks.base[at]))[much]
+    """Return the columns of one network that alone exceed a capacity, shortened until they fit."""
+    own = blocks.predictor[columns.at] == number
+    at = columns.at[own]
+    move = columns.u[own] - blocks.base[at]
+    left = np.maximum(blocks.capacities - blocks.fixed[at], 0.0)
+    used = blocks.use(at, columns.u[own], np.zeros(len(at))) - blocks.fixed[at]
+    fraction = np.divide(left, used, out=np.ones_like(used), where=used > left)
+    fraction = fraction.min(axis=1, keepdims=True, initial=1.0)
+    exceeds = fraction[:, 0] < 1
+    return at[exceeds], (blocks.base[at] + fraction * move)[exceeds]
 
 
 def _mixed(market: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the linear program mixes options of one row of the table: their mean, and as far from
-    the base point as they are taken. Options are corners where a network is nearly linear, and the
-    best choice may lie between.
+    """Return points between columns of one row that have fractional weights in the linear program.
+
+    They are the weighted mean, and the base point plus the weighted sum of the columns' distances
+    from it. Columns are vertices where a network is nearly linear, and the best choice may lie
+    between them.
     """
-    blocks = market.blocks
     pool = market.pool
-    lp = market.lp
-    if lp is None:
-        return np.zeros(0, int), np.zeros((0, blocks.base.shape[1]))
-    mixed = np.flatnonzero(
-        (lp.shares > NONE) & (lp.shares < 1 - NONE) & (blocks.predictor[pool.at] == number)
-    )
+    base = market.blocks.base
+    if market.lp is None:
+        return np.zeros(0, int), np.zeros((0, base.shape[1]))
+    weight = market.lp.shares
+    fractional = (weight > WEIGHT_TOLERANCE) & (weight < 1 - WEIGHT_TOLERANCE)
+    mixed = np.flatnonzero(fractional & (market.blocks.predictor[pool.at] == number))
     at, owner = np.unique(pool.at[mixed], return_inverse=True)
-    total = np.bincount(owner, lp.shares[mixed], len(at))[:, None]
-    move = np.zeros((len(at), blocks.base.shape[1]))
-    np.add.at(move, owner, lp.shares[mixed, None] * (pool.u[mixed] - blocks.base[pool.at[mixed]]))
-    return np.tile(at, 2), np.concatenate([blocks.base[at] + move / total, blocks.base[at] + move])
+    total = np.bincount(owner, weight[mixed], len(at))[:, None]
+    move = np.zeros((len(at), base.shape[1]))
+    np.add.at(move, owner, weight[mixed, None] * (pool.u[mixed] - base[pool.at[mixed]]))
+    return np.tile(at, 2), np.concatenate([base[at] + move / total, base[at] + move])
 
 
 def evaluate_columns(
@@ -234,8 +295,18 @@ def evaluate_columns(
     u: np.ndarray,
     classes_only: bool = True,
 ) -> PricingResult:
-    """Which points are options, with their values by the true network; class 0 is one only on
-    demand.
+    """Evaluate points by the true network, and return those that are columns.
+
+    Parameters
+    ----------
+    predictor
+        The network.
+    blocks
+        The table, or some rows of it.
+    at, u
+        Row of the table and network inputs of each point, which are clipped to the box.
+    classes_only
+        Whether points of class 0 are left out.
     """
     u = np.clip(u, blocks.lower[at], blocks.upper[at])
     raw = predictor.raw(u)[:, 0]

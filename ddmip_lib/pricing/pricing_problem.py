@@ -1,13 +1,13 @@
-r"""The NN block of price coordination: the best option of every block at given prices, all of them
-in one batch.
+r"""The pricing problem of a network: the best point of every block at given prices, in one batch.
 
-At prices $\pi$ a class is worth having at the smallest cost $\pi^\top r$ of a point with $f(u) >
-0$; an output at the largest $g\,\min(f(u), h) - \pi^\top r$, $g$ being the worth of one unit. The
-cost is a weighted $\ell_1$ distance from the base point, so with $f$ replaced by its linearisation
-at $u$ and steps limited to a box of radius $\Delta$ the problem is a fractional knapsack: go to the
-cheapest point of that box, then take the coordinates in the order of slope by cost until the class
-is reached, or until a unit of output costs more than it is worth. Each step is one pass forward and
-one back through the network; $\Delta$ shrinks from step to step.
+At prices $\pi$ a point of class 1 is best if its cost $\pi^\top r$ is smallest among all $u$ with
+$f(u) > 0$; for an output, $g\,\min(f(u), h) - \pi^\top r$ is maximised, $g$ being the objective
+coefficient of one unit. The cost is a weighted $\ell_1$ distance from the base point, so with $f$
+replaced by its linearisation at $u$ and steps limited to a box of radius $\Delta$ the problem is a
+fractional knapsack: start at the cheapest point of that box, then move the coordinates in the order
+of derivative by cost until the class is reached, or until a unit of output costs more than it
+earns. Each step is one forward and one backward pass through the network; $\Delta$ decreases from
+step to step.
 """
 
 from collections.abc import Callable
@@ -21,15 +21,29 @@ from ..clock import check_time
 from ..model.blocks import BlockRows, Blocks
 from ..model.gradients import vjp
 
-MARGIN = 1e-6  # logit that a point of class 1 keeps from zero in double precision
+MARGIN = 1e-6
+"""Smallest logit of a point of class 1, in double precision."""
+TRUST_REGION_FACTOR = 0.85
+"""Factor of the radius of the trust region from one step to the next."""
 
 Network = Callable[[Tensor], Tensor]
 
 
 class PricingProblem(NamedTuple):
-    """A batch of points for one network: boxes, base points, cost of a unit up and down, all (k,
-    p); `gain` is what a unit of output is worth, (k,), infinite for a class; `cap` the largest
-    output that counts.
+    """A batch of k pricing problems for one network with p inputs.
+
+    Attributes
+    ----------
+    lower, upper, base
+        Boxes of the inputs, and the points from which costs are counted, (k, p).
+    up, down
+        Cost of one unit above and below the base point, (k, p).
+    gain
+        Objective coefficient of one unit of output, infinite for a class, (k,).
+    cap
+        Largest output that counts, (k,).
+    margin
+        Smallest logit of a point of class 1.
     """
 
     lower: Tensor
@@ -51,42 +65,50 @@ class PricingProblem(NamedTuple):
         gain: np.ndarray,
         margin: float = MARGIN,
     ) -> "PricingProblem":
-        """The task of rows `at` of the blocks' table."""
-        parts = (
-            blocks.lower[at],
-            blocks.upper[at],
-            blocks.base[at],
-            up,
-            down,
-            gain,
-            blocks.cap[at],
+        """Return the pricing problems of rows `at` of the table of `Blocks`.
+
+        Parameters
+        ----------
+        blocks
+            The table, or some rows of it.
+        at
+            Numbers of the rows; a row may occur several times.
+        up, down, gain, margin
+            As in `PricingProblem`.
+        """
+        return cls(
+            torch.from_numpy(blocks.lower[at]),
+            torch.from_numpy(blocks.upper[at]),
+            torch.from_numpy(blocks.base[at]),
+            torch.from_numpy(up),
+            torch.from_numpy(down),
+            torch.from_numpy(gain),
+            torch.from_numpy(blocks.cap[at]),
+            margin,
         )
-        lower, upper, base, up_, down_, gain_, cap = map(torch.from_numpy, parts)
-        return cls(lower, upper, base, up_, down_, gain_, cap, margin)
 
     def cost(self, u: Tensor) -> Tensor:
-        """The cost of moving from the base points to u."""
+        """Return the cost of the points u, (k,)."""
         move = u - self.base
         return (self.up * move.clamp(min=0) + self.down * (-move).clamp(min=0)).sum(dim=1)
 
     @property
     def target(self) -> Tensor:
-        """The output at which there is nothing more to gain; for a class a little beyond the
-        margin, since a step that is exact but for rounding would end just short of it.
+        """Output beyond which the objective does not increase; for a class twice the margin.
+
+        A step that is exact but for rounding errors would end below the margin itself.
         """
         return torch.where(self.gain.isinf(), 2 * self.margin, self.cap)
 
     def profit(self, u: Tensor, output: Tensor) -> Tensor:
-        """What is to be maximised; of a class not reached minus infinity."""
-        loss = torch.where(output >= self.margin, 0.0, -torch.inf)
-        earned = torch.where(
-            self.gain.isinf(), loss, self.gain.nan_to_num(posinf=0.0) * output.minimum(self.cap)
-        )
-        return earned - self.cost(u)
+        """Return the objective at points u with these outputs; -inf if the class is not 1."""
+        of_class = torch.where(output >= self.margin, 0.0, -torch.inf)
+        of_output = self.gain.nan_to_num(posinf=0.0) * output.minimum(self.cap)
+        return torch.where(self.gain.isinf(), of_class, of_output) - self.cost(u)
 
 
 def values_and_slopes(network: Network, u: Tensor) -> tuple[Tensor, Tensor]:
-    """The output of each row and its gradient, by one pass forward and one back."""
+    """Return the outputs of a batch, (k,), and their gradients, (k, p)."""
     u = u.detach().requires_grad_(True)
     with torch.enable_grad():
         output = network(u)[:, 0]
@@ -96,75 +118,129 @@ def values_and_slopes(network: Network, u: Tensor) -> tuple[Tensor, Tensor]:
 def linear_step(
     task: PricingProblem, u: Tensor, output: Tensor, slope: Tensor, radius: Tensor
 ) -> Tensor:
-    """The best point for the linearisation at u, within `radius` (k, p) of it and the boxes."""
-    low = torch.maximum(task.lower, u - radius)
-    high = torch.minimum(task.upper, u + radius)
-    cheapest = torch.maximum(torch.minimum(task.base, high), low)
-    need = task.target - output - (slope * (cheapest - u)).sum(dim=1)
+    """Solve the pricing problems with the network replaced by its linearisation at u.
+
+    Parameters
+    ----------
+    task
+        The pricing problems.
+    u, output, slope
+        Points, (k, p), the network's outputs there, (k,), and its gradients, (k, p).
+    radius
+        Largest change of each coordinate, (k, p).
+
+    Returns
+    -------
+    Tensor
+        The optimal points, (k, p).
+    """
+    lower = torch.maximum(task.lower, u - radius)
+    upper = torch.minimum(task.upper, u + radius)
+    cheapest = torch.maximum(torch.minimum(task.base, upper), lower)
     rises = slope > 0
-    room = torch.where(rises, high - cheapest, cheapest - low)
-    price = torch.where(rises, task.up, task.down).clamp(min=1e-12)
-    ratio = slope.abs() / price
-    worth_it = ratio * task.gain.unsqueeze(1) > 1.0
-    yields = torch.where(worth_it, slope.abs() * room, 0.0)
+    length = torch.where(rises, upper - cheapest, cheapest - lower)
+    ratio = slope.abs() / torch.where(rises, task.up, task.down).clamp(min=1e-12)
+    increase = torch.where(ratio * task.gain.unsqueeze(1) > 1.0, slope.abs() * length, 0.0)
+    missing = task.target - output - (slope * (cheapest - u)).sum(dim=1)
+    move = torch.where(increase > 0, _knapsack(ratio, increase, missing) * length, 0.0)
+    return cheapest + torch.where(rises, move, -move)
+
+
+def _knapsack(ratio: Tensor, increase: Tensor, missing: Tensor) -> Tensor:
+    """Return the fraction of each item, by decreasing ratio, until nothing is missing."""
     order = ratio.argsort(dim=1, descending=True)
-    sorted_yields = yields.gather(1, order)
-    before = sorted_yields.cumsum(dim=1) - sorted_yields
-    taken = (need.unsqueeze(1) - before).clamp(min=0).minimum(sorted_yields)
-    share = torch.zeros_like(u).scatter(1, order, taken / sorted_yields.clamp(min=1e-300))
-    step = torch.where(yields > 0, share * room, 0.0)
-    return cheapest + torch.where(rises, step, -step)
+    size = increase.gather(1, order)
+    before = size.cumsum(dim=1) - size
+    taken = (missing.unsqueeze(1) - before).clamp(min=0).minimum(size)
+    return torch.zeros_like(increase).scatter(1, order, taken / size.clamp(min=1e-300))
 
 
 def ascend(
-    network: Network,
-    task: PricingProblem,
-    u: Tensor,
-    steps: int = 24,
-    radius: float = 0.5,
-    shrink: float = 0.85,
+    network: Network, task: PricingProblem, u: Tensor, steps: int = 24, radius: float = 0.5
 ) -> tuple[Tensor, Tensor]:
-    """The most profitable point on a path of linear steps from u, and its profit; `radius` is a
-    share of the box.
+    """Improve points by steps that are optimal for linearisations of the network.
+
+    Parameters
+    ----------
+    network
+        The network.
+    task
+        The pricing problems.
+    u
+        Points from which the steps start, (k, p).
+    steps
+        Number of steps.
+    radius
+        First radius of the trust region, relative to the box.
+
+    Returns
+    -------
+    tuple of Tensor
+        The best of all points, (k, p), and its objective, (k,).
     """
     best = u
-    most = torch.full((len(u),), -torch.inf, dtype=u.dtype)
-    width = task.upper - task.lower
+    best_profit = torch.full((len(u),), -torch.inf, dtype=u.dtype)
     for k in range(steps + 1):
         check_time()
-        output, slope = values_and_slopes(network, u)
+        output, gradient = values_and_slopes(network, u)
         profit = task.profit(u, output)
-        better = profit > most
+        better = profit > best_profit
         best = torch.where(better[:, None], u, best)
-        most = torch.where(better, profit, most)
+        best_profit = torch.where(better, profit, best_profit)
         if k < steps:
-            u = linear_step(task, u, output, slope, width * radius * shrink**k)
-    return best, most
+            u = linear_step(task, u, output, gradient, _radius_of_step(task, radius, k))
+    return best, best_profit
+
+
+def _radius_of_step(task: PricingProblem, radius: float, k: int) -> Tensor:
+    return (task.upper - task.lower) * radius * TRUST_REGION_FACTOR**k
 
 
 def reduce_to_boundary(
     network: Network, task: PricingProblem, u: Tensor, halvings: int = 14
 ) -> Tensor:
-    """Points of class 1, moved towards their base points: whole coordinates first, the dearest
-    before the others, then all together until the class is about to change.
+    """Move points of class 1 towards their base points as far as the class stays 1.
+
+    First single coordinates are reset to the base point, those of the highest cost before the
+    others; then all of them move together, by bisection.
+
+    Parameters
+    ----------
+    network, task, u
+        As in `ascend`.
+    halvings
+        Number of bisection steps.
+
+    Returns
+    -------
+    Tensor
+        Points of class 1 that cost no more, (k, p).
     """
-    move = (u - task.base).abs() * torch.where(u > task.base, task.up, task.down)
-    order = move.argsort(dim=1, descending=True)
-    rows = torch.arange(len(u))
     with torch.no_grad():
-        for k in range(u.shape[1]):
-            check_time()
-            trial = u.clone()
-            trial[rows, order[:, k]] = task.base[rows, order[:, k]]
-            keeps = network(trial)[:, 0] >= task.margin
-            u = torch.where(keeps[:, None], trial, u)
-        inside = torch.ones(len(u), dtype=u.dtype)
-        outside = torch.zeros(len(u), dtype=u.dtype)
-        outside = torch.where(network(task.base)[:, 0] >= task.margin, 1.0, outside)
-        for _ in range(halvings):
-            check_time()
-            middle = 0.5 * (inside + outside)
-            keeps = network(task.base + middle[:, None] * (u - task.base))[:, 0] >= task.margin
-            inside = torch.where(keeps, middle, inside)
-            outside = torch.where(keeps, outside, middle)
-        return task.base + inside[:, None] * (u - task.base)
+        return _bisect(network, task, _reset_coordinates(network, task, u), halvings)
+
+
+def _reset_coordinates(network: Network, task: PricingProblem, u: Tensor) -> Tensor:
+    cost = (u - task.base).abs() * torch.where(u > task.base, task.up, task.down)
+    points = torch.arange(len(u))
+    for coordinate in cost.argsort(dim=1, descending=True).T:
+        check_time()
+        trial = u.clone()
+        trial[points, coordinate] = task.base[points, coordinate]
+        feasible = network(trial)[:, 0] >= task.margin
+        u = torch.where(feasible[:, None], trial, u)
+    return u
+
+
+def _bisect(network: Network, task: PricingProblem, u: Tensor, halvings: int) -> Tensor:
+    """Return the last points of class 1 on the path from u to the base points."""
+    feasible = network(task.base)[:, 0] >= task.margin
+    inside = torch.ones(len(u), dtype=u.dtype)
+    outside = feasible.to(u.dtype)
+    for _ in range(halvings):
+        check_time()
+        middle = 0.5 * (inside + outside)
+        feasible = network(task.base + middle[:, None] * (u - task.base))[:, 0] >= task.margin
+        inside = torch.where(feasible, middle, inside)
+        outside = torch.where(feasible, outside, middle)
+    return task.base + inside[:, None] * (u - task.base)
