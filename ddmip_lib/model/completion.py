@@ -1,5 +1,6 @@
-"""The best full assignment for given network inputs: outputs from the networks, the rest by HiGHS
-or SCIP.
+"""The best full assignment for given network inputs.
+
+Outputs follow from the networks; the remaining variables are found by HiGHS or SCIP.
 """
 
 from collections.abc import Sequence
@@ -22,12 +23,21 @@ from .instance import Instance
 from .onoff import OnOff, OnOffRow
 from .verification import TOLERANCE
 
-PLAIN = 1e-9  # what a row may be missed by without asking a solver for better
+COMPLETION_TOLERANCE = 1e-9
+"""Relative violation of a constraint up to which a completion without a solver is accepted."""
+MIN_LP_SECONDS = 0.1
+"""Time limit of a linear program, at least."""
 
 
 class Completer:
-    """Completes network inputs of one instance; with `onoff`, outputs that a binary switches off,
-    it is faster.
+    """Extends network inputs of one instance to full assignments.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    onoff
+        On/off variables among the outputs; their tight constraints make completions faster.
     """
 
     def __init__(self, instance: Instance, onoff: Sequence[OnOff] = ()) -> None:
@@ -35,90 +45,114 @@ class Completer:
         self.onoff = onoff
 
     def complete(self, inputs: list[np.ndarray], seconds: float = 10.0) -> np.ndarray | None:
-        """The best full assignment with these network inputs, or None where none was found."""
+        """Return the best full assignment with these network inputs.
+
+        Parameters
+        ----------
+        inputs
+            One matrix for each predictor.
+        seconds
+            Time limit.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            None if no feasible assignment was found.
+        """
         instance = self.instance
-        s = self.instance.milp
+        milp = instance.milp
         values = instance.rounded(instance.assignment(inputs, rest=np.nan))
         fixed = ~np.isnan(values)
-        values[fixed] = np.clip(values, s.lower, s.upper)[fixed]
+        values[fixed] = np.clip(values, milp.lower, milp.upper)[fixed]
         outputs = instance.with_outputs(np.where(fixed, values, 0.0))
         values[instance.is_output] = outputs[instance.is_output]
         fixed |= instance.is_output
-        if not fixed.all() and not s.others and not s.integer[~fixed].any():
-            plain = self._plainly(values, fixed)
-            return self._by_lp(values, fixed, seconds) if plain is None else plain
-        if not fixed.all():
-            model, variables, switched = self._copy
-            model.freeTransform()
-            fix(model, variables, np.where(fixed, values, np.nan))
-            for y, b, row, constraint in switched:
-                model.chgCoefLinear(
-                    constraint, variables[b], row.sigma * values[y] - row.on + row.off
-                )
-            optimise(model, seconds)
-            if model.getNSols() == 0:
-                return None
-            rest = solution_values(model, matrix_of(variables))
-            values = np.where(fixed, values, rest)
-        return instance.with_outputs(values)
+        if fixed.all():
+            completed: np.ndarray | None = values
+        elif milp.others or milp.integer[~fixed].any():
+            completed = self._by_scip(values, fixed, seconds)
+        else:
+            completed = self._without_solver(values, fixed)
+            if completed is None:
+                completed = self._by_lp(values, fixed, seconds)
+        return None if completed is None else instance.with_outputs(completed)
 
-    def _plainly(self, values: np.ndarray, fixed: np.ndarray) -> np.ndarray | None:
-        """Where the rest costs nothing, each feasible one is best: all of it at rest, then, in each
-        row that is missed, the first variable moved that can mend the row by itself. None where
-        this is not enough.
+    def _without_solver(self, values: np.ndarray, fixed: np.ndarray) -> np.ndarray | None:
+        """A feasible completion if the remaining variables cost nothing, so that any is best.
+
+        They take their feasible values closest to 0; then, for each violated constraint, the first
+        variable moves that can satisfy it alone. None if that is not enough.
         """
-        s = self.instance.milp
-        if s.cost[~fixed].any():
+        milp = self.instance.milp
+        if milp.cost[~fixed].any():
             return None
-        values = np.where(fixed, values, np.clip(0.0, s.lower, s.upper))
-        reached = s.rows @ values
-        lack = np.maximum(s.row_lower - reached, 0.0) - np.maximum(reached - s.row_upper, 0.0)
-        missed = np.flatnonzero(lack)
-        entries = s.rows[missed].tocoo()
-        moved = values[entries.col] + lack[missed[entries.row]] / entries.data
-        able = (
-            ~fixed[entries.col] & (moved >= s.lower[entries.col]) & (moved <= s.upper[entries.col])
-        )
-        first = np.flatnonzero(able)[np.unique(entries.row[able], return_index=True)[1]]
-        values[entries.col[first]] = moved[first]
-        if relative_violation(s.rows @ values, *s.sides).max(initial=0.0) > PLAIN:
-            return None
-        return self.instance.with_outputs(values)
+        values = np.where(fixed, values, np.clip(0.0, milp.lower, milp.upper))
+        activity = milp.rows @ values
+        below = np.maximum(milp.row_lower - activity, 0.0)
+        above = np.maximum(activity - milp.row_upper, 0.0)
+        self._move_into(below - above, values, fixed)
+        violation = relative_violation(milp.rows @ values, *milp.sides).max(initial=0.0)
+        return None if violation > COMPLETION_TOLERANCE else values
+
+    def _move_into(self, change: np.ndarray, values: np.ndarray, fixed: np.ndarray) -> None:
+        """Change the activity of constraints by moving one variable of each."""
+        milp = self.instance.milp
+        violated = np.flatnonzero(change)
+        entries = milp.rows[violated].tocoo()
+        variables = entries.col
+        moved = values[variables] + change[violated[entries.row]] / entries.data
+        within = (moved >= milp.lower[variables]) & (moved <= milp.upper[variables])
+        movable = np.flatnonzero(~fixed[variables] & within)
+        _, first = np.unique(entries.row[movable], return_index=True)
+        values[variables[movable[first]]] = moved[movable[first]]
 
     def _by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The rest is continuous and meets rows alone: no copy of the model is needed."""
-        from scipy.optimize import (
-            Bounds,
-            LinearConstraint,
-            milp,
-        )  # a quarter of a second, for those who need it
+        """The best completion by HiGHS; the remaining variables are continuous."""
+        from scipy.optimize import Bounds, LinearConstraint, milp  # takes a quarter of a second
 
-        s = self.instance.milp
-        given = s.rows[:, fixed] @ values[fixed]
-        free = s.rows[:, ~fixed]
-        met = np.diff(free.indptr) > 0
-        if (
-            relative_violation(given[~met], s.row_lower[~met], s.row_upper[~met]).max(initial=0.0)
-            > TOLERANCE
-        ):
+        program = self.instance.milp
+        activity = program.rows[:, fixed] @ values[fixed]
+        free = program.rows[:, ~fixed]
+        lower = program.row_lower - activity
+        upper = program.row_upper - activity
+        decided = np.diff(free.indptr) == 0
+        if self._violates(activity, decided):
             return None
-        rows = LinearConstraint(free[met], (s.row_lower - given)[met], (s.row_upper - given)[met])
-        bounds = Bounds(s.lower[~fixed], s.upper[~fixed])
+        bounds = Bounds(program.lower[~fixed], program.upper[~fixed])
         answer = milp(
-            s.sign * s.cost[~fixed],
-            constraints=rows,
+            program.sign * program.cost[~fixed],
+            constraints=LinearConstraint(free[~decided], lower[~decided], upper[~decided]),
             bounds=bounds,
-            options={"time_limit": max(seconds, 0.1)},
+            options={"time_limit": max(seconds, MIN_LP_SECONDS)},
         )
         if answer.x is None:
             return None
         values[~fixed] = np.clip(answer.x, bounds.lb, bounds.ub)
-        return self.instance.with_outputs(values)
+        return values
+
+    def _violates(self, activity: np.ndarray, rows: np.ndarray) -> bool:
+        """Whether one of these constraints is violated by more than the feasibility tolerance."""
+        milp = self.instance.milp
+        sides = milp.row_lower[rows], milp.row_upper[rows]
+        return bool(relative_violation(activity[rows], *sides).max(initial=0.0) > TOLERANCE)
+
+    def _by_scip(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The best completion by SCIP."""
+        model, variables, switched = self._fixing_model
+        model.freeTransform()
+        fix(model, variables, np.where(fixed, values, np.nan))
+        for onoff, row, constraint in switched:
+            coefficient = row.sigma * values[onoff.variable] - row.on + row.off
+            model.chgCoefLinear(constraint, variables[onoff.switch], coefficient)
+        optimise(model, seconds)
+        if model.getNSols() == 0:
+            return None
+        return np.where(fixed, values, solution_values(model, matrix_of(variables)))
 
     @cached_property
-    def _copy(self) -> tuple[Model, Any, list[tuple[int, int, OnOffRow, Any]]]:
-        """A copy of the model whose inputs and outputs get fixed; rows on on/off outputs stand in
-        their tight form.
+    def _fixing_model(self) -> tuple[Model, Any, list[tuple[OnOff, OnOffRow, Any]]]:
+        """A copy of the model for fixed inputs and outputs, its variables, and its constraints on
+        on/off variables in on/off form.
         """
         model = copy_model(self.instance.model)
         variables = model.getVars()
@@ -130,5 +164,5 @@ class Completer:
             for row in onoff.rows:
                 others = quicksum(a * variables[i] for i, a in row.others.items())
                 constraint = model.addCons(others + variables[onoff.switch] <= row.off)
-                switched.append((onoff.variable, onoff.switch, row, constraint))
+                switched.append((onoff, row, constraint))
         return model, variables, switched

@@ -1,4 +1,4 @@
-"""The best point of a run, verified by the true network: what every solver keeps and returns."""
+"""The best point of a run, verified by the true networks."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
@@ -18,11 +18,45 @@ from .scaling import Units
 from .verification import Verification, Verifier
 
 PointCallback = Callable[[list[np.ndarray]], Any]
-"""Hears the network inputs, one matrix for each predictor, of every point that a solver visits."""
+"""A function that is called with the network inputs of every evaluated point, one matrix for each
+predictor.
+"""
+MAX_SECONDS_FOR_START = 10.0
+"""Seconds for the completion of the problem's start, at most."""
+START_TIME_FRACTION = 0.2
+"""Fraction of the time limit for the completion of the problem's start, at most."""
 
 
 class Incumbent:
-    """The best verified point so far, and when each one was found."""
+    """The best verified point of a run, and when each one was found.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    began
+        Start of the run, in seconds of the clock in force.
+    onoff
+        On/off variables, which make completions faster.
+    screen_on
+        Device whose networks screen points in double precision during the run; `settle` verifies
+        the best ones by the networks on the CPU.
+    on_point
+        Function that is called with the network inputs of every evaluated point.
+
+    Attributes
+    ----------
+    values, check
+        The point and its verification, None before the first one.
+    nearest
+        The least infeasible point, as long as none is feasible.
+    found
+        Seconds since the start of the run, and verified objective, of every improvement.
+    start
+        What the problem's start violates and whether it was repaired; empty if it is feasible.
+    seen
+        Verification by network inputs that were completed.
+    """
 
     def __init__(
         self,
@@ -32,99 +66,119 @@ class Incumbent:
         screen_on: torch.device | None = None,
         on_point: PointCallback | None = None,
     ) -> None:
-        """`onoff` makes completions faster. With `screen_on`, a device, networks judge there, in
-        double precision too, as long as the run lasts; `settle` asks those on the CPU, once, about
-        what is left.
-        """
         self.instance = instance
         self.began = began
         self.on_point = on_point
         self.completer = Completer(instance, onoff)
-        self._last = Verifier(instance)
-        self._judge = self._last if screen_on is None else Verifier(instance.elsewhere(screen_on))
-        self._waiting: list[tuple[np.ndarray, Verification]] = []
+        self._verifier = Verifier(instance)
+        self._screen = self._verifier
+        if screen_on is not None:
+            self._screen = Verifier(instance.elsewhere(screen_on))
+        self._screened: list[tuple[np.ndarray, Verification]] = []
         self.check: Verification | None = None
         self.values: np.ndarray | None = None
-        self.nearest = Nearest(self._last)
-        """What the best of all points that failed violates, kept as long as none is feasible."""
+        self.nearest = Nearest(self._verifier)
         self.found: list[tuple[float, float]] = []
-        """Seconds since the run began, and the verified objective, of every improvement."""
         self.start = ""
-        """What the start violates and what became of it; empty where it violates nothing."""
         self.seen: dict[bytes, Verification] = {}
-        """What became of each matrix of network inputs that was completed."""
 
     @property
     def objective(self) -> float | None:
+        """Verified objective, None before the first feasible point."""
         return None if self.check is None else self.check.objective
 
     @property
     def there(self) -> Instance:
-        """The problem with its networks where they judge as long as the run lasts."""
-        return self._judge.instance
+        """The problem with its networks on the device that screens points."""
+        return self._screen.instance
 
     @property
     def units(self) -> Units:
-        """What tolerances are multiplied by."""
-        return self._last.units
+        """Units of constraints, bounds and objective."""
+        return self._verifier.units
 
     def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By how much rows and bounds are violated, in their units."""
-        return self._last.missed(values)
+        """Return the violations of constraints and of bounds, in their units."""
+        return self._verifier.missed(values)
 
     def better(self, objective: float) -> bool:
-        """Whether an objective would be an improvement."""
-        return self._last.better(objective, self.objective)
+        """Return whether an objective would be an improvement."""
+        return self._verifier.better(objective, self.objective)
 
     def consider(self, values: np.ndarray) -> Verification:
-        """Replace outputs by the true network's and verify; a feasible point that is better takes
-        the place.
+        """Verify a point, its outputs replaced by those of the networks, and keep the better one.
+
+        Parameters
+        ----------
+        values
+            A full assignment.
+
+        Returns
+        -------
+        Verification
+            That of the point with its replaced outputs.
         """
         if self.on_point is not None:
             self.on_point(self.instance.inputs(values))
-        replaced = self._judge.instance.with_outputs(values)
-        check = self._judge.check(replaced)
-        if not check.feasible and self.check is None:
-            self.nearest.consider(replaced, check)
-            report_incumbent(self)
+        replaced = self._screen.instance.with_outputs(values)
+        check = self._screen.check(replaced)
         if check.feasible and self.better(check.objective):
-            self.check = check
-            self.values = replaced
+            self._keep(replaced, check)
             self.found.append((now() - self.began, check.objective))
             report_incumbent(self)
-            if self._judge is not self._last:
-                self._waiting.append((replaced, check))
+            if self._screen is not self._verifier:
+                self._screened.append((replaced, check))
+        elif self.check is None:
+            self.nearest.consider(replaced, check)
+            report_incumbent(self)
         return check
 
+    def _keep(self, values: np.ndarray, check: Verification) -> None:
+        self.check = check
+        self.values = values
+
     def settle(self) -> None:
-        """Verify on the CPU what another device called best, the last one first; what fails is no
-        longer known.
-        """
-        if not self._waiting:
+        """Verify on the CPU what another device screened: the last point first, until one holds."""
+        if not self._screened:
             return
         self.check = self.values = None
-        for values, said in reversed(self._waiting):
-            if not self.better(said.objective):  # nor is any before it
+        for values, screened in reversed(self._screened):
+            if not self.better(screened.objective):  # nor is any before it
                 break
             replaced = self.instance.with_outputs(values)
-            check = self._last.check(replaced)
+            check = self._verifier.check(replaced)
             if check.feasible and self.better(check.objective):
-                self.check = check
-                self.values = replaced
+                self._keep(replaced, check)
             elif self.check is None:
                 self.nearest.consider(replaced, check)
-        self._waiting.clear()
-        self.found = [
-            (t, value) for t, value in self.found if self.check and not self.better(value)
-        ]
-        if self.check and not (
-            self.found and not self._last.better(self.check.objective, self.found[-1][1])
-        ):
-            self.found.append((now() - self.began, self.check.objective))
+        self._screened.clear()
+        self._settle_history()
+
+    def _settle_history(self) -> None:
+        """Remove improvements that were not confirmed; add the confirmed point if it is missing."""
+        if self.check is None:
+            self.found = []
+            return
+        self.found = [(t, value) for t, value in self.found if not self.better(value)]
+        objective = self.check.objective
+        if not self.found or self._verifier.better(objective, self.found[-1][1]):
+            self.found.append((now() - self.began, objective))
 
     def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
-        """Let the best point with the network inputs of `values` compete; inputs seen before are
-        not solved again.
+        """Complete the network inputs of a point and consider the result.
+
+        Parameters
+        ----------
+        values
+            A full assignment.
+        seconds
+            Time limit of the completion.
+
+        Returns
+        -------
+        Verification
+            That of the completed point, or of `values` if there is no completion; from a table for
+            inputs that were completed before.
         """
         inputs = self.instance.inputs(self.instance.rounded(values))
         key = blake2b(b"".join(x.tobytes() for x in inputs), digest_size=16).digest()
@@ -136,28 +190,35 @@ class Incumbent:
     def consider_start(
         self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None
     ) -> None:
-        """Let the problem's start compete, or what it is `submit_start` to; what it violates is
-        kept as `start`.
+        """Submit the problem's start; `self.start` states what it violates.
+
+        Parameters
+        ----------
+        start
+            Network inputs, one matrix for each predictor.
+        time_limit
+            Time limit of the run, in seconds.
+        repair
+            Function that searches for a feasible point near an infeasible start.
         """
-        if (
-            start is not None and time_limit > 0 and not self.start
-        ):  # one that fails is reported once
-            self.start = submit_start(self, self._last, start, min(10.0, 0.2 * time_limit), repair)
+        if start is None or time_limit <= 0 or self.start:  # an infeasible one is reported once
+            return
+        seconds = min(MAX_SECONDS_FOR_START, START_TIME_FRACTION * time_limit)
+        self.start = submit_start(self, self._verifier, start, seconds, repair)
 
     def point(self) -> dict[str, Any]:
-        """The fields of a `Solution` that describe the point, or the nearest one where none is
-        feasible.
-        """
+        """Return the fields of a `Solution` that describe the incumbent or the nearest point."""
         self.settle()
-        start = {"start": self.start} if self.start else {}
+        fields: dict[str, Any] = {"variables": self.instance.variables}
+        if self.start:
+            fields["start"] = self.start
         if self.values is None:
-            return {"variables": self.instance.variables, "nearest": self.nearest.report(), **start}
+            return {**fields, "nearest": self.nearest.report()}
         return {
-            **start,
-            "variables": self.instance.variables,
+            **fields,
             "objective": self.objective,
             "inputs": self.instance.inputs(self.values),
-            "outputs": [self.values[m.output] for m in self.instance.maps],
+            "outputs": [self.values[mapping.output] for mapping in self.instance.maps],
             "values": self.values,
             "verification": self.check,
         }

@@ -1,4 +1,4 @@
-"""A `NeuralMIP` read into arrays and maps at the moment of solving: what all solvers work on."""
+"""A `NeuralMIP` as arrays and maps, read when it is solved: what all solvers work on."""
 
 import copy
 from collections.abc import Callable
@@ -22,8 +22,16 @@ from .variables import Variables
 
 @dataclass(frozen=True)
 class InputMap:
-    """Where the inputs of one predictor sit: `index` into a full assignment, or -1 for a
-    constant.
+    """Positions of the inputs and outputs of one predictor in a full assignment.
+
+    Attributes
+    ----------
+    index
+        Position of each input, -1 for a constant.
+    constant
+        Values of the constants.
+    output
+        Position of each output.
     """
 
     index: np.ndarray
@@ -31,16 +39,34 @@ class InputMap:
     output: np.ndarray
 
     def at(self, values: np.ndarray) -> np.ndarray:
-        """The input matrix at a full assignment."""
+        """Return the input matrix at a full assignment."""
         return np.where(self.index >= 0, values[self.index], self.constant)
 
     def put(self, values: np.ndarray, x: np.ndarray) -> None:
         """Write an input matrix into a full assignment."""
-        values[self.index[self.index >= 0]] = x[self.index >= 0]
+        variable = self.index >= 0
+        values[self.index[variable]] = x[variable]
 
 
 class Instance:
-    """The user's model as arrays (`milp`), its networks, and the map between both."""
+    """The user's model as arrays (`milp`), its networks, and the maps between both.
+
+    Parameters
+    ----------
+    model
+        The model, or a function that builds it when it is first needed.
+    predictors
+        Networks with their inputs and outputs.
+    known
+        Values of variables in a start that was given as a full point, by `Variable.ptr`.
+    milp
+        Arrays that the problem was stated by, instead of a model.
+
+    Raises
+    ------
+    ProblemError
+        If there is no predictor, or a network input is unbounded.
+    """
 
     def __init__(
         self,
@@ -49,9 +75,6 @@ class Instance:
         known: dict[int, float] | None = None,
         milp: MILP | None = None,
     ) -> None:
-        """With `milp`, arrays that a problem was stated by, `model` may be a function: it is called
-        on demand.
-        """
         if not predictors:
             raise ProblemError(
                 "the problem has no predictor: call problem.add_predictor(net, x, y) first."
@@ -60,123 +83,136 @@ class Instance:
         self.predictors = predictors
         self.known = known or {}
         self.milp: MILP = read_model(self.model) if milp is None else milp
-        self.maps = [self._locate(p) for p in predictors]
+        self.maps = [self._locate(predictor) for predictor in predictors]
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
-        for m in self.maps:
-            self.is_output[m.output] = True
-        self._asked: list[np.ndarray] = []
-        self._said: list[np.ndarray] = []
+        self.is_output[self.outputs] = True
+        self._evaluated_inputs: list[np.ndarray] = []
+        self._raws: list[np.ndarray] = []
 
     def elsewhere(self, device: torch.device) -> Self:
-        """The same with the networks on another device, in double precision; all else is shared."""
+        """Return the same instance with its networks on another device, in double precision."""
         other = copy.copy(self)
-        placed = [
-            place(p.net, device, torch.float64, torch.zeros(p.inputs.shape).double())
-            for p in self.predictors
-        ]
-        pairs = zip(self.predictors, placed, strict=True)
-        other.predictors = [replace(p, net=net) for p, net in pairs]  # type: ignore[arg-type]  # it is called alike
-        other._asked = []
-        other._said = []
+        other.predictors = []
+        for predictor in self.predictors:
+            like = torch.zeros(predictor.inputs.shape).double()
+            net = place(predictor.net, device, torch.float64, like)
+            other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]  # it is called alike
+        other._evaluated_inputs = []
         return other
 
     def _locate(self, predictor: Predictor) -> InputMap:
-        position = self.milp.position
-        lower = self.milp.lower
-        upper = self.milp.upper
-        if np.issubdtype(
-            predictor.inputs.dtype, np.integer
-        ):  # numbers of variables, stated by arrays
-            return InputMap(predictor.inputs, np.zeros(predictor.inputs.shape), predictor.outputs)
-        index = np.full(predictor.inputs.shape, -1)
+        """The positions of a predictor's inputs and outputs."""
         constant = np.zeros(predictor.inputs.shape)
+        if np.issubdtype(predictor.inputs.dtype, np.integer):  # positions, in problems by arrays
+            return InputMap(predictor.inputs, constant, predictor.outputs)
+        milp = self.milp
+        index = np.full(predictor.inputs.shape, -1)
         for cell, entry in np.ndenumerate(predictor.inputs):
             if not is_variable(entry):
                 constant[cell] = float(entry)
                 continue
-            at = position[entry.ptr()]
-            if not (np.isfinite(lower[at]) and np.isfinite(upper[at])):
+            position = milp.position[entry.ptr()]
+            if not (np.isfinite(milp.lower[position]) and np.isfinite(milp.upper[position])):
                 raise ProblemError(
                     f"input variable {entry.name} is unbounded: give it finite lb and ub."
                 )
-            index[cell] = at
-        output = np.array([[position[v.ptr()] for v in row] for row in predictor.outputs])
-        return InputMap(index, constant, output)
+            index[cell] = position
+        output = [[milp.position[y.ptr()] for y in sample] for sample in predictor.outputs]
+        return InputMap(index, constant, np.array(output))
 
     @property
     def model(self) -> Model:
+        """The user's model; built first if the problem was stated by arrays."""
         return self._model() if callable(self._model) else self._model
 
     @property
     def variables(self) -> Variables:
-        return Variables(
-            self.milp.names, self.milp.position, self.model if self.milp.position else None
-        )
+        """The variables by name and position."""
+        model = self.model if self.milp.position else None
+        return Variables(self.milp.names, self.milp.position, model)
 
     @cached_property
     def free_inputs(self) -> np.ndarray:
-        """The distinct unfixed variables that enter networks, in the order of the networks'
-        inputs.
-        """
-        entering = np.concatenate([m.index[m.index >= 0] for m in self.maps])
-        _, first = np.unique(entering, return_index=True)
-        entering = entering[np.sort(first)]
-        return entering[self.milp.lower[entering] < self.milp.upper[entering]]
+        """The distinct unfixed variables that are network inputs, in the order of the inputs."""
+        inputs = np.concatenate([mapping.index[mapping.index >= 0] for mapping in self.maps])
+        _, first = np.unique(inputs, return_index=True)
+        inputs = inputs[np.sort(first)]
+        return inputs[self.milp.lower[inputs] < self.milp.upper[inputs]]
 
     @cached_property
     def outputs(self) -> np.ndarray:
         """The output variables of all networks, one network after the other."""
-        return np.concatenate([m.output.ravel() for m in self.maps])
+        return np.concatenate([mapping.output.ravel() for mapping in self.maps])
 
     @cached_property
     def digest(self) -> str:
-        """A name for this very problem (see `digest_of`): no other has the same."""
-        places = [(m.index, m.constant, m.output) for m in self.maps]
+        """A hash of the problem (see `digest_of`)."""
+        places = [(mapping.index, mapping.constant, mapping.output) for mapping in self.maps]
         return digest_of(self.milp, self.predictors, places, lambda: self.model)
 
     def inputs(self, values: np.ndarray) -> list[np.ndarray]:
-        """Input matrices of the predictors at a full assignment."""
-        return [m.at(values) for m in self.maps]
+        """Return the input matrices of the predictors at a full assignment."""
+        return [mapping.at(values) for mapping in self.maps]
 
     def assignment(self, inputs: list[np.ndarray], rest: float) -> np.ndarray:
-        """A full assignment with these input matrices; all other variables at `rest`."""
+        """Return a full assignment with these input matrices.
+
+        Parameters
+        ----------
+        inputs
+            One matrix for each predictor.
+        rest
+            Value of all other variables.
+        """
         values = np.full(self.milp.n_variables, rest)
-        for m, x in zip(self.maps, inputs, strict=True):
-            m.put(values, x)
+        for mapping, x in zip(self.maps, inputs, strict=True):
+            mapping.put(values, x)
         return values
 
     def rounded(self, values: np.ndarray) -> np.ndarray:
-        """The same assignment with every integer variable at an integer."""
+        """Return the assignment with every integer variable rounded."""
         return np.where(self.milp.integer, np.round(values), values)
 
     def with_outputs(self, values: np.ndarray) -> np.ndarray:
-        """The same assignment with every integer rounded and every output replaced by the true
-        network's.
-        """
+        """Return the assignment with integers rounded and outputs replaced by the networks'."""
         values = self.rounded(values)
-        for predictor, m, raw in zip(self.predictors, self.maps, self.raws(values), strict=True):
-            values[m.output] = predictor.outputs_of(raw)
+        raws = self.raws(values)
+        for predictor, mapping, raw in zip(self.predictors, self.maps, raws, strict=True):
+            values[mapping.output] = predictor.outputs_of(raw)
         return values
 
     def blame(self, inputs: list[np.ndarray]) -> NoReturn:
-        """An error that says which network, layer and row of these input matrices is NaN or
-        infinite.
+        """Raise an error that names the network, layer and sample with a value that is not finite.
+
+        Parameters
+        ----------
+        inputs
+            One matrix for each predictor.
+
+        Raises
+        ------
+        ProblemError
+            Always.
         """
-        said = ((p, not_finite(p.net, x)) for p, x in zip(self.predictors, inputs, strict=True))
-        why = next(
-            (f"network {p.name}: {why}" for p, why in said if why),
-            "a network's gradient is NaN or infinite",
-        )
+        reason = "a network's gradient is NaN or infinite"
+        for predictor, x in zip(self.predictors, inputs, strict=True):
+            fault = not_finite(predictor.net, x)
+            if fault:
+                reason = f"network {predictor.name}: {fault}"
+                break
         raise ProblemError(
-            f"{why}: tighten the bounds of the inputs, or use a network that is finite there."
+            f"{reason}: tighten the bounds of the inputs, or use a network that is finite there."
         )
 
     def raws(self, values: np.ndarray) -> list[np.ndarray]:
-        """What each network says at a full assignment; kept, since a point is asked for its
-        outputs, then checked.
+        """Return the predictions or logits of each network at a full assignment.
+
+        Those of the last inputs are kept: the outputs of a point are computed, then verified.
         """
         inputs = self.inputs(values)
-        if not self._asked or not all(map(np.array_equal, inputs, self._asked)):
-            self._asked = inputs
-            self._said = [p.raw(x) for p, x in zip(self.predictors, inputs, strict=True)]
-        return self._said
+        known = self._evaluated_inputs
+        if not known or not all(map(np.array_equal, inputs, known)):
+            networks = zip(self.predictors, inputs, strict=True)
+            self._evaluated_inputs = inputs
+            self._raws = [predictor.raw(x) for predictor, x in networks]
+        return self._raws

@@ -269,7 +269,7 @@ def test_points_judged_elsewhere_are_verified_here_once(
     problem = water_potability(n=8, net=mlp(2, 16, 9, seed=3))
     runs = (solver.start(problem, seed=1), screened(problem, place_on))
     seen = list[int]()
-    last = runs[1].incumbent._last
+    last = runs[1].incumbent._verifier
     check = last.check
     monkeypatch.setattr(last, "check", lambda values: seen.append(1) or check(values))
     for run in runs:
@@ -293,11 +293,11 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
     """
     problem = water_potability(n=8, net=mlp(2, 16, 9, seed=3))
     run = screened(problem, "cpu")
-    for predictor in run.incumbent._judge.instance.predictors:
+    for predictor in run.incumbent._screen.instance.predictors:
         predictor.net.net[-1].bias += shift
     run.incumbent.check = run.incumbent.values = None
     run.incumbent.found.clear()
-    run.incumbent._waiting.clear()
+    run.incumbent._screened.clear()
     solver = DualDecomposition(max_iterations=15)
     for _ in range(15):
         solver.step(run)

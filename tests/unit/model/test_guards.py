@@ -417,7 +417,7 @@ class TestCompletion:
             values = [completer.complete([draw.uniform(-1, 1, (1, 2))]) for _ in range(6)]
             checks = [None if v is None else Verifier(instance).check(v) for v in values]
             assert all(check is None or check.feasible for check in checks)
-            assert ("_copy" in vars(completer)) == by_scip
+            assert ("_fixing_model" in vars(completer)) == by_scip
             found.append([None if check is None else check.objective for check in checks])
         assert [v is None for v in found[0]] == [v is None for v in found[1]]
         both = [(a, b) for a, b in zip(*found, strict=True) if a is not None]
