@@ -156,8 +156,8 @@ MUTATIONS = [
     Mutation(
         "vanished-products-forgotten",
         "ddmip_lib/bounds/rounding.py",
-        "TINY = 1e-180",
-        "TINY = 0.0",
+        "UNDERFLOW = 1e-180",
+        "UNDERFLOW = 0.0",
         ("tests/unit/bounds/test_reader.py::test_products_that_vanish_leave_the_bounds_sound",),
     ),
     Mutation(

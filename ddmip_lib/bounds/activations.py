@@ -1,5 +1,5 @@
-r"""The activations that bounds know, one entry each: a new one needs lines below and above it on an
-interval, $\alpha a + \beta \le g(a) \le \sigma a + \tau$.
+r"""Activations that bounds support, one entry each. A new one needs linear bounds on an interval,
+$\alpha a + \beta \le g(a) \le \sigma a + \tau$.
 """
 
 from collections.abc import Callable
@@ -11,10 +11,23 @@ from torch import Tensor, nn
 
 from ..numerics import EPSILON
 
+TANGENT_BISECTIONS = 14  # steps that locate the tangent of tanh through the upper end
+MIN_CHORD_WIDTH = 1e-9  # input units: below it the difference quotient of tanh is rounding noise
+STATIONARY_MARGIN = 1e-6
+"""Distance from an interval, relative to 1 + |a|, at which a minimiser still counts as inside."""
+
 
 class Lines(NamedTuple):
-    r"""Slope and shift of the line below and of the line above; where `free`, any lower slope in
-    [0, 1] is sound.
+    """Linear bounds of activations on intervals.
+
+    Attributes
+    ----------
+    below, below_shift : Tensor
+        Slopes and constants of the lower bounds.
+    above, above_shift : Tensor
+        Slopes and constants of the upper bounds.
+    free : Tensor
+        Where any slope in [0, 1] gives a lower bound with the constant 0.
     """
 
     below: Tensor
@@ -25,39 +38,75 @@ class Lines(NamedTuple):
 
 
 def relu_lines(low: Tensor, high: Tensor) -> Lines:
-    r"""Units that cannot switch get their own line, others the chord above and the slope 1 or 0 of
-    less area below.
+    """Return linear bounds of ReLUs.
 
+    Units that cannot switch are linear; others have the chord above, and below the slope 1 or 0,
+    whichever leaves less area.
+
+    Parameters
+    ----------
+    low, high : Tensor
+        The ends of the intervals.
+
+    Returns
+    -------
+    Lines
+        The linear bounds.
+
+    Examples
+    --------
     >>> lines = relu_lines(torch.tensor([-1.0, -3.0, 1.0]), torch.tensor([3.0, 1.0, 2.0]))
     >>> lines.below, lines.above, lines.above_shift
     (tensor([1., 0., 1.]), tensor([0.7500, 0.2500, 1.0000]), tensor([0.7500, 0.7500, 0.0000]))
     """
     free = (low < 0) & (high > 0)
     on = (low >= 0).to(low.dtype)
-    chord = torch.where(free, high / torch.where(free, high - low, 1.0), on)
-    shift = torch.maximum(-chord * low, (1 - chord) * high) * (
-        1 + 4 * EPSILON
-    )  # above both ends, rounded as they are
     below = torch.where(free, (high > -low).to(low.dtype), on)
-    return Lines(below, torch.zeros_like(low), chord, torch.where(free, shift, 0.0), free)
+    above = torch.where(free, high / torch.where(free, high - low, 1.0), on)
+    # above both ends, although the slope is rounded
+    shift = torch.maximum(-above * low, (1 - above) * high) * (1 + 4 * EPSILON)
+    return Lines(below, torch.zeros_like(low), above, torch.where(free, shift, 0.0), free)
 
 
 def tanh_lines(low: Tensor, high: Tensor) -> Lines:
-    """Chords, and tangents through an end or in the middle; tanh is odd, so the line above is one
-    below, mirrored.
+    """Return linear bounds of tanh: chords, and tangents through an end or in the middle.
 
+    Parameters
+    ----------
+    low, high : Tensor
+        The ends of the intervals.
+
+    Returns
+    -------
+    Lines
+        The linear bounds; tanh is odd, so upper bounds are lower bounds, mirrored.
+
+    Examples
+    --------
     >>> lines = tanh_lines(torch.tensor([-1.0]).double(), torch.tensor([2.0]).double())
     >>> [round(part.item(), 3) for part in lines[:4]]
     [0.582, -0.199, 0.816, 0.055]
     """
-    slope, shift = _below_tanh(low, high)
+    below, shift = _below_tanh(low, high)
     above, above_shift = _below_tanh(-high, -low)
-    return Lines(slope, shift, above, -above_shift, torch.zeros_like(low, dtype=torch.bool))
+    return Lines(below, shift, above, -above_shift, torch.zeros_like(low, dtype=torch.bool))
 
 
 def sigmoid_lines(low: Tensor, high: Tensor) -> Lines:
-    r"""From those of tanh: the sigmoid of $a$ is $(1 + \tanh(a/2))/2$.
+    r"""Return linear bounds of the sigmoid from those of tanh, as $(1 + \tanh(a/2))/2$.
 
+    Parameters
+    ----------
+    low, high : Tensor
+        The ends of the intervals.
+
+    Returns
+    -------
+    Lines
+        The linear bounds.
+
+    Examples
+    --------
     >>> lines = sigmoid_lines(torch.tensor([-2.0]).double(), torch.tensor([4.0]).double())
     >>> [round(part.item(), 3) for part in lines[:4]]
     [0.145, 0.4, 0.204, 0.527]
@@ -67,22 +116,32 @@ def sigmoid_lines(low: Tensor, high: Tensor) -> Lines:
 
 
 def _below_tanh(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """The slope is a good choice; the shift makes it sound, whatever the slope."""
+    """Slopes and constants of lower bounds: the constant makes any slope sound."""
+    concave_end = _tangent_through(low, high)
+    tangent = _derivative(torch.where(high <= 0, (low + high) / 2, concave_end))
+    uses_tangent = (high <= 0) | _passes_under(low, high)
+    slope = torch.where(uses_tangent, tangent, _chord(low, high)).clamp(0.0, 1.0)
+    return slope, _tanh_shift(slope, low, high)
+
+
+def _chord(low: Tensor, high: Tensor) -> Tensor:
+    """The slope of the chord, or the derivative where the interval is almost a point."""
     width = high - low
-    flat = width < 1e-9  # the difference quotient would be noise
-    chord = torch.where(
-        flat, _derivative(high), (high.tanh() - low.tanh()) / torch.where(flat, 1.0, width)
-    )
+    flat = width < MIN_CHORD_WIDTH
+    quotient = (high.tanh() - low.tanh()) / torch.where(flat, 1.0, width)
+    return torch.where(flat, _derivative(high), quotient)
+
+
+def _tangent_through(low: Tensor, high: Tensor) -> Tensor:
+    """The point left of 0 whose tangent goes through the upper end, by bisection."""
     left = low.clamp(max=0.0)
     right = high.clamp(max=0.0)
-    for _ in range(14):  # the point left of 0 whose tangent goes through the upper end
+    for _ in range(TANGENT_BISECTIONS):
         middle = (left + right) / 2
         under = _passes_under(middle, high)
         left = torch.where(under, middle, left)
         right = torch.where(under, right, middle)
-    tangent = _derivative(torch.where(high <= 0, (low + high) / 2, left))
-    slope = torch.where((high <= 0) | _passes_under(low, high), tangent, chord).clamp(0.0, 1.0)
-    return slope, _tanh_shift(slope, low, high)
+    return left
 
 
 def _tanh_shift(slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -90,12 +149,12 @@ def _tanh_shift(slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
     the convex part, at $a = -\log((1 + r)/\sqrt s)$ with $r = \sqrt{1 - s}$.
     """
     root = (1 - slope).sqrt()
-    place = ((1 + root) / slope.clamp(min=1e-300).sqrt()).log()
-    ends = torch.minimum(low.tanh() - slope * low, high.tanh() - slope * high)
-    near = 1e-6 * (1 + place)
-    inside = (-place >= low - near) & (-place <= high + near)
-    found = torch.where(inside, torch.minimum(ends, slope * place - root), ends)
-    return found - 32 * EPSILON * (1 + slope * torch.maximum(low.abs(), high.abs()))
+    size = ((1 + root) / slope.clamp(min=1e-300).sqrt()).log()
+    at_ends = torch.minimum(low.tanh() - slope * low, high.tanh() - slope * high)
+    margin = STATIONARY_MARGIN * (1 + size)
+    inside = (-size >= low - margin) & (-size <= high + margin)
+    smallest = torch.where(inside, torch.minimum(at_ends, slope * size - root), at_ends)
+    return smallest - 32 * EPSILON * (1 + slope * torch.maximum(low.abs(), high.abs()))
 
 
 def _passes_under(at: Tensor, high: Tensor) -> Tensor:
@@ -109,13 +168,27 @@ def _derivative(at: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Activation:
-    r"""A function $g$ of one number that does not fall, with $|g(a)| \le |a| +$ `offset`, also for
-    its lines.
+    r"""A nondecreasing function $g$ of one number with $|g(a)| \le |a| +$ `offset`, also for its
+    linear bounds.
 
-    `lines` give a line below and above on an interval; `error` is what torch's value may be wrong
-    by. One that `switches` is linear on either side of 0: a binary says exactly what it does,
-    others have no exact linear model.
+    Attributes
+    ----------
+    value : callable
+        The function on tensors.
+    lines : callable
+        Linear bounds from the ends of intervals.
+    layer : type
+        The class of torch's layer.
+    offset : float
+        The offset in the bound of $|g|$.
+    error : float
+        A bound of the error of torch's value.
+    switches : bool
+        Whether $g$ is linear on either side of 0, so that one binary models it exactly; others have
+        no exact mixed-integer linear model.
 
+    Examples
+    --------
     >>> unit = ACTIVATIONS["relu"]
     >>> unit.value(torch.tensor([-1.0, 2.0])), unit.switches
     (tensor([0., 2.]), True)
@@ -130,7 +203,7 @@ class Activation:
 
     @property
     def rows(self) -> bool:
-        """Whether rows of a mixed-integer program say exactly what it does."""
+        """Whether constraints of a mixed-integer linear program model it exactly."""
         return self.switches
 
 

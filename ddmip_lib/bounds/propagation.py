@@ -1,11 +1,11 @@
-r"""One sweep through a network: ranges of the nodes from front to back, linear forms from each node
-back to the input.
+r"""Bound propagation through a network: ranges of the nodes from front to back, linear bounds from
+each node back to the input.
 
-A value $C v + \kappa$ of a node is followed back: affine maps are put in, each activation is
-replaced by its line below where the coefficient is positive and by its line above where it is
-negative, and what reaches the input is minimised over the region. Upper bounds are lower bounds of
-the negative; both sides travel together, as 2k rows. All bounds are pushed outward by what floating
-point can have changed: see `rounding`.
+A linear function $C v + \kappa$ of the values of a node is propagated back: affine maps are
+substituted, each activation is replaced by its linear lower bound where the coefficient is positive
+and by its linear upper bound where it is negative, and what reaches the input is minimised over the
+region. Upper bounds are lower bounds of the negative; both are computed together, as 2k functions.
+All bounds are pushed outward by the possible rounding errors: see `rounding`.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,39 @@ from torch import Tensor
 
 from ..clock import check_time
 from .activations import ACTIVATIONS, Lines
-from .graph import Affine, Elementwise, Graph, Input, Sum
+from .graph import Affine, Elementwise, Graph, Input
 from .regions import Box
 from .result import Bounds, Range
-from .rounding import TINY, require_finite, step_error
+from .rounding import UNDERFLOW, require_finite, step_error
 
-PerUnit = Sequence[
-    Tensor | None
-]  # one entry for each activation, in the order of `graph.activations`
+PerUnit = Sequence[Tensor | None]
+"""One entry for each activation, in the order of `graph.activations`."""
 
 
 @dataclass(eq=False)
 class BoundPropagation:
-    """What is known about the nodes of a graph on some regions: their ranges, their lines and their
-    rounding.
+    """Bounds of the nodes of a graph over n regions.
+
+    Attributes
+    ----------
+    graph : Graph
+        The network.
+    region : Box
+        The regions.
+    slopes, splits : sequence of Tensor or None, optional
+        Slopes of the lower bounds, and signs of split units, for each activation.
+    ranges : list of pairs of Tensor
+        Lower and upper bounds of the values of each node, (n, units).
+    lines : dict of int to Lines
+        Linear bounds of the activations, by the index of the node.
+    errors : list of Tensor
+        Bounds of the rounding error in the step of each node.
+    frugal : bool
+        Whether units that cannot switch keep their interval bounds: they are linear already.
+    empty : Tensor
+        Regions in which no point satisfies the splits, (n,).
+    vanished : float or Tensor
+        A bound of the sum of all products that underflow.
     """
 
     graph: Graph
@@ -39,16 +58,29 @@ class BoundPropagation:
     ranges: list[Range] = field(default_factory=list)
     lines: dict[int, Lines] = field(default_factory=dict)
     errors: list[Tensor] = field(default_factory=list)
-    # whether units that cannot switch are left as they are: their lines are exact already
     frugal: bool = False
     empty: Tensor = field(init=False)
-    vanished: float | Tensor = 0.0  # what products too small for floating point can add up to
+    vanished: float | Tensor = 0.0
 
     def __post_init__(self) -> None:
         self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
+        self.places = {node: place for place, node in enumerate(self.graph.activations)}
 
     def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> "BoundPropagation":
-        """Find the ranges of all nodes, each from those before it."""
+        """Compute the ranges of all nodes, each from those before it.
+
+        Parameters
+        ----------
+        known : sequence of pairs of Tensor, optional
+            Ranges of all nodes that hold already.
+        tighten : bool
+            Whether linear bounds improve the ranges of the inputs of activations.
+
+        Returns
+        -------
+        BoundPropagation
+            This object.
+        """
         box = self.region.box()
         sizes = [box.size]
         places = {node: place for place, node in enumerate(self.graph.hidden)}
@@ -56,63 +88,61 @@ class BoundPropagation:
             if isinstance(node, Elementwise):
                 self.lines[index] = ACTIVATIONS[node.kind].lines(*self.ranges[node.parent])
             self.errors.append(step_error(self.graph, index, sizes))
-            low, high = (box.lower, box.upper) if isinstance(node, Input) else self._step(index)
+            ends = (box.lower, box.upper) if isinstance(node, Input) else self._interval(index)
             if known is not None:
-                low = torch.maximum(low, known[index][0])
-                high = torch.minimum(high, known[index][1])
-            if tighten and index in places and index > 0:
-                low, high = self._tightened(index, low, high, places[index])
-            self.ranges.append(
-                self._clip(low, high, places[index]) if index in places else (low, high)
-            )
+                ends = _intersection(ends, known[index])
+            if index in places:
+                if tighten and index > 0:
+                    ends = self._tightened(index, ends, places[index])
+                ends = self._clip(*ends, places[index])
+            self.ranges.append(ends)
             if index > 0:
-                sizes.append(torch.maximum(*(end.abs() for end in self.ranges[-1])))
+                sizes.append(torch.maximum(*(end.abs() for end in ends)))
             require_finite(sizes[index], f"the range of {self.graph.name(index)}")
-            self.vanished = self.vanished + TINY * node.units * (
-                1 + sizes[index].sum(-1, keepdim=True)
-            )
+            underflow = UNDERFLOW * node.units * (1 + sizes[index].sum(-1, keepdim=True))
+            self.vanished = self.vanished + underflow
         return self
 
-    def _tightened(self, index: int, low: Tensor, high: Tensor, place: int) -> Range:
-        """The range of a node that enters an activation, improved by a pass back of its own."""
-        units = None
+    def _tightened(self, index: int, ends: Range, place: int) -> Range:
+        """The range of a node that enters an activation, improved by a backward pass of its own."""
         user = self.graph.nodes[self.graph.activations[place]]
-        if self.frugal and isinstance(user, Elementwise) and ACTIVATIONS[user.kind].switches:
-            switch = (low < 0) & (high > 0)
-            most = int(switch.sum(-1).max())
-            units = switch.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]
-            if not most:
-                return low, high
+        assert isinstance(user, Elementwise)
+        if not (self.frugal and ACTIVATIONS[user.kind].switches):
+            below, above = self.bounds(index).tensor_split(2, 1)
+            return _intersection(ends, (below, -above))
+        free = (ends[0] < 0) & (ends[1] > 0)
+        count = int(free.sum(-1).max())
+        if not count:
+            return ends
+        units = free.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
         below, above = self.bounds(index, units).tensor_split(2, 1)
-        if units is None:
-            return torch.maximum(low, below), torch.minimum(high, -above)
-        below = torch.maximum(low.gather(1, units), below)
-        above = torch.minimum(high.gather(1, units), -above)
-        return low.scatter(1, units, below), high.scatter(1, units, above)
+        low = ends[0].gather(1, units).maximum(below)
+        high = ends[1].gather(1, units).minimum(-above)
+        return ends[0].scatter(1, units, low), ends[1].scatter(1, units, high)
 
-    def _step(self, index: int) -> Range:
+    def _interval(self, index: int) -> Range:
         """The range of a node from those of its parents, by interval arithmetic."""
         node = self.graph.nodes[index]
         error = self.errors[index]
         low, high = self.ranges[node.parents[0]]
         if isinstance(node, Affine):
-            plus = node.weight.clamp(min=0.0).T
-            minus = node.weight.clamp(max=0.0).T
-            low, high = low @ plus + high @ minus + node.bias, high @ plus + low @ minus + node.bias
-        elif isinstance(node, Sum):
-            low, high = (
-                torch.stack([self.ranges[p][side] for p in node.parents]).sum(0) for side in (0, 1)
-            )
+            positive = node.weight.clamp(min=0.0).T
+            negative = node.weight.clamp(max=0.0).T
+            lower = low @ positive + high @ negative + node.bias
+            upper = high @ positive + low @ negative + node.bias
         elif isinstance(node, Elementwise):
-            unit = ACTIVATIONS[node.kind]
-            low = unit.value(low)
-            high = unit.value(high)
-            if not unit.error:
-                return low, high
-        return low - error, high + error
+            activation = ACTIVATIONS[node.kind]
+            lower = activation.value(low)
+            upper = activation.value(high)
+            if not activation.error:
+                return lower, upper
+        else:
+            lower = torch.stack([self.ranges[parent][0] for parent in node.parents]).sum(0)
+            upper = torch.stack([self.ranges[parent][1] for parent in node.parents]).sum(0)
+        return lower - error, upper + error
 
     def _clip(self, low: Tensor, high: Tensor, place: int) -> Range:
-        """The range on the side of each split that the row is on."""
+        """The range on the side of each split."""
         split = None if self.splits is None else self.splits[place]
         if split is None:
             return low, high
@@ -129,15 +159,26 @@ class BoundPropagation:
         duals: PerUnit | None = None,
         units: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        r"""Linear forms $A u + b$ below the values of a node (the first k rows) and below their
-        negatives.
+        r"""Compute linear lower bounds of the values of a node and of their negatives.
 
-        `slopes` and `duals` (multipliers of the splits) are (n, units) or (n, 2k, units) for each
-        activation; `units` (n, k) names those of the node that are wanted, by default all.
+        Parameters
+        ----------
+        index : int
+            The node.
+        slopes, duals : sequence of Tensor or None, optional
+            Slopes of the lower bounds, and multipliers of the splits, for each activation:
+            (n, units) or (n, 2k, units).
+        units : Tensor, optional
+            The units (n, k) of the node that are bounded; by default all.
+
+        Returns
+        -------
+        coef, const : Tensor
+            $A$ and $b$ of the linear bounds $A u + b$, (n, 2k, p) and (n, 2k): first those of the
+            values.
         """
-        unit = torch.eye(
-            self.graph.nodes[index].units, dtype=torch.float64, device=self.region.lower.device
-        )
+        count = self.graph.nodes[index].units
+        unit = torch.eye(count, dtype=torch.float64, device=self.region.lower.device)
         unit = unit[None] if units is None else unit[units]
         return self.follow_back(index, torch.cat([unit, -unit], 1), slopes, duals)
 
@@ -149,12 +190,26 @@ class BoundPropagation:
         duals: PerUnit | None,
         rounded: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """Linear forms of the input below the forms (n or 1, k, units) of a node; sound only if
-        `rounded`.
+        """Compute linear lower bounds, in the inputs, of linear functions of the values of a node.
+
+        Parameters
+        ----------
+        index : int
+            The node.
+        form : Tensor
+            Coefficients of the k functions, (n or 1, k, units).
+        slopes, duals : sequence of Tensor or None, optional
+            As in `forms`.
+        rounded : bool
+            Whether rounding errors are included: the bounds are sound only then.
+
+        Returns
+        -------
+        coef, const : Tensor
+            The linear bounds, (n, k, p) and (n, k).
         """
         coefs = {index: form}
         const = form.new_zeros(1, form.shape[1])
-        places = {node: place for place, node in enumerate(self.graph.activations)}
         for i in range(index, 0, -1):
             if i not in coefs:
                 continue
@@ -162,26 +217,11 @@ class BoundPropagation:
             node = self.graph.nodes[i]
             coef = coefs.pop(i)
             if isinstance(node, Elementwise):
-                line = self.lines[i]
-                error = self.errors[i] if rounded else 0.0
-                plus = coef.clamp(min=0.0)
-                minus = coef - plus
-                const = (
-                    const
-                    + _times(plus, line.below_shift - error)
-                    + _times(minus, line.above_shift + error)
-                )
-                below = line.below[:, None]
-                slope = _entry(slopes, places[i])
-                if slope is not None:
-                    below = torch.where(line.free[:, None], slope, below)
-                coef = plus * below + minus * line.above[:, None]
-                split = _entry(self.splits, places[i])
-                dual = _entry(duals, places[i])
-                if split is not None and dual is not None:
-                    coef = coef - dual * split
+                coef, const = self._relax(i, coef, const, _entry(slopes, self.places[i]), rounded)
+                coef = self._add_split(i, coef, duals)
             else:
-                const = const - _times(coef.abs(), self.errors[i]) if rounded else const
+                if rounded:
+                    const = const - _times(coef.abs(), self.errors[i])
                 if isinstance(node, Affine):
                     const = const + coef @ node.bias
                     coef = coef @ node.weight
@@ -189,27 +229,76 @@ class BoundPropagation:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
         coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
-        return coef, const - _times(
-            coef.abs(), self.errors[0]
-        ) - self.vanished if rounded else const
+        if rounded:
+            const = const - _times(coef.abs(), self.errors[0]) - self.vanished
+        return coef, const
+
+    def _relax(
+        self, index: int, coef: Tensor, const: Tensor, slope: Tensor | None, rounded: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The linear bounds after an activation is replaced by its own linear bounds."""
+        line = self.lines[index]
+        error = self.errors[index] if rounded else 0.0
+        positive = coef.clamp(min=0.0)
+        negative = coef - positive
+        const = const + _times(positive, line.below_shift - error)
+        const = const + _times(negative, line.above_shift + error)
+        below = line.below[:, None]
+        if slope is not None:
+            below = torch.where(line.free[:, None], slope, below)
+        return positive * below + negative * line.above[:, None], const
+
+    def _add_split(self, index: int, coef: Tensor, duals: PerUnit | None) -> Tensor:
+        """The coefficients with the multipliers of the splits of an activation."""
+        split = _entry(self.splits, self.places[index])
+        dual = _entry(duals, self.places[index])
+        if split is None or dual is None:
+            return coef
+        return coef - dual * split
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
-        """Lower bounds (n, 2k) of the values of a node, or of some `units` (n, k) of it, and of
-        their negatives.
+        """Return lower bounds of the values of a node and of their negatives.
+
+        Parameters
+        ----------
+        index : int
+            The node.
+        units : Tensor, optional
+            The units (n, k) of the node that are bounded; by default all.
+
+        Returns
+        -------
+        Tensor
+            The bounds, (n, 2k): first those of the values.
         """
         coef, const = self.forms(index, self.slopes, units=units)
         return self.region.smallest(coef) + const
 
     def result(self, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> Bounds:
-        """The bounds of the outputs with these slopes in the last pass."""
-        q = self.graph.n_out
+        """Return the bounds of all nodes, with given slopes and multipliers for the outputs.
+
+        Parameters
+        ----------
+        slopes, duals : sequence of Tensor or None, optional
+            As in `forms`.
+
+        Returns
+        -------
+        Bounds
+            The bounds.
+
+        Raises
+        ------
+        UnsupportedNetworkError
+            If a linear bound is not finite.
+        """
         coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
         ends = self.region.smallest(coef) + const
-        (low, high) = self.ranges[-1]
-        require_finite(ends, "a linear form of the outputs")
-        low = torch.maximum(low, ends[:, :q])
-        high = torch.minimum(high, -ends[:, q:])
+        require_finite(ends, "a linear bound of the outputs")
+        below, above = ends.tensor_split(2, 1)
+        low, high = _intersection(self.ranges[-1], (below, -above))
         empty = self.empty | (low > high).any(-1)
+        q = self.graph.n_out
         return Bounds(
             nodes=[*self.ranges[:-1], (low, high)],
             lower_form=(coef[:, :q], const[:, :q]),
@@ -220,14 +309,20 @@ class BoundPropagation:
         )
 
 
+def _intersection(one: Range, two: Range) -> Range:
+    return torch.maximum(one[0], two[0]), torch.minimum(one[1], two[1])
+
+
 def _times(coef: Tensor, vector: Tensor) -> Tensor:
-    """Forms (n or 1, k, h) at vectors (n, h)."""
+    """Linear functions (n or 1, k, units) at vectors (n, units)."""
     if coef.shape[1] == 1:  # many small products are slower
         return (coef * vector[:, None]).sum(-1)
     return (coef @ vector.unsqueeze(-1)).squeeze(-1)
 
 
 def _entry(parts: PerUnit | None, place: int) -> Tensor | None:
-    """What is given for one activation, with an axis for the forms."""
+    """The entry of one activation, with an axis for the linear functions."""
     part = None if parts is None else parts[place]
-    return part[:, None] if part is not None and part.dim() == 2 else part
+    if part is None or part.dim() != 2:
+        return part
+    return part[:, None]

@@ -1,25 +1,25 @@
-r"""How the bounds stay sound although they are computed in floating point.
+r"""Rounding errors of the bounds: they stay sound although they are computed in floating point.
 
 Every bound holds for the exact network *and* for its value in float64, summed in whatever order.
 Two facts suffice:
 
 1. A sum of $k$ products is wrong by at most $\gamma_k \sum |a_i b_i|$ with $\gamma_k = k\epsilon/(1
    - k\epsilon)$.
-2. Errors need not be followed through the layers. Where a form $C v$ on the values of a layer $v =
-   Wz + b$ becomes $(CW) z + C b$, rounding of $CW$, of $Cb$ and of $v$ itself change it by at most
-   $|C| \, \gamma_k (|W| \, R + |b|)$, if $|z| \le R$; and such an $R$ is known: it comes from the
-   bounds of $z$.
+2. Errors need not be propagated through the layers. Where a linear function $C v$ of the values of
+   a layer $v = Wz + b$ becomes $(CW) z + C b$, rounding of $CW$, of $Cb$ and of $v$ itself changes
+   it by at most $|C| \, \gamma_k (|W| \, R + |b|)$, if $|z| \le R$; and such an $R$ is available
+   from the bounds of $z$.
 
-So each node has one vector $e$ with the rounding that its step can cause for each unit, and each
-step of a backward pass lowers the constant of its form by $|C| e$. Here $k$ counts generously, and
+So each node has one vector $e$ that bounds the rounding of its step for each unit, and each step of
+a backward pass lowers the constant of its linear bound by $|C| e$. Here $k$ counts generously, and
 $\epsilon$ is twice the unit roundoff, so that the rounding of $e$ and $|C| e$ is covered too. The
-push is about $10^{-13}$ of the sizes that were added up. Where affine maps were merged, $|W|$ and
-$|b|$ are the products and sums of the absolute values of the parts, so that the network as it was
-written, layer by layer, is covered as well.
+correction is about $10^{-13}$ of the terms that were summed. Where affine maps were merged, $|W|$
+and $|b|$ are the products and sums of the absolute values of the parts, so that the network as it
+was written, layer by layer, is covered as well.
 
-Products too small for floating point vanish: each step adds $10^{-180}$ of the sizes to its error
-and to the constant of every form, far more than they can add up to. What overflows is an error,
-never a bound.
+Products can underflow to 0: each step adds $10^{-180}$ of the terms to its error and to the
+constant of every linear bound, far more than they can add up to. Overflow raises an error; it never
+gives a bound.
 """
 
 import math
@@ -33,12 +33,26 @@ from ..numerics import gamma
 from .activations import ACTIVATIONS
 from .graph import Affine, Elementwise, Graph, Input, Sum
 
-TINY = 1e-180
+UNDERFLOW = 1e-180  # fraction of the terms of a sum by which underflow is bounded
 
 
 def require_finite(values: Tensor, what: str) -> None:
-    """An error where something is NaN or infinite; one sum finds any.
+    """Raise an error where a value is NaN or infinite.
 
+    Parameters
+    ----------
+    values : Tensor
+        The values; their sum is checked.
+    what : str
+        Their name in the message.
+
+    Raises
+    ------
+    UnsupportedNetworkError
+        If the sum is not finite.
+
+    Examples
+    --------
     >>> require_finite(torch.tensor([1.0, torch.inf]), "the range of node 1")
     Traceback (most recent call last):
     ...
@@ -52,33 +66,42 @@ def require_finite(values: Tensor, what: str) -> None:
 
 
 def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
-    """What rounding can cause in the step through one node, for each unit; `sizes[i]` bounds the
-    values of node i.
+    """Bound the rounding error in the step of one node.
 
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    index : int
+        The node.
+    sizes : sequence of Tensor
+        Bounds of the absolute values of the nodes before it, (n, units) each.
+
+    Returns
+    -------
+    Tensor
+        A bound for each unit, (n, units).
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
-    >>> bool(
-    ...     step_error(network_graph(hand_sized_net(), 2), 1, [torch.ones(1, 2).double()]).max()
-    ...     < 1e-13
-    ... )
+    >>> error = step_error(network_graph(hand_sized_net(), 2), 1, [torch.ones(1, 2).double()])
+    >>> bool(error.max() < 1e-13)
     True
     """
     node = graph.nodes[index]
     count = len(graph.nodes) + 32
-    if isinstance(
-        node, Input
-    ):  # the smallest value of a form over a region is wrong by at most this
-        return gamma(8 * node.units + count) * sizes[0] + TINY
+    if isinstance(node, Input):  # the error of the smallest value of a linear function
+        return gamma(8 * node.units + count) * sizes[0] + UNDERFLOW
+    parent = sizes[node.parents[0]]
     if isinstance(node, Affine):
         count += node.terms + sum(node.weight.shape)
-        vanished = TINY * (1 + sizes[node.parent].sum(-1, keepdim=True))
-        return gamma(count) * (sizes[node.parent] @ node.weight_size.T + node.bias_size) + vanished
+        underflow = UNDERFLOW * (1 + parent.sum(-1, keepdim=True))
+        return gamma(count) * (parent @ node.weight_size.T + node.bias_size) + underflow
     if isinstance(node, Sum):
-        return (
-            gamma(count + len(node.parents))
-            * sum((sizes[parent] for parent in node.parents), torch.zeros(()))
-            + TINY
-        )
+        total = torch.stack([sizes[i] for i in node.parents]).sum(0)
+        return gamma(count + len(node.parents)) * total + UNDERFLOW
     assert isinstance(node, Elementwise)
     unit = ACTIVATIONS[node.kind]
-    return gamma(count + node.units) * (unit.offset + sizes[node.parent]) + unit.error + TINY
+    return gamma(count + node.units) * (unit.offset + parent) + unit.error + UNDERFLOW

@@ -1,4 +1,4 @@
-"""Branch and bound on the units of a network, for many rows at once, in balls that grow."""
+"""Branch and bound on the units of a network, for many losses at once, in balls that grow."""
 
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -17,65 +17,86 @@ from .leaf import solve_leaves
 from .losses import Losses
 from .nodes import Nodes, halved, roots, switched, switches
 
-FIRST = 0.4
-GROWTH = 0.1
-FASTER = 0.2
-"""The first ball of a row, and by how much balls grow, as shares of the loss that is known to be
-possible.
-"""
-CHEAP = 64  # nodes of a ball below which the next one grows faster
-BATCH = {"cpu": 512, "cuda": 8192}
-WORK = {"cpu": 2**26, "cuda": 2**31}
-"""Multiplications of a pass back through the network that a batch may take at most, so that clocks
-are looked at.
-"""
-AHEAD = 8  # batches that are chosen at a time
-LARGE = 2**30  # bytes of open nodes from which on those come first that are nearly done
-# nodes of a row in one ball after which the ranges of its units in the whole ball are found with
-# more care
-HARD = 16
-LONG = 8192
-MORE = 2  # nodes of a row in one ball after which its nodes may take so many times the steps
-LOOK = 12
-# NN block steps from points where bounds are attained; such points tried in a batch, at most
-LOOKED = 64
-EACH = (
+# Fractions of the target: the radius of the first ball, and by how much balls grow.
+FIRST_RADIUS = 0.4
+RADIUS_GROWTH = 0.1
+FAST_RADIUS_GROWTH = 0.2
+
+FAST_GROWTH_NODES = 64  # nodes of a ball below which the next one grows faster
+MAX_BATCH_NODES = {"cpu": 512, "cuda": 8192}
+MAX_BATCH_MULTIPLICATIONS = {"cpu": 2**26, "cuda": 2**31}
+"""In one backward pass of a batch, so that time limits are checked in between."""
+BATCHES_AHEAD = 8  # batches of nodes that are selected at a time
+DEPTH_FIRST_BYTES = 2**30  # memory of open nodes from which those nearly proved come first
+REFINED_RANGES_NODES = 16
+"""Nodes of a loss in one ball after which the ranges of its units in the ball are optimised."""
+MORE_STEPS_NODES = 8192
+"""Nodes of a loss in one ball after which further nodes may take more gradient steps."""
+MORE_STEPS_FACTOR = 2  # by which the number of steps grows then
+POINT_SEARCH_STEPS = 12  # gradient steps of pricing from points at which bounds are attained
+MAX_POINT_SEARCHES = 64  # such points of one batch
+MIN_BISECTED_WIDTH = 1e-6  # input units: boxes of this width or less are not bisected
+
+PER_LOSS = (
     "possible",
     "floor",
-    "stuck",
+    "unsplittable",
     "work",
     "active",
-    "looked",
+    "work_at_search",
     "radius",
-    "entered",
-    "asked",
+    "work_at_ball",
+    "root_evaluated",
     "refined",
     "ranges",
 )
-NARROW = 1e-6  # width below which the box of a node is not halved any more
+"""Attributes of the search with one entry for each loss."""
 
 
 class LossBounds(NamedTuple):
-    """What a search has found, one entry for each row."""
+    """The results of a search, one entry for each loss.
 
-    least: Tensor  #: No point of the row loses less: proven.
-    possible: Tensor  #: The smallest loss known.
+    Attributes
+    ----------
+    least : Tensor
+        Proved lower bounds of the loss over all points.
+    possible : Tensor
+        The smallest losses known.
+    nodes : Tensor
+        Numbers of evaluated nodes.
+    """
+
+    least: Tensor
+    possible: Tensor
     nodes: Tensor
 
 
 class ReLUBranchAndBound:
-    r"""Proves for every row that no point loses less than some `floor`, and raises the floors as
-    long as it is let.
+    r"""Prove lower bounds (floors) of losses and raise them until the search is stopped.
 
-    `possible[i]` is the smallest loss known for row i; above `possible - tolerance` there is
-    nothing to prove. A search within a radius $r$ ends when every node is shown to lose at least
-    $r$; its leaves are where the search in the next, larger ball begins. One node asks about the
-    whole ball first, which closes the easiest rows; then balls grow, since in small ones few units
-    can switch and the first floors come fast; after balls that took few nodes they grow faster.
-    Where a ball takes more than a few nodes, the ranges of the units in it are found anew, with
-    slopes of their own; where it takes very many, nodes may take twice the `steps`. Nodes of rows
-    with little work so far come first, so that easy rows are closed before hard ones take the time.
+    Above `possible - tolerance` nothing needs to be proved. A search within a radius $r$ ends when
+    the loss is shown to be at least $r$ on every node; the search in the next, larger ball starts
+    from its leaves. One node covers the entire ball first, which proves the easiest losses; then
+    balls grow, since in small ones few units can switch and the first floors come fast; after balls
+    with few nodes they grow faster. In balls with more than a few nodes the ranges of the units are
+    computed again, with slopes of their own; with very many, nodes may take more steps. Nodes of
+    losses with little work so far come first, so that easy losses are finished before hard ones.
 
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses, k entries.
+    possible : Tensor
+        The smallest losses known, (k,).
+    tolerance : float
+        The difference from `possible` at which a loss is solved.
+    steps : int, optional
+        Gradient steps of a node.
+
+    Examples
+    --------
     >>> from ddmip_lib.bounds import network_graph
     >>> from ddmip_lib.problems import hand_sized_net
     >>> one = torch.ones(1, 2, dtype=torch.float64)
@@ -101,70 +122,82 @@ class ReLUBranchAndBound:
         self.losses = losses
         self.tolerance = tolerance
         self.steps = STEPS_PER_NODE if steps is None else steps
-        self.here = graph.to("cpu")
-        self.here_losses = losses.to("cpu")
+        self.cpu_graph = graph.to("cpu")
+        self.cpu_losses = losses.to("cpu")
+        self.linear_leaves = all(switches(graph))  # whether nodes without free units are linear
         device = losses.lower.device
+        place = "cpu" if device.type == "cpu" else "cuda"
+        affordable = MAX_BATCH_MULTIPLICATIONS[place] // _multiplications(graph)
+        self.batch = max(16, min(MAX_BATCH_NODES[place], affordable))
+
         k = len(possible)
         self.possible = possible.clone()
         self.floor = torch.zeros(k, dtype=torch.float64, device=device)
-        self.stuck = torch.full((k,), torch.inf, dtype=torch.float64, device=device)
-        """The least loss of nodes that can be split no further."""
+        self.radius = torch.zeros_like(self.floor)
+        # the smallest bound of nodes that cannot be split any more
+        self.unsplittable = torch.full_like(self.floor, torch.inf)
+        # numbers of nodes: so far, at the last search for points, at the start of the ball
         self.work = torch.zeros(k, dtype=torch.long, device=device)
+        self.work_at_search = torch.zeros_like(self.work)
+        self.work_at_ball = torch.zeros_like(self.work)
         self.active = torch.zeros(k, dtype=torch.bool, device=device)
-        self.radius = torch.zeros(k, dtype=torch.float64, device=device)
-        self.looked = torch.zeros_like(
-            self.work
-        )  # the work at which points of a row were last looked for
-        self.entered = torch.zeros_like(self.work)  # the work at which a row came to its ball
-        self.asked = torch.zeros(
-            k, dtype=torch.bool, device=device
-        )  # whether its whole ball had its one node
-        self.refined = torch.zeros(k, dtype=torch.bool, device=device)
-        sizes = [(k, graph.nodes[index].units) for index in graph.hidden]
-        self.ranges = [
-            (self.stuck.new_full(size, -torch.inf), self.stuck.new_full(size, torch.inf))
-            for size in sizes
-        ]
-        """Of the units, for every row in its ball."""
-        self.whole = all(switches(graph))  # whether nodes without free units are linear
-        place = "cpu" if device.type == "cpu" else "cuda"
-        self.batch = max(16, min(BATCH[place], WORK[place] // _multiplications(graph)))
-        self.next: Nodes | None = None
+        self.root_evaluated = torch.zeros_like(self.active)
+        self.refined = torch.zeros_like(self.active)  # whether `ranges` hold in the ball
+        self.ranges = []
+        for index in graph.hidden:
+            high = self.floor.new_full((k, graph.nodes[index].units), torch.inf)
+            self.ranges.append((-high, high))
+
+        self.selected: Nodes | None = None
         self.current: Nodes | None = None  # the batch in progress
         self.open: list[Nodes] = []
-        self.done: list[Nodes] = [roots(graph, losses)]
-        self._next_ball(torch.ones(k, dtype=torch.bool, device=device))
+        self.leaves: list[Nodes] = [roots(graph, losses)]
+        self._next_ball(torch.ones_like(self.active))
 
     @property
     def target(self) -> Tensor:
-        """The floor at which a row is closed."""
+        """The floors at which the losses are solved to the tolerance."""
         return (self.possible - self.tolerance).clamp(min=0.0)
 
     @property
     def closed(self) -> Tensor:
+        """Whether each loss is solved to the tolerance."""
         return self.floor >= self.target
 
     @property
     def finished(self) -> bool:
-        return not self.open and self.next is None and self.current is None
+        """Whether no node is open."""
+        return not self._open_nodes()
 
     def waiting(self) -> Tensor:
-        """How many nodes of each row are open."""
-        return sum(
-            (part.row.bincount(minlength=len(self.work)) for part in self._waiting()), 0 * self.work
-        )
+        """Return the number of open nodes of each loss."""
+        total = torch.zeros_like(self.work)
+        for nodes in self._open_nodes():
+            total = total + nodes.row.bincount(minlength=len(self.work))
+        return total
 
     def progress(self) -> LossBounds:
-        """What is proven, that of unfinished searches included."""
+        """Return what is proved so far, also within unfinished balls."""
         least = self._reached()
-        for nodes in self._waiting():
+        for nodes in self._open_nodes():
             least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
         found = torch.maximum(self.floor, least), self.possible, self.work
         return LossBounds(*(part.cpu().clone() for part in found))
 
     def run(self, deadline: float, batches: float = inf) -> bool:
-        """Work until the deadline, the end, or for so many batches of nodes; whether all is
-        done.
+        """Search until the deadline or the end.
+
+        Parameters
+        ----------
+        deadline : float
+            The time, by `clock.now`, at which no further batch starts.
+        batches : float
+            The largest number of batches of nodes.
+
+        Returns
+        -------
+        bool
+            Whether the search is finished.
         """
         while not self.finished and now() < deadline and batches > 0:
             self.step()
@@ -172,210 +205,238 @@ class ReLUBranchAndBound:
         return self.finished
 
     def parts(self, count: int) -> list[tuple[Tensor, "ReLUBranchAndBound"]]:
-        """So many searches that share the open nodes, and which rows each of them has.
+        """Partition the open nodes among several searches.
 
-        Nodes of one row stay together as far as that goes. A row loses at least what all who have
-        it prove.
+        Nodes of one loss stay together where possible. A loss is at least the smallest of the
+        bounds that its searches prove.
+
+        Parameters
+        ----------
+        count : int
+            The number of searches.
+
+        Returns
+        -------
+        list of pairs of Tensor and ReLUBranchAndBound
+            For each search the indices of its losses, and the search.
         """
-        pool = concatenate(self._waiting())
-        leaves = concatenate(self.done)
+        pool = concatenate(self._open_nodes())
+        leaves = concatenate(self.leaves)
         pool = pool[pool.row.argsort(stable=True)]
-        place = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
-        first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, place, "amin")
-        last = torch.zeros_like(self.work).scatter_reduce(0, pool.row, place, "amax")
-        turns = (
-            torch.arange(len(leaves), device=pool.row.device)
-            % (last - first + 1).clamp(min=1)[leaves.row]
-        )
-        leaf_place = first[leaves.row] + turns
-        return [self._part(pool[place == k], leaves[leaf_place == k]) for k in range(count)]
+        device = pool.row.device
+        part = torch.arange(len(pool), device=device) * count // len(pool)
+        first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, part, "amin")
+        last = torch.zeros_like(self.work).scatter_reduce(0, pool.row, part, "amax")
+        available = (last - first + 1).clamp(min=1)[leaves.row]
+        leaf_part = first[leaves.row] + torch.arange(len(leaves), device=device) % available
+        return [self._part(pool[part == k], leaves[leaf_part == k]) for k in range(count)]
 
     def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "ReLUBranchAndBound"]:
+        """The indices of the losses of some nodes, and a search on these nodes."""
         rows = nodes.row.unique()
         part = copy(self)
         part.losses = self.losses[rows]
-        part.here_losses = self.here_losses[rows.cpu()]
-        for name in EACH:
+        part.cpu_losses = self.cpu_losses[rows.cpu()]
+        for name in PER_LOSS:
             setattr(part, name, select(getattr(self, name), rows))
-        mine = [replace(each, row=torch.searchsorted(rows, each.row)) for each in (nodes, leaves)]
-        part.next = part.current = None
-        part.open = mine[:1]
-        part.done = mine[1:]
+        part.selected = None
+        part.current = None
+        part.open = [replace(nodes, row=torch.searchsorted(rows, nodes.row))]
+        part.leaves = [replace(leaves, row=torch.searchsorted(rows, leaves.row))]
         return rows, part
 
     def state(self) -> dict[str, Any]:
-        """Everything but the network, which those who go on with the search have already."""
-        return {name: value for name, value in vars(self).items() if name not in ("graph", "here")}
+        """Return all attributes but the network, from which `resumed` continues."""
+        state = dict(vars(self))
+        del state["graph"], state["cpu_graph"]
+        return state
 
     @classmethod
     def resumed(cls, graph: Graph, state: dict[str, Any]) -> "ReLUBranchAndBound":
-        """A search that goes on from a state, and leaves the state as it is."""
+        """Return a search that continues from a state, which remains unchanged.
+
+        Parameters
+        ----------
+        graph : Graph
+            The network of the search.
+        state : dict
+            The state of the search.
+        """
         search = cls.__new__(cls)
-        vars(search).update(deepcopy(state), graph=graph, here=graph.to("cpu"))
+        vars(search).update(deepcopy(state), graph=graph, cpu_graph=graph.to("cpu"))
         return search
 
     def step(self) -> None:
-        """Evaluate one batch of nodes and split those that are not done."""
-        self.current = self._take()  # counted as open until their children are there
+        """Evaluate one batch of nodes and branch on those that are not proved."""
+        self.current = self._take()  # counts as open until its children exist
         nodes = self._refined(self.current)
-        steps = torch.where(
-            (self.work - self.entered)[nodes.row] >= LONG, MORE * self.steps, self.steps
-        )
+        long = (self.work - self.work_at_ball)[nodes.row] >= MORE_STEPS_NODES
+        steps = torch.where(long, MORE_STEPS_FACTOR * self.steps, self.steps)
         found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row], steps)
         self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
-        self._look(found)
-        self._sort(found)
+        self._search_points(found)
+        self._branch(found)
         self.current = None
-        self._finish()
+        self._finish_balls()
 
     def _reach(self) -> Tensor:
         return torch.minimum(self.radius, self.target)
 
     def _reached(self) -> Tensor:
-        return torch.minimum(self._reach(), self.stuck)
+        return torch.minimum(self._reach(), self.unsplittable)
 
-    def _waiting(self) -> list[Nodes]:
-        return [*self.open, *(nodes for nodes in (self.next, self.current) if nodes is not None)]
+    def _open_nodes(self) -> list[Nodes]:
+        found = list(self.open)
+        if self.selected is not None:
+            found.append(self.selected)
+        if self.current is not None:
+            found.append(self.current)
+        return found
 
     def _take(self) -> Nodes:
-        """Nodes of the rows with the least work, those with the smallest loss first."""
-        if self.current is not None:  # the batch before was interrupted
+        """Nodes of the losses with the least work, those with the smallest bound first."""
+        if self.current is not None:  # the previous batch was interrupted
             self.open = [*self.open, self.current]
             self.current = None
-        if self.next is None:
+        if self.selected is None:
             pool: Nodes = concatenate(self.open)
-            order = pool.least.argsort(stable=True, descending=pool.bytes() > LARGE)
+            depth_first = pool.bytes() > DEPTH_FIRST_BYTES
+            order = pool.least.argsort(stable=True, descending=depth_first)
             order = order[self.work[pool.row[order]].argsort(stable=True)]
-            taken = AHEAD * self.batch
-            self.next = pool[order[:taken]]
-            self.open = [pool[order[taken:]]] if len(pool) > taken else []
-        nodes = self.next
-        self.next = nodes[self.batch :] if len(nodes) > self.batch else None
+            count = BATCHES_AHEAD * self.batch
+            self.selected = pool[order[:count]]
+            self.open = [pool[order[count:]]] if len(pool) > count else []
+        nodes = self.selected
+        self.selected = nodes[self.batch :] if len(nodes) > self.batch else None
         return nodes[: self.batch]
 
     def _refined(self, nodes: Nodes) -> Nodes:
-        """The nodes with what is known of their rows; hard rows get better ranges first."""
+        """The nodes with the ranges of their balls, which are computed first for hard losses."""
         rows = nodes.row.unique()
-        hard = rows[~self.refined[rows] & (self.work[rows] - self.entered[rows] >= HARD)]
+        in_ball = self.work[rows] - self.work_at_ball[rows]
+        hard = rows[~self.refined[rows] & (in_ball >= REFINED_RANGES_NODES)]
         if len(hard):
             found = ranges_in_balls(self.graph, self.losses[hard], self._reach()[hard])
-            for (low, high), (new_low, new_high) in zip(self.ranges, found, strict=True):
-                low[hard], high[hard] = new_low, new_high
+            for ball, refined in zip(self.ranges, found, strict=True):
+                ball[0][hard] = refined[0]
+                ball[1][hard] = refined[1]
             self.refined[hard] = True
         if not self.refined[rows].any():
             return nodes
         tight = [
-            (torch.maximum(a, low[nodes.row]), torch.minimum(b, high[nodes.row]))
-            for (a, b), (low, high) in zip(nodes.ranges, self.ranges, strict=True)
+            (torch.maximum(low, ball[0][nodes.row]), torch.minimum(high, ball[1][nodes.row]))
+            for (low, high), ball in zip(nodes.ranges, self.ranges, strict=True)
         ]
         return replace(nodes, ranges=tight)
 
-    def _look(self, found: Evaluated) -> None:
-        """Search for points that lose less than is known, from where bounds are attained, as often
-        as work doubles.
+    def _search_points(self, found: Evaluated) -> None:
+        """Search for points with smaller losses from those at which bounds are attained, whenever
+        the work on a loss has doubled.
         """
         row = found.nodes.row
-        due = (self.work[row] >= 2 * self.looked[row]).nonzero()[:, 0]
+        due = (self.work[row] >= 2 * self.work_at_search[row]).nonzero()[:, 0]
         if not len(due):
             return
-        promising = due[
-            (found.nodes.least / self.possible[row].clamp(min=1e-300))[due].argsort()[:LOOKED]
-        ]
-        self.looked[row[promising]] = self.work[row[promising]]
+        relative = (found.nodes.least / self.possible[row].clamp(min=1e-300))[due]
+        promising = due[relative.argsort()[:MAX_POINT_SEARCHES]]
+        self.work_at_search[row[promising]] = self.work[row[promising]]
         row = row[promising].cpu()
-        points = found.point[promising].cpu()
-        losses = self.here_losses[row]
+        losses = self.cpu_losses[row]
         task = losses.task()
-        points, _ = ascend(self.here, task, points, LOOK, radius=0.05)
+        start = found.point[promising].cpu()
+        points, _ = ascend(self.cpu_graph, task, start, POINT_SEARCH_STEPS, radius=0.05)
         if bool(losses.gain.isinf().all()):
-            points = reduce_to_boundary(self.here, task, points)
-        self._learn(row, points)
+            points = reduce_to_boundary(self.cpu_graph, task, points)
+        self._submit(row, points)
 
-    def _learn(self, row: Tensor, points: Tensor) -> None:
-        """Points that lose less than was known to be possible."""
-        loss = (
-            self.here_losses[row]
-            .at(points, self.here(points)[:, 0], MARGIN)
-            .to(self.possible.device)
-        )
-        self.possible.scatter_reduce_(0, row.to(self.possible.device), loss, "amin")
+    def _submit(self, row: Tensor, points: Tensor) -> None:
+        """Lower the smallest known losses by those of points."""
+        loss = self.cpu_losses[row].at(points, self.cpu_graph(points)[:, 0], MARGIN)
+        device = self.possible.device
+        self.possible.scatter_reduce_(0, row.to(device), loss.to(device), "amin")
 
-    def _sort(self, found: Evaluated) -> None:
-        """Split what is not done: a unit, or an input where no unit can switch but the network
-        still bends.
-        """
+    def _branch(self, found: Evaluated) -> None:
+        """Split a unit of each node that is not proved; without one, solve or bisect the node."""
         nodes = found.nodes
-        fine = nodes.least >= self._reach()[nodes.row]
-        first = ~fine & ~self.asked[nodes.row]
-        self.radius[nodes.row[first]] = nodes.least[first]  # the ball that the one node did prove
-        self.asked[nodes.row] = True
-        fine |= first
-        self._keep(nodes, fine)
+        proved = nodes.least >= self._reach()[nodes.row]
+        root = ~proved & ~self.root_evaluated[nodes.row]
+        self.radius[nodes.row[root]] = nodes.least[root]  # the ball that the root did prove
+        self.root_evaluated[nodes.row] = True
+        proved |= root
+        self._keep(nodes, proved)
         best, unit = found.scores.max(1)
-        bends = ~fine & (best >= 0)
-        rest = ~fine & ~(best >= 0)
-        if bends.any():
-            self.open += [switched(nodes[bends], unit[bends], sign) for sign in (1, -1)]
-        if not rest.any():
+        split = ~proved & (best >= 0)
+        linear = ~proved & ~(best >= 0)
+        if split.any():
+            self.open += [switched(nodes[split], unit[split], sign) for sign in (1, -1)]
+        if not linear.any():
             return
-        nodes = nodes[rest]
-        pull = found.pull[rest]
-        if self.whole:
-            nodes.least, points = solve_leaves(
-                self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row]
-            )
-            self._learn(nodes.row.cpu(), points.cpu())
-            fine = nodes.least >= self._reach()[nodes.row]
-            self._keep(nodes, fine)
-            nodes = nodes[~fine]
+        if self.linear_leaves:
+            self._solve_leaves(nodes[linear])
         else:
-            wide = ((nodes.upper - nodes.lower) > NARROW).gather(1, pull.argmax(1, keepdim=True))[
-                :, 0
-            ]
-            if wide.any():
-                self.open += [halved(nodes[wide], pull[wide].argmax(1), sign) for sign in (1, -1)]
-            nodes = nodes[~wide]
+            self._bisect(nodes[linear], found.pull[linear].argmax(1))
+
+    def _solve_leaves(self, nodes: Nodes) -> None:
+        """Bound nodes in which no unit can switch by linear programs."""
+        reach = self._reach()[nodes.row]
+        nodes.least, points = solve_leaves(self.graph, self.losses[nodes.row], nodes, reach)
+        self._submit(nodes.row.cpu(), points.cpu())
+        proved = nodes.least >= self._reach()[nodes.row]
+        self._keep(nodes, proved)
+        self._set_aside(nodes[~proved])
+
+    def _bisect(self, nodes: Nodes, coordinate: Tensor) -> None:
+        """Halve the boxes of nodes on which the network is not linear."""
+        width = (nodes.upper - nodes.lower).gather(1, coordinate[:, None])[:, 0]
+        wide = width > MIN_BISECTED_WIDTH
+        if wide.any():
+            self.open += [halved(nodes[wide], coordinate[wide], sign) for sign in (1, -1)]
+        self._set_aside(nodes[~wide])
+
+    def _set_aside(self, nodes: Nodes) -> None:
+        """Count the bounds of nodes that cannot be split any more."""
         if len(nodes):
-            self.stuck.scatter_reduce_(0, nodes.row, nodes.least, "amin")
+            self.unsplittable.scatter_reduce_(0, nodes.row, nodes.least, "amin")
 
-    def _keep(self, nodes: Nodes, which: Tensor) -> None:
-        if which.any():
-            self.done.append(nodes[which].kept())
+    def _keep(self, nodes: Nodes, proved: Tensor) -> None:
+        if proved.any():
+            self.leaves.append(nodes[proved].kept())
 
-    def _finish(self) -> None:
-        """Rows without open nodes have reached their radius: the next ball, from the leaves of this
-        one.
-        """
-        busy = torch.zeros_like(self.closed)
-        for nodes in self._waiting():
-            busy[nodes.row] = True
-        finished = ~busy & self.active
+    def _finish_balls(self) -> None:
+        """Raise floors of losses without open nodes to their radius, and enlarge their balls."""
+        finished = self.active.clone()
+        for nodes in self._open_nodes():
+            finished[nodes.row] = False
         if finished.any():
-            self.floor = torch.where(
-                finished, torch.maximum(self.floor, self._reached()), self.floor
-            )
+            raised = torch.maximum(self.floor, self._reached())
+            self.floor = torch.where(finished, raised, self.floor)
             self._next_ball(finished)
 
     def _next_ball(self, rows: Tensor) -> None:
-        going = rows & ~self.closed & self.stuck.isinf()
+        """Start the next ball of some losses from the leaves of the last one."""
+        going = rows & ~self.closed & self.unsplittable.isinf()
         self.active = going | (self.active & ~rows)
-        growth = torch.where(self.work - self.entered < CHEAP, FASTER, GROWTH)
-        share = (self.floor / self.target + growth).clamp(min=FIRST)
-        share = torch.where(self.asked & (share < 1 - GROWTH / 2), share, 1.0)
-        self.radius = torch.where(going, share * self.target, self.radius)
-        self.entered = torch.where(rows, self.work, self.entered)
+        fast = self.work - self.work_at_ball < FAST_GROWTH_NODES
+        growth = torch.where(fast, FAST_RADIUS_GROWTH, RADIUS_GROWTH)
+        fraction = (self.floor / self.target + growth).clamp(min=FIRST_RADIUS)
+        grows = self.root_evaluated & (fraction < 1 - RADIUS_GROWTH / 2)
+        fraction = torch.where(grows, fraction, 1.0)
+        self.radius = torch.where(going, fraction * self.target, self.radius)
+        self.work_at_ball = torch.where(rows, self.work, self.work_at_ball)
         self.refined = self.refined & ~rows
         for low, high in self.ranges:
-            low[rows], high[rows] = -torch.inf, torch.inf
-        leaves: Nodes = concatenate(self.done)
-        again = going[leaves.row]
-        other = (self.active & ~going)[leaves.row]
-        self.done = [leaves[other]]
-        if again.any():
-            self.open.append(leaves[again].kept())
+            low[rows] = -torch.inf
+            high[rows] = torch.inf
+        leaves: Nodes = concatenate(self.leaves)
+        restarted = going[leaves.row]
+        others = (self.active & ~going)[leaves.row]
+        self.leaves = [leaves[others]]
+        if restarted.any():
+            self.open.append(leaves[restarted].kept())
 
 
 def _multiplications(graph: Graph) -> int:
-    """Of one node in one pass back from every unit, roughly."""
+    """Roughly the multiplications in a backward pass of one node from every unit."""
     units = [graph.nodes[index].units for index in graph.hidden]
-    return max(1, sum(2 * a * sum(units[:k]) for k, a in enumerate(units)) * 4)
+    pairs = sum(count * sum(units[:k]) for k, count in enumerate(units))
+    return max(1, 8 * pairs)

@@ -48,7 +48,7 @@ def few_steps() -> Iterator[None]:
     sooner done.
     """
     few = lambda *parts: evaluate(*parts[:4], steps=2)  # noqa: E731
-    with patch.multiple(unit_search, evaluate=few, LOOK=3, HARD=2):
+    with patch.multiple(unit_search, evaluate=few, POINT_SEARCH_STEPS=3, REFINED_RANGES_NODES=2):
         yield
 
 
@@ -364,7 +364,7 @@ def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.Mon
     rows = random_rows(np.random.default_rng(5), "three layers", classes=True, p=3)
     found = {}
     for hard in (0, 10**9):
-        monkeypatch.setattr(unit_search, "HARD", hard)
+        monkeypatch.setattr(unit_search, "REFINED_RANGES_NODES", hard)
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         nodes = search._refined(search._take())
         assert bool(search.refined.all()) == (hard == 0)
@@ -617,7 +617,7 @@ def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() 
         rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=4
     ).nodes.least
     search.step()
-    assert search.asked.all()
+    assert search.root_evaluated.all()
     assert torch.allclose(search.floor, whole.minimum(search.target), atol=1e-12)
     assert (search.radius[~search.closed] > search.floor[~search.closed]).all()
 
@@ -628,16 +628,16 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
     for floor, work in (
         (0.0, 1),
         (0.5, 1),
-        (0.5, unit_search.CHEAP),
+        (0.5, unit_search.FAST_GROWTH_NODES),
         (0.82, 1),
-        (0.82, unit_search.CHEAP),
+        (0.82, unit_search.FAST_GROWTH_NODES),
         (0.9, 99),
     ):
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
-        search.asked |= True
+        search.root_evaluated |= True
         search.floor = floor * search.target
         search.work = torch.full_like(search.work, work)
-        search._next_ball(search.asked.clone())
+        search._next_ball(search.root_evaluated.clone())
         shares[floor, work] = (search.radius / search.target).numpy()
         assert search.active.all()
     for found, expected in zip(shares.values(), (0.4, 0.7, 0.6, 1.0, 0.92, 1.0), strict=True):
@@ -652,12 +652,12 @@ def test_points_are_looked_for_when_the_work_of_a_row_has_doubled() -> None:
         rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=0
     )
     with patch.object(
-        ReLUBranchAndBound, "_learn", lambda self, row, points: looked.append(row.tolist())
+        ReLUBranchAndBound, "_submit", lambda self, row, points: looked.append(row.tolist())
     ):
         for work in (1, 1, 2, 3, 4):
             search.work[:] = work
             search.work[0] = 1
-            search._look(found)
+            search._search_points(found)
     every = [*range(len(rows.possible))]
     assert [sorted(each) for each in looked] == [every, every[1:], every[1:]]
 
@@ -702,8 +702,8 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
         return
     parts = search.parts(count)
     assert sum(part.waiting().sum() for _, part in parts) == search.waiting().sum()
-    assert sum(len(leaves) for _, part in parts for leaves in part.done) == sum(
-        map(len, search.done)
+    assert sum(len(leaves) for _, part in parts for leaves in part.leaves) == sum(
+        map(len, search.leaves)
     )
     ended[search.waiting() > 0] = torch.inf
     for at, part in parts:
