@@ -1,4 +1,4 @@
-"""What every solver promises, as checks that others can run on a solver of their own."""
+"""Guarantees that every solver gives, as checks that users can run on a solver of their own."""
 
 from .checking import Clause, Contract, check_solver
 from .problems import Example, examples

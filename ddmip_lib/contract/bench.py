@@ -1,4 +1,4 @@
-"""How solvers are asked: what they return, what they print, and what they leave behind."""
+"""Calls of a solver on examples: what it returns, what it prints, and what it changes."""
 
 import contextlib
 import io
@@ -20,91 +20,135 @@ from .problems import Example, examples
 
 @dataclass(frozen=True, eq=False)
 class SolverCall:
-    """One call of a solver: its answer, and what a bystander saw."""
+    """One call of a solver.
+
+    Attributes
+    ----------
+    example
+        The problem and its optimum.
+    solution
+        What the solver returned.
+    seconds
+        Duration of the call.
+    printed
+        What it printed.
+    changed
+        Settings and objects that the call has changed.
+    instance
+        The problem after the call.
+    """
 
     example: Example
     solution: Solution
     seconds: float
     printed: str
-    moved: list[str]  #: What is not as it was before.
-    instance: Instance  #: The problem as it is now.
+    changed: list[str]
+    instance: Instance
 
     @cached_property
     def verified(self) -> Verification:
+        """The solution's point, verified independently."""
         return Verifier(self.instance).check(np.array(self.solution.values, dtype=float))
 
     @property
-    def seen(self) -> str:
-        s = self.solution
-        e = self.example
-        if not isinstance(s, Solution):
-            return f"{e.name}: a {type(s).__name__} instead of a Solution"
-        said = (
-            f"{s.status}, objective {shown(s.objective)}, bound {shown(s.bound)}, where"
-            f" {shown(e.best)} is best"
+    def summary(self) -> str:
+        """Status, objective and bound in one line."""
+        solution = self.solution
+        name = self.example.name
+        if not isinstance(solution, Solution):
+            return f"{name}: a {type(solution).__name__} instead of a Solution"
+        changed = f"; changed {', '.join(self.changed)}" if self.changed else ""
+        return (
+            f"{name}: {solution.status}, objective {shown(solution.objective)}, bound"
+            f" {shown(solution.bound)}, optimum {shown(self.example.best)}{changed}"
         )
-        return f"{e.name}: {said}" + f"; changed {', '.join(self.moved)}" * bool(self.moved)
 
 
 @dataclass(eq=False)
 class Bench:
-    """A solver, what it says it can do, and its runs."""
+    """A solver, its declared abilities, and its calls.
+
+    Attributes
+    ----------
+    solver
+        The solver.
+    proves, visits
+        Whether it proves optima, and whether it supports ``on_point=`` (see `check_solver`).
+    seconds
+        Time limit of each call.
+    with_callback
+        Function that returns the solver with a callback; None if it supports none.
+    calls
+        All calls without progress output.
+    last
+        The last call, or the call that failed the last check.
+    """
 
     solver: Any
     proves: bool
     visits: bool
     seconds: float
     with_callback: Callable[[Callback], Any] | None
-    runs: list[SolverCall] = field(default_factory=list)
-    last: SolverCall = None  # type: ignore[assignment]  # until the first run
+    calls: list[SolverCall] = field(default_factory=list)
+    last: SolverCall = None  # type: ignore[assignment]  # until the first call
 
     @cached_property
     def examples(self) -> dict[str, Example]:
+        """All examples by name."""
         return {example.name: example for example in examples()}
 
-    def answer(
+    def solve(
         self, name: str, time_limit: Any = None, seed: Any = 0, callback: Any = None, **options: Any
     ) -> Solution:
-        """What the solver says of an example; where it is an answer, it must keep what is promised
-        of all.
+        """Solve an example and store the call.
+
+        Parameters
+        ----------
+        name
+            Name of the example.
+        time_limit, seed, options
+            Arguments of the solver; the time limit is `seconds` by default.
+        callback
+            Callback of the solver, if it supports one.
         """
         example = self.examples[name]
-        limit = self.seconds if time_limit is None else time_limit
-        out = io.StringIO()
         before = self._state(example)
-        _ = example.digest
+        _ = example.digest  # computed before the solver can change the problem
+        output = io.StringIO()
         began = now()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            solver = (
-                self.with_callback(callback) if callback and self.with_callback else self.solver
-            )
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            solver = self.solver
+            if callback and self.with_callback:
+                solver = self.with_callback(callback)
+            limit = self.seconds if time_limit is None else time_limit
             solution: Solution = solver.solve(
                 example.problem, time_limit=limit, seed=seed, **options
             )
         seconds = now() - began
         after = self._state(example)
         instance = example.problem.instance()
-        moved = [what for what in before if before[what] != after[what]]
-        moved += ["the model or a network"] * (instance.digest != example.digest)
-        self.last = SolverCall(example, solution, seconds, out.getvalue(), moved, instance)
+        changed = [what for what in before if before[what] != after[what]]
+        if instance.digest != example.digest:
+            changed.append("the model or a network")
+        self.last = SolverCall(example, solution, seconds, output.getvalue(), changed, instance)
         if not options.get("progress"):
-            self.runs.append(self.last)
+            self.calls.append(self.last)
         return solution
 
-    def known(self, name: str) -> Solution:
-        """What the solver said of an example when it was asked first."""
-        return next(run.solution for run in self.runs if run.example.name == name)
+    def first_solution(self, name: str) -> Solution:
+        """Return the solution of the first call on an example."""
+        return next(call.solution for call in self.calls if call.example.name == name)
 
-    def always(self, check: Callable[[SolverCall], Any]) -> bool:
-        """Whether a check holds of all answers; the first of which it does not is the last run."""
-        for run in self.runs:
-            self.last = run
-            if not check(run):
+    def holds_always(self, check: Callable[[SolverCall], Any]) -> bool:
+        """Return whether a check holds for all calls; the first that fails becomes the last."""
+        for call in self.calls:
+            self.last = call
+            if not check(call):
                 return False
         return True
 
     def _state(self, example: Example) -> dict[str, Any]:
-        """What a run must leave as it is."""
+        """What a call must not change."""
         problem = example.problem
         random = np.random.get_state(legacy=False)  # noqa: NPY002 - what others may use
         return {

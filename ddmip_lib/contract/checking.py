@@ -1,51 +1,63 @@
-"""`check_solver`: every promise of a solver tried on small problems, and a report of which are
-kept.
-"""
+"""`check_solver`: test every guarantee of a solver on small problems, and report which hold."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..methods import Callback, Solver
 from .bench import Bench
-from .clauses import ALWAYS, CALLS, Pressed
+from .clauses import ALWAYS, CALLS, SimulatedInterrupt
 from .problems import NEEDS
 
 
 @dataclass(frozen=True)
 class Clause:
-    """One promise: whether it is kept, and what was seen."""
+    """One guarantee, and whether it holds.
+
+    Attributes
+    ----------
+    name
+        The guarantee in words.
+    passed
+        Whether it holds.
+    explanation
+        What the solver returned or raised; empty where nothing is to be added.
+    """
 
     name: str
     passed: bool
     explanation: str
 
     def __str__(self) -> str:
-        return (
-            f"{'kept  ' if self.passed else 'BROKEN'}  {self.name}"
-            + f" ({self.explanation})" * bool(self.explanation)
-        )
+        text = f"{'holds ' if self.passed else 'BROKEN'}  {self.name}"
+        return f"{text} ({self.explanation})" if self.explanation else text
 
 
 class Contract(list[Clause]):
-    """All clauses; `str` lists them, `require` raises an error where one is broken."""
+    """All clauses of a solver; `str` lists them."""
 
     @property
     def broken(self) -> list[Clause]:
+        """The clauses that do not hold."""
         return [clause for clause in self if not clause.passed]
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"{len(self) - len(self.broken)} of {len(self)} promises are kept", *map(str, self)]
-        )
+        title = f"{len(self) - len(self.broken)} of {len(self)} clauses hold"
+        return "\n".join([title, *map(str, self)])
 
     def require(self) -> None:
-        """Raise an AssertionError that names what is broken."""
+        """Raise an error if a clause does not hold.
+
+        Raises
+        ------
+        AssertionError
+            With the clauses that do not hold.
+        """
         if self.broken:
-            raise AssertionError(
-                "\n".join([f"{len(self.broken)} promises are broken", *map(str, self.broken)])
-            )
+            title = f"{len(self.broken)} clauses do not hold"
+            raise AssertionError("\n".join([title, *map(str, self.broken)]))
 
 
 def check_solver(
@@ -57,70 +69,88 @@ def check_solver(
     seconds: float = 20.0,
     with_callback: Callable[[Callback], Any] | None = None,
 ) -> Contract:
-    """Try what every solver promises, on some two dozen problems small enough to know their
-    optimum.
+    """Check the guarantees of a solver on some two dozen problems with known optima.
 
-    A solver is any object with `solve(problem, time_limit=, seed=, progress=)` that returns a
-    `Solution`. What it can do is said by arguments: it `proves` optima and infeasibility of
-    problems this small; it `visits`, that is, tells a further argument `on_point` the network
-    inputs
-    of every point it looks at; it `refuses`, by a `ProblemError` or an `UnsupportedNetworkError`,
-    problems with "continuous inputs", of "one block", with "any module" that it cannot read or with
-    "no free input"; `with_callback(f)` makes it anew with the callback `f` (see `Moment`). No run
-    gets more than `seconds`, and nothing is asked that hangs on the speed of a machine. Whatever
-    the solver does, no error is raised but by `Contract.require`.
+    No check depends on the speed of the machine. Whatever the solver does, only `Contract.require`
+    raises an error.
 
+    Parameters
+    ----------
+    solver
+        Any object with ``solve(problem, time_limit=, seed=, progress=)`` that returns a `Solution`.
+    proves
+        Whether it proves optimality and infeasibility of problems this small.
+    visits
+        Whether its `solve` has an argument ``on_point=``, a function that it calls with the network
+        inputs of every evaluated point.
+    refuses
+        Problems that it refuses by a `ProblemError` or an `UnsupportedNetworkError`: those with
+        "continuous inputs", of "one block", with "any module" that it cannot read or with "no free
+        input".
+    seconds
+        Time limit of each call.
+    with_callback
+        Function that returns the solver with a callback (see `ProgressEvent`).
+
+    Returns
+    -------
+    Contract
+        All clauses, with the result of each.
+
+    Raises
+    ------
+    ValueError
+        If `refuses` contains an unknown word.
+
+    Examples
+    --------
     >>> from ddmip_lib import Enumeration
     >>> contract = check_solver(Enumeration(), proves=True, refuses=["continuous inputs"])
     >>> len(contract) >= 40, contract.broken
     (True, [])
     >>> contract.require()
     """
-    if unknown := set(refuses) - set(NEEDS):
+    unknown = set(refuses) - set(NEEDS)
+    if unknown:
         raise ValueError(
             f"refuses={sorted(unknown)} is unknown; choose among {', '.join(map(repr, NEEDS))}."
         )
     bench = Bench(solver, proves, visits, seconds, with_callback)
-    contract = Contract()
-
-    def note(name: str, check: Callable[[], Any]) -> None:
-        try:
-            said = check()
-        except (Exception, Pressed) as error:  # also of an answer that is no Solution
-            contract.append(Clause(name, False, f"{type(error).__name__}: {error}"))
-        else:
-            contract.append(
-                Clause(
-                    name,
-                    bool(said),
-                    said if isinstance(said, str) else "" if said else bench.last.seen,
-                )
-            )
-
-    for each in bench.examples.values():
-        note(f"problem: {each.name}", lambda each=each: _answered(bench, each.name, refuses))  # type: ignore[misc]
+    checks: dict[str, Callable[[], Any]] = {}
+    for name in bench.examples:
+        checks[f"problem: {name}"] = partial(_solves, bench, name, refuses)
     for name, call in CALLS.items():
-        note(f"call: {name}", lambda call=call: call(bench))  # type: ignore[misc]
+        checks[f"call: {name}"] = partial(call, bench)
     for name, clause in ALWAYS.items():
-        note(f"always: {name}", lambda clause=clause: bench.always(clause))  # type: ignore[misc]
-    return contract
+        checks[f"always: {name}"] = partial(bench.holds_always, clause)
+    return Contract(_result(bench, name, check) for name, check in checks.items())
 
 
-def _answered(bench: Bench, name: str, refuses: Collection[str]) -> str | bool:
-    """Whether an example ends as it should: with a point where there is one, and a proof from those
-    who prove.
+def _result(bench: Bench, name: str, check: Callable[[], Any]) -> Clause:
+    try:
+        found = check()
+    except (Exception, SimulatedInterrupt) as error:  # also if the result is not a Solution
+        return Clause(name, False, f"{type(error).__name__}: {error}")
+    if isinstance(found, str):
+        return Clause(name, bool(found), found)
+    return Clause(name, bool(found), "" if found else bench.last.summary)
+
+
+def _solves(bench: Bench, name: str, refuses: Collection[str]) -> str | bool:
+    """Whether an example is solved: with a point if there is one, and a proof if the solver
+    proves.
     """
     example = bench.examples[name]
     try:
-        found = bench.answer(name)
+        found = bench.solve(name)
     except (ProblemError, UnsupportedNetworkError) as error:
         if example.needs not in refuses:
             raise
         return f"refused: {error}"
-    if example.best is None:
-        right = found.status in (
-            ("infeasible",) if bench.proves else ("infeasible", "no_solution_found", "time_limit")
-        )
+    if example.best is not None:
+        right = found.found and (found.status == "optimal" or not bench.proves)
+    elif bench.proves:
+        right = found.status == "infeasible"
     else:
-        right = found.found and (not bench.proves or found.status == "optimal")
-    return right and bench.last.seen
+        right = found.status in ("infeasible", "no_solution_found", "time_limit")
+    return right and bench.last.summary

@@ -1,4 +1,4 @@
-"""The promises: what holds of calls of a solver, and what holds of every answer."""
+"""The clauses of the contract: what holds for calls of a solver, and for every solution."""
 
 import json
 import threading
@@ -14,29 +14,60 @@ from ..model.problem import NeuralMIP
 from ..model.solution import STATUSES, Solution, contradiction
 from .bench import Bench, SolverCall
 
-FIRST = "binary inputs"
-STARTED = "a side variable"
-NEAR = 1e-5  # of an example's objectives: what verification forgives costs less
+PLAIN_EXAMPLE = "binary inputs"
+STARTED_EXAMPLE = "a side variable"
+NETWORKS_EXAMPLE = "two networks"
+OPTIMUM_TOLERANCE = 1e-5  # relative to an example's objectives; more than tolerated violations gain
+VALUE_TOLERANCE = 1e-9  # relative rounding error of an objective
+NOT_CHECKED = "not checked"
+
+CallCheck = Callable[[Bench], Any]
+SolutionCheck = Callable[[SolverCall], Any]
 
 
-class Pressed(KeyboardInterrupt):
-    """Ctrl-C as a check presses it; the user's own ends the checks."""
+class SimulatedInterrupt(KeyboardInterrupt):
+    """Ctrl-C as a check simulates it; the user's own ends the checks."""
 
 
-class Press:
-    """Hears, and presses Ctrl-C when it has heard `at` times."""
+class Interrupter:
+    """A callback that simulates Ctrl-C at one of its calls.
 
-    def __init__(self, at: int = 2) -> None:
+    Parameters
+    ----------
+    at
+        Number of that call, from 1.
+    """
+
+    def __init__(self, at: int) -> None:
         self.at = at
-        self.heard = 0
+        self.calls = 0
 
     def __call__(self, _: Any) -> None:
-        self.heard += 1
-        if self.heard == self.at:
-            raise Pressed
+        self.calls += 1
+        if self.calls == self.at:
+            raise SimulatedInterrupt
 
 
-def _error(expected: type[Exception], call: Callable[[], Any]) -> str | bool:
+def _raises(expected: type[Exception], **arguments: Any) -> CallCheck:
+    """A check that `solve` raises an error for wrong arguments."""
+
+    def check(bench: Bench) -> str | bool:
+        return _message(expected, lambda: bench.solve(PLAIN_EXAMPLE, **arguments))
+
+    return check
+
+
+def _refuses(expected: type[Exception], problem: Callable[[], Any]) -> CallCheck:
+    """A check that `solve` raises an error for a wrong problem."""
+
+    def check(bench: Bench) -> str | bool:
+        return _message(expected, lambda: bench.solver.solve(problem()))
+
+    return check
+
+
+def _message(expected: type[Exception], call: Callable[[], Any]) -> str | bool:
+    """The message of the expected error, False without one."""
     try:
         call()
     except expected as error:
@@ -44,65 +75,83 @@ def _error(expected: type[Exception], call: Callable[[], Any]) -> str | bool:
     return False
 
 
-def _worse(run: SolverCall, objective: float | None) -> float:
-    """By how much an objective is behind that of the run (negative: ahead), in sizes of its
+def _worse_by(call: SolverCall, objective: float | None) -> float:
+    """By how much an objective is worse than that of the solution, relative to the example's
     objectives.
     """
     assert objective is not None
-    return run.example.sign * (objective - run.solution.objective) / run.example.size  # type: ignore[operator]
+    example = call.example
+    return example.sign * (objective - call.solution.objective) / example.size  # type: ignore[operator]
 
 
-def _keeps_start(bench: Bench, **options: Any) -> Any:
-    """Whether an answer is as good as the start of its example."""
-    found = bench.answer(STARTED, **options)
-    problem = bench.examples[STARTED].problem
-    start = np.array([problem.start_point.get(v.ptr(), 0.0) for v in problem.model.getVars()])
-    worth = problem.verify(problem.instance().with_outputs(start)).objective
-    return found.found and _worse(bench.last, worth) >= -1e-9
+def _never_worse(values: np.ndarray) -> bool:
+    """Whether values of a minimisation never increase."""
+    return bool((np.diff(values) <= VALUE_TOLERANCE).all())
 
 
-def _alike(one: Solution, two: Solution) -> bool:
+def _same_result(one: Solution, two: Solution) -> bool:
     return one.status == two.status and repr(one.values) == repr(two.values)
 
 
-def _same(bench: Bench) -> bool:
-    one = bench.known(FIRST)
-    two = bench.answer(FIRST)
-    return len(one.history) == len(two.history) and _alike(one, two)
+def _same_seed(bench: Bench) -> bool:
+    first = bench.first_solution(PLAIN_EXAMPLE)
+    second = bench.solve(PLAIN_EXAMPLE)
+    return len(first.history) == len(second.history) and _same_result(first, second)
 
 
-def _no_time(bench: Bench) -> bool:
-    found = [bench.answer(FIRST, time_limit=limit) for limit in (0.0, -1.0)]
-    return all(s.status == "time_limit" and not s.found and s.bound is None for s in found)
+def _other_seed(bench: Bench) -> bool:
+    return bench.solve(PLAIN_EXAMPLE, int(bench.seconds) + 1, 2**31 + 7).found
+
+
+def _without_time(bench: Bench) -> bool:
+    for limit in (0.0, -1.0):
+        found = bench.solve(PLAIN_EXAMPLE, time_limit=limit)
+        if found.status != "time_limit" or found.found or found.bound is not None:
+            return False
+    return True
 
 
 def _progress(bench: Bench) -> bool:
-    plain = bench.known(STARTED)
-    shown = bench.answer(STARTED, progress=True)
-    return _alike(plain, shown) and all(
-        word in bench.last.printed for word in ("best", "bound", " s  ")
-    )
+    silent = bench.first_solution(STARTED_EXAMPLE)
+    printing = bench.solve(STARTED_EXAMPLE, progress=True)
+    words = all(word in bench.last.printed for word in ("best", "bound", " s  "))
+    return words and _same_result(silent, printing)
 
 
-def _from(bench: Bench, name: str, start: Any) -> Solution:
-    """An answer from another start, which is then forgotten."""
-    problem = bench.examples[name].problem
+def _start_kept(bench: Bench, **options: Any) -> bool:
+    """Whether the solution is as good as the start of the example."""
+    found = bench.solve(STARTED_EXAMPLE, **options)
+    problem = bench.examples[STARTED_EXAMPLE].problem
+    variables = problem.model.getVars()
+    start = np.array([problem.start_point.get(variable.ptr(), 0.0) for variable in variables])
+    verified = problem.verify(problem.instance().with_outputs(start))
+    return found.found and _worse_by(bench.last, verified.objective) >= -VALUE_TOLERANCE
+
+
+def _solve_from(bench: Bench, start: Any) -> Solution:
+    """Solve from another start, which is removed afterwards."""
+    problem = bench.examples[PLAIN_EXAMPLE].problem
     problem.set_start(start)
     try:
-        return bench.answer(name)
+        return bench.solve(PLAIN_EXAMPLE)
     finally:
         problem.start = None
         problem.start_point = {}
 
 
-def _again(bench: Bench) -> bool:
-    first = bench.known(FIRST)
-    return _from(bench, FIRST, first).found and _worse(bench.last, first.objective) >= -1e-6
+def _solution_as_start(bench: Bench) -> bool:
+    first = bench.first_solution(PLAIN_EXAMPLE)
+    found = _solve_from(bench, first)
+    return found.found and _worse_by(bench.last, first.objective) >= -1e-6
+
+
+def _infeasible_start(bench: Bench) -> bool:
+    return bool(_solve_from(bench, np.ones((2, 2))))
 
 
 def _in_thread(bench: Bench) -> bool:
     found: list[Solution] = []
-    thread = threading.Thread(target=lambda: found.append(bench.answer(FIRST)))
+    thread = threading.Thread(target=lambda: found.append(bench.solve(PLAIN_EXAMPLE)))
     thread.start()
     thread.join()
     return bool(found) and found[0].found
@@ -110,199 +159,213 @@ def _in_thread(bench: Bench) -> bool:
 
 @torch.no_grad()
 def _without_gradients(bench: Bench) -> bool:
-    return bench.answer("two networks").found
+    return bench.solve(NETWORKS_EXAMPLE).found
 
 
-def _visited(bench: Bench) -> str | bool:
+def _evaluated_points(bench: Bench) -> str | bool:
     if not bench.visits:
-        return "not asked"
-    heard: list[list[np.ndarray]] = []
-    found = bench.answer("two networks", on_point=heard.append)
-    return (
-        any(all(map(np.allclose, point, found.inputs)) for point in heard)
-        and f"{len(heard)} points"
-    )
+        return NOT_CHECKED
+    points: list[list[np.ndarray]] = []
+    found = bench.solve(NETWORKS_EXAMPLE, on_point=points.append)
+    for point in points:
+        if all(map(np.allclose, point, found.inputs)):
+            return f"{len(points)} points"
+    return False
 
 
-def _ctrl_c(bench: Bench) -> Any:
-    press = Press()
-    return (
-        "not asked"
-        if not bench.visits
-        else _keeps_start(bench, on_point=press) and press.heard > 1 and _stopped(bench)
-    )
+def _interrupt(bench: Bench) -> str | bool:
+    if not bench.visits:
+        return NOT_CHECKED
+    interrupter = Interrupter(at=2)
+    kept = _start_kept(bench, on_point=interrupter)
+    return kept and interrupter.calls > 1 and _was_stopped(bench)
 
 
-def _told(bench: Bench) -> Any:
+def _interrupt_in_callback(bench: Bench) -> str | bool:
     if bench.with_callback is None:
-        return "not asked"
-    heard: list[Any] = []
-    bench.answer(
-        STARTED, callback=lambda m: heard.append((m.iteration, m.seconds, m.objective, m.bound))
-    )
-    numbers, seconds, objectives, _ = zip(*heard, strict=True)
-    worth = bench.last.example.sign * np.array([f for f in objectives if f is not None])
-    return (
-        list(numbers) == list(range(1, len(heard) + 1))
-        and _falls(np.negative(seconds))
-        and _falls(worth)
-    )
+        return NOT_CHECKED
+    return _start_kept(bench, callback=Interrupter(at=1)) and _was_stopped(bench)
 
 
-def _stops(bench: Bench) -> Any:
-    if bench.with_callback is None:
-        return "not asked"
-    heard: list[Any] = []
-    found = bench.answer(STARTED, callback=lambda moment: [heard.append(moment)])  # type: ignore[func-returns-value]
-    return len(heard) == 1 and found.status in (
-        "stopped",
-        bench.known(STARTED).status,
-    )  # which it had just reached
-
-
-def _ctrl_c_told(bench: Bench) -> Any:
-    return (
-        "not asked"
-        if not bench.with_callback
-        else _keeps_start(bench, callback=Press(1)) and _stopped(bench)
-    )
-
-
-def _falls(numbers: np.ndarray) -> bool:
-    return bool((np.diff(numbers) <= 1e-9).all())
-
-
-def _stopped(bench: Bench) -> bool:
+def _was_stopped(bench: Bench) -> bool:
     return bench.last.solution.status == "stopped"
 
 
-CALLS: dict[str, Callable[[Bench], Any]] = {
-    "the same seed gives the same answer, whatever was solved between": _same,
-    "another seed and whole seconds are welcome": lambda b: (
-        b.answer(FIRST, int(b.seconds) + 1, 2**31 + 7).found
-    ),
-    "no time is a status, without a point or a bound": _no_time,
-    "a limit that is NaN is an error": lambda b: _error(
-        ValueError, lambda: b.answer(FIRST, np.nan)
-    ),
-    "a negative seed is an error": lambda b: _error(ValueError, lambda: b.answer(FIRST, seed=-1)),
-    "a fractional seed is an error": lambda b: _error(
-        ValueError, lambda: b.answer(FIRST, seed=1.5)
-    ),
-    "a misspelt option is an error": lambda b: _error(
-        TypeError, lambda: b.answer(FIRST, timelimit=3)
-    ),
-    "a model alone is an error": lambda b: _error(TypeError, lambda: b.solver.solve(Model())),
-    "no networks are an error": lambda b: _error(
-        ProblemError, lambda: b.solver.solve(NeuralMIP(Model()))
-    ),
-    "progress names the best value and the bound, and changes nothing": _progress,
-    "a feasible start is not lost": _keeps_start,
-    "an answer may be a start": _again,
-    "a start outside the rows does no harm": lambda b: bool(_from(b, FIRST, np.ones((2, 2)))),
-    "another thread may call": _in_thread,
-    "gradients switched off outside do not matter": _without_gradients,
-    "on_point hears inputs, those of the answer too": _visited,
-    "Ctrl-C returns the best point so far": _ctrl_c,
-    "a callback hears iterations, objectives, bounds and seconds": _told,
-    "a callback that says so stops the run": _stops,
-    "Ctrl-C in a callback returns the best point so far": _ctrl_c_told,
+def _events(bench: Bench) -> str | bool:
+    if bench.with_callback is None:
+        return NOT_CHECKED
+    events: list[tuple[int, float, float | None, float | None]] = []
+
+    def store(event: Any) -> None:
+        events.append((event.iteration, event.seconds, event.objective, event.bound))
+
+    bench.solve(STARTED_EXAMPLE, callback=store)
+    numbers, seconds, objectives, _ = zip(*events, strict=True)
+    known = np.array([value for value in objectives if value is not None])
+    counted = list(numbers) == list(range(1, len(events) + 1))
+    costs = bench.last.example.sign * known
+    return counted and _never_worse(np.negative(seconds)) and _never_worse(costs)
+
+
+def _stops_early(bench: Bench) -> str | bool:
+    if bench.with_callback is None:
+        return NOT_CHECKED
+    events: list[Any] = []
+
+    def stop(event: Any) -> bool:
+        events.append(event)
+        return True
+
+    found = bench.solve(STARTED_EXAMPLE, callback=stop)
+    finished = bench.first_solution(STARTED_EXAMPLE).status  # it may just have terminated
+    return len(events) == 1 and found.status in ("stopped", finished)
+
+
+CALLS: dict[str, CallCheck] = {
+    "the same seed gives the same solution, whatever was solved between": _same_seed,
+    "another seed and an integer time limit are accepted": _other_seed,
+    "without time the status is time_limit, without a point or a bound": _without_time,
+    "a limit that is NaN is an error": _raises(ValueError, time_limit=np.nan),
+    "a negative seed is an error": _raises(ValueError, seed=-1),
+    "a fractional seed is an error": _raises(ValueError, seed=1.5),
+    "a misspelt option is an error": _raises(TypeError, timelimit=3),
+    "a model alone is an error": _refuses(TypeError, Model),
+    "no networks are an error": _refuses(ProblemError, lambda: NeuralMIP(Model())),
+    "progress prints the best value and the bound, and changes nothing": _progress,
+    "a feasible start is not lost": _start_kept,
+    "a solution may be a start": _solution_as_start,
+    "a start that violates constraints is accepted": _infeasible_start,
+    "solve works in another thread": _in_thread,
+    "solve works without gradients": _without_gradients,
+    "on_point is called with inputs, those of the solution too": _evaluated_points,
+    "Ctrl-C returns the best point so far": _interrupt,
+    "a callback receives iterations, objectives, bounds and seconds": _events,
+    "a callback that returns true stops the run": _stops_early,
+    "Ctrl-C in a callback returns the best point so far": _interrupt_in_callback,
 }
 
 
-def _point(check: Callable[[SolverCall], Any]) -> Callable[[SolverCall], Any]:
-    """A check of answers that have a point."""
-    return lambda run: not run.solution.found or check(run)
+def _if_found(check: SolutionCheck) -> SolutionCheck:
+    """A check of solutions with a point."""
+    return lambda call: not call.solution.found or check(call)
 
 
-def _behind(run: SolverCall) -> float:
-    """How far a bound is beyond the optimum."""
-    return run.example.sign * (run.solution.bound - run.example.best) / run.example.size  # type: ignore[operator]
+def _known_status(call: SolverCall) -> bool:
+    return isinstance(call.solution, Solution) and call.solution.status in STATUSES
 
 
-def _checked(run: SolverCall) -> bool:
-    met = all(
-        abs(_worse(run, number)) <= 2 * NEAR for number in (run.solution.bound, run.example.best)
-    )
-    return met and run.solution.proof is not None and run.solution.proof.checked
+def _bound_side(call: SolverCall) -> bool:
+    """Whether the bound is not beyond the optimum."""
+    bound = call.solution.bound
+    example = call.example
+    if bound is None or example.best is None:
+        return True
+    return example.sign * (bound - example.best) / example.size <= OPTIMUM_TOLERANCE
 
 
-def _empty(found: Solution) -> bool:
-    return (found.inputs, found.outputs, found.values, found.verification) == ([], [], None, None)
+def _bound_proof(call: SolverCall) -> bool:
+    solution = call.solution
+    return solution.bound is None or getattr(solution.proof, "problem", "") == call.example.digest
 
 
-def _belongs(run: SolverCall) -> bool:
-    found = run.solution
-    predictors = run.example.problem.predictors
-    return all(
-        np.array_equal(found[p.inputs], x)
-        and np.array_equal(found[p.outputs], y)
-        and np.allclose(p.predict(x), y, rtol=1e-6, atol=1e-6 * run.example.size)
-        for p, x, y in zip(predictors, found.inputs, found.outputs, strict=True)
-    )
+def _proved_optimum(call: SolverCall) -> bool:
+    solution = call.solution
+    if solution.status != "optimal":
+        return True
+    for value in (solution.bound, call.example.best):
+        if abs(_worse_by(call, value)) > 2 * OPTIMUM_TOLERANCE:
+            return False
+    return solution.proof is not None and solution.proof.checked
 
 
-def _improving(run: SolverCall) -> bool:
-    found = np.array(run.solution.details.get("incumbents", [])).reshape(-1, 2)
-    worth = run.example.sign * found[:, 1] / run.example.size
-    last = found[-1:, 1]
-    ends = not run.solution.found or all(abs(_worse(run, each)) <= NEAR for each in last)
-    return bool((np.diff(worth) <= 1e-9).all() and (np.diff(found[:, 0]) >= 0).all()) and ends
+def _empty_without_point(call: SolverCall) -> bool:
+    found = call.solution
+    fields = (found.inputs, found.outputs, found.values, found.verification)
+    return found.found or fields == ([], [], None, None)
 
 
-def _forward(run: SolverCall) -> bool:
-    history = run.solution.history
-    known = (
-        history["incumbent"][~np.isnan(history["incumbent"])] * run.example.sign / run.example.size
-    )
+def _finite_values(call: SolverCall) -> bool:
+    finite = np.isfinite(np.array(call.solution.values)).sum()
+    return finite == len(call.example.problem.model.getVars())
+
+
+def _inputs_and_outputs(call: SolverCall) -> bool:
+    found = call.solution
+    predictors = call.example.problem.predictors
+    for predictor, x, y in zip(predictors, found.inputs, found.outputs, strict=True):
+        at_point = np.array_equal(found[predictor.inputs], x)
+        if not at_point or not np.array_equal(found[predictor.outputs], y):
+            return False
+        if not np.allclose(predictor.predict(x), y, rtol=1e-6, atol=1e-6 * call.example.size):
+            return False
+    return True
+
+
+def _incumbents(call: SolverCall) -> bool:
+    """Whether incumbents only improve, and the last one is the solution."""
+    example = call.example
+    found = np.array(call.solution.details.get("incumbents", [])).reshape(-1, 2)
+    seconds, objectives = found.T
+    if not _never_worse(example.sign * objectives / example.size) or (np.diff(seconds) < 0).any():
+        return False
+    if not call.solution.found or not len(objectives):
+        return True
+    return abs(_worse_by(call, objectives[-1])) <= OPTIMUM_TOLERANCE
+
+
+def _history(call: SolverCall) -> bool:
+    """Whether iterations are numbered, seconds increase and incumbents improve."""
+    history = call.solution.history
+    known = history["incumbent"][~np.isnan(history["incumbent"])]
     numbered = (history["k"] == np.arange(1, len(history) + 1)).all()
-    return bool(
-        (np.diff(known) <= 1e-9).all() and (np.diff(history["seconds"]) >= 0).all() and numbered
-    )
+    in_order = (np.diff(history["seconds"]) >= 0).all()
+    costs = known * call.example.sign / call.example.size
+    return bool(numbered and in_order) and _never_worse(costs)
 
 
-ALWAYS: dict[str, Callable[[SolverCall], Any]] = {
-    "an answer is a Solution with a known status": lambda r: (
-        isinstance(r.solution, Solution) and r.solution.status in STATUSES
+def _seconds(call: SolverCall) -> bool:
+    return 0 <= call.solution.seconds <= call.seconds  # measured inside the call, by one clock
+
+
+def _repr(call: SolverCall) -> bool:
+    text = repr(call.solution)
+    return call.solution.method in text and call.solution.status in text
+
+
+def _stored(call: SolverCall) -> bool:
+    return json.loads(call.solution.to_json())["status"] == call.solution.status
+
+
+ALWAYS: dict[str, SolutionCheck] = {
+    "the result is a Solution with a known status": _known_status,
+    "a point passes verify": _if_found(lambda call: call.verified.feasible),
+    "an objective is the one that verify computes": _if_found(
+        lambda call: abs(_worse_by(call, call.verified.objective)) <= VALUE_TOLERANCE
     ),
-    "a point passes verify": _point(lambda r: r.verified.feasible),
-    "an objective is what verify says": _point(
-        lambda r: abs(_worse(r, r.verified.objective)) <= 1e-9
+    "no objective is better than the optimum": _if_found(
+        lambda call: _worse_by(call, call.example.best) <= OPTIMUM_TOLERANCE
     ),
-    "no objective beats the optimum": _point(lambda r: _worse(r, r.example.best) <= NEAR),
-    "a bound is on its side of the optimum": lambda r: (
-        None in (r.solution.bound, r.example.best) or _behind(r) <= NEAR
+    "a bound is on its side of the optimum": _bound_side,
+    "a bound has a proof of this very problem": _bound_proof,
+    "optimal is the optimum, with a checked bound equal to it": _proved_optimum,
+    "a status does not contradict objective and bound": lambda call: (
+        not contradiction(call.solution)
     ),
-    "a bound has a proof of this very problem": lambda r: (
-        r.solution.bound is None or getattr(r.solution.proof, "problem", "") == r.example.digest
+    "infeasible problems have no feasible point": lambda call: (
+        call.solution.status != "infeasible" or call.example.best is None
     ),
-    "optimal is the optimum, met by a checked bound": lambda r: (
-        r.solution.status != "optimal" or _checked(r)
+    "without a point there are no inputs, outputs or values": _empty_without_point,
+    "without a point there is a report": lambda call: isinstance(call.solution.report(), str),
+    "a point has a finite value for every variable": _if_found(_finite_values),
+    "inputs and outputs are those of the point": _if_found(_inputs_and_outputs),
+    "integer variables have integer values": _if_found(
+        lambda call: call.verified.integrality_violation <= 1e-6
     ),
-    "a status does not contradict objective and bound": lambda r: not contradiction(r.solution),
-    "infeasible is what has no point": lambda r: (
-        r.solution.status != "infeasible" or r.example.best is None
-    ),
-    "without a point nothing is said of one": lambda r: r.solution.found or _empty(r.solution),
-    "without a point there is a report": lambda r: isinstance(r.solution.report(), str),
-    "a point has a finite value for every variable": _point(
-        lambda r: (
-            np.isfinite(np.array(r.solution.values)).sum() == len(r.example.problem.model.getVars())
-        )
-    ),
-    "inputs and outputs are those of the point": _point(_belongs),
-    "whole numbers are whole": _point(lambda r: r.verified.integrality_violation <= 1e-6),
-    "incumbents only improve, up to the answer": _improving,
-    "a history goes forward": _forward,
-    "seconds are those of the call": lambda r: (
-        0 <= r.solution.seconds <= r.seconds
-    ),  # read inside of it, by one clock
-    "the answer prints method and status": lambda r: (
-        r.solution.method in repr(r.solution) and r.solution.status in repr(r.solution)
-    ),
-    "the answer can be stored": lambda r: (
-        json.loads(r.solution.to_json())["status"] == r.solution.status
-    ),
-    "nothing is printed unasked": lambda r: not r.printed,
-    "nothing of others is changed": lambda r: not r.moved,
+    "incumbents only improve, up to the solution": _incumbents,
+    "a history is in order of time": _history,
+    "seconds are those of the call": _seconds,
+    "repr contains method and status": _repr,
+    "a solution can be stored": _stored,
+    "nothing is printed without progress=True": lambda call: not call.printed,
+    "nothing else is changed": lambda call: not call.changed,
 }

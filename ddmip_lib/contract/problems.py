@@ -1,10 +1,8 @@
-"""Problems so small that all candidates can be tried: what `check_solver` asks, with the best
-objective of each.
-"""
+"""Examples for `check_solver`: problems so small that their optimum is found by enumeration."""
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,16 +15,29 @@ from ..model.problem import NeuralMIP
 from ..problems.hand_sized import hand_sized_net
 
 NEEDS = ("continuous inputs", "one block", "any module", "no free input")
-"""What a solver may decline: inputs of networks that are not whole; models that do not fall into
-blocks; networks that cannot be read; problems in which nothing is left to decide.
+"""What a solver may refuse: continuous network inputs; models that do not decompose into blocks;
+networks that cannot be read; problems without a free input.
 """
-Row = tuple[list[float], float, float]
+Constraint = tuple[list[float], float, float]  # coefficients, lower and upper side
+FEASIBILITY_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A problem, its best objective (None: no point is feasible), and the size of its
-    objectives.
+    """A problem with a known optimum.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    problem
+        The problem.
+    best
+        Its optimum; None if it is infeasible.
+    size
+        Largest absolute value of the objective without its offset, or 1.
+    needs
+        What a solver must support for it, one of `NEEDS`; empty if every solver must solve it.
     """
 
     name: str
@@ -37,264 +48,368 @@ class Example:
 
     @cached_property
     def digest(self) -> str:
+        """Digest of the problem when it was first computed."""
         return self.problem.instance().digest
 
     @property
     def sign(self) -> int:
+        """1 for a minimisation, -1 for a maximisation."""
         return 1 if self.problem.model.getObjectiveSense() == "minimize" else -1
 
 
-def crease(*at: float, outputs: int = 1, bend: type[nn.Module] = nn.ReLU) -> nn.Sequential:
-    r"""The network $f_k(x) = k \sum_j (g(x_j - a_j) + g(a_j - x_j))$ for $k = 1, \dots$; with
-    ReLUs, distances to $a$.
+def distance_net(
+    *centre: float, outputs: int = 1, activation: type[nn.Module] = nn.ReLU
+) -> nn.Sequential:
+    r"""Return the network $f_k(x) = k \sum_j (g(x_j - a_j) + g(a_j - x_j))$ for $k = 1, \dots$
 
-    >>> crease(0.5, 2.0)(torch.tensor([[1.0, 1.0]])).item()
+    With ReLU as $g$, this is $k$ times the $\ell_1$ distance to $a$.
+
+    Parameters
+    ----------
+    centre
+        The point $a$.
+    outputs
+        Number of outputs.
+    activation
+        Module of the activation $g$.
+
+    Examples
+    --------
+    >>> distance_net(0.5, 2.0)(torch.tensor([[1.0, 1.0]])).item()
     1.5
     """
-    first = nn.Linear(len(at), 2 * len(at))
-    last = nn.Linear(2 * len(at), outputs)
+    size = len(centre)
+    first = nn.Linear(size, 2 * size)
+    last = nn.Linear(2 * size, outputs)
+    point = torch.tensor(centre)
     with torch.no_grad():
-        first.weight.copy_(torch.cat([torch.eye(len(at)), -torch.eye(len(at))]))
-        first.bias.copy_(torch.tensor([*(-a for a in at), *at]))
-        last.weight.copy_(torch.arange(1.0, outputs + 1)[:, None].expand(outputs, 2 * len(at)))
+        first.weight.copy_(torch.cat([torch.eye(size), -torch.eye(size)]))
+        first.bias.copy_(torch.cat([-point, point]))
+        last.weight.copy_(torch.arange(1.0, outputs + 1)[:, None].expand(outputs, 2 * size))
         last.bias.zero_()
-    return nn.Sequential(first, bend(), last).eval()
+    return nn.Sequential(first, activation(), last).eval()
 
 
 def scaled(net: nn.Sequential, factor: float, shift: float = 0.0) -> nn.Sequential:
-    """The network times a number, plus another: its last layer is changed."""
+    """Multiply the outputs of a network, add a number to them, and return the network.
+
+    Parameters
+    ----------
+    net
+        A network whose last layer is linear.
+    factor, shift
+        The factor and the number.
+    """
     with torch.no_grad():
         net[-1].weight.mul_(factor)  # type: ignore[operator]
         net[-1].bias.mul_(factor).add_(shift)  # type: ignore[operator]
     return net
 
 
-def example(
-    name: str,
-    kinds: str,
-    values: Sequence[Any],
-    networks: Sequence[tuple[nn.Module, Any]],
-    worth: Sequence[float],
-    rows: Sequence[Row] = (),
-    sense: str = "minimize",
-    offset: float = 0.0,
-    needs: str = "",
-    output: str = "regression",
-    start: Sequence[float] | None = None,
-    within: tuple[float, float] | None = None,
-) -> Example:
-    """A problem whose optimum is among the products of `values`, one list for each variable but the
-    outputs.
+@dataclass(frozen=True, eq=False)
+class ExampleSpec:
+    """Description of an example whose optimum is among the products of `values`.
 
-    `kinds` has a letter for each variable, B, I, C, or F for one without a lower bound. A network
-    comes with its rows of inputs: numbers of variables, or floats for plain numbers. `worth` and
-    `rows` have an entry for each variable, then for each output; what is missing is 0.
+    Attributes
+    ----------
+    name
+        Name of the example.
+    kinds
+        One letter for each variable: B (binary), I (integer), C (continuous), or F (continuous
+        without a lower bound).
+    values
+        For each variable, the values that are enumerated.
+    networks
+        Each network with its samples, whose entries are numbers of variables (int) or constants
+        (float).
+    objective, constraints
+        Coefficients of the variables, then of the outputs; missing ones are 0.
+    sense, offset
+        Sense and constant of the objective.
+    needs
+        What a solver must support.
+    output
+        "regression" or "classification".
+    start
+        A start, one value for each variable.
+    output_bounds
+        Bounds of all outputs; an example with them has no constraints.
     """
-    model = Model(name)
-    points = np.array(list(itertools.product(*values)), dtype=float)
-    ends = [
-        (None if kind == "F" else min(v), max(v)) for kind, v in zip(kinds, values, strict=True)
-    ]
-    parts = enumerate(zip(kinds, ends, strict=True))
-    made = [
-        model.addVar(f"x{j}", vtype=kind.replace("F", "C"), lb=low, ub=high)
-        for j, (kind, (low, high)) in parts
-    ]
-    problem = NeuralMIP(model, name)
-    said = [points]
-    for net, fed in networks:
-        grid = [[made[j] if isinstance(j, int) else j for j in row] for row in fed]
-        predictor = problem.add_predictor(net, grid, output=output)
-        made = [*made, *predictor.outputs.flat]
-        for row in fed:
-            columns = [points[:, j] if isinstance(j, int) else np.full(len(points), j) for j in row]
-            said.append(predictor.predict(np.column_stack(columns)))
-    every = np.hstack(said)
-    if within is not None:
-        rows = [*rows, *(([0.0] * j + [1.0], *within) for j in range(len(kinds), len(made)))]
-        for y in made[len(kinds) :]:
-            model.chgVarLb(y, within[0])
-            model.chgVarUb(y, within[1])
-    feasible = np.ones(len(every), dtype=bool)
-    for weights, low, high in rows:
-        left = every[:, : len(weights)] @ np.array(weights)
-        feasible &= (left >= low - 1e-9) & (left <= high + 1e-9)
-        if within is None:
-            terms = quicksum(a * v for a, v in zip(weights, made, strict=False))
-            model.addCons(
-                (terms >= low)
-                if high == np.inf
-                else (terms <= high)
-                if low == -np.inf
-                else (terms == low)
-            )
-    model.setObjective(quicksum(a * v for a, v in zip(worth, made, strict=False)) + offset, sense)  # type: ignore[arg-type]
-    if start is not None:
-        problem.set_start(dict(zip([f"x{j}" for j in range(len(kinds))], start, strict=True)))
-    value = every[:, : len(worth)] @ np.array(worth, dtype=float)
-    reached = value[feasible] + offset
-    best = (
-        None if not len(reached) else float(reached.min() if sense == "minimize" else reached.max())
+
+    name: str
+    kinds: str
+    values: Sequence[Any]
+    networks: Sequence[tuple[nn.Module, Any]]
+    objective: Sequence[float]
+    constraints: Sequence[Constraint] = ()
+    sense: str = "minimize"
+    offset: float = 0.0
+    needs: str = ""
+    output: str = "regression"
+    start: Sequence[float] | None = None
+    output_bounds: tuple[float, float] | None = None
+
+    def build(self) -> Example:
+        """Return the example, with its optimum by enumeration."""
+        model = Model(self.name)
+        variables = self._add_variables(model)
+        problem = NeuralMIP(model, self.name)
+        for net, samples in self.networks:
+            inputs = [_entries(sample, variables) for sample in samples]
+            predictor = problem.add_predictor(net, inputs, output=self.output)
+            variables += predictor.outputs.flat
+        outputs = variables[len(self.kinds) :]
+        if self.output_bounds is None:
+            self._add_constraints(model, variables)
+        else:
+            for output in outputs:
+                model.chgVarLb(output, self.output_bounds[0])
+                model.chgVarUb(output, self.output_bounds[1])
+        model.setObjective(_linear(self.objective, variables) + self.offset, self.sense)  # type: ignore[arg-type]
+        if self.start is not None:
+            names = [f"x{j}" for j in range(len(self.kinds))]
+            problem.set_start(dict(zip(names, self.start, strict=True)))
+        best, size = self._optimum(problem)
+        return Example(self.name, problem, best, size, self.needs)
+
+    def _add_variables(self, model: Model) -> list[Any]:
+        variables: list[Any] = []
+        for j, (kind, values) in enumerate(zip(self.kinds, self.values, strict=True)):
+            lower = None if kind == "F" else min(values)
+            vtype = "C" if kind == "F" else kind
+            variables.append(model.addVar(f"x{j}", vtype=vtype, lb=lower, ub=max(values)))
+        return variables
+
+    def _add_constraints(self, model: Model, variables: Sequence[Any]) -> None:
+        for coefficients, lower, upper in self.constraints:
+            terms = _linear(coefficients, variables)
+            if upper == np.inf:
+                model.addCons(terms >= lower)
+            elif lower == -np.inf:
+                model.addCons(terms <= upper)
+            else:
+                model.addCons(terms == lower)
+
+    def _optimum(self, problem: NeuralMIP) -> tuple[float | None, float]:
+        """The optimum (None if infeasible), and the size of the objective."""
+        points = np.array(list(itertools.product(*self.values)), dtype=float)
+        table = self._with_outputs(problem, points)
+        feasible = np.ones(len(table), dtype=bool)
+        for coefficients, lower, upper in self.constraints:
+            value = table[:, : len(coefficients)] @ np.array(coefficients)
+            feasible &= value >= lower - FEASIBILITY_TOLERANCE
+            feasible &= value <= upper + FEASIBILITY_TOLERANCE
+        if self.output_bounds is not None:
+            lower, upper = self.output_bounds
+            outputs = table[:, len(self.kinds) :]
+            feasible &= (outputs >= lower - FEASIBILITY_TOLERANCE).all(axis=1)
+            feasible &= (outputs <= upper + FEASIBILITY_TOLERANCE).all(axis=1)
+        cost = table[:, : len(self.objective)] @ np.array(self.objective, dtype=float)
+        size = float(np.abs(cost).max()) or 1.0
+        objectives = cost[feasible] + self.offset
+        if not len(objectives):
+            return None, size
+        best = objectives.min() if self.sense == "minimize" else objectives.max()
+        return float(best), size
+
+    def _with_outputs(self, problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
+        """All points with the outputs of all networks as further columns."""
+        columns = [points]
+        for predictor, (_, samples) in zip(problem.predictors, self.networks, strict=True):
+            for sample in samples:
+                entries = _entries(sample, points.T)
+                inputs = [np.broadcast_to(entry, len(points)) for entry in entries]
+                columns.append(predictor.predict(np.column_stack(inputs)))
+        return np.hstack(columns)
+
+
+def _entries(sample: Sequence[int | float], variables: Sequence[Any] | np.ndarray) -> list[Any]:
+    """The entries of a sample: variables by their numbers, and constants."""
+    return [variables[entry] if isinstance(entry, int) else entry for entry in sample]
+
+
+def _linear(coefficients: Sequence[float], variables: Sequence[Any]) -> Any:
+    return quicksum(a * v for a, v in zip(coefficients, variables, strict=False))
+
+
+BINARY = (0.0, 1.0)
+INTEGERS = range(-2, 4)
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
+PAIRS = [[0, 1], [2, 3]]  # two samples of two inputs
+SINGLES = [[0], [1]]  # two samples of one input
+PAIRS_OBJECTIVE = [1.5, 2.0, 1.5, 2.0, 1.0, 1.0]
+AT_MOST_THREE: Constraint = ([1.0] * 4, -np.inf, 3.0)
+OUTPUT_SUM = [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]
+
+
+def _binary(name: str, **changes: Any) -> Example:
+    """Two samples of two binary inputs, of which at most three are 1, with changes."""
+    networks = [(hand_sized_net(), PAIRS)]
+    spec = ExampleSpec(
+        name, "BBBB", [BINARY] * 4, networks, PAIRS_OBJECTIVE, constraints=[AT_MOST_THREE]
     )
-    return Example(name, problem, best, float(np.abs(value).max()) or 1.0, needs)
+    return replace(spec, **changes).build()
+
+
+def _integer(name: str, **changes: Any) -> Example:
+    """Two samples of one integer input each, with changes."""
+    spec = ExampleSpec(
+        name,
+        "II",
+        [INTEGERS] * 2,
+        [(distance_net(1.5), SINGLES)],
+        objective=[0.3, 0.3, 1.0, 1.0],
+        constraints=[([1.0, 1.0], 2.0, np.inf)],
+        start=[2, 2],
+    )
+    return replace(spec, **changes).build()
 
 
 def examples() -> list[Example]:
-    """All of them, made anew. Two rows of networks under a row of both: blocks, where a solver
-    wants any.
+    """Return all examples, built from scratch: those that fit every solver have two samples of a
+    network under one constraint on both, which are blocks.
     """
-    inf = np.inf
-    steps = (0.0, 0.25, 0.5, 0.75, 1.0)
-    whole = range(-2, 4)
-    hand = hand_sized_net()
-    bit = (0.0, 1.0)
-    fed = [[0, 1], [2, 3]]
-    four: dict[str, Any] = {"kinds": "BBBB", "values": [bit] * 4, "networks": [(hand, fed)]}
-    cost = [1.5, 2.0, 1.5, 2.0, 1.0, 1.0]
-    most = ([1.0] * 4, -inf, 3.0)
-    two: dict[str, Any] = {
-        "kinds": "II",
-        "values": [whole] * 2,
-        "rows": [([1.0, 1.0], 2.0, inf)],
-        "start": [2, 2],
-    }
-    near = [(crease(1.5), [[0], [1]])]
-    apart = "one block"
-    logits = scaled(hand_sized_net(), -1.0, 1.0)
+    return [*_input_examples(), *_model_examples(), *_structure_examples(), *_value_examples()]
+
+
+def _input_examples() -> list[Example]:
+    """All kinds of inputs, and both kinds of outputs."""
     return [
-        example("binary inputs", **four, worth=cost, rows=[most]),
-        example("to maximise", **four, worth=cost, rows=[most], sense="maximize"),
-        example("integer inputs", **two, networks=near, worth=[0.3, 0.3, 1, 1]),
-        example(
+        _binary("binary inputs"),
+        _binary("to maximise", sense="maximize"),
+        _integer("integer inputs"),
+        ExampleSpec(
             "continuous inputs",
             "CC",
-            [steps] * 2,
-            [(crease(0.25), [[0], [1]])],
-            [-0.5, -0.25, 1, 1],
-            [([1.0, 1.0], -inf, 0.75)],
+            [GRID] * 2,
+            [(distance_net(0.25), SINGLES)],
+            [-0.5, -0.25, 1.0, 1.0],
+            [([1.0, 1.0], -np.inf, 0.75)],
             needs="continuous inputs",
-        ),
-        example(
+        ).build(),
+        ExampleSpec(
             "mixed inputs",
             "ICIC",
-            [(0, 1, 2), steps] * 2,
-            [(crease(1.75, 0.25), fed)],
-            [0.5, -0.5, 0.5, -0.5, 1, 1],
-            [([1.0, 0.0, 1.0], -inf, 3.0)],
+            [(0, 1, 2), GRID] * 2,
+            [(distance_net(1.75, 0.25), PAIRS)],
+            [0.5, -0.5, 0.5, -0.5, 1.0, 1.0],
+            [([1.0, 0.0, 1.0], -np.inf, 3.0)],
             needs="continuous inputs",
-        ),
-        example(
+        ).build(),
+        _binary(
             "classes",
-            "BBBB",
-            [bit] * 4,
-            [(logits, fed)],
-            [-0.3] * 4 + [1, 1],
-            [most],
-            "maximize",
+            networks=[(scaled(hand_sized_net(), -1.0, 1.0), PAIRS)],
+            objective=[-0.3, -0.3, -0.3, -0.3, 1.0, 1.0],
+            sense="maximize",
             output="classification",
         ),
-        example(
-            "rows on outputs",
-            **four,
-            worth=cost,
-            rows=[most, ([0, 0, 0, 0, 1, 1], 2.0, inf)],
+    ]
+
+
+def _model_examples() -> list[Example]:
+    """Constraints and bounds of outputs, and an equality."""
+    return [
+        _binary(
+            "constraints on outputs",
+            constraints=[AT_MOST_THREE, (OUTPUT_SUM, 2.0, np.inf)],
             start=[0] * 4,
         ),
-        example("bounds of outputs", **four, worth=cost, within=(-1.0, 4.0), start=[0] * 4),
-        example(
+        _binary("bounds of outputs", constraints=(), output_bounds=(-1.0, 4.0), start=[0] * 4),
+        _integer(
             "an equality",
-            **{**two, "rows": [([1.0, 1.0], 3.0, 3.0)], "start": [0, 3]},
-            networks=near,
-            worth=[0.3, 0.1, 1, 1],
+            objective=[0.3, 0.1, 1.0, 1.0],
+            constraints=[([1.0, 1.0], 3.0, 3.0)],
+            start=[0, 3],
         ),
-        example(
+    ]
+
+
+def _structure_examples() -> list[Example]:
+    """Several networks, shared inputs, one sample, several outputs."""
+    return [
+        ExampleSpec(
             "two networks",
             "BBI",
-            [bit, bit, whole],
-            [(hand, [[0, 1]]), (crease(1.5), [[2]])],
-            [1.5, 2.0, 0.3, 1, 1],
-            [([1.0] * 3, -inf, 3.0)],
-        ),
-        example(
+            [BINARY, BINARY, INTEGERS],
+            [(hand_sized_net(), [[0, 1]]), (distance_net(1.5), [[2]])],
+            [1.5, 2.0, 0.3, 1.0, 1.0],
+            [([1.0] * 3, -np.inf, 3.0)],
+        ).build(),
+        ExampleSpec(
             "shared inputs",
             "BB",
-            [bit] * 2,
-            [(hand, [[0, 1]]), (crease(1, 0), [[0, 1]])],
-            [0, 0, 1, 2],
-            needs=apart,
-        ),
-        example(
-            "one network row", "BB", [bit] * 2, [(hand, [[0, 1]])], [1.5, 2.0, 1.0], needs=apart
-        ),
-        example(
+            [BINARY] * 2,
+            [(hand_sized_net(), [[0, 1]]), (distance_net(1.0, 0.0), [[0, 1]])],
+            [0.0, 0.0, 1.0, 2.0],
+            needs="one block",
+        ).build(),
+        ExampleSpec(
+            "one sample",
+            "BB",
+            [BINARY] * 2,
+            [(hand_sized_net(), [[0, 1]])],
+            [1.5, 2.0, 1.0],
+            needs="one block",
+        ).build(),
+        _integer(
             "two outputs",
-            **two,
-            networks=[(crease(1.5, outputs=2), [[0], [1]])],
-            worth=[0, 0, 2, -1, 1, 1],
+            networks=[(distance_net(1.5, outputs=2), SINGLES)],
+            objective=[0.0, 0.0, 2.0, -1.0, 1.0, 1.0],
         ),
-        example(
+        _integer(
             "a network without bounds of its own",
-            **two,
-            networks=[(crease(1.5, bend=nn.Softplus), [[0], [1]])],
-            worth=[0.3, 0.3, 1, 1],
+            networks=[(distance_net(1.5, activation=nn.Softplus), SINGLES)],
             needs="any module",
         ),
-        example("an offset", **four, worth=cost, rows=[most], offset=7.5),
-        example("no objective", **four, worth=[], rows=[most]),
-        example("fixed inputs", "BBBB", [bit, (1.0,), bit, (0.0,)], [(hand, fed)], cost, [most]),
-        example(
+    ]
+
+
+def _value_examples() -> list[Example]:
+    """Special values of objective, inputs and bounds, units, and infeasible problems."""
+    return [
+        _binary("an offset", offset=7.5),
+        _binary("no objective", objective=[]),
+        _binary("fixed inputs", values=[BINARY, (1.0,), BINARY, (0.0,)]),
+        ExampleSpec(
             "numbers as inputs",
             "BB",
-            [bit] * 2,
-            [(hand, [[0, 1.0], [1, 0.0]])],
-            [1.5, 2.0, 1, 1],
-            [([1.0, 1.0], -inf, 1.0)],
-        ),
-        example(
-            "nothing to decide",
-            "BBBB",
-            [(0.0,), (1.0,)] * 2,
-            [(hand, fed)],
-            cost,
-            [most],
-            needs="no free input",
-        ),
-        example(
+            [BINARY] * 2,
+            [(hand_sized_net(), [[0, 1.0], [1, 0.0]])],
+            [1.5, 2.0, 1.0, 1.0],
+            [([1.0, 1.0], -np.inf, 1.0)],
+        ).build(),
+        _binary("nothing to decide", values=[(0.0,), (1.0,)] * 2, needs="no free input"),
+        _binary(
             "a side variable",
-            "BBBBC",
-            [bit] * 4 + [(0, 1, 2)],
-            [(hand, fed)],
-            [*cost[:4], -0.25, 1, 1],
-            [([1.0] * 5, -inf, 4.0)],
+            kinds="BBBBC",
+            values=[BINARY] * 4 + [(0, 1, 2)],
+            objective=[*PAIRS_OBJECTIVE[:4], -0.25, 1.0, 1.0],
+            constraints=[([1.0] * 5, -np.inf, 4.0)],
             start=[0] * 5,
         ),
-        example(
+        _binary(
             "a variable without a lower bound",
-            "BBBBF",
-            [bit] * 4 + [bit],
-            [(hand, fed)],
-            [*cost[:4], 1.5, 1, 1],
-            [([1.0, 0, -1.0, 0, -1.0], -inf, 0.0), ([-1.0, 0, 1.0, 0, -1.0], -inf, 0.0)],
+            kinds="BBBBF",
+            values=[BINARY] * 5,
+            objective=[*PAIRS_OBJECTIVE[:4], 1.5, 1.0, 1.0],
+            constraints=[
+                ([1.0, 0.0, -1.0, 0.0, -1.0], -np.inf, 0.0),
+                ([-1.0, 0.0, 1.0, 0.0, -1.0], -np.inf, 0.0),
+            ],
         ),
-        example(
+        _integer(
             "small units",
-            **two,
-            networks=[(scaled(crease(1.5), 1e-6), [[0], [1]])],
-            worth=[3e-7, 3e-7, 1, 1],
+            networks=[(scaled(distance_net(1.5), 1e-6), SINGLES)],
+            objective=[3e-7, 3e-7, 1.0, 1.0],
         ),
-        example(
+        _integer(
             "large units",
-            **two,
-            networks=[(scaled(crease(1.5), 1e6), [[0], [1]])],
-            worth=[3e5, 3e5, 1, 1],
+            networks=[(scaled(distance_net(1.5), 1e6), SINGLES)],
+            objective=[3e5, 3e5, 1.0, 1.0],
         ),
-        example(
-            "rows that contradict each other", **four, worth=cost, rows=[([1.0] * 4, 5.0, inf)]
-        ),
-        example(
-            "a row that no output reaches",
-            **four,
-            worth=cost,
-            rows=[most, ([0, 0, 0, 0, 1, 1], 100.0, inf)],
+        _binary("contradicting constraints", constraints=[([1.0] * 4, 5.0, np.inf)]),
+        _binary(
+            "a constraint that no output satisfies",
+            constraints=[AT_MOST_THREE, (OUTPUT_SUM, 100.0, np.inf)],
         ),
     ]

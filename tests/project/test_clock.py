@@ -42,9 +42,12 @@ ALLOWED = {  # file, what is found there: why it may stay
     ("test_reference.py", "time_limit=5"): "checked is what holds at any limit",
     ("test_reference.py", "time_limit=60"): "checked is what holds at any limit",
     ("test_reference.py", "time_limit=120.0"): "checked is what holds at any limit",
-    ("clauses.py", "0 <= r.solution.seconds <= r.seconds"): "the order of readings of one clock",
+    (
+        "clauses.py",
+        "0 <= call.solution.seconds <= call.seconds",
+    ): "the order of readings of one clock",
     ("clauses.py", "list(numbers)"): "iterations, which are told beside the seconds",
-    ("clauses.py", "f is not None"): "objectives, which are told beside the seconds",
+    ("clauses.py", "value is not None"): "objectives, which are told beside the seconds",
     ("part1.py", "600"): "ten minutes for two machines, two houses or three samples",
     (
         "part4_water.py",

@@ -165,7 +165,7 @@ proof_of_another = Proof("another", "by word", checked=True)
 BROKEN = {
     "a wrong objective": (
         Broken(other(objective=beyond)),
-        "always: an objective is what verify says",
+        "always: an objective is the one that verify computes",
     ),
     "a point that verify refuses": (Broken(other(values=shift)), "always: a point passes verify"),
     "a bound on the wrong side": (
@@ -178,24 +178,24 @@ BROKEN = {
     ),
     "a limit that is ignored": (
         Broken(lambda solution, _: solution, limit=60),
-        "call: no time is a status, without a point or a bound",
+        "call: without time the status is time_limit, without a point or a bound",
     ),
-    "a model that is changed": (Broken(mutated), "always: nothing of others is changed"),
+    "a model that is changed": (Broken(mutated), "always: nothing else is changed"),
     "an incumbent lost by Ctrl-C": (
         Deaf(lambda solution, _: solution),
         "call: Ctrl-C returns the best point so far",
     ),
     "settings that change": (
         Forgetful(lambda solution, _: solution),
-        "always: nothing of others is changed",
+        "always: nothing else is changed",
     ),
     "no Solution at all": (
         Broken(lambda *_: None),
-        "always: an answer is a Solution with a known status",
+        "always: the result is a Solution with a known status",
     ),
     "chatter": (
         Broken(lambda solution, _: print("done") or solution),
-        "always: nothing is printed unasked",
+        "always: nothing is printed without progress=True",
     ),
     "seconds made up": (
         Broken(other(seconds=lambda *_: 1e6)),
@@ -215,7 +215,7 @@ def test_a_broken_solver_is_found_out(name):
 
 def test_a_report_can_be_read():
     found = Contract([Clause("it rains", True, ""), Clause("it shines", False, "clouds")])
-    assert str(found) == "1 of 2 promises are kept\nkept    it rains\nBROKEN  it shines (clouds)"
+    assert str(found) == "1 of 2 clauses hold\nholds   it rains\nBROKEN  it shines (clouds)"
     assert [clause.name for clause in found.broken] == ["it shines"]
 
 
