@@ -214,8 +214,8 @@ MUTATIONS = [
     Mutation(
         "penalty-of-outputs-ignored-in-the-nn-block",
         "ddmip_lib/decomposition/nn_block.py",
-        "slope_y = self._lam_y + self.rho.outputs * (y - self._y)",
-        "slope_y = self._lam_y + self.rho.inputs * (y - self._y)",
+        "return self._lam_y + self.rho.outputs * (y - self._y)",
+        "return self._lam_y + self.rho.inputs * (y - self._y)",
         (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
     ),
     Mutation(
@@ -382,7 +382,7 @@ MUTATIONS = [
     Mutation(
         "no-fraction-to-the-boundary",
         "ddmip_lib/decomposition/barrier.py",
-        "ratio = (1 - KEEP) * at.slack",
+        "ratio = (1 - MIN_SLACK_FRACTION) * at.slack",
         "ratio = 1e9 * at.slack",
         (GUARDS + "test_barrier_steps_keep_a_share_of_every_slack",),
     ),

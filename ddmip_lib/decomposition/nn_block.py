@@ -9,7 +9,7 @@ in the graph split.
 
 import copy
 import math
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,14 +21,44 @@ from .penalty import Penalty
 from .split import Split
 
 
-class NNSubproblem:
-    """One u-step: the point `w` of the MIP block, the multiplier, the penalty; u falls into
-    independent groups.
+class FirstOrder(NamedTuple):
+    """First-order information at one point.
 
-    `values_and_gradient` and `gradient` take and give arrays, and cost one pass forward and one
-    back through the networks; `parts` and `hinge` are for methods that differentiate twice. All of
+    Attributes
+    ----------
+    outputs
+        The NN block's outputs.
+    constraints
+        Values h of the constraints h <= 0.
+    gradient
+        Gradient of the objective with the hinge penalty.
+    """
+
+    outputs: np.ndarray
+    constraints: np.ndarray
+    gradient: np.ndarray
+
+
+class NNSubproblem:
+    """One u-step; u decomposes into independent groups.
+
+    `values_and_gradient` and `gradient` take and return arrays, for one forward and one backward
+    pass through the networks; `parts` and `hinge` are for methods that differentiate twice. All of
     them, `x`, `lower` and `upper` count inputs in units of the split's `input_unit`, in which one
-    penalty fits all.
+    penalty applies to all.
+
+    Parameters
+    ----------
+    split
+        The coupled variables, and what the block owns.
+    w
+        Coupled part of the MIP block's point.
+    lam
+        Multipliers of the coupling constraints.
+    rho
+        The penalty.
+    deadline
+        End of the time limit, in seconds of the clock in force.
     """
 
     def __init__(
@@ -53,94 +83,105 @@ class NNSubproblem:
         self.constraint_group = split.constraint_group
         self.constraint_has_interior = split.constraint_has_interior
 
-    def _network_terms(self, y: torch.Tensor) -> torch.Tensor:
-        """What each output adds to the objective: its cost, or its coupling."""
+    def _output_terms(self, y: torch.Tensor) -> torch.Tensor:
+        """Term of each output in the objective: its cost, or its coupling."""
         if self.split.cost_of_outputs is not None:
             return torch.from_numpy(self.split.cost_of_outputs) * y
         r = y - torch.from_numpy(self._y)
         return (torch.from_numpy(self._lam_y) + 0.5 * self.rho.outputs * r) * r
 
     def parts(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The objective without rows, one value for each group, and the rows h(u) <= 0;
-        differentiable.
+        """Return the objective without constraints, by group, and the values h(u) of the
+        constraints h <= 0; both are differentiable.
         """
         inputs = u * torch.from_numpy(self.input_unit)
         r = u - self.x
         y = self.split.outputs(inputs)
-        value = self.sum_by_group(self._network_terms(y), self.split.output_group)
+        value = self.sum_by_group(self._output_terms(y), self.split.output_group)
         value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
         return value, self.split.constraint_values(inputs, y)
 
-    def hinge(self, h: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
-        """The squared-hinge penalty of the rows (of those in the mask `rows`), one value for each
-        group.
+    def hinge(self, h: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Return the squared-hinge penalty of the constraints, by group.
+
+        Parameters
+        ----------
+        h
+            Values of the constraints.
+        mask
+            Which constraints are penalised; None for all.
         """
         terms = self.split.hinge_terms(h)
-        return self.sum_by_group(
-            terms if rows is None else torch.where(rows, terms, 0.0), self.constraint_group
-        )
+        if mask is not None:
+            terms = torch.where(mask, terms, 0.0)
+        return self.sum_by_group(terms, self.constraint_group)
 
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The objective with rows by hinge, one value for each group, and its gradient."""
-        y, h, slope, coupling = self._differentiate(u)
-        terms = self._network_terms(torch.from_numpy(y)).numpy()
+        """Return the objective with the hinge penalty, by group, and its gradient."""
+        at_u = self._evaluate(u)
+        terms = self._output_terms(torch.from_numpy(at_u.outputs)).numpy()
         values = np.bincount(self.split.output_group_index, terms, self.n_groups)
-        values += self.group_sums(coupling)
-        if h.size:
-            values += self.hinge(torch.from_numpy(h)).numpy()
-        return values, slope
+        values += self.group_sums(0.5 * (self._lam + self._coupling_gradient(u)) * (u - self._x))
+        if at_u.constraints.size:
+            values += self.hinge(torch.from_numpy(at_u.constraints)).numpy()
+        return values, at_u.gradient
 
     def gradient(self, u: np.ndarray) -> np.ndarray:
-        """The gradient alone."""
-        return self._differentiate(u)[2]
+        """Return the gradient of the objective with the hinge penalty."""
+        return self._evaluate(u).gradient
 
-    def _differentiate(
-        self, u: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Outputs, rows, gradient, and the inputs' coupling terms at u; networks cost one
-        vector-Jacobian product.
-        """
+    def _evaluate(self, u: np.ndarray) -> FirstOrder:
+        """Evaluate the networks at u, with one vector-Jacobian product."""
         split = self.split
         inputs = u * self.input_unit
-        point = torch.from_numpy(inputs)
-        if (
-            len(split.gathers) == 1 and split.gathers[0].is_reshape
-        ):  # u is the input matrix: one node less in the graph
-            point = point.view(split.gathers[0].index.shape)
-        point.requires_grad_(True)
+        point = self._leaf(inputs)
         with torch.enable_grad():
             raws = split.raws(point)
-        y, bend = split.surrogate_and_derivative(raw := flat(raws))
-        r = u - self._x
-        slope = self._lam + self.rho.inputs * r
-        coupling = 0.5 * (self._lam + slope) * r
-        if split.cost_of_outputs is not None:
-            slope_y = split.cost_of_outputs
-        else:
-            slope_y = self._lam_y + self.rho.outputs * (y - self._y)
-        h = split.rows_b.numpy()
+        raw = flat(raws)
+        y, derivative = split.surrogate_and_derivative(raw)
+        gradient = self._coupling_gradient(u)
+        gradient_y = self._output_gradient(y)
+        h = split.constraint_values(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
         if h.size:
-            h = split.constraint_values(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
-            pull = torch.from_numpy(
-                split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0)
-            )
-            slope_y = slope_y + (split.rows_y.T @ pull).numpy()
-            slope += (split.rows_u.T @ pull).numpy() * self.input_unit
-        slope += vjp(raws, point, slope_y * bend).numpy().ravel() * self.input_unit
-        if not math.isfinite(raw.sum() + slope.sum()):
+            force = split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0)
+            gradient_y = gradient_y + (split.rows_y.T @ torch.from_numpy(force)).numpy()
+            gradient += (split.rows_u.T @ torch.from_numpy(force)).numpy() * self.input_unit
+        gradient += vjp(raws, point, gradient_y * derivative).numpy().ravel() * self.input_unit
+        if not math.isfinite(raw.sum() + gradient.sum()):
             split.instance.blame(split.points(inputs))
-        return y, h, slope, coupling
+        return FirstOrder(y, h, gradient)
+
+    def _leaf(self, inputs: np.ndarray) -> torch.Tensor:
+        """The inputs as a leaf of the graph, in the shape of the network where they are its whole
+        input matrix, which saves one node.
+        """
+        point = torch.from_numpy(inputs)
+        gathers = self.split.gathers
+        if len(gathers) == 1 and gathers[0].is_reshape:
+            point = point.view(gathers[0].index.shape)
+        return point.requires_grad_(True)
+
+    def _coupling_gradient(self, u: np.ndarray) -> np.ndarray:
+        """Gradient of the coupling terms of the inputs."""
+        return self._lam + self.rho.inputs * (u - self._x)
+
+    def _output_gradient(self, y: np.ndarray) -> np.ndarray:
+        """Derivative of the objective by each output."""
+        if self.split.cost_of_outputs is not None:
+            return self.split.cost_of_outputs
+        return self._lam_y + self.rho.outputs * (y - self._y)
 
     def group_sums(self, values: np.ndarray) -> np.ndarray:
-        """Sums of an array over the groups of the coordinates."""
+        """Return the sums of an array over the groups of the coordinates."""
         return np.bincount(self.split.group_index, values, self.n_groups)
 
     def project(self, u: np.ndarray) -> np.ndarray:
-        """Projection on the box of the coupled variables."""
+        """Return the projection of u on the box of the coupled inputs."""
         return np.minimum(np.maximum(u, self.lower.numpy()), self.upper.numpy())
 
     @property
     def out_of_time(self) -> bool:
+        """Whether the deadline has passed."""
         return now() >= self.deadline
 
 
@@ -148,7 +189,13 @@ Values = TypeVar("Values", np.ndarray, torch.Tensor)
 
 
 def finite(values: Values) -> Values:
-    """The same values, or an error that names the remedy; one sum finds any NaN or infinity."""
+    """Return the same values.
+
+    Raises
+    ------
+    ProblemError
+        If one of them is NaN or infinite.
+    """
     if not math.isfinite(values.sum()):
         raise ProblemError(
             "the network's value or gradient is NaN or infinite inside the box of its inputs: "
@@ -158,27 +205,33 @@ def finite(values: Values) -> Values:
 
 
 class NNBlock:
-    """What Algorithm 1 asks of an NN block: derive yours from it and say how to `minimise`."""
+    """Base class of the methods for the u-step: derive from it and write `minimise`."""
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
-        """Approximate minimiser of `sub`, started at `u`, both in the units of `sub`."""
+        """Return an approximate minimiser of `sub`.
+
+        Parameters
+        ----------
+        sub
+            The subproblem.
+        u
+            The start, in the units of `sub`, as the result.
+        """
         raise NotImplementedError
 
     def step(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
-        """The u-step in the units of the problem."""
+        """Return the next u from the last one, both in the units of the problem."""
         return self.minimise(sub, u / sub.input_unit) * sub.input_unit
 
     def fresh(self) -> Self:
-        """A copy for one run, which may carry what it learns from call to call."""
+        """Return a copy for one run, in which it may keep a state between calls."""
         return copy.deepcopy(self)
 
     @property
     def holds_rows(self) -> bool:
-        """Whether rows on outputs are kept by the block itself, with multipliers that no
-        hinge has.
-        """
+        """Whether the block satisfies constraints on outputs itself, instead of by a hinge."""
         return False
 
     def remarks(self) -> dict[str, Any]:
-        """What the solution's details should say of this block at the end of a run."""
+        """Return entries for the details of the solution, after the run."""
         return {}

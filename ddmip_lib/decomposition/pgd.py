@@ -7,44 +7,81 @@ import numpy as np
 
 from .nn_block import NNBlock, NNSubproblem
 
-MAX_CURVATURE = 100.0
-"""Largest curvature believed without having seen it along a step of some length, in units of rho.
-"""
+MAX_UNTESTED_CURVATURE = 100.0
+"""Largest curvature that is accepted without a long step that shows it, in units of rho."""
+CURVATURE_DECAY = 0.9
+"""Factor on the curvature after a step that satisfies the descent inequality."""
+CURVATURE_GROWTH = 2
+"""Factor on the curvature after a step that does not."""
+FIRST_CURVATURE = 0.1
+"""Smallest curvature after such a step, in units of rho."""
+RELIABLE_DECREASE = 1e3
+"""Predicted decrease from which the descent inequality is reliable, in units of rounding errors."""
 
 
 class PendingStep(NamedTuple):
-    """A gradient step that waits for its test: where it began and, by group, the decrease that it
-    promised.
+    """A gradient step whose descent inequality is not tested yet.
+
+    Attributes
+    ----------
+    u, step
+        Where it began, and its direction and length.
+    values, gradient
+        Objective by group, and its gradient, where it began.
+    squared_length, decrease
+        Squared length and predicted decrease of each group.
     """
 
     u: np.ndarray
     step: np.ndarray
-    size: np.ndarray
     values: np.ndarray
-    slope: np.ndarray
-    square: np.ndarray
-    drop: np.ndarray
+    gradient: np.ndarray
+    squared_length: np.ndarray
+    decrease: np.ndarray
 
 
 @dataclass
 class StepSizeState:
-    """What gradient steps have seen so far, by group."""
+    """Estimates that are carried from call to call.
+
+    Attributes
+    ----------
+    curvature
+        The estimate of L of each group.
+    largest
+        Largest curvature of each group along a step that is not short.
+    """
 
     curvature: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    bend: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    largest: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True, repr=False)
 class PGD(NNBlock):
     r"""Projected gradient: $u \leftarrow P(u - \eta \nabla\varphi(u))$, a fixed number of steps.
 
-    ``method="gradient"`` takes $\eta = 1/(\rho + L)$ with $L$ found by backtracking on the descent
-    inequality $\varphi(u^+) \le \varphi(u) + \langle\nabla\varphi(u), u^+ - u\rangle + \tfrac{\rho
-    + L}{2}\lVert u^+ - u\rVert^2$ and carried from call to call, for each independent group of
-    inputs (each sample, say) on its own. ``method="adam"`` is what the paper runs: a fresh Adam,
-    projected after every step; on a box, and only there, its fixed points are right. It moves each
-    coordinate by at most about ``learning_rate`` a step, whatever the gradient's size.
+    Attributes
+    ----------
+    steps
+        Number of steps.
+    method
+        "gradient": $\eta = 1/(\rho + L)$ with $L$ by backtracking on the descent inequality
+        $\varphi(u^+) \le \varphi(u) + \langle\nabla\varphi(u), u^+ - u\rangle + \tfrac{\rho
+        + L}{2}\lVert u^+ - u\rVert^2$, carried from call to call, separately for each independent
+        group of inputs (for example each sample). "adam": the paper's method, a new Adam in each
+        call, projected after every step; its fixed points are stationary on a box, and only there.
+    learning_rate
+        Bound on Adam's step in each coordinate, up to a factor near one.
+    tolerance
+        Length of a step of all coordinates at which the gradient method ends.
 
+    Raises
+    ------
+    ValueError
+        If a setting is out of range.
+
+    Examples
+    --------
     >>> PGD(steps=10)
     PGD(steps=10, method='gradient')
     """
@@ -64,21 +101,24 @@ class PGD(NNBlock):
             raise ValueError(f"learning_rate={self.learning_rate} must be positive.")
 
     def fresh(self) -> Self:
+        """Return a copy without estimates of the curvature."""
         return replace(self)
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
-        """Approximate minimiser of `sub`, started at `u`."""
+        """Return an approximate minimiser of `sub`, from the start `u`."""
         start = sub.project(u)
         return self._adam(sub, start) if self.method == "adam" else self._gradient(sub, start)
 
     def _adam(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
-        """Adam with its usual constants; torch's own costs as much as a small network's passes."""
+        """Adam with its usual constants; PyTorch's own takes as long as the passes through a small
+        network.
+        """
         mean = np.zeros_like(u)
         square = np.zeros_like(u)
         for t in range(1, self.steps + 1):
-            slope = sub.gradient(u)
-            mean = 0.9 * mean + 0.1 * slope
-            square = 0.999 * square + 0.001 * slope * slope
+            gradient = sub.gradient(u)
+            mean = 0.9 * mean + 0.1 * gradient
+            square = 0.999 * square + 0.001 * gradient * gradient
             size = np.sqrt(square / (1 - 0.999**t)) + 1e-8
             u = sub.project(u - self.learning_rate * mean / (1 - 0.9**t) / size)
             if sub.out_of_time:
@@ -86,82 +126,88 @@ class PGD(NNBlock):
         return u
 
     def _gradient(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+        """Gradient steps; returns the best point of each group."""
         group = sub.split.group_index
-        rho = sub.rho.inputs
+        self._prepare(sub)
+        best = u
+        minimum = np.full(sub.n_groups, np.inf)
+        pending: PendingStep | None = None
+        for k in range(self.steps + 1):
+            values, gradient = sub.values_and_gradient(u)
+            if pending is not None and k < self.steps:
+                failed = self._test(sub, pending, values, gradient)
+                if failed.any():  # these groups go back and take a shorter step
+                    back = failed[group]
+                    u = np.where(back, pending.u, u)
+                    gradient = np.where(back, pending.gradient, gradient)
+                    values = np.where(failed, pending.values, values)
+            best = np.where((values > minimum)[group], best, u)
+            minimum = np.minimum(values, minimum)
+            if k == self.steps or sub.out_of_time:
+                break
+            pending = self._step(sub, u, values, gradient)
+            if np.abs(pending.step).max() <= self.tolerance:
+                break
+            u = u + pending.step
+        return best
+
+    def _prepare(self, sub: NNSubproblem) -> None:
         learned = self._learned
         if len(learned.curvature) != sub.n_groups:
             learned.curvature = np.zeros(sub.n_groups)
-            learned.bend = np.zeros(sub.n_groups)
-        learned.curvature = np.minimum(learned.curvature, self._cap(rho))
-        best = u
-        least = np.full(sub.n_groups, np.inf)
-        before: PendingStep | None = None
-        for k in range(self.steps + 1):
-            values, slope = sub.values_and_gradient(u)
-            if before is not None and k < self.steps:
-                failed = self._learn(sub, before, values, slope)
-                if failed is not None:  # these groups go back and take a shorter step
-                    back = failed[group]
-                    u = np.where(back, before.u, u)
-                    slope = np.where(back, before.slope, slope)
-                    values = np.where(failed, before.values, values)
-            worse = values > least
-            if worse.any():
-                best = np.where(worse[group], best, u)
-                least = np.minimum(values, least)
-            else:
-                best = u
-                least = values
-            if k == self.steps or sub.out_of_time:
-                break
-            modulus = rho + learned.curvature
-            step = sub.project(u - slope / modulus[group]) - u
-            size = np.abs(step)
-            if size.max() <= self.tolerance:
-                break
-            square = sub.group_sums(step * step)
-            drop = -sub.group_sums(slope * step) - 0.5 * modulus * square
-            before = PendingStep(u, step, size, values, slope, square, drop)
-            u = u + step
-        return best
+            learned.largest = np.zeros(sub.n_groups)
+        learned.curvature = np.minimum(learned.curvature, self._max_curvature(sub))
 
-    def _cap(self, rho: float) -> np.ndarray:
-        """The largest curvature that is believed in each group."""
-        return np.maximum(self._learned.bend, MAX_CURVATURE * rho)
+    def _step(
+        self, sub: NNSubproblem, u: np.ndarray, values: np.ndarray, gradient: np.ndarray
+    ) -> PendingStep:
+        modulus = sub.rho.inputs + self._learned.curvature
+        step = sub.project(u - gradient / modulus[sub.split.group_index]) - u
+        squared_length = sub.group_sums(step * step)
+        decrease = -sub.group_sums(gradient * step) - 0.5 * modulus * squared_length
+        return PendingStep(u, step, values, gradient, squared_length, decrease)
 
-    def _learn(
-        self, sub: NNSubproblem, before: PendingStep, values: np.ndarray, slope: np.ndarray
-    ) -> np.ndarray | None:
-        """Update L of each group from what its step promised and reached; tell which groups failed,
-        if any.
-        """
-        rho = sub.rho.inputs
+    def _max_curvature(self, sub: NNSubproblem) -> np.ndarray:
+        """The largest curvature that is accepted in each group."""
+        return np.maximum(self._learned.largest, MAX_UNTESTED_CURVATURE * sub.rho.inputs)
+
+    def _test(
+        self, sub: NNSubproblem, pending: PendingStep, values: np.ndarray, gradient: np.ndarray
+    ) -> np.ndarray:
+        """Test the descent inequality and update L; return the groups whose step is rejected."""
+        self._update_largest(sub, pending, gradient)
         learned = self._learned
-        # curvature seen along steps that are not short: a bend shows there, a kink only looks
-        # curved up close
-        long = before.size > sub.short_step
-        if long.any():
-            moved = sub.group_sums(long) > 0
-            bend = (
-                sub.group_sums((slope - before.slope) * before.step)
-                / np.where(moved, before.square, 1.0)
-                - rho
-            )
-            learned.bend = np.where(moved, np.maximum(learned.bend, bend), learned.bend)
         noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
-        failed = values > before.values - before.drop + noise
+        failed = values > pending.values - pending.decrease + noise
         curvature = learned.curvature
-        # near the minimiser the test passes on rounding noise alone and says nothing about the
-        # curvature
-        learned.curvature = np.where(before.drop > 1e3 * noise, 0.9 * curvature, curvature)
-        if not failed.any():
-            return None
-        # a group at the cap sits at a kink, where no step passes however short: let it step across
-        cap = self._cap(rho)
-        failed &= curvature < cap
-        longer = np.minimum(np.maximum(2 * curvature, 0.1 * rho), cap)
-        learned.curvature = np.where(failed, longer, learned.curvature)
+        # near the minimiser rounding errors alone satisfy the inequality
+        reliable = pending.decrease > RELIABLE_DECREASE * noise
+        learned.curvature = np.where(reliable, CURVATURE_DECAY * curvature, curvature)
+        # near a point of nondifferentiability no step satisfies the inequality, however short: a
+        # group with the largest curvature takes its step
+        maximum = self._max_curvature(sub)
+        failed &= curvature < maximum
+        larger = np.maximum(CURVATURE_GROWTH * curvature, FIRST_CURVATURE * sub.rho.inputs)
+        learned.curvature = np.where(failed, np.minimum(larger, maximum), learned.curvature)
         return failed
+
+    def _update_largest(
+        self, sub: NNSubproblem, pending: PendingStep, gradient: np.ndarray
+    ) -> None:
+        """Update the largest curvature along steps that are not short.
+
+        Along a short step across a point of nondifferentiability the curvature is arbitrarily
+        large.
+        """
+        long = np.abs(pending.step) > sub.short_step
+        if not long.any():
+            return
+        is_long = sub.group_sums(long) > 0
+        squared_length = np.where(is_long, pending.squared_length, 1.0)
+        change = sub.group_sums((gradient - pending.gradient) * pending.step)
+        curvature = change / squared_length - sub.rho.inputs
+        largest = self._learned.largest
+        self._learned.largest = np.where(is_long, np.maximum(largest, curvature), largest)
 
     def __repr__(self) -> str:
         rate = f", learning_rate={self.learning_rate:g}" if self.method == "adam" else ""

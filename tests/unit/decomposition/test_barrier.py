@@ -67,10 +67,10 @@ class Subproblem:
             self.terms(u) + 0.5 * self.rho.inputs * (u - self.x) ** 2
         ), self.rows(u)
 
-    def hinge(self, h, rows=None):
+    def hinge(self, h, mask=None):
         terms = 500 * torch.relu(h) ** 2
         return self.sum_by_group(
-            terms if rows is None else torch.where(rows, terms, 0.0), self.constraint_group
+            terms if mask is None else torch.where(mask, terms, 0.0), self.constraint_group
         )
 
     def phi(self, u):

@@ -15,7 +15,7 @@ from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.decomposition.barrier import KEEP, LogBarrier
+from ddmip_lib.decomposition.barrier import MIN_SLACK_FRACTION, LogBarrier
 from ddmip_lib.decomposition.graph_split import GraphSplit, output_ranges
 from ddmip_lib.decomposition.mip_block import mip_block
 from ddmip_lib.decomposition.nn_block import NNSubproblem
@@ -608,4 +608,4 @@ def test_barrier_steps_keep_a_share_of_every_slack() -> None:
     assert np.abs(np.array(path)).max() < 1.0
     np.testing.assert_allclose(u, [1.0, -1.0], atol=1e-4)
     slack = np.minimum(*(1 - sign * np.array(path) for sign in (1, -1)))
-    assert (slack[1:] / slack[:-1]).min() == pytest.approx(KEEP, rel=0.02)
+    assert (slack[1:] / slack[:-1]).min() == pytest.approx(MIN_SLACK_FRACTION, rel=0.02)
