@@ -1,4 +1,4 @@
-"""The benchmark problems and the hand-sized example, each built as a `NeuralMIP`."""
+"""The benchmark problems and the running example, each built as a `NeuralMIP`."""
 
 from .care import SiteCare, site_care
 from .hand_sized import hand_sized, hand_sized_net

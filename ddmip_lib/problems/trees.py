@@ -1,6 +1,4 @@
-"""Tree Planting: which species to plant where, and which soils to sterilise, for the most surviving
-trees.
-"""
+"""Tree Planting: choose a species for each site, and the soils to sterilise."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -15,6 +13,15 @@ from ..errors import ProblemError
 from ..model.blocks import Blocks, Mode
 from ..model.problem import NeuralMIP
 
+# Training of the networks that all problems of trees need.
+NETS_REMEDY = (
+    "train one on each of load_trees() with predictors.train, or read stored ones with load_npz."
+)
+# Planting budget of a site, relative to the cost of the median species.
+PLANTING_BUDGET_FACTOR = 1.2
+# Features of a site: light; low, med, high; fungi; fungi of its soil; sterilised.
+N_FEATURES = 7
+
 
 def tree_planting(
     grid: int = 6,
@@ -23,7 +30,7 @@ def tree_planting(
     beta: int | None = None,
     data: Mapping[str, Dataset] | None = None,
 ) -> NeuralMIP:
-    r"""Maximise the expected number of surviving trees on `grid` x `grid` sites, one tree at each:
+    r"""Build Tree Planting: maximise the expected number of surviving trees, one tree at each site.
 
     $$\max \sum_{ik} s'_{ik} \quad\text{s.t.}\quad \sum_i s'_{ik} \ge \gamma_k,\quad s'_{ik}
     \le p_{ik},\quad
@@ -31,15 +38,38 @@ def tree_planting(
     \sum_i z_i \le \beta,\quad s_{ik} = \max(0, f_k(w_i, z_i)),$$
 
     with $p_{ik}$ (plant species $k$ at site $i$) and $z_i$ (sterilise its soil) binary and $0 \le
-    s' \le 1$: a planted tree counts $\min(\max(f_k, 0), 1)$. `nets` holds one network for each
-    species in the order of `load_trees`, or by its name: seven raw features, the last one $z_i$, to
-    one survival. `seed` draws the sites $w$, costs $c$, targets $\gamma$ and the sterilising budget
-    $\beta$ (8 to 12, unless `beta` sets it).
+    s' \le 1$: a planted tree counts $\min(\max(f_k, 0), 1)$.
 
+    Parameters
+    ----------
+    grid : int
+        Number of sites along each side.
+    nets : mapping or sequence of nn.Module
+        One network for each species in the order of `load_trees`, or by its name; each maps seven
+        raw features, the last one $z_i$, to one survival.
+    seed : int
+        Draws the sites $w$, costs $c$, targets $\gamma$ and the sterilising budget $\beta$.
+    beta : int, optional
+        Sterilising budget instead of the drawn one (8 to 12).
+    data : mapping of Dataset, optional
+        Default: `load_trees`.
+
+    Returns
+    -------
+    NeuralMIP
+        The problem, which starts at the untreated sites.
+
+    Raises
+    ------
+    ProblemError
+        If the networks are missing or do not match the species, or a number is out of range.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import mlp
     >>> tree_planting(grid=2, nets=[mlp(1, 4, 7, seed=k) for k in range(4)])
     NeuralMIP tree planting (2 x 2, seed=42)
-      maximise, 52 variables (20 integer), 42 rows
+      maximise, 52 variables (20 integer), 42 constraints
       predictor 0  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
       predictor 1  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
       predictor 2  Sequential, regression, 4 x 7 (4 free) -> 4 x 1 in [0, inf)
@@ -54,32 +84,31 @@ def tree_planting(
     # RandomState, whose stream numpy guarantees for ever; the order of the draws defines the
     # instance
     plot = draw_plot(grid, data, np.random.RandomState(seed))
-
+    budget = plot.beta if beta is None else beta
     model = Model("tree planting")
-    z = model.addMatrixVar((grid * grid,), vtype="B", name="z")
+    z = model.addMatrixVar((len(plot.sites),), vtype="B", name="z")
     s = plant(model, plot)
-    most = plot.beta if beta is None else beta
-    model.addCons(z.sum() <= most, name="sterilising budget")
-
+    model.addCons(z.sum() <= budget, name="sterilising budget")
     problem = NeuralMIP(model, name=f"tree planting ({grid} x {grid}, seed={seed})")
     inputs = plot.sites.astype(object)
     inputs[:, 6] = z
     add_survivals(problem, ordered, inputs, s)
     problem.set_start(*[plot.sites] * len(ordered))
-    treated = plot.sites.copy()
-    treated[:, 6] = 1.0
-    each = np.arange(len(treated))
-    ways = [
-        Treatment(each, x, x, x, np.full((len(x), 1), z), np.zeros((7, 1)))
-        for z, x in enumerate((plot.sites, treated))
-    ]
-    problem.set_blocks(planting_blocks(plot, ways, [most], ["sterilising"]))
+    problem.set_blocks(planting_blocks(plot, _treatments(plot), [budget], ["sterilising"]))
     return problem
 
 
 class Plot(NamedTuple):
-    r"""A drawn plot: $\beta$, $c$, $\gamma$, and the untreated features of each site in the order
-    of `load_trees`.
+    r"""A drawn instance.
+
+    Attributes
+    ----------
+    beta : int
+        Sterilising budget $\beta$.
+    cost, gamma : np.ndarray
+        Cost $c$ and target $\gamma$ of each species.
+    sites : np.ndarray
+        Features of the untreated sites, in the order of `load_trees`.
     """
 
     beta: int
@@ -90,15 +119,22 @@ class Plot(NamedTuple):
     @property
     def budget(self) -> float:
         """The planting budget B: a fifth more than the median species everywhere would cost."""
-        return 1.2 * len(self.sites) * float(np.median(self.cost))
+        return PLANTING_BUDGET_FACTOR * len(self.sites) * float(np.median(self.cost))
 
 
 class Treatment(NamedTuple):
-    """One treatment of some sites: their number, box and base point, and what it takes of the
-    treatments' budgets.
+    """One treatment of all sites.
+
+    Attributes
+    ----------
+    lower, upper, base : np.ndarray
+        Box and base point of each site's features.
+    fixed : np.ndarray
+        What the base point uses of the treatments' budgets, (sites, budgets).
+    rate : np.ndarray
+        What a unit of change of each feature uses of them, (features, budgets).
     """
 
-    site: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     base: np.ndarray
@@ -106,35 +142,99 @@ class Treatment(NamedTuple):
     rate: np.ndarray
 
 
+def _treatments(plot: Plot) -> list[Treatment]:
+    """Every site untreated, or sterilised."""
+    sterilised = plot.sites.copy()
+    sterilised[:, 6] = 1.0
+    rate = np.zeros((N_FEATURES, 1))
+    treatments = []
+    for z, sites in enumerate((plot.sites, sterilised)):
+        fixed = np.full((len(sites), 1), z)
+        treatments.append(Treatment(sites, sites, sites, fixed, rate))
+    return treatments
+
+
 def planting_blocks(
     plot: Plot,
-    ways: Sequence[Treatment],
+    treatments: Sequence[Treatment],
     budgets: Sequence[float] | np.ndarray,
     names: Sequence[str],
 ) -> Blocks:
-    """Each site is a block, each species on each treatment a mode; targets are resources that
-    survivals give.
+    """Return the problem's blocks: one for each site, with a mode for each species and treatment.
+
+    Targets are resources that survivals provide.
+
+    Parameters
+    ----------
+    plot : Plot
+        The instance.
+    treatments : sequence of Treatment
+        What may be done to each site.
+    budgets : sequence of float
+        The treatments' budgets.
+    names : sequence of str
+        Their names.
+
+    Returns
+    -------
+    Blocks
+        With the resources planting, treatments and targets.
     """
-    kinds = len(plot.cost)
+    targets = [f"target {k}" for k in range(len(plot.cost))]
     modes = []
-    for k, way in itertools.product(range(kinds), ways):
-        b = len(way.site)
-        per_value = np.zeros(1 + len(names) + kinds)
-        per_value[1 + len(names) + k] = -1.0
-        fixed = np.hstack([np.full((b, 1), plot.cost[k]), way.fixed, np.zeros((b, kinds))])
-        rate = np.hstack([np.zeros((7, 1)), way.rate, np.zeros((7, kinds))])
-        box = way.lower, way.upper, way.base
-        modes.append(
-            Mode(way.site, way.site, *box, rate, rate, fixed, per_value, predictor=k, cap=1.0)
-        )
+    for species, treatment in itertools.product(range(len(plot.cost)), treatments):
+        modes.append(_mode(plot, species, treatment))
     capacities = np.concatenate([[plot.budget], budgets, -plot.gamma])
-    targets = [f"target {k}" for k in range(kinds)]
     return Blocks(modes, capacities, optional=False, resources=["planting", *names, *targets])
 
 
-def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomState) -> Plot:
-    """The plot of Tree Planting; `draw` is left behind its last number.
+def _mode(plot: Plot, species: int, treatment: Treatment) -> Mode:
+    n_targets = len(plot.cost)
+    site = np.arange(len(plot.sites))
+    rate = np.pad(treatment.rate, ((0, 0), (1, n_targets)))
+    fixed = np.pad(treatment.fixed.astype(float), ((0, 0), (1, n_targets)))
+    fixed[:, 0] = plot.cost[species]
+    per_value = np.zeros(fixed.shape[1])
+    per_value[species - n_targets] = -1.0
+    return Mode(
+        block=site,
+        row=site,
+        lower=treatment.lower,
+        upper=treatment.upper,
+        base=treatment.base,
+        up=rate,
+        down=rate,
+        fixed=fixed,
+        per_value=per_value,
+        predictor=species,
+        cap=1.0,
+    )
 
+
+def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomState) -> Plot:
+    """Draw an instance of Tree Planting.
+
+    Parameters
+    ----------
+    grid : int
+        Number of sites along each side.
+    data : mapping of Dataset
+        One for each species.
+    draw : np.random.RandomState
+        Source of the random numbers.
+
+    Returns
+    -------
+    Plot
+        The instance.
+
+    Raises
+    ------
+    ProblemError
+        If `grid` is not positive.
+
+    Examples
+    --------
     >>> plot = draw_plot(2, load_trees(), np.random.RandomState(42))
     >>> plot.beta, plot.sites[0, 1:].tolist()
     (11, [0.0, 0.0, 1.0, 0.0, 1.0, 0.0])
@@ -144,22 +244,33 @@ def draw_plot(grid: int, data: Mapping[str, Dataset], draw: np.random.RandomStat
             f"grid={grid} must be at least 1: it is the number of sites along each side."
         )
     n = grid * grid
-    kinds = len(data)
     beta = int(draw.randint(8, 13))
-    cost = draw.uniform(25, 45, kinds)
-    gamma = draw.uniform(n / 80, n / 60, kinds)
+    cost = draw.uniform(25, 45, len(data))
+    gamma = draw.uniform(n / 80, n / 60, len(data))
     light_low, light_high = light_range(data)
-    sites = np.zeros((n, 7))  # light, low, med, high, myco, soil myco, sterilised
+    sites = np.zeros((n, N_FEATURES))
     for i, site in enumerate(sites):
         site[0] = light_high - (i // grid) / grid * (light_high - light_low)
         site[1 + draw.randint(3)] = 1.0
-        site[4], site[5] = draw.randint(2) == 0, draw.randint(2) == 0
+        site[4] = draw.randint(2) == 0
+        site[5] = draw.randint(2) == 0
     return Plot(beta, cost, gamma, sites)
 
 
 def plant(model: Model, plot: Plot) -> MatrixVariable:
-    """Add p, s and s' with all rows on them and the objective; the survivals s, (sites, species),
-    are returned.
+    """Add p, s and s' with all their constraints and the objective.
+
+    Parameters
+    ----------
+    model : Model
+        Receives them.
+    plot : Plot
+        The instance.
+
+    Returns
+    -------
+    MatrixVariable
+        The survivals s, (sites, species).
     """
     shape = len(plot.sites), len(plot.cost)
     p = model.addMatrixVar(shape, vtype="B", name="p")
@@ -177,39 +288,65 @@ def plant(model: Model, plot: Plot) -> MatrixVariable:
 def add_survivals(
     problem: NeuralMIP, nets: Sequence[nn.Module], inputs: np.ndarray, s: MatrixVariable
 ) -> None:
-    """Add $s_{ik} = max(0, f_k(x_i))$ for every species k; all networks share the inputs."""
+    """Add $s_{ik} = max(0, f_k(x_i))$ for every species k.
+
+    Parameters
+    ----------
+    problem : NeuralMIP
+        Receives the networks.
+    nets : sequence of nn.Module
+        One for each species.
+    inputs : np.ndarray
+        Variables and numbers, (sites, features), that all networks share.
+    s : MatrixVariable
+        The survivals, (sites, species).
+    """
     for k, net in enumerate(nets):
-        # below zero a survival counts as none: without the ReLU, the rows would forbid planting
-        # there
+        # a negative survival counts as none: without the ReLU, constraints would forbid planting
         clipped = nn.Sequential(net, nn.ReLU())
-        clipped.training = clipped[1].training = (
-            False  # eval() would also change the caller's network
-        )
+        # eval() would also change the caller's network
+        clipped.training = False
+        clipped[1].training = False
         problem.add_predictor(clipped, inputs, s[:, [k]])
 
 
 def in_order(
     nets: Mapping[str, nn.Module] | Sequence[nn.Module] | None, species: list[str]
 ) -> list[nn.Module]:
-    """The networks in the order of `species`, or an error that says how to get them."""
-    remedy = (
-        "train one on each of load_trees() with predictors.train, or read stored ones with"
-        " load_npz."
-    )
+    """Return the networks in the order of the species.
+
+    Parameters
+    ----------
+    nets : mapping or sequence of nn.Module
+        One for each species, by its name or in its place.
+    species : list of str
+        The names.
+
+    Returns
+    -------
+    list of nn.Module
+        The networks.
+
+    Raises
+    ------
+    ProblemError
+        If networks are missing or do not match the species.
+    TypeError
+        If one of them is no module.
+    """
+    names = ", ".join(species)
     if nets is None:
         raise ProblemError(
-            f"nets is missing, a survival network for each of {', '.join(species)}: {remedy}"
+            f"nets is missing, a survival network for each of {names}: {NETS_REMEDY}"
         )
     if isinstance(nets, Mapping):
         if set(nets) != set(species):
             raise ProblemError(
-                f"nets names {', '.join(nets)}, the species are {', '.join(species)}: {remedy}"
+                f"nets names {', '.join(nets)}, the species are {names}: {NETS_REMEDY}"
             )
         nets = [nets[name] for name in species]
     if isinstance(nets, nn.Module) or len(nets) != len(species):
-        raise ProblemError(
-            f"nets must hold {len(species)} networks, for {', '.join(species)}: {remedy}"
-        )
+        raise ProblemError(f"nets must hold {len(species)} networks, for {names}: {NETS_REMEDY}")
     for name, net in zip(species, nets, strict=True):
         if not isinstance(net, nn.Module):
             raise TypeError(

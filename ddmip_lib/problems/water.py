@@ -1,6 +1,4 @@
-"""Water Potability: treat unsafe samples, within shared budgets, until a classifier calls them
-drinkable.
-"""
+"""Water Potability: treat unsafe samples, within shared budgets, until they count as drinkable."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,55 +24,84 @@ def water_potability(
     repeat: bool = False,
     arrays: bool = False,
 ) -> NeuralMIP:
-    r"""Maximise the number of potable samples among `n` that are not, in standardised units:
+    r"""Build Water Potability: maximise the number of potable samples among `n` that are not.
+
+    In standardised units:
 
     $$\max \sum_i y_i \quad\text{s.t.}\quad x_{ij} = w_{ij} + a_{ij} - b_{ij},\quad
     \sum_i a_{ij} \le \gamma,\quad \sum_i b_{ij}
     \le \gamma,\quad y_i = 1[f(x_i) > 0],\quad 0 \le a, b \le \gamma.$$
 
-    The samples $w$ are drawn from the rows labelled 0 by `seed` (with `repeat`, with replacement);
-    `budget` is $\gamma$, shared by all samples, for each feature and direction: one number, or two
-    rows of nine, what may be added and what taken away. `net` maps nine standardised features to
-    one logit; its `mean` and `std`, where it has them (networks from `train` and `load_npz` do),
-    standardise the data. With `arrays` the same problem is an `ArrayMIP`, which large `n` needs:
-    SCIP's variables would fill the memory.
+    Parameters
+    ----------
+    n : int
+        Number of samples.
+    net : nn.Module
+        Maps nine standardised features to one logit. Its ``mean`` and ``std``, where it has them
+        (networks of `train` and `load_npz` do), standardise the data.
+    seed : int
+        Draws the samples $w$ from those labelled 0.
+    budget : float or np.ndarray
+        $\gamma$, shared by all samples, for each feature and direction: one number, or an array
+        (2, 9) of what may be added and taken away.
+    data : Dataset, optional
+        Default: `load_water`.
+    repeat : bool
+        Whether to draw with replacement.
+    arrays : bool
+        Whether to state the problem as an `ArrayMIP`, which large `n` needs: SCIP's variables would
+        fill the memory.
 
+    Returns
+    -------
+    NeuralMIP
+        The problem, which starts at the untreated samples.
+
+    Raises
+    ------
+    ValueError
+        If the budget is not positive or of another shape.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import mlp
     >>> water_potability(n=3, net=mlp(2, 16, 9))
     NeuralMIP water potability (n=3, seed=42)
-      maximise, 84 variables (3 integer), 45 rows
+      maximise, 84 variables (3 integer), 45 constraints
       predictor 0  Sequential, classification, 3 x 9 (27 free) -> 3 x 1
     """
     data = load_water() if data is None else data
-    if not np.all(np.asarray(budget) > 0) or np.shape(budget) not in (
-        (),
-        (2, len(data.feature_names)),
-    ):
-        raise ValueError(
-            f"budget={budget} must be positive, one number or two for each feature: added, taken"
-            " away."
-        )
-    budget = np.broadcast_to(np.asarray(budget, dtype=float), (2, len(data.feature_names)))
-    rows = draw_nonpotable(data, n, seed, repeat)
+    budget = _budgets(budget, len(data.feature_names))
     mean = np.asarray(getattr(net, "mean", data.mean), dtype=float)
     std = np.asarray(getattr(net, "std", data.std), dtype=float)
-    w = (data.features[rows] - mean) / std
-    if arrays:
-        problem, x, y = _stated_by_arrays(w, budget, data.feature_names)
-    else:
-        problem, x, y = _modelled(w, budget, data.feature_names)
-    problem.name = f"water potability (n={n}, seed={seed}{', repeated' * repeat})"
+    w = (data.features[draw_nonpotable(data, n, seed, repeat)] - mean) / std
+    formulate = _formulate_by_arrays if arrays else _formulate_by_scip
+    problem, x, y = formulate(w, budget, data.feature_names)
+    repeated = ", repeated" if repeat else ""
+    problem.name = f"water potability (n={n}, seed={seed}{repeated})"
     problem.add_predictor(net, x, y, output="classification")
     problem.set_start(w)
     problem.set_blocks(_blocks(w, budget, data.feature_names))
     return problem
 
 
-def _modelled(
+def _budgets(budget: float | np.ndarray, n_features: int) -> np.ndarray:
+    """Budgets (2, features): what may be added, what may be taken away."""
+    given = np.asarray(budget)
+    if not np.all(given > 0) or given.shape not in ((), (2, n_features)):
+        raise ValueError(
+            f"budget={budget} must be positive, one number or two for each feature: added, taken"
+            " away."
+        )
+    return np.broadcast_to(given.astype(float), (2, n_features))
+
+
+def _formulate_by_scip(
     w: np.ndarray, budget: np.ndarray, features: Sequence[str]
 ) -> tuple[NeuralMIP, Any, Any]:
     model = Model("water potability")
-    up, down = (np.tile(most, (len(w), 1)) for most in budget)
+    up = np.tile(budget[0], (len(w), 1))
+    down = np.tile(budget[1], (len(w), 1))
     x = model.addMatrixVar(w.shape, lb=w - down, ub=w + up, name="x")
     a = model.addMatrixVar(w.shape, ub=up, name="a")
     b = model.addMatrixVar(w.shape, ub=down, name="b")
@@ -87,50 +114,77 @@ def _modelled(
     return NeuralMIP(model), x, y
 
 
-def _stated_by_arrays(
+def _formulate_by_arrays(
     w: np.ndarray, budget: np.ndarray, features: Sequence[str]
 ) -> tuple[NeuralMIP, Any, Any]:
-    """The same variables and rows, in the order y, x, a, b."""
-    (n, p), size = w.shape, w.size
-    x, a, b = n + np.arange(3 * size).reshape(3, n, p)
-    each = np.arange(size)
-    budgets = size + 2 * np.tile(np.arange(p), n)
-    row = np.concatenate([each, each, each, budgets, budgets + 1])
-    column = np.concatenate([part.ravel() for part in (x, a, b, a, b)])
-    entry = np.repeat([1.0, -1.0, 1.0, 1.0, 1.0], size)
-    none = np.zeros(size)
-    one = np.ones(n)
+    """The same variables and constraints, in the order y, x, a, b."""
+    n = len(w)
     flat = w.ravel()
-    shared = budget.T.ravel()
-    up, down = (np.tile(most, n) for most in budget)
-    cells = [f"{i}_{j}" for i in range(n) for j in range(p)]
+    up = np.tile(budget[0], n)
+    down = np.tile(budget[1], n)
+    zero = np.zeros(w.size)
+    n_variables = n + 3 * w.size
+    names, constraint_names = _names(w.shape, features)
     milp = MILP(
         sign=-1.0,
-        cost=np.concatenate([one, none, none, none]),
+        cost=np.pad(np.ones(n), (0, 3 * w.size)),
         offset=0.0,
-        lower=np.concatenate([0 * one, flat - down, none, none]),
-        upper=np.concatenate([one, flat + up, up, down]),
-        integer=np.arange(n + 3 * size) < n,
+        lower=np.concatenate([np.zeros(n), flat - down, zero, zero]),
+        upper=np.concatenate([np.ones(n), flat + up, up, down]),
+        integer=np.arange(n_variables) < n,
         position={},
-        names=[f"y_{i}_0" for i in range(n)]
-        + [f"{kind}_{cell}" for kind in "xab" for cell in cells],
-        rows=sp.csr_matrix((entry, (row, column)), shape=(size + 2 * p, n + 3 * size)),
-        row_lower=np.concatenate([flat, -np.inf * shared]),
-        row_upper=np.concatenate([flat, shared]),
-        row_names=[f"treated_{cell}" for cell in cells]
-        + [f"budget {way} {name}" for name in features for way in ("up", "down")],
+        names=names,
+        rows=_constraint_matrix(w.shape),
+        row_lower=np.concatenate([flat, np.full(budget.size, -np.inf)]),
+        row_upper=np.concatenate([flat, budget.T.ravel()]),
+        row_names=constraint_names,
         others=(),
     )
+    x = n + np.arange(w.size).reshape(w.shape)
     return ArrayMIP(milp), x, np.arange(n)[:, None]
+
+
+def _names(shape: tuple[int, ...], features: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of all variables, and of all constraints."""
+    n, p = shape
+    cells = [f"{i}_{j}" for i in range(n) for j in range(p)]
+    variables = [f"y_{i}_0" for i in range(n)]
+    for kind in "xab":
+        variables += [f"{kind}_{cell}" for cell in cells]
+    constraints = [f"treated_{cell}" for cell in cells]
+    for feature in features:
+        constraints += [f"budget up {feature}", f"budget down {feature}"]
+    return variables, constraints
+
+
+def _constraint_matrix(shape: tuple[int, ...]) -> sp.csr_matrix:
+    """Coefficients of x - a + b, then for each feature of the sums of a and of b."""
+    n, p = shape
+    size = n * p
+    cell = np.arange(size)
+    feature = np.tile(np.arange(p), n)
+    one = sp.identity(size)
+    sum_of_a = sp.coo_matrix((np.ones(size), (2 * feature, cell)), shape=(2 * p, size))
+    sum_of_b = sp.coo_matrix((np.ones(size), (2 * feature + 1, cell)), shape=(2 * p, size))
+    treated = [sp.coo_matrix((size, n)), one, -one, one]
+    budgets = [None, None, sum_of_a, sum_of_b]
+    return sp.csr_matrix(sp.bmat([treated, budgets]))
 
 
 def _blocks(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> Blocks:
     """Each sample is a block: one mode, which uses the budgets by what is added and taken away."""
-    (n, p), each = w.shape, np.arange(len(w))
-    up = np.hstack([np.eye(p), np.zeros((p, p))])
-    down = np.hstack([np.zeros((p, p)), np.eye(p)])
+    n, p = w.shape
+    sample = np.arange(n)
     mode = Mode(
-        each, each, w - budget[1], w + budget[0], w, up, down, np.zeros((n, 2 * p)), np.zeros(2 * p)
+        block=sample,
+        row=sample,
+        lower=w - budget[1],
+        upper=w + budget[0],
+        base=w,
+        up=np.eye(p, 2 * p),
+        down=np.eye(p, 2 * p, k=p),
+        fixed=np.zeros((n, 2 * p)),
+        per_value=np.zeros(2 * p),
     )
-    names = [f"{way} {feature}" for way in ("up", "down") for feature in features]
-    return Blocks([mode], budget.ravel(), resources=names)
+    resources = [f"{direction} {feature}" for direction in ("up", "down") for feature in features]
+    return Blocks([mode], budget.ravel(), resources=resources)
