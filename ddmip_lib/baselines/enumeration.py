@@ -1,12 +1,12 @@
-"""Exact and cheap where a network meets few points: tabulate it, and choose among the entries."""
+"""Exact and cheap where networks have few possible inputs: tabulate them, and choose one."""
 
+import itertools
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from ..clock import now
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..model.assignments import AssignmentList
@@ -16,47 +16,60 @@ from ..model.solution import Solution
 from ..model.verification import TOLERANCE
 from ..numerics import power_of_two
 from ..programs.program import Program, Rows
-from ..programs.scip import excess
+from ..programs.scip import MILP, excess
 from ..proofs.encoding import NetworkEncoder
 from ..proofs.exact import tabulated_program
 from ..proofs.tables import (
+    Table,
     every_assignment,
     number_of_combinations,
     tables_of,
     unfixed,
     write_tables,
 )
-from .scaled_model import add_program, scaled_model, units_of_variables
-from .scip_run import Numerics, exact_run, exact_solution
+from .scaled_model import ScaledModel, add_program, scaled_model, units_of_variables
+from .scip_run import Numerics, exact_run, exact_solution, incumbent_of
 
-FEASTOL = 1e-9
-"""So much may SCIP miss a row by: its own 1e-6 adds up over hundreds of rows to more than the last
-digits.
-"""
-
-MOST_NUMBERS = 2**21
-"""So many numbers may all assignments together have that are compared one by one."""
+TABLE_FEASTOL = 1e-9
+"""SCIP's feasibility tolerance: its own 1e-6 adds up over hundreds of constraints."""
+MAX_ASSIGNMENT_NUMBERS = 2**21
+"""Numbers in all full assignments together up to which these are compared one by one."""
 
 
 @dataclass(frozen=True)
 class Enumeration(Method):
     r"""The exact MILP of a problem whose unfixed network inputs are integer and take few values in
-    each row.
+    each sample.
 
-    The network is evaluated at every combination $v_1, \dots, v_m$ of the unfixed inputs of a row
-    that the rows on them allow (of the whole variables that decide a continuous input by an
-    equation, as steps of a ladder do), and
+    The network is evaluated at every combination $v_1, \dots, v_m$ of the unfixed inputs of a
+    sample that the constraints on them allow (of the integer variables that determine a continuous
+    input by an equation, such as the steps of a grid), and
 
     $$x = \sum_j v_j \delta_j, \quad y = \sum_j f(v_j)\,\delta_j, \quad \sum_j \delta_j = 1, \quad
     \delta \in \{0, 1\}^m;$$
 
-    for a single input of two neighbouring values, $y = f(v) + (f(v + 1) - f(v))\,(x - v)$ says the
-    same. Nothing about the network's structure is used, so any module will do. `max_values` limits
-    $m$. Where inputs and outputs are all that is free and there are few assignments, these are
-    compared without a solver; otherwise what SCIP calls optimal or infeasible is a claim, and with
-    `check` it is proved, or not, as in `BigM`. `callback` hears a `Moment` after each assignment
-    that is compared, or as in `BigM`.
+    for a single input of two neighbouring values, $y = f(v) + (f(v + 1) - f(v))\,(x - v)$ is
+    equivalent. Nothing about the network's structure is used, so any module will do. Where inputs
+    and outputs are all that is free and there are few assignments, these are compared without a
+    solver; otherwise SCIP's "optimal" or "infeasible" is a claim.
 
+    Parameters
+    ----------
+    max_values
+        Maximum of $m$.
+    check
+        Whether SCIP's claim is checked, as by `BigM`.
+    callback
+        Function that is called with a `ProgressEvent` after each assignment that is compared, or as
+        by `BigM`.
+
+    Raises
+    ------
+    ValueError
+        If `max_values` is less than 1.
+
+    Examples
+    --------
     >>> import pyscipopt, torch
     >>> from ddmip_lib import NeuralMIP
     >>> m = pyscipopt.Model()
@@ -81,104 +94,124 @@ class Enumeration(Method):
             raise ValueError(f"max_values={self.max_values} must be at least 1.")
 
     def run(self, run: Run) -> Solution:
-        """Tabulate the networks; compare all assignments if they are few, else solve the MILP."""
+        """Tabulate the networks; compare all assignments if they are few, else solve the MILP.
+
+        Raises
+        ------
+        ProblemError
+            If an input is continuous, or the inputs of a sample take too many values.
+        """
         instance = run.instance
         incumbent = run.incumbent(with_start=False)
-        details: dict[str, Any] = {"evaluations": 0}
-        tables = tables_of(
-            instance, [np.arange(len(where.index)) for where in instance.maps], self.max_values
-        )
+        tables = self._tables(instance)
+        if run.time_limit <= 0:
+            return exact_solution(run, "timelimit", None, {"evaluations": 0})
+        details: dict[str, Any] = {"evaluations": sum(len(table.values) for table in tables)}
+        # an equation that determines a continuous input holds within a tolerance only
+        exact = bool(instance.milp.integer[instance.free_inputs].all())
+        if not all(len(table.values) for table in tables):  # no integers, or no outputs there
+            checked = np.inf if exact else None
+            return exact_solution(run, "infeasible", None, details, checked=checked)
+        assignments = every_assignment(instance, tables, MAX_ASSIGNMENT_NUMBERS)
+        if assignments is not None:
+            return self._compare(run, assignments, details)
+        start = None if run.problem.start_failed else run.problem.start
+        incumbent.consider_start(start, run.time_limit)
+        written = _written_model(run, tables)
+        details["build_seconds"] = run.seconds
+        program = None
+        if self.check and exact:
+            program = partial(tabulated_program, instance, incumbent.units, tables)
+        return exact_run(written, run, details, program)
+
+    def _tables(self, instance: Instance) -> list[Table]:
+        samples = [np.arange(len(mapping.index)) for mapping in instance.maps]
+        tables = tables_of(instance, samples, self.max_values)
         if tables is None:
             self._refuse(instance)
-        if run.time_limit <= 0:
-            return exact_solution(self.method, incumbent, "timelimit", None, details)
-        exactly = bool(
-            instance.milp.integer[instance.free_inputs].all()
-        )  # an equation holds within a tolerance only
-        details["evaluations"] = sum(len(table.values) for table in tables)
-        if not all(
-            len(table.values) for table in tables
-        ):  # no integer between the bounds, or no value of the network
-            empty = np.inf if exactly else None
-            return exact_solution(
-                self.method, incumbent, "infeasible", None, details, checked=empty
-            )
-        everything = every_assignment(instance, tables, MOST_NUMBERS)
-        if everything is not None:
-            return self._compared(incumbent, everything, run, details)
-        incumbent.consider_start(
-            None if run.problem.start_failed else run.problem.start, run.time_limit
-        )
-        unit = units_of_variables(instance)
-        for table in tables:
-            size = np.where(
-                instance.milp.integer[table.targets],
-                1.0,
-                power_of_two(np.abs(table.outputs).max(axis=0)),
-            )
-            unit[table.targets] = size
-        written = scaled_model(instance, unit, Numerics(FEASTOL), run.seed)
-        s = instance.milp  # its own bounds: tighter ones slow SCIP down
-        exact = NetworkEncoder(
-            Program(s.sign * s.cost, Rows.of(s.rows), *s.sides, s.lower, s.upper, s.integer)
-        )
-        write_tables(exact, tables)
-        add_program(written, exact.program(), s.n_rows)
-        details["build_seconds"] = now() - run.began
-        program = (
-            partial(tabulated_program, instance, incumbent.units, tables)
-            if self.check and exactly
-            else None
-        )
-        return exact_run(written, incumbent, run, self.method, details, program)
+        return tables
 
-    def _compared(
-        self, incumbent: Incumbent, everything: np.ndarray, run: Run, details: dict[str, Any]
-    ) -> Solution:
-        """The best of all assignments, in order of their objectives: the first that is feasible."""
-        s = incumbent.instance.milp
-        cost = s.sign * (everything @ s.cost + s.offset)
-        room = 2 * TOLERANCE * incumbent.units.rows(np.abs(everything).max(axis=0, initial=0.0))
-        left = (s.rows @ everything.T).T
-        possible = ((left >= s.row_lower - room) & (left <= s.row_upper + room)).all(axis=1)
-        if len(left) and not possible.any():  # for the report
-            incumbent.consider(everything[(excess(left, *s.sides) / room).max(axis=1).argmin()])
-        for at in np.flatnonzero(possible)[np.argsort(cost[possible], kind="stable")]:
-            feasible = incumbent.consider(everything[at]).feasible
-            bound = float(cost[at])
-            stop = run.notify(float(s.sign * bound))
+    def _compare(self, run: Run, assignments: np.ndarray, details: dict[str, Any]) -> Solution:
+        """Return the best assignment: the first that is feasible, in order of the objectives."""
+        incumbent = incumbent_of(run)
+        milp = run.instance.milp
+        cost = milp.sign * (assignments @ milp.cost + milp.offset)
+        possible = _possibly_feasible(incumbent, assignments)
+        for index in possible[np.argsort(cost[possible], kind="stable")]:
+            feasible = incumbent.consider(assignments[index]).feasible
+            bound = float(cost[index])
+            stop = run.notify(float(milp.sign * bound))
             if feasible:
-                return exact_solution(
-                    self.method, incumbent, "optimal", None, details, checked=bound
-                )
-            if run.seconds_left <= 0:
-                return exact_solution(
-                    self.method, incumbent, "timelimit", None, details, checked=bound
-                )
-            if stop:
-                return exact_solution(
-                    self.method, incumbent, "userinterrupt", None, details, checked=bound
-                )
-        return exact_solution(self.method, incumbent, "infeasible", None, details, checked=np.inf)
+                status = "optimal"
+            elif run.seconds_left <= 0:
+                status = "timelimit"
+            elif stop:
+                status = "userinterrupt"
+            else:
+                continue
+            return exact_solution(run, status, None, details, checked=bound)
+        return exact_solution(run, "infeasible", None, details, checked=np.inf)
 
     def _refuse(self, instance: Instance) -> NoReturn:
-        """Say which inputs of a network row cannot be enumerated, or take too many values."""
-        s = instance.milp
-        listing = AssignmentList(instance.milp)
-        keys = [unfixed(s, row) for where in instance.maps for row in where.index]
-        for free in (
-            free for key in keys for free in key if listing.deciders(np.array([free])) is None
-        ):
-            raise ProblemError(
-                f"network input {s.names[free]} is continuous, so its values cannot be enumerated:"
-                " use BigM or DualDecomposition, or make the variable integer."
-            )
-        deciding = [listing.deciders(np.array(key, dtype=int)).at for key in keys]  # type: ignore[union-attr]
-        at = next(at for at in deciding if listing.combinations(at, self.max_values) is None)
-        m = number_of_combinations(s, tuple(at.tolist()))
+        """Name the inputs of a sample that cannot be enumerated, or take too many values."""
+        milp = instance.milp
+        listing = AssignmentList(milp)
+        keys = [unfixed(milp, row) for mapping in instance.maps for row in mapping.index]
+        for index in itertools.chain(*keys):
+            if listing.deciders(np.array([index])) is None:
+                raise ProblemError(
+                    f"network input {milp.names[index]} is continuous, so its values cannot be"
+                    " enumerated: use BigM or DualDecomposition, or make the variable integer."
+                )
+        for key in keys:
+            deciders = listing.deciders(np.array(key, dtype=int))
+            assert deciders is not None
+            if listing.combinations(deciders.at, self.max_values) is None:
+                self._refuse_many(milp, deciders.at.tolist())
+        raise AssertionError("no sample takes too many values")
+
+    def _refuse_many(self, milp: MILP, variables: list[int]) -> NoReturn:
+        names = [milp.names[index] for index in variables]
+        if len(names) > 4:
+            names = [*names[:4], "..."]
+        m = number_of_combinations(milp, tuple(variables))
         raise ProblemError(
-            f"the inputs {', '.join(s.names[j] for j in at[:4])}{', ...' * (len(at) > 4)} of one"
-            f" network row take {m} values together, more than max_values={self.max_values}: allow"
-            f" them with Enumeration(max_values={m}), tighten bounds, or use BigM or"
-            " DualDecomposition."
+            f"the inputs {', '.join(names)} of one sample take {m} values together, more than"
+            f" max_values={self.max_values}: allow them with Enumeration(max_values={m}), tighten"
+            " bounds, or use BigM or DualDecomposition."
         )
+
+
+def _possibly_feasible(incumbent: Incumbent, assignments: np.ndarray) -> np.ndarray:
+    """Return which assignments satisfy the linear constraints within twice the tolerance.
+
+    Without any, the one of the smallest violation is evaluated for the report.
+    """
+    milp = incumbent.instance.milp
+    largest = np.abs(assignments).max(axis=0, initial=0.0)
+    room = 2 * TOLERANCE * incumbent.units.rows(largest)
+    activity = (milp.rows @ assignments.T).T
+    satisfied = (activity >= milp.row_lower - room) & (activity <= milp.row_upper + room)
+    possible = satisfied.all(axis=1)
+    if len(activity) and not possible.any():
+        violation = (excess(activity, *milp.sides) / room).max(axis=1)
+        incumbent.consider(assignments[violation.argmin()])
+    return np.flatnonzero(possible)
+
+
+def _written_model(run: Run, tables: list[Table]) -> ScaledModel:
+    """Return the user's model with the tables, for SCIP."""
+    instance = run.instance
+    milp = instance.milp
+    unit = units_of_variables(instance)
+    for table in tables:
+        size = power_of_two(np.abs(table.outputs).max(axis=0))
+        unit[table.targets] = np.where(milp.integer[table.targets], 1.0, size)
+    written = scaled_model(instance, unit, Numerics(TABLE_FEASTOL), run.seed)
+    cost = milp.sign * milp.cost
+    # the model's own bounds: tighter ones slow SCIP down
+    start = Program(cost, Rows.of(milp.rows), *milp.sides, milp.lower, milp.upper, milp.integer)
+    encoder = NetworkEncoder(start)
+    write_tables(encoder, tables)
+    add_program(written, encoder.program(), milp.n_rows)
+    return written

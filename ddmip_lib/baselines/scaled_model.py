@@ -1,10 +1,10 @@
-"""The user's model written anew for SCIP, in units in which variables, rows and objective are about
-1.
+"""The user's model written for SCIP in units in which variables, constraints and objective are
+about 1.
 
-SCIP calls numbers equal that differ by its epsilon, drops smaller coefficients when a row is made,
-and forgives rows 1e-6: none of this may depend on whether lengths are in metres or in nanometres.
-All units are powers of two, so that nothing is rounded, and SCIP's numerics are set before the
-first row.
+SCIP treats numbers as equal that differ by its epsilon, drops smaller coefficients when a
+constraint is created, and tolerates violations of 1e-6: none of this may depend on whether lengths
+are in metres or in nanometres. All units are powers of two, so that nothing is rounded, and SCIP's
+numerics are set before the first constraint.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,33 @@ from ..bounds.layer import linear_layer
 from ..model.instance import Instance
 from ..numerics import power_of_two
 from ..programs import Program
-from ..programs.scip import add_rows, add_variables, copy_model, matrix_of, solution_values
+from ..programs.program import largest_finite
+from ..programs.scip import (
+    add_rows,
+    add_variables,
+    copy_model,
+    matrix_of,
+    set_quiet,
+    solution_values,
+)
 from .scip_run import Numerics, set_numerics
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledModel:
-    """A model of SCIP, its variables in the order of the user's, and the unit of each one."""
+    """A model for SCIP in its own units.
+
+    Attributes
+    ----------
+    model
+        The model.
+    variables
+        Its variables that are the user's, in the same order.
+    unit
+        Unit of each of them.
+    cost_unit, offset
+        Unit of the objective, and what is added to it in the user's units.
+    """
 
     model: Model
     variables: list[Any]
@@ -36,7 +56,7 @@ class ScaledModel:
     offset: float = 0.0
 
     def values(self, model: Model) -> np.ndarray:
-        """The user's variables in the best solution."""
+        """Return the values of the user's variables in the best solution."""
         return solution_values(model, matrix_of(self.variables)) * self.unit
 
     @property
@@ -48,64 +68,90 @@ class ScaledModel:
 def scaled_model(
     instance: Instance, unit: np.ndarray | None, numerics: Numerics, seed: int
 ) -> ScaledModel:
-    """The user's model with each variable in its unit; without units, or where constraints are no
-    rows, as SCIP copies it.
+    """Return the user's model with each variable in its unit.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    unit
+        Units of all variables. Without, or if not all constraints are linear, the model is copied
+        as it is.
+    numerics
+        SCIP's numerics.
+    seed
+        Random seed.
     """
-    s = instance.milp
-    if unit is None or s.others:
-        copied = copy_model(instance.model, seed)
-        set_numerics(copied, numerics)
-        return ScaledModel(copied, copied.getVars(), np.ones(s.n_variables))
+    milp = instance.milp
+    if unit is None or milp.others:
+        model = copy_model(instance.model, seed)
+        set_numerics(model, numerics)
+        return ScaledModel(model, model.getVars(), np.ones(milp.n_variables))
     model = Model()
-    model.hideOutput()
-    model.setParam("misc/catchctrlc", False)
-    model.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
+    set_quiet(model, seed)
     set_numerics(model, numerics)
-    variables = add_variables(model, s.lower / unit, s.upper / unit, s.integer, s.names)
-    cost = s.cost * unit
+    variables = add_variables(model, milp.lower / unit, milp.upper / unit, milp.integer, milp.names)
+    cost = milp.cost * unit
     cost_unit = float(power_of_two(np.abs(cost).max(initial=0.0)))
-    objective = quicksum(c * variables[j] for j, c in enumerate((cost / cost_unit).tolist()) if c)
-    model.setObjective(objective, "minimize" if s.sign > 0 else "maximize")
-    add_rows(model, variables, *_scaled_rows(s.rows, unit, *s.sides), s.row_names)
-    return ScaledModel(model, variables, unit, cost_unit, s.offset)
+    cost = cost / cost_unit
+    objective = quicksum(c * variables[j] for j, c in enumerate(cost.tolist()) if c)
+    model.setObjective(objective, "minimize" if milp.sign > 0 else "maximize")
+    add_rows(model, variables, *_scaled_rows(milp.rows, unit, *milp.sides), milp.row_names)
+    return ScaledModel(model, variables, unit, cost_unit, milp.offset)
 
 
 def _scaled_rows(
     rows: sp.csr_matrix, unit: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-    """Rows on variables in these units, the largest coefficient of each about 1; sides that only
-    rounding holds apart are one.
+    """Return constraints on variables in these units, the largest coefficient of each about 1.
+
+    Sides become one that differ by rounding errors only.
     """
     rows = (rows @ sp.diags(unit)).tocsr()
     largest = np.zeros(rows.shape[0])
-    np.maximum.at(
-        largest, np.repeat(np.arange(len(largest)), np.diff(rows.indptr)), np.abs(rows.data)
-    )
+    row = np.repeat(np.arange(len(largest)), np.diff(rows.indptr))
+    np.maximum.at(largest, row, np.abs(rows.data))
     size = power_of_two(largest)
     low = low / size
     high = high / size
     with np.errstate(invalid="ignore"):  # a side that is missing
-        same = (
-            np.isfinite(low) & (low <= high) & (high - low <= 1e-12 * np.maximum(1.0, np.abs(low)))
-        )
+        tolerance = 1e-12 * np.maximum(1.0, np.abs(low))
+        same = np.isfinite(low) & (low <= high) & (high - low <= tolerance)
         middle = 0.5 * (low + high)
-    return (
-        (sp.diags(1 / size) @ rows).tocsr(),
-        np.where(same, middle, low),
-        np.where(same, middle, high),
-    )
+    scaled = (sp.diags(1 / size) @ rows).tocsr()
+    return scaled, np.where(same, middle, low), np.where(same, middle, high)
 
 
 def add_program(written: ScaledModel, program: Program, rows: int) -> None:
-    """Add what a program has beyond the model's variables and its first `rows`, each variable in
-    its unit, and the bounds that it knows of the model's own variables.
+    """Add what a program has beyond the user's model.
+
+    Parameters
+    ----------
+    written
+        The user's model, to which the program's bounds are added too.
+    program
+        The program, whose first variables are those of the model.
+    rows
+        Number of its first constraints that the model has already.
     """
     n = len(written.unit)
-    size = np.maximum(np.abs(program.lower), np.abs(program.upper))
-    unit = np.concatenate([written.unit, np.where(program.integer, 1.0, power_of_two(size))[n:]])
+    size = power_of_two(np.maximum(np.abs(program.lower), np.abs(program.upper)))
+    unit = np.where(program.integer, 1.0, size)
+    unit[:n] = written.unit
+    lower = program.lower / unit
+    upper = program.upper / unit
+    _change_bounds(written, lower[:n], upper[:n])
+    new = add_variables(written.model, lower[n:], upper[n:], program.integer[n:])
+    matrix = program.rows.matrix(len(unit))[rows:]
+    sides = program.row_lower[rows:], program.row_upper[rows:]
+    scaled = _scaled_rows(matrix, unit, *sides)
+    add_rows(written.model, [*written.variables, *new], *scaled)
+
+
+def _change_bounds(written: ScaledModel, lower: np.ndarray, upper: np.ndarray) -> None:
+    """Give the user's variables these bounds, where they are finite."""
     model = written.model
-    ends = np.array([program.lower, program.upper]) / unit
-    for variable, low, high in zip(written.variables, *ends[:, :n].tolist(), strict=True):
+    for variable, low, high in zip(written.variables, lower.tolist(), upper.tolist(), strict=True):
         if low > high:  # there is no point, and SCIP is to find that out
             add_rows(model, [variable], sp.csr_matrix([[1.0]]), np.array([low]), np.array([high]))
             continue
@@ -113,61 +159,74 @@ def add_program(written: ScaledModel, program: Program, rows: int) -> None:
             model.chgVarLb(variable, low)
         if np.isfinite(high):
             model.chgVarUb(variable, high)
-    variables = [
-        *written.variables,
-        *add_variables(model, ends[0, n:], ends[1, n:], program.integer[n:]),
-    ]
-    sides = program.row_lower[rows:], program.row_upper[rows:]
-    add_rows(model, variables, *_scaled_rows(program.rows.matrix(len(unit))[rows:], unit, *sides))
 
 
 def units_of_variables(instance: Instance) -> np.ndarray:
-    """The power of two next to each box; 1 for whole numbers. Inputs of a network share one for
-    each column.
+    """Return the power of two nearest to the size of each variable's bounds; 1 for integers.
+
+    All samples of a network's input have the same unit.
     """
-    s = instance.milp
-    size = np.maximum(*(np.where(np.isfinite(end), np.abs(end), 0.0) for end in (s.lower, s.upper)))
-    unit = np.where(s.integer, 1.0, power_of_two(size))
+    milp = instance.milp
+    size = power_of_two(largest_finite(milp.lower, milp.upper))
+    unit = np.where(milp.integer, 1.0, size)
+    columns = [column[column >= 0] for m in instance.maps for column in m.index.T]
     before = None
     while before is None or (unit != before).any():
         before = unit.copy()
-        for m in instance.maps:
-            for column in m.index.T:
-                mine = np.unique(column[column >= 0])
-                if mine.size:
-                    unit[mine] = 1.0 if s.integer[mine].any() else unit[mine].max()
+        for column in columns:
+            if column.size:
+                unit[column] = 1.0 if milp.integer[column].any() else unit[column].max()
     return unit
 
 
 def scaled_layers(
-    layers: Sequence[nn.Module], into: np.ndarray, sizes: Sequence[np.ndarray], whole: np.ndarray
+    layers: Sequence[nn.Module],
+    into: np.ndarray,
+    sizes: Sequence[np.ndarray],
+    whole: np.ndarray,
 ) -> tuple[list[nn.Module], np.ndarray]:
-    """The same function of inputs in units `into`, its units in ones of their own, and the units of
-    its outputs.
+    """Return the same network with inputs and units in other units.
 
-    A ReLU passes a unit on, other activations do not. `sizes` are those of the values of every
-    layer; outputs that are `whole` keep the unit 1.
+    A ReLU keeps a unit, other activations do not.
 
+    Parameters
+    ----------
+    layers
+        The layers: affine maps and activations.
+    into
+        Units of the inputs.
+    sizes
+        Largest absolute values of the units of every layer.
+    whole
+        Which outputs keep the unit 1.
+
+    Returns
+    -------
+    layers, unit
+        The layers, and the units of the outputs.
+
+    Examples
+    --------
     >>> layer = nn.Linear(1, 1).double().requires_grad_(False)
     >>> _ = layer.weight.fill_(8.0), layer.bias.fill_(0.0)
     >>> scaled, unit = scaled_layers([layer], np.array([0.5]), [np.array([4.0])], np.array([False]))
     >>> scaled[0].weight.item(), unit
     (1.0, array([4.]))
     """
-    found: list[nn.Module] = []
+    last = len(layers) - 1
+    scaled: list[nn.Module] = []
     for k, (layer, size) in enumerate(zip(layers, sizes, strict=True)):
         if not isinstance(layer, nn.Linear):
-            found.append(layer)
+            scaled.append(layer)
             into = into if isinstance(layer, nn.ReLU) else np.ones(len(into))
             continue
-        after = layers[k + 1 : k + 2]
-        out = (
-            power_of_two(size) if not after or isinstance(after[0], nn.ReLU) else np.ones(len(size))
-        )
-        if k + 1 + len(after) == len(layers):
+        out = np.ones(len(size))
+        if k == last or isinstance(layers[k + 1], nn.ReLU):
+            out = power_of_two(size)
+        if k + 1 >= last:
             out = np.where(whole, 1.0, out)
         weight = layer.weight * torch.from_numpy(into / out[:, None])
         bias = layer.bias / torch.from_numpy(out)
-        found.append(linear_layer(weight, bias))
+        scaled.append(linear_layer(weight, bias))
         into = out
-    return found, into
+    return scaled, into

@@ -1,4 +1,4 @@
-"""What the exact models share: SCIP's run with every incumbent verified, and its outcome as a
+"""What the exact models share: SCIP's run with every incumbent verified, and its result as a
 `Solution`.
 """
 
@@ -13,7 +13,7 @@ from ..errors import ProblemError
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress, watched
-from ..model.solution import Solution
+from ..model.solution import Proof, Solution
 from ..programs import Program
 from ..programs.scip import add_event_handlers
 from ..programs.scip import optimise as optimise_model
@@ -24,11 +24,31 @@ SCIP_EPSILON = 1e-13
 presolving then calls feasible models infeasible and wrong points optimal (the chapter on E5 shows
 it).
 """
+SCIP_INFINITY = 1e20
+"""A bound of this absolute value or more is none."""
+EXTRA_CHECK_SECONDS = 10.0
+"""Seconds that the check of a claim may take beyond the time that the claim took."""
+STATUS_OF = {
+    "optimal": "claimed_optimal",
+    "infeasible": "no_solution_found",
+    "timelimit": "time_limit",
+}
+"""Status of a solution by SCIP's unchecked status; all others are "stopped"."""
+UNBOUNDED = ("unbounded", "inforunbd")
+"""SCIP's statuses of a model whose objective is, or may be, unbounded."""
 
 
 class Numerics(NamedTuple):
-    """What SCIP takes for equal, and whether presolving may replace variables by sums of others,
-    layer into layer.
+    """SCIP's numerics.
+
+    Attributes
+    ----------
+    feastol
+        Feasibility tolerance.
+    epsilon
+        Distance up to which numbers are equal.
+    aggregate
+        Whether presolving may replace variables by sums of others, layer into layer.
     """
 
     feastol: float
@@ -37,17 +57,20 @@ class Numerics(NamedTuple):
 
 
 def set_numerics(model: Model, numerics: Numerics) -> None:
-    """Tolerances and presolving of an exact model."""
-    feastol, epsilon, aggregate = numerics
-    values = {"feastol": feastol, "epsilon": epsilon, "dualfeastol": min(feastol, 1e-7)}
-    model.setParams({f"numerics/{name}": value for name, value in values.items()})
+    """Set tolerances and presolving of an exact model."""
     model.setParams(
-        {f"presolving/{switch}": not aggregate for switch in ("donotaggr", "donotmultaggr")}
+        {
+            "numerics/feastol": numerics.feastol,
+            "numerics/epsilon": numerics.epsilon,
+            "numerics/dualfeastol": min(numerics.feastol, 1e-7),
+            "presolving/donotaggr": not numerics.aggregate,
+            "presolving/donotmultaggr": not numerics.aggregate,
+        }
     )
 
 
 class ScipModel(Protocol):
-    """A model for SCIP, and how what it says reads in the user's units."""
+    """A model for SCIP, with its bound and its values in the user's units."""
 
     @property
     def model(self) -> Model: ...
@@ -57,32 +80,46 @@ class ScipModel(Protocol):
 
 
 class CallbackStop(KeyboardInterrupt):
-    """A callback wants the run to end: SCIP ends as after Ctrl-C."""
+    """A callback asks for the end of the run: SCIP ends as after Ctrl-C."""
 
 
-def optimise_verified(
-    written: ScipModel, incumbent: Incumbent, run: Run, restricted: bool = False
-) -> bool:
-    """Solve, verifying every incumbent on the way; the callback hears of incumbents and nodes.
+def optimise_verified(written: ScipModel, run: Run, restricted: bool = False) -> bool:
+    """Let SCIP solve a model, and verify every incumbent during the run.
 
-    An answer at odds with what is known is asked for again, without presolving, in the time that is
-    left; True where it was.
+    A result that contradicts the verified points, and "infeasible", is not accepted: the model is
+    solved again without presolving, in the time that is left.
+
+    Parameters
+    ----------
+    written
+        The model.
+    run
+        The run, whose callback is called at incumbents and nodes.
+    restricted
+        Whether the model may exclude feasible points (by a margin).
+
+    Returns
+    -------
+    bool
+        Whether the model was solved again.
     """
     model = written.model
+    incumbent = incumbent_of(run)
 
     def on_incumbent(scip: Model) -> None:
         incumbent.consider(written.values(scip))
-        tell(scip)
+        report(scip)
 
-    def tell(_: Model) -> None:
-        bound = written.bound if abs(written.bound) < 1e20 else None
+    def report(_: Model) -> None:
+        bound = written.bound if abs(written.bound) < SCIP_INFINITY else None
         report_progress(bound=bound)
         if run.notify(bound):
             raise CallbackStop
 
-    raised = add_event_handlers(model, on_incumbent, tell if run.callback or watched() else None)
+    after_node = report if run.callback or watched() else None
+    raised = add_event_handlers(model, on_incumbent, after_node)
 
-    def ask() -> None:
+    def solve() -> None:
         try:
             optimise_model(model, run.seconds_left, raised)
         except KeyboardInterrupt:
@@ -91,141 +128,211 @@ def optimise_verified(
         if model.getNSols():
             incumbent.consider(written.values(model))
 
-    ask()
-    ask_again = contradicts_incumbents(model.getStatus(), written.bound, incumbent, restricted)
-    if ask_again:
+    solve()
+    again = contradicts_incumbents(model.getStatus(), written.bound, incumbent, restricted)
+    if again:
         model.freeTransform()
         model.setParam("presolving/maxrounds", 0)
-        ask()
-    return ask_again
+        solve()
+    return again
+
+
+def incumbent_of(run: Run) -> Incumbent:
+    """Return the incumbent of a run that created one."""
+    assert run.best is not None
+    return run.best
 
 
 def contradicts_incumbents(
     scip_status: str, bound: float, incumbent: Incumbent, restricted: bool
 ) -> bool:
-    """Whether SCIP claims what the verified points do not bear out; "infeasible" always deserves a
-    second look.
+    """Return whether SCIP's claim contradicts the verified points; "infeasible" always counts.
 
-    A `restricted` model (a margin) may rightly have a worse optimum than a verified point.
+    Parameters
+    ----------
+    scip_status, bound
+        SCIP's status and bound.
+    incumbent
+        The verified points.
+    restricted
+        Whether the model may rightly have a worse optimum than a verified point.
     """
     if scip_status != "optimal" or incumbent.objective is None:
         return scip_status in ("optimal", "infeasible")
-    gap, slack = _gap(incumbent, bound)
-    return gap > slack or (gap < -slack and not restricted)
+    gap, tolerance = _gap(incumbent, bound)
+    return gap > tolerance or (gap < -tolerance and not restricted)
 
 
 def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
-    """How far the verified objective is from the bound (negative: beyond it), and what counts as
-    equal.
+    """Return by how much the verified objective is worse than a bound, and the tolerance of that.
+
+    The gap is negative where the objective is better, and 0 without a bound.
     """
-    sign = incumbent.instance.milp.sign
     best = incumbent_cost(incumbent)
-    return 0.0 if bound is None else best - sign * bound, CLOSED * incumbent.units.objective(best)
+    tolerance = CLOSED * incumbent.units.objective(best)
+    if bound is None:
+        return 0.0, tolerance
+    return best - incumbent.instance.milp.sign * bound, tolerance
 
 
 def exact_run(
     written: ScipModel,
-    incumbent: Incumbent,
     run: Run,
-    method: str,
     details: dict[str, Any],
     program: Callable[[], Program] | None,
     margin: float = 0.0,
 ) -> Solution:
-    """Let SCIP solve what was written; then prove its claim by `program` (None: it stays a claim),
-    within the time limit for at most as long as what is proved took, and ten seconds.
+    """Let SCIP solve an exact model, then check its claim.
+
+    Parameters
+    ----------
+    written
+        The model.
+    run
+        The run.
+    details
+        Details of the solution, ``"build_seconds"`` among them.
+    program
+        Function that returns the exact program by which the claim is proved, within the time limit,
+        for at most as long as SCIP took and ten seconds; None: it stays a claim.
+    margin
+        Margin of the model's logits.
+
+    Returns
+    -------
+    Solution
+        The best verified point, with SCIP's or the proved bound.
     """
-    details["resolved_without_presolve"] = optimise_verified(written, incumbent, run, margin > 0)
-    details["solve_seconds"] = now() - run.began - details["build_seconds"]
-    details["nodes"], checked = written.model.getNTotalNodes(), None
-    if program is not None and written.model.getStatus() in ("optimal", "infeasible"):
+    model = written.model
+    details["resolved_without_presolve"] = optimise_verified(written, run, margin > 0)
+    details["solve_seconds"] = run.seconds - details["build_seconds"]
+    details["nodes"] = model.getNTotalNodes()
+    checked = None
+    if program is not None and model.getStatus() in ("optimal", "infeasible"):
         ended = now()
         report_progress("proof")
-        proved = prove_optimality(
-            incumbent, program(), min(run.deadline, ended + (ended - run.began) + 10.0)
-        )
-        details["check_nodes"], checked = proved.nodes, proved.bound
-    return exact_solution(
-        method, incumbent, written.model.getStatus(), written.bound, details, margin, checked
-    )
+        until = min(run.deadline, ended + (ended - run.began) + EXTRA_CHECK_SECONDS)
+        proved = prove_optimality(incumbent_of(run), program(), until)
+        details["check_nodes"] = proved.nodes
+        checked = proved.bound
+    return exact_solution(run, model.getStatus(), written.bound, details, margin, checked)
 
 
 def exact_solution(
-    method: str,
-    incumbent: Incumbent,
+    run: Run,
     scip_status: str,
     claimed: float | None,
     details: dict[str, Any],
     margin: float = 0.0,
     checked: float | None = None,
 ) -> Solution:
-    """SCIP's answer after verification; `claimed` is its bound, `checked` one of a minimisation
-    that was proved.
+    """Return the solution of a run of an exact model.
 
-    A model with a `margin` proves nothing of a problem without. Of a point that is claimed to be
+    A model with a margin proves nothing of a problem without. Of a point that is claimed to be
     optimal, the bound is the claimed one, and ``details["checked_bound"]`` what was proved;
     elsewhere a checked bound takes precedence.
+
+    Parameters
+    ----------
+    run
+        The run, with its incumbent.
+    scip_status, claimed
+        SCIP's status and bound.
+    details
+        Details of the solution.
+    margin
+        Margin of the model's logits.
+    checked
+        Bound, of a minimisation, that was proved; None without a check.
+
+    Raises
+    ------
+    ProblemError
+        If the objective is unbounded.
     """
-    best = incumbent.objective
-    sign = incumbent.instance.milp.sign
-    seconds = now() - incumbent.began
-    if scip_status in ("unbounded", "inforunbd") and best is None:
+    incumbent = incumbent_of(run)
+    if scip_status in UNBOUNDED and incumbent.objective is None:
         raise ProblemError(
             "the objective is unbounded: give the variables that carry it finite bounds."
         )
     details = details | {"solver_status": scip_status}
     if scip_status == "userinterrupt":
         details["interrupted"] = True
-    known_as = {
-        "optimal": "claimed_optimal",
-        "infeasible": "no_solution_found",
-        "timelimit": "time_limit",
-    }
-    status = known_as.get(scip_status, "stopped")
-    if claimed is not None and (
-        not abs(claimed) < 1e20 or scip_status in ("infeasible", "unbounded", "inforunbd")
-    ):
-        claimed = None
-    proof = proof_of(incumbent, method, False, margin)
-    bound = claimed
-    if checked is not None and np.isfinite(checked):
-        proof = proof_of(incumbent, method, True)
-        bound = sign * min(checked, incumbent_cost(incumbent))
-    if best is None:
-        if checked == np.inf:
-            status = "infeasible"
-            bound = None
-        elif status != "time_limit" and scip_status != "userinterrupt":
-            status = "no_solution_found"
-        if not proof.checked and (margin or status == "no_solution_found"):
-            bound = None
-        point = incumbent.point()
+    outcome = _Outcome(run, scip_status, claimed, margin, checked)
+    if incumbent.objective is None:
+        outcome.decide_without_point()
         return Solution(
-            status, method, bound=bound, proof=proof, **point, seconds=seconds, details=details
+            outcome.status,
+            run.method,
+            bound=outcome.bound,
+            proof=outcome.proof,
+            **incumbent.point(),
+            seconds=run.seconds,
+            details=details,
         )
-    gap, slack = _gap(
-        incumbent, claimed
-    )  # below 0 where a logit inside the margin beat the model, or SCIP is wrong
-    if checked is not None and closes_gap(incumbent, checked):
-        status = "optimal"
-    elif status == "claimed_optimal" and claimed is not None and abs(gap) <= slack:
-        if proof.checked:
-            details["checked_bound"] = bound
-        proof = proof_of(incumbent, method, False, margin)
-        bound = claimed
-    else:
-        if not proof.checked and gap < -slack:
-            bound = None
-        if status in ("no_solution_found", "claimed_optimal"):
-            status = "stopped"
-    details = details | {"incumbents": incumbent.found}
-    report_progress(bound=bound)
-    return Solution(
-        status,
-        method,
-        bound=bound,
-        proof=proof,
-        **incumbent.point(),
-        seconds=seconds,
-        details=details,
-    )
+    details |= outcome.decide_with_point()
+    report_progress(bound=outcome.bound)
+    run.details = details
+    return run.solution(outcome.status, bound=outcome.bound, proof=outcome.proof)
+
+
+class _Outcome:
+    """Status, bound and proof of a solution: the checked bound where there is one, else SCIP's."""
+
+    def __init__(
+        self,
+        run: Run,
+        scip_status: str,
+        claimed: float | None,
+        margin: float,
+        checked: float | None,
+    ) -> None:
+        self.incumbent = incumbent_of(run)
+        self.scip_status = scip_status
+        self.margin = margin
+        self.checked = checked
+        self.status = STATUS_OF.get(scip_status, "stopped")
+        self.claimed = claimed
+        if claimed is not None and not abs(claimed) < SCIP_INFINITY:
+            self.claimed = None
+        if scip_status in ("infeasible", *UNBOUNDED):
+            self.claimed = None
+        self.claim = proof_of(self.incumbent, run.method, False, margin)
+        self.bound = self.claimed
+        self.proof: Proof = self.claim
+        if checked is not None and np.isfinite(checked):
+            sign = self.incumbent.instance.milp.sign
+            self.bound = sign * min(checked, incumbent_cost(self.incumbent))
+            self.proof = proof_of(self.incumbent, run.method, True)
+
+    def decide_without_point(self) -> None:
+        if self.checked == np.inf:
+            self.status = "infeasible"
+            self.bound = None
+        elif self.status != "time_limit" and self.scip_status != "userinterrupt":
+            self.status = "no_solution_found"
+        restricted = self.margin or self.status == "no_solution_found"
+        if restricted and not self.proof.checked:
+            self.bound = None
+
+    def decide_with_point(self) -> dict[str, Any]:
+        """Return further details.
+
+        The verified objective is better than SCIP's bound where a logit lies inside the margin, or
+        where SCIP is wrong.
+        """
+        gap, tolerance = _gap(self.incumbent, self.claimed)
+        claimed_optimal = self.status == "claimed_optimal"
+        if self.checked is not None and closes_gap(self.incumbent, self.checked):
+            self.status = "optimal"
+        elif claimed_optimal and self.claimed is not None and abs(gap) <= tolerance:
+            details = {"checked_bound": self.bound} if self.proof.checked else {}
+            self.proof = self.claim
+            self.bound = self.claimed
+            return details
+        else:
+            if not self.proof.checked and gap < -tolerance:
+                self.bound = None
+            if claimed_optimal or self.status == "no_solution_found":
+                self.status = "stopped"
+        return {}

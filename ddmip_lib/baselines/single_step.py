@@ -1,16 +1,16 @@
-"""The paper's SSG: relax the integers, penalise every row, descend, round. As printed, and
-repaired.
+"""The paper's SSG: relax the integers, penalise every constraint, descend, round. As printed, and
+with a repair step.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
 
-from ..clock import TimeOver, now, unlimited
+from ..clock import TimeOver, unlimited
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..model.gradients import take_step, vjp
@@ -19,8 +19,10 @@ from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..programs.scip import copy_model, has_point
 
-ZERO = 1e-9
+ZERO_VIOLATION = 1e-9
 """The pseudo-code tests p = 0; in floating point a violation up to this counts as none."""
+COMPLETION_SECONDS = 10.0
+"""Time limit for solving again for the variables that enter no network."""
 OPTIMISERS = ("gradient", "adam")
 
 
@@ -33,23 +35,41 @@ class SingleStepGradient(Method):
     v^t = P_{[l,u]}\bigl(v^{t-1} - \eta_t \nabla\mathcal L(v^{t-1})\bigr), \quad
     \eta_t = \eta\,(1 + \delta t)^{-1/2},$$
 
-    with $p$ the violations of all rows and output bounds, $\mu$ = `penalty`, $\eta$ =
-    `learning_rate`, $\delta$ = `decay` and `steps` steps. It proves no bound. The inputs start at
-    the problem's start, all else at the point of the box nearest 0. `optimiser` is ``"gradient"``
-    (the printed step) or ``"adam"`` (the paper's text); None takes the first as printed and the
-    second when repaired: plain steps diverge once $\eta_t\mu\lVert A\rVert^2 > 1$, with the paper's
-    figures as soon as a row adds up a few variables.
+    with $p$ the violations of all constraints and output bounds, $\mu$ = `penalty`, $\eta$ =
+    `learning_rate` and $\delta$ = `decay`. It proves no bound. The inputs start at the problem's
+    start, all else at the point of the box nearest 0.
 
-    ``repaired=False`` is the printed pseudo-code: $p = 0$ is tested at $v^{t-1}$, before rounding;
-    $v^t$ is stored, rounded; points are compared by $c^\top v^t$ alone. What it claims is in
-    `details` (``claimed_objective``, ``claimed_values``, and ``claimed_feasible``: whether the
-    claimed point passes verification); the objective of the solution is verified, or there is none.
+    As printed, $p = 0$ is tested at $v^{t-1}$, before rounding; $v^t$ is stored, rounded; points
+    are compared by $c^\top v^t$ alone. What it claims is in `details` (``claimed_objective``,
+    ``claimed_values``, and ``claimed_feasible``: whether the claimed point passes verification);
+    the objective of the solution is verified, or there is none.
 
-    ``repaired=True`` moves every rounded $v^t$ to the rows (`PenalisedRelaxation.repair`), verifies
-    it, and compares by the true objective; variables that enter no network but cost something or
-    meet outputs in a row are solved for again, as for an iterate of Algorithm 1. The start competes
-    too. `callback` hears a `Moment` after each step.
+    Parameters
+    ----------
+    repaired
+        Whether every rounded $v^t$ is projected on the constraints (`PenalisedRelaxation.repair`)
+        and verified, and points are compared by the true objective. Variables that enter no network
+        but cost something or share a constraint with outputs are then solved for again, as for an
+        iterate of Algorithm 1. The start is evaluated too.
+    steps
+        Number of steps.
+    learning_rate, decay, penalty
+        $\eta$, $\delta$ and $\mu$.
+    optimiser
+        ``"gradient"`` (the printed step) or ``"adam"`` (the paper's text); None takes the first as
+        printed and the second when repaired: plain steps diverge once
+        $\eta_t\mu\lVert A\rVert^2 > 1$, with the paper's figures as soon as a constraint adds up a
+        few variables.
+    callback
+        Function that is called with a `ProgressEvent` after each step.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> SingleStepGradient().solve(hand_sized()).objective
     1.5
@@ -81,166 +101,255 @@ class SingleStepGradient(Method):
 
     @property
     def method(self) -> str:
-        return f"single-step gradient, {'repaired' if self.repaired else 'as printed'}"
+        kind = "repaired" if self.repaired else "as printed"
+        return f"single-step gradient, {kind}"
 
     @torch.enable_grad()
     def run(self, run: Run) -> Solution:
-        """Take the steps; nothing is random, so `seed` has no effect."""
-        problem = run.problem
-        instance = run.instance
-        began = run.began
-        deadline = run.deadline
-        s = instance.milp
-        relaxation = PenalisedRelaxation(instance)
-        incumbent = run.incumbent(with_start=self.repaired)
-        v = torch.tensor(relaxation.start(problem.start), requires_grad=True)
-        free = v.detach()
-        point = free.numpy()  # v itself: the same memory
-        chosen = self.optimiser or ("adam" if self.repaired else "gradient")
-        moments = (torch.zeros_like(free), torch.zeros_like(free)) if chosen == "adam" else None
-        best = np.inf
-        claimed = None
-        t = 0
-        p = np.inf
+        """Take the steps; nothing is random, so the seed has no effect.
+
+        Raises
+        ------
+        ProblemError
+            If a constraint is not linear, or a network has no gradient.
+        """
+        descent = _Descent(self, run)
         interrupted = False
         stopped = False
         try:
-            while t < self.steps and now() < deadline and not stopped:
-                t += 1
-                # forward: p, at the point before the step
-                _, slope, p = relaxation.loss(v, self.penalty)
-                # backward: the step, and the projection on the box
-                take_step(
-                    free, slope, self.learning_rate * (1 + self.decay * t) ** -0.5, moments, t
-                )
-                np.clip(point, s.lower, s.upper, out=point)
-                if self.repaired and relaxation.settles:
-                    seconds = min(10.0, deadline - now())
-                    incumbent.consider_inputs(relaxation.repair(point), seconds)
-                elif self.repaired:
-                    incumbent.consider(relaxation.repair(point))
-                elif p <= ZERO and relaxation.own_cost @ point < best:
-                    best = relaxation.own_cost @ point
-                    claimed = instance.rounded(point)
+            while descent.steps < self.steps and run.seconds_left > 0 and not stopped:
+                descent.step()
                 report_progress()
-                stopped = run.notify() and t < self.steps
+                stopped = run.notify() and descent.steps < self.steps
         except TimeOver:
             pass  # the status says so
         except KeyboardInterrupt:
             interrupted = True
-        details: dict[str, Any] = {"steps": t, "violation": float(p), "incumbents": incumbent.found}
-        if claimed is not None:
-            details["claimed_objective"] = float(s.sign * best + s.offset)
-            with unlimited():  # the claim is verified, whatever ended the run
-                details["claimed_values"] = instance.with_outputs(claimed)
-                details["claimed_feasible"] = incumbent.consider(claimed).feasible
-        status = (
-            "stopped"
-            if interrupted or stopped
-            else "iteration_limit"
-            if t == self.steps
-            else "time_limit"
-        )
+        details = descent.details()
+        finished = descent.steps == self.steps
         if interrupted:
             details["interrupted"] = True
-        elif incumbent.values is None and t == self.steps:
-            may_exist = has_point(copy_model(problem.model), deadline - now())
-            status = "no_solution_found" if may_exist else "infeasible"
-        seconds = now() - began
-        return Solution(status, self.method, **incumbent.point(), seconds=seconds, details=details)
+        if interrupted or stopped:
+            status = "stopped"
+        elif not finished:
+            status = "time_limit"
+        elif descent.incumbent.values is not None:
+            status = "iteration_limit"
+        elif has_point(copy_model(run.problem.model), run.seconds_left):
+            status = "no_solution_found"
+        else:
+            status = "infeasible"
+        run.details = details
+        return run.solution(status)
+
+
+class _Descent:
+    """The iterate of a run, and the best claimed point of the printed algorithm."""
+
+    def __init__(self, settings: SingleStepGradient, run: Run) -> None:
+        self.settings = settings
+        self.run = run
+        self.relaxation = PenalisedRelaxation(run.instance)
+        self.incumbent = run.incumbent(with_start=settings.repaired)
+        self.v = torch.tensor(self.relaxation.start(run.problem.start), requires_grad=True)
+        self.values = self.v.detach()  # the same memory
+        optimiser = settings.optimiser or ("adam" if settings.repaired else "gradient")
+        self.moments: tuple[torch.Tensor, torch.Tensor] | None = None
+        if optimiser == "adam":
+            self.moments = (torch.zeros_like(self.values), torch.zeros_like(self.values))
+        self.steps = 0
+        self.violation = np.inf
+        self.claimed: np.ndarray | None = None
+        self.claimed_cost = np.inf
+
+    def step(self) -> None:
+        """Take a projected gradient step, and evaluate its rounded point."""
+        settings = self.settings
+        self.steps += 1
+        _, gradient, self.violation = self.relaxation.loss(self.v, settings.penalty)
+        rate = settings.learning_rate * (1 + settings.decay * self.steps) ** -0.5
+        take_step(self.values, gradient, rate, self.moments, self.steps)
+        point = self.values.numpy()
+        milp = self.run.instance.milp
+        np.clip(point, milp.lower, milp.upper, out=point)
+        if settings.repaired:
+            self._evaluate_repaired(point)
+        elif self.violation <= ZERO_VIOLATION:  # before the step
+            self._claim(point)
+
+    def _evaluate_repaired(self, point: np.ndarray) -> None:
+        if self.relaxation.needs_completion:
+            seconds = min(COMPLETION_SECONDS, self.run.seconds_left)
+            self.incumbent.consider_inputs(self.relaxation.repair(point), seconds)
+        else:
+            self.incumbent.consider(self.relaxation.repair(point))
+
+    def _claim(self, point: np.ndarray) -> None:
+        cost = self.relaxation.own_cost @ point
+        if cost < self.claimed_cost:
+            self.claimed_cost = cost
+            self.claimed = self.run.instance.rounded(point)
+
+    def details(self) -> dict[str, Any]:
+        """Return the details of the solution; the claimed point is verified."""
+        details: dict[str, Any] = {"steps": self.steps, "violation": float(self.violation)}
+        if self.claimed is not None:
+            instance = self.run.instance
+            claimed = instance.milp.sign * self.claimed_cost + instance.milp.offset
+            details["claimed_objective"] = float(claimed)
+            with unlimited():  # whatever ended the run
+                details["claimed_values"] = instance.with_outputs(self.claimed)
+                details["claimed_feasible"] = self.incumbent.consider(self.claimed).feasible
+        return details
 
 
 class PenalisedRelaxation:
-    """Every variable relaxed to its interval, outputs computed, rows as violations; and the way
-    back to the rows.
+    """The problem with integers relaxed, outputs computed and constraints penalised; and the
+    projection of its points on the constraints.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+
+    Raises
+    ------
+    ProblemError
+        If a constraint is not linear.
     """
 
     def __init__(self, instance: Instance) -> None:
-        s = instance.milp
-        self.instance = instance
-        outputs = instance.is_output
-        if s.others:
+        milp = instance.milp
+        if milp.others:
             raise ProblemError(
-                f"{s.others[0].kind} {s.others[0].name} is no linear row: write it as big-M rows,"
-                " or use BigM."
+                f"{milp.others[0].kind} {milp.others[0].name} is not linear: write it as big-M"
+                " constraints, or use BigM."
             )
-        self.cost, self.own_cost = s.sign * s.cost, np.where(outputs, 0.0, s.sign * s.cost)
-        self.is_class = np.zeros(s.n_variables, dtype=bool)
-        for predictor, m in zip(instance.predictors, instance.maps, strict=True):
-            self.is_class[m.output] = predictor.gives_class
-        # bounds of outputs are rows like any other: no step can project on them
-        self.rows = sp.vstack([s.rows, sp.identity(s.n_variables, format="csr")[outputs]]).tocsr()
-        self.lower = np.concatenate([s.row_lower, s.lower[outputs]])
-        self.upper = np.concatenate([s.row_upper, s.upper[outputs]])
-        # what the repair moves, and by which rows
-        on_outputs = abs(s.rows) @ outputs > 0
-        self.free = ~outputs & ~s.integer & (s.lower < s.upper)
-        movable = ~on_outputs & (abs(s.rows) @ self.free > 0)
-        self.equal = movable & (s.row_lower == s.row_upper)
+        outputs = instance.is_output
+        self.instance = instance
+        self.cost = milp.sign * milp.cost
+        self.own_cost = np.where(outputs, 0.0, self.cost)
+        self.is_class = np.zeros(milp.n_variables, dtype=bool)
+        for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
+            self.is_class[mapping.output] = predictor.gives_class
+        # bounds of outputs are constraints like any other: no step can project on them
+        output_bounds = sp.identity(milp.n_variables, format="csr")[outputs]
+        self.rows = sp.vstack([milp.rows, output_bounds]).tocsr()
+        self.lower = np.concatenate([milp.row_lower, milp.lower[outputs]])
+        self.upper = np.concatenate([milp.row_upper, milp.upper[outputs]])
+        # the repair moves these variables, by these constraints
+        has_outputs = abs(milp.rows) @ outputs > 0
+        self.free = ~outputs & ~milp.integer & (milp.lower < milp.upper)
+        movable = ~has_outputs & (abs(milp.rows) @ self.free > 0)
+        self.equal = movable & (milp.row_lower == milp.row_upper)
         self.between = movable & ~self.equal
+        # variables that enter no network
         side = ~outputs
-        side[np.concatenate([m.index[m.index >= 0] for m in instance.maps])] = False
-        self.settles = bool(s.cost[side].any()) or s.rows[on_outputs][:, side].nnz > 0
+        for mapping in instance.maps:
+            side[mapping.index[mapping.index >= 0]] = False
+        self.needs_completion = (
+            bool(milp.cost[side].any()) or milp.rows[has_outputs][:, side].nnz > 0
+        )
 
     def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
-        """The given network inputs, fractional ones too; all else at the point of the box nearest
-        0.
-        """
-        s = self.instance.milp
-        values = np.zeros(s.n_variables)
-        for m, x in zip(self.instance.maps, inputs or (), strict=False):
-            m.put(values, x)
-        return np.clip(values, s.lower, s.upper)
+        """Return the given network inputs, also fractional; all else nearest to 0 in the box."""
+        milp = self.instance.milp
+        values = np.zeros(milp.n_variables)
+        for mapping, x in zip(self.instance.maps, inputs or (), strict=False):
+            mapping.put(values, x)
+        return np.clip(values, milp.lower, milp.upper)
 
     def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
-        """The penalised objective, its gradient, and the largest violation with true classes
-        instead of sigmoids.
+        """Evaluate the penalised objective.
+
+        Parameters
+        ----------
+        v
+            All variables; the outputs among them are not used.
+        penalty
+            Penalty of the squared violations.
+
+        Returns
+        -------
+        loss, gradient, violation
+            The objective, its gradient, and the largest violation with true classes instead of
+            sigmoids.
+
+        Raises
+        ------
+        ProblemError
+            If a network has no gradient, or is not finite.
         """
         outputs = v
-        for predictor, m in zip(self.instance.predictors, self.instance.maps, strict=True):
-            x = torch.where(torch.tensor(m.index >= 0), v[m.index], torch.tensor(m.constant))
-            raw = predictor.net(x)
+        for predictor, mapping in zip(self.instance.predictors, self.instance.maps, strict=True):
+            free = torch.tensor(mapping.index >= 0)
+            raw = predictor.net(torch.where(free, v[mapping.index], torch.tensor(mapping.constant)))
             if not raw.requires_grad:
                 raise ProblemError(
                     "no gradient reaches the network's inputs: remove detach() or no_grad() from"
                     " its forward()."
                 )
             if not raw.isfinite().all():  # a sigmoid would hide it
-                self.instance.blame(self.instance.inputs(v.detach().numpy()))
-            y = predictor.surrogate(raw)
-            outputs = outputs.index_copy(0, torch.tensor(m.output.ravel()), y.reshape(-1))
+                self._raise_not_finite(v)
+            predicted = predictor.surrogate(raw).reshape(-1)
+            outputs = outputs.index_copy(0, torch.tensor(mapping.output.ravel()), predicted)
         full = outputs.detach().numpy()
-        p = self._excess(full)
-        slope = vjp([outputs], v, self.cost + 2 * penalty * self.rows.T @ p)
-        if not (np.isfinite(full).all() and slope.isfinite().all()):
-            self.instance.blame(self.instance.inputs(v.detach().numpy()))
-        true = np.where(self.is_class, full > 0.5, full)
-        return self.cost @ full + penalty * p @ p, slope, np.abs(self._excess(true)).max()
+        violation = self._violation(full)
+        gradient = vjp([outputs], v, self.cost + 2 * penalty * self.rows.T @ violation)
+        if not (np.isfinite(full).all() and gradient.isfinite().all()):
+            self._raise_not_finite(v)
+        with_classes = np.where(self.is_class, full > 0.5, full)
+        return (
+            self.cost @ full + penalty * violation @ violation,
+            gradient,
+            np.abs(self._violation(with_classes)).max(),
+        )
 
-    def _excess(self, full: np.ndarray) -> np.ndarray:
-        """By how much each row is above (positive) or below its sides."""
-        left = self.rows @ full
-        return left - np.clip(left, self.lower, self.upper)
+    def _raise_not_finite(self, v: torch.Tensor) -> NoReturn:
+        self.instance.blame(self.instance.inputs(v.detach().numpy()))
+
+    def _violation(self, full: np.ndarray) -> np.ndarray:
+        """Return by how much each constraint is above (positive) or below its sides."""
+        activity = self.rows @ full
+        return activity - np.clip(activity, self.lower, self.upper)
 
     def repair(self, v: np.ndarray) -> np.ndarray:
-        """Integers rounded, then continuous variables moved to the nearest point of the rows
-        without outputs (a QP); where there is no such point nothing moves.
+        """Round the integers, then project the continuous variables on the constraints.
+
+        The nearest point that satisfies all constraints without outputs is found by a QP. If there
+        is none, the continuous variables keep their values.
+
+        Parameters
+        ----------
+        v
+            All variables.
+
+        Returns
+        -------
+        array
+            The repaired point.
         """
-        s = self.instance.milp
+        milp = self.instance.milp
         free = self.free
         values = self.instance.rounded(v)
         if not (self.equal | self.between).any():
             return values
-        rows = s.rows[:, free]
-        shift = s.rows @ np.where(free, 0.0, values)
-        low = s.row_lower - shift
-        high = s.row_upper - shift
-        box = (s.lower[free], s.upper[free])
-        equalities = rows[self.equal].tocsc(), high[self.equal]
-        inequalities = rows[self.between].tocsc(), low[self.between], high[self.between]
+        rows = milp.rows[:, free]
+        fixed = milp.rows @ np.where(free, 0.0, values)
+        low = milp.row_lower - fixed
+        high = milp.row_upper - fixed
+        box = (milp.lower[free], milp.upper[free])
         solver = piqp.SparseSolver()
-        weights = sp.identity(free.sum(), format="csc")
-        solver.setup(weights, -values[free], *equalities, *inequalities, *box)
+        solver.setup(
+            sp.identity(free.sum(), format="csc"),
+            -values[free],
+            rows[self.equal].tocsc(),
+            high[self.equal],
+            rows[self.between].tocsc(),
+            low[self.between],
+            high[self.between],
+            *box,
+        )
         if solver.solve() == piqp.PIQP_SOLVED:
             values[free] = np.clip(solver.result.x, *box)
         return values

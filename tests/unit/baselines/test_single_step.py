@@ -398,7 +398,7 @@ class TestCalls:
     def test_constraints_that_are_no_rows_are_refused_with_a_remedy(self) -> None:
         built = _two_inputs()
         built.model.addConsIndicator(built.x[0, 1] <= 0.5, binvar=built.x[0, 0], name="either")
-        with pytest.raises(ProblemError, match=r"either is no linear row.*BigM"):
+        with pytest.raises(ProblemError, match=r"either is not linear.*BigM"):
             SingleStepGradient().solve(built.problem)
 
     def test_a_network_that_hides_its_gradient(self) -> None:

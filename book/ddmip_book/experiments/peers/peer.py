@@ -134,7 +134,7 @@ class Peer:
         on_point: PointCallback | None = None,
     ) -> Solution:
         """Build the peer's exact model and let its solver work on it until the time limit."""
-        run = start_run(problem, time_limit, seed, on_point)
+        run = start_run(problem, time_limit, seed, on_point, method=self.method)
         self._require()
         instance = run.instance
         if instance.milp.others:
@@ -146,7 +146,7 @@ class Peer:
         flat = [_relu_layers(p.net, p.inputs.shape[1], self.method) for p in instance.predictors]
         incumbent = run.incumbent()
         if time_limit <= 0:
-            return exact_solution(self.method, incumbent, "timelimit", None, {})
+            return exact_solution(run, "timelimit", None, {})
         classes = any(p.gives_class for p in instance.predictors)
         details: dict[str, Any] = {"margin": self.margin} if classes else {}
         details["packages"] = ", ".join(
@@ -177,9 +177,7 @@ class Peer:
         if outcome.status == "refused":
             return Solution("no_solution_found", self.method, seconds=job.seconds, details=details)
         margin = self.margin if classes else 0.0
-        return exact_solution(
-            self.method, incumbent, outcome.status, outcome.bound, details, margin
-        )
+        return exact_solution(run, outcome.status, outcome.bound, details, margin)
 
     def _require(self) -> None:
         failed: dict[str, ImportError] = {}
