@@ -1,4 +1,4 @@
-"""Sound bounds of networks over boxes and balls, for many rows at once.
+"""Sound bounds of networks over boxes and balls, for many regions at once.
 
 >>> import torch
 >>> from ddmip_lib.bounds import Box, crown, network_graph

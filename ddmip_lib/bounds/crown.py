@@ -1,6 +1,4 @@
-"""CROWN and interval arithmetic: bounds of every node, and linear forms below and above the
-outputs.
-"""
+"""CROWN and interval arithmetic: bounds of every node, and linear bounds of the outputs."""
 
 from typing import Any
 
@@ -11,27 +9,48 @@ from .propagation import BoundPropagation, PerUnit
 from .regions import Box
 from .result import Bounds, constant_bounds, in_chunks
 
-CHUNK = 2**22  # numbers in a tensor of coefficients
+CHUNK_ENTRIES = 2**22  # entries of all tensors of coefficients of the regions treated at a time
 
 
 @torch.no_grad()
 def crown(
     graph: Graph, region: Box, slopes: PerUnit | None = None, splits: PerUnit | None = None
 ) -> Bounds:
-    r"""Bounds of the nodes that enter activations, each the better of one interval step and CROWN,
-    and of the outputs.
+    r"""Bound a network by CROWN.
 
-    `slopes`: lower slopes in [0, 1] for every pass, (n, units) for each activation; by default of
-    the smaller area. `splits`: -1 (off), 0 or 1 (on), (n, units) for each activation: the bounds
-    hold where these units are so.
+    Nodes that enter activations are bounded by the better of an interval step and CROWN.
 
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    region : Box
+        The n regions.
+    slopes : sequence of Tensor or None, optional
+        Slopes in [0, 1] of the lower bounds of each activation, (n, units), for every backward
+        pass; by default those with the smaller area.
+    splits : sequence of Tensor or None, optional
+        For each activation -1 (off), 0 or 1 (on), (n, units): the bounds hold where these units are
+        on these sides.
+
+    Returns
+    -------
+    Bounds
+        The bounds.
+
+    Raises
+    ------
+    ValueError
+        If a slope is not in [0, 1].
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
     >>> bounds = crown(network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2)))
     >>> round(bounds.lower.item(), 9), round(bounds.upper.item(), 9)
     (-3.0, 4.25)
     """
-
     require_slopes(slopes)
 
     def solve(region: Box, slopes: Any, splits: Any) -> Bounds:
@@ -42,14 +61,26 @@ def crown(
 
 @torch.no_grad()
 def intervals(graph: Graph, region: Box) -> Bounds:
-    """Bounds of every node by interval arithmetic over the box of the region; the forms are
-    constants.
+    """Bound a network by interval arithmetic over the boxes around the regions.
 
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    region : Box
+        The n regions.
+
+    Returns
+    -------
+    Bounds
+        The bounds; the linear bounds of the outputs are constants.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
-    >>> bounds = intervals(
-    ...     network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2))
-    ... )
+    >>> graph, box = network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2))
+    >>> bounds = intervals(graph, box)
     >>> round(bounds.lower.item(), 9), round(bounds.upper.item(), 9)
     (-4.5, 5.0)
     """
@@ -57,17 +88,22 @@ def intervals(graph: Graph, region: Box) -> Bounds:
 
 
 def require_slopes(slopes: PerUnit | None) -> None:
-    """An error where a lower slope is none: the bounds would not hold."""
-    if not all(
-        bool(((part >= 0) & (part <= 1)).all()) for part in slopes or () if part is not None
-    ):
-        raise ValueError("lower slopes lie in [0, 1]: clamp them.")
+    """Raise a `ValueError` where a slope is not in [0, 1]: the bounds would not hold."""
+    for part in slopes or ():
+        if part is not None and not ((part >= 0) & (part <= 1)).all():
+            raise ValueError("lower slopes lie in [0, 1]: clamp them.")
 
 
 def batch_size(graph: Graph, copies: int = 1) -> int:
-    """How many regions fit into memory comfortably, with so many tensors of coefficients at
-    a time.
+    """Return how many regions are treated at a time.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    copies : int
+        The number of tensors of coefficients that exist at the same time.
     """
-    widest = max(node.units for node in graph.nodes)
-    followed = max([graph.n_out, *(graph.nodes[node].units for node in graph.hidden)])
-    return max(1, CHUNK // (2 * followed * widest * copies))
+    sizes = [node.units for node in graph.nodes]
+    bounded = max([graph.n_out, *(sizes[node] for node in graph.hidden)])
+    return max(1, CHUNK_ENTRIES // (2 * bounded * max(sizes) * copies))

@@ -1,5 +1,5 @@
-"""What exact models of other packages read: a network as a list of layers, and the range of its
-outputs.
+"""Networks as lists of layers, and the ranges of their outputs, for exact models of other
+packages.
 """
 
 import numpy as np
@@ -16,9 +16,27 @@ from .regions import Box
 
 
 def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
-    """Linear layers and activations, one after another, that compute the same function as `net`, in
-    float64.
+    """Return linear layers and activations that compute the same function as a network.
 
+    Parameters
+    ----------
+    net : Module
+        A chain of layers; BatchNorm and convolutions become linear layers.
+    n_in : int
+        The number of inputs.
+
+    Returns
+    -------
+    list of Module
+        The layers, in float64.
+
+    Raises
+    ------
+    UnsupportedNetworkError
+        If the network is not a chain of supported layers.
+
+    Examples
+    --------
     >>> net = nn.Sequential(
     ...     nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), nn.ReLU(), nn.Linear(3, 1)
     ... ).eval()
@@ -27,17 +45,33 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
     """
     try:
         return sequential_layers(network_graph(net, n_in))
-    except UnsupportedNetworkError as problem:
-        needs = ", ".join(unit.layer.__name__ for unit in ACTIVATIONS.values())
+    except UnsupportedNetworkError as error:
+        supported = ", ".join(unit.layer.__name__ for unit in ACTIVATIONS.values())
+        reason = str(error).split(": they need")[0]
         raise UnsupportedNetworkError(
-            f"an exact model needs Linear, {needs} in a chain (BatchNorm and convolutions are"
-            f" folded); {str(problem).split(': they need')[0]}. DualDecomposition takes any"
-            " differentiable module."
-        ) from problem
+            f"an exact model needs Linear, {supported} in a chain (BatchNorm and convolutions are"
+            f" folded); {reason}. DualDecomposition takes any differentiable module."
+        ) from error
 
 
 def sequential_layers(graph: Graph) -> list[nn.Module]:
-    """The layers of a graph in which each node enters the next and no other."""
+    """Return the layers of a graph in which each node enters the next and no other.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+
+    Returns
+    -------
+    list of Module
+        The layers, in float64.
+
+    Raises
+    ------
+    UnsupportedNetworkError
+        If the graph is not such a chain, or has no affine node.
+    """
     layers: list[nn.Module] = []
     for index, node in enumerate(graph.nodes[1:]):
         if isinstance(node, Sum) or node.parents != (index,):
@@ -58,14 +92,27 @@ def sequential_layers(graph: Graph) -> list[nn.Module]:
 def output_range(
     net: nn.Module, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sound ends of the outputs over boxes, row by row, by interval arithmetic.
+    """Bound the outputs of a network over boxes by interval arithmetic.
 
+    Parameters
+    ----------
+    net : Module
+        The network.
+    lower, upper : ndarray
+        The ends of the boxes, (n, p).
+
+    Returns
+    -------
+    lower, upper : ndarray
+        Sound bounds of the outputs, (n, q).
+
+    Examples
+    --------
     >>> layer = nn.Linear(2, 1)
     >>> _ = layer.weight.data.copy_(torch.tensor([[1.0, -2.0]])), layer.bias.data.zero_()
     >>> [end.round(9).tolist() for end in output_range(layer, np.zeros((1, 2)), np.ones((1, 2)))]
     [[[-2.0]], [[1.0]]]
     """
-    found = intervals(
-        network_graph(net, lower.shape[1]), Box(torch.tensor(lower), torch.tensor(upper))
-    )
+    graph = network_graph(net, lower.shape[1])
+    found = intervals(graph, Box(torch.tensor(lower), torch.tensor(upper)))
     return found.lower.numpy(), found.upper.numpy()

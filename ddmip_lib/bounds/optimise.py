@@ -1,4 +1,6 @@
-"""Lower slopes by gradient steps (alpha-CROWN), and multipliers for the splits (beta-CROWN)."""
+"""CROWN with slopes chosen by gradient steps (alpha-CROWN) and with multipliers for the splits
+(beta-CROWN).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +15,7 @@ from .propagation import BoundPropagation, PerUnit
 from .regions import Box
 from .result import Bounds, Range, in_chunks
 
-TAPE = 2  # coefficient tensors that automatic differentiation keeps for each node
+TAPE_TENSORS_PER_NODE = 2  # tensors of coefficients that automatic differentiation keeps
 
 
 @torch.no_grad()
@@ -28,114 +30,157 @@ def optimised_crown(
     tighten: bool = True,
     start: Sequence[Tensor] | None = None,
 ) -> Bounds:
-    r"""CROWN with lower slopes chosen by gradient: `steps` for the outputs, `inner` for the nodes
-    before them.
+    r"""Bound a network by CROWN with slopes chosen by gradient steps.
 
-    Every slope in [0, 1] is sound, so each unit, side and row has slopes of its own and keeps its
-    best bound. A unit with a split $s = \pm 1$ satisfies $s a \ge 0$, so $f \ge f - \beta s a$ for
-    every $\beta \ge 0$: these multipliers are optimised in the same steps. `start`: slopes of a
-    similar region to begin with, its `Bounds.slopes`. `known`: sound bounds of all nodes
-    (`Bounds.nodes` of the parent in a search), to be improved; with `tighten=False` the nodes
-    before the output get no pass of their own. The rest is as in `crown`.
+    Every slope in [0, 1] below an activation that can switch is sound, so each unit, side and
+    region has slopes of its own and keeps its best bound. A unit with a split $s = \pm 1$ satisfies
+    $s a \ge 0$, so $f \ge f - \beta s a$ for every $\beta \ge 0$: these multipliers are optimised
+    in the same steps.
 
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    region : Box
+        The n regions.
+    steps : int
+        Gradient steps for the outputs.
+    inner : int
+        Gradient steps for each node that enters an activation.
+    rate : float
+        Step length of Adam.
+    splits : sequence of Tensor or None, optional
+        As in `crown`.
+    known : sequence of pairs of Tensor, optional
+        Sound bounds of all nodes to be improved, such as `Bounds.nodes` of the parent in a search.
+    tighten : bool
+        Whether nodes before the output have backward passes of their own.
+    start : sequence of Tensor, optional
+        Slopes to start from, such as `Bounds.slopes` of a similar region.
+
+    Returns
+    -------
+    Bounds
+        The bounds, with the slopes of the last pass.
+
+    Raises
+    ------
+    ValueError
+        If a slope of `start` is not in [0, 1].
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
-    >>> bounds = optimised_crown(
-    ...     network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2)), steps=60
-    ... )
-    >>> round(bounds.upper.item(), 2)  # 4.25 without
+    >>> graph, box = network_graph(hand_sized_net(), 2), Box(torch.zeros(1, 2), torch.ones(1, 2))
+    >>> round(optimised_crown(graph, box, steps=60).upper.item(), 2)  # 4.25 without
     3.13
     """
-
     require_slopes(start)
 
     def solve(region: Box, splits: Any, known: Any, start: Any) -> Bounds:
-        sweep = _Climb(graph, region, None, splits, inner=inner, rate=rate)
-        sweep.run(known, tighten)
-        slopes, duals, _ = sweep.climb(len(graph.nodes) - 1, steps, start)
-        return replace(
-            sweep.result(slopes, duals), slopes=[slope for slope in slopes if slope is not None]
-        )
+        propagation = _OptimisedPropagation(graph, region, None, splits, inner=inner, rate=rate)
+        propagation.run(known, tighten)
+        return propagation.optimised_result(steps, start)
 
-    rows = batch_size(graph, TAPE * len(graph.nodes) if inner and tighten else 1)
-    return in_chunks(rows, region, solve, splits, known, start)
+    tensors = TAPE_TENSORS_PER_NODE * len(graph.nodes) if inner and tighten else 1
+    return in_chunks(batch_size(graph, tensors), region, solve, splits, known, start)
 
 
 @dataclass(eq=False)
-class _Climb(BoundPropagation):
-    """A sweep whose passes optimise their slopes."""
+class _OptimisedPropagation(BoundPropagation):
+    """Bound propagation whose backward passes optimise their slopes."""
 
     inner: int = field(default=0, kw_only=True)
     rate: float = field(default=0.2, kw_only=True)
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
-        assert units is None, "all units of a node climb together"
+        assert units is None, "all units of a node are optimised together"
         return self.climb(index, self.inner)[2]
+
+    def optimised_result(self, steps: int, start: Sequence[Tensor] | None) -> Bounds:
+        """The bounds of all nodes, with optimised slopes for the outputs."""
+        slopes, duals, _ = self.climb(len(self.graph.nodes) - 1, steps, start)
+        used = [slope for slope in slopes if slope is not None]
+        return replace(self.result(slopes, duals), slopes=used)
 
     def climb(
         self, index: int, steps: int, start: Sequence[Tensor] | None = None
-    ) -> tuple[list[Tensor | None], list[Tensor | None], Tensor]:
-        """Slopes and multipliers for the bounds of one node by Adam, and the best bounds,
-        (n, 2k).
+    ) -> tuple[PerUnit, PerUnit, Tensor]:
+        """Optimised slopes and multipliers for one node, and its bounds (n, 2k)."""
+        point, splits = self._start(index, start)
+        adam = _Adam(point, len(splits), self.rate)
+        best = point
+        record = self.region.lower.new_tensor(-torch.inf)
+        if not point:
+            steps = 0
+        for step in range(steps + 1):
+            value = self._value(index, adam.point, splits)
+            best = _where(value > record, adam.point, best)
+            record = torch.maximum(record, value.detach())
+            if step < steps:
+                adam.step(value)
+        return *self._by_activation(best, splits), record
+
+    def _start(self, index: int, start: Sequence[Tensor] | None) -> tuple[list[Tensor], PerUnit]:
+        """Slopes and multipliers to start from, for each function of the node's values and each
+        activation before it, and the splits of these activations.
         """
         before = [node for node in self.graph.activations if node <= index]
         splits = [None] * len(before) if self.splits is None else self.splits[: len(before)]
-        slopes = [
-            self._first(node, index, start[i] if start else None) for i, node in enumerate(before)
-        ]
-        duals = [
-            torch.zeros_like(a)
-            for a, split in zip(slopes, splits, strict=True)
-            if split is not None
-        ]
-        now = [*slopes, *duals]
-        best = now
-        record = None
-        means, squares = ([torch.zeros_like(part) for part in now] for _ in range(2))
-        for step in range(1, steps + 2 if now else 2):
-            with torch.enable_grad():
-                moving = [part.requires_grad_() for part in now]
-                coef, const = self.forms(index, *self._placed(moving, splits))
-                value = self.region.smallest(coef) + const
-                total = value.sum()
-            if record is None:
-                record = value.detach()
-            better = (value > record)[..., None]
-            best = [
-                torch.where(better, new, old).detach()
-                for new, old in zip(moving, best, strict=True)
-            ]
-            record = torch.maximum(record, value.detach())
-            if step > steps or not now:
-                break
-            gradients = torch.autograd.grad(
-                total, moving, allow_unused=True, materialize_grads=True
-            )
-            for i, (part, gradient) in enumerate(zip(moving, gradients, strict=True)):
-                means[i] = 0.9 * means[i] + 0.1 * gradient
-                squares[i] = 0.999 * squares[i] + 0.001 * gradient**2
-                move = (
-                    means[i] / (1 - 0.9**step) / ((squares[i] / (1 - 0.999**step)).sqrt() + 1e-12)
-                )
-                now[i] = (part.detach() + self.rate * move).clamp(
-                    0.0, 1.0 if i < len(slopes) else None
-                )
-        assert record is not None
-        return *self._placed(best, splits), record
+        functions = 2 * self.graph.nodes[index].units
+        slopes = []
+        for i, node in enumerate(before):
+            below = self.lines[node].below[:, None]
+            if start is not None:
+                below = torch.where(self.lines[node].free[:, None], start[i], below)
+            slopes.append(below.expand(-1, functions, -1).clone())
+        split = [i for i, signs in enumerate(splits) if signs is not None]
+        return [*slopes, *(torch.zeros_like(slopes[i]) for i in split)], splits
 
-    def _first(self, node: int, index: int, start: Tensor | None) -> Tensor:
-        """The slopes to start from, of their own for each unit of the bounded node and side."""
-        below = self.lines[node].below[:, None]
-        if start is not None:
-            below = torch.where(self.lines[node].free[:, None], start, below)
-        return below.expand(-1, 2 * self.graph.nodes[index].units, -1).clone()
+    def _value(self, index: int, point: list[Tensor], splits: PerUnit) -> Tensor:
+        """Lower bounds of the values of a node and of their negatives, differentiable."""
+        with torch.enable_grad():
+            coef, const = self.forms(index, *self._by_activation(point, splits))
+            return self.region.smallest(coef) + const
 
-    def _placed(
-        self, parts: list[Tensor], splits: Sequence[Tensor | None]
-    ) -> tuple[list[Tensor | None], list[Tensor | None]]:
+    def _by_activation(self, point: list[Tensor], splits: PerUnit) -> tuple[PerUnit, PerUnit]:
         """Slopes and multipliers as lists over all activations."""
-        count = len(splits)
-        rest = len(self.graph.activations) - len(splits)
-        duals = iter(parts[count:])
-        placed = [None if split is None else next(duals) for split in splits]
-        return [*parts[:count], *[None] * rest], [*placed, *[None] * rest]
+        missing = [None] * (len(self.graph.activations) - len(splits))
+        multipliers = iter(point[len(splits) :])
+        duals = [None if split is None else next(multipliers) for split in splits]
+        return [*point[: len(splits)], *missing], [*duals, *missing]
+
+
+class _Adam:
+    """Ascent steps of Adam on slopes, kept in [0, 1], and multipliers, kept nonnegative."""
+
+    def __init__(self, point: list[Tensor], slopes: int, rate: float) -> None:
+        self.point = [part.requires_grad_() for part in point]
+        self.slopes = slopes
+        self.rate = rate
+        self.means = [torch.zeros_like(part) for part in point]
+        self.squares = [torch.zeros_like(part) for part in point]
+        self.steps = 0
+
+    def step(self, value: Tensor) -> None:
+        """Move along the gradient of the sum of values at the point."""
+        self.steps += 1
+        ones = torch.ones_like(value)
+        gradients = torch.autograd.grad(
+            value, self.point, ones, allow_unused=True, materialize_grads=True
+        )
+        for i, gradient in enumerate(gradients):
+            self.means[i] = 0.9 * self.means[i] + 0.1 * gradient
+            self.squares[i] = 0.999 * self.squares[i] + 0.001 * gradient**2
+            mean = self.means[i] / (1 - 0.9**self.steps)
+            size = (self.squares[i] / (1 - 0.999**self.steps)).sqrt() + 1e-12
+            moved = self.point[i].detach() + self.rate * (mean / size)
+            upper = 1.0 if i < self.slopes else None
+            self.point[i] = moved.clamp(0.0, upper).requires_grad_()
+
+
+def _where(better: Tensor, new: list[Tensor], old: list[Tensor]) -> list[Tensor]:
+    """The new parts of the functions with better values."""
+    pairs = zip(new, old, strict=True)
+    return [torch.where(better[..., None], one, two).detach() for one, two in pairs]

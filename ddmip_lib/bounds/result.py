@@ -1,4 +1,4 @@
-"""What a method found about a network on n regions, and how to cut and join it by rows."""
+"""Bounds of a network over n regions, and how to select and concatenate them by region."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -12,14 +12,24 @@ Range = tuple[Tensor, Tensor]
 
 @dataclass(eq=False)
 class Bounds:
-    r"""Sound bounds of a graph over n regions.
+    r"""Sound bounds of a graph over n regions; `bounds[rows]` selects regions.
 
-    `nodes[i]` is the pair (lower, upper), each (n, units), of the values of node i. With
-    `lower_form` $= (A, b)$ of shapes (n, q, p) and (n, q), $A u + b \le f(u)$ for all u in the
-    region, and with `upper_form` from above. Rows whose splits contradict the bounds are `empty`:
-    `lower` is inf and `upper` -inf there. `slopes` are those of the last pass, (n, 2q, units) for
-    each activation, where they were optimised. `bounds[rows]` picks rows.
+    Attributes
+    ----------
+    nodes : list of pairs of Tensor
+        Lower and upper bounds of the values of each node, (n, units).
+    lower_form, upper_form : pair of Tensor
+        $A$ and $b$, (n, q, p) and (n, q), of linear bounds of the outputs over the regions: $A u +
+        b \le f(u)$, and $f(u) \le A u + b$.
+    lower, upper : Tensor
+        Bounds of the outputs, (n, q).
+    empty : Tensor
+        Regions whose splits contradict the bounds, (n,): there `lower` is inf and `upper` -inf.
+    slopes : list of Tensor, optional
+        Optimised slopes of the last pass, (n, 2q, units) for each activation.
 
+    Examples
+    --------
     >>> one = torch.ones(3, 1)
     >>> constant_bounds([(-one, one)], n_in=1)[:2].upper
     tensor([[1.],
@@ -39,52 +49,80 @@ class Bounds:
 
 
 def constant_bounds(nodes: list[Range], n_in: int) -> Bounds:
-    """Bounds that consist of the ranges of the nodes alone: the forms are constants.
+    """Return bounds that consist of the ranges of the nodes alone.
 
+    Parameters
+    ----------
+    nodes : list of pairs of Tensor
+        Lower and upper bounds of the values of each node, (n, units).
+    n_in : int
+        The number of inputs of the network.
+
+    Returns
+    -------
+    Bounds
+        The bounds; their linear bounds are constants.
+
+    Examples
+    --------
     >>> constant_bounds([(torch.zeros(1, 1), torch.ones(1, 1))], n_in=1).upper_form
     (tensor([[[0.]]]), tensor([[1.]]))
     """
     lower, upper = nodes[-1]
     flat = lower.new_zeros(*lower.shape, n_in)
-    return Bounds(
-        nodes,
-        (flat, lower),
-        (flat, upper),
-        lower,
-        upper,
-        torch.zeros_like(lower[:, 0], dtype=torch.bool),
-    )
+    empty = torch.zeros_like(lower[:, 0], dtype=torch.bool)
+    return Bounds(nodes, (flat, lower), (flat, upper), lower, upper, empty)
 
 
 def select(part: Any, rows: Any) -> Any:
-    """Some rows of a tensor or region, or of lists and tuples of them, in which None stays None.
+    """Return some rows of a tensor or region, or of lists and tuples of them.
 
+    Parameters
+    ----------
+    part : Tensor, Box, list, tuple or None
+        The object; None stays None.
+    rows : slice or Tensor
+        The rows.
+
+    Examples
+    --------
     >>> select([torch.arange(3), None], slice(0, 2))
     [tensor([0, 1]), None]
     """
     if part is None:
         return None
-    return (
-        type(part)(select(p, rows) for p in part) if isinstance(part, (list, tuple)) else part[rows]
-    )
+    if isinstance(part, (list, tuple)):
+        return type(part)(select(each, rows) for each in part)
+    return part[rows]
 
 
 def in_chunks(rows: int, region: Any, solve: Callable[..., Bounds], *parts: Any) -> Bounds:
-    """`solve(region, *parts)` for at most so many rows at a time."""
+    """Return `solve(region, *parts)`, computed for at most `rows` regions at a time."""
     if len(region) <= rows:
         return solve(region, *parts)
     found = []
     for first in range(0, len(region), rows):
         chunk = slice(first, first + rows)
-        found.append(solve(region[chunk], *(select(part, chunk) for part in parts)))
+        found.append(solve(region[chunk], *select(parts, chunk)))
     joined: Bounds = concatenate(found)
     return joined
 
 
 def concatenate(parts: Sequence[Any]) -> Any:
-    """Tensors one after another, or tuples, lists and data classes of them, in which None stays
-    None.
+    """Concatenate tensors, or tuples, lists and data classes of them.
 
+    Parameters
+    ----------
+    parts : sequence
+        Objects of the same structure; None stays None.
+
+    Returns
+    -------
+    object
+        One object of this structure.
+
+    Examples
+    --------
     >>> concatenate([(torch.zeros(1), [torch.ones(1)]), (torch.ones(2), [torch.ones(1)])])
     (tensor([0., 1., 1.]), [tensor([1., 1.])])
     """
@@ -95,7 +133,6 @@ def concatenate(parts: Sequence[Any]) -> Any:
         return torch.cat(list(parts))
     kind: Any = type(first)
     if is_dataclass(first):
-        return kind(
-            *(concatenate([getattr(part, field.name) for part in parts]) for field in fields(first))
-        )
-    return kind(concatenate(group) for group in zip(*parts, strict=True))
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(first))
+        return kind(*map(concatenate, columns))
+    return kind(map(concatenate, zip(*parts, strict=True)))

@@ -417,7 +417,7 @@ def test_rows_are_independent_and_chunks_change_nothing(monkeypatch: pytest.Monk
         if hasattr(node, "kind")
     ]
     wholes = [crown(graph, ball, splits=splits), optimised_crown(graph, ball, 3, 2)]
-    monkeypatch.setattr(importlib.import_module("ddmip_lib.bounds.crown"), "CHUNK", 2 * 6 * 6 * 3)
+    monkeypatch.setattr(importlib.import_module("ddmip_lib.bounds.crown"), "CHUNK_ENTRIES", 2 * 6 * 6 * 3)
     for whole, part in zip(
         wholes, [crown(graph, ball, splits=splits), optimised_crown(graph, ball, 3, 2)], strict=True
     ):
