@@ -1,9 +1,9 @@
 """The clock of the library, and the time limits of the calls in progress.
 
-Every second is read from `now`. A method works inside `limited(deadline)`; long computations call
-`check_time` between two pieces of work, which raises `TimeOver` once the deadline of any call in
-progress has passed, so that no loop has to know how it is nested. The method catches it and returns
-the best that it has.
+All times are read from `now`. A method runs inside `limited(deadline)`. Long computations call
+`check_time` regularly, which raises `TimeOver` once the deadline of any call in progress has
+passed, so that no computation has to be given the limits of the calls around it. The method catches
+`TimeOver` and returns its best point.
 """
 
 import signal
@@ -19,8 +19,8 @@ from typing import TypeVar
 Clock = Callable[[], float]
 T = TypeVar("T")
 
-# seconds after a deadline for which the result of a solver with a limit of its own is awaited
-GRACE = 0.05
+SECONDS_AFTER_DEADLINE = 0.05
+"""Seconds after a deadline in which a solver with a time limit of its own may still return."""
 
 
 class TimeOver(Exception):
@@ -28,16 +28,26 @@ class TimeOver(Exception):
 
 
 class Stopped(KeyboardInterrupt):
-    """A callback has ended the run: it returns what it has, as after Ctrl-C."""
+    """A callback has ended the run, which returns its best point as after Ctrl-C."""
 
 
 @dataclass
 class Limit:
-    """The deadline of one call in progress, and whether its callback or Ctrl-C has ended it."""
+    """The limit of one call in progress.
+
+    Attributes
+    ----------
+    deadline
+        Its end, in seconds of the clock in force.
+    stopped
+        Whether its callback or Ctrl-C has ended it.
+    interrupted
+        Whether Ctrl-C has ended it.
+    """
 
     deadline: float
     stopped: bool = False
-    interrupted: bool = False  # by Ctrl-C
+    interrupted: bool = False
 
 
 _clock: ContextVar[Clock] = ContextVar("clock", default=time.perf_counter)
@@ -45,19 +55,23 @@ _limits: ContextVar[tuple[Limit, ...]] = ContextVar("limits", default=())
 
 
 def now() -> float:
-    """Seconds since an arbitrary moment, by the clock in force: `time.perf_counter` outside
-    `using`.
-    """
+    """Return seconds by the clock in force: `time.perf_counter`, or that of `using`."""
     return _clock.get()()
 
 
 @contextmanager
 def using(clock: Clock) -> Iterator[None]:
-    """Let calls of the library inside the `with` read another clock, so that a test decides when
-    time is over.
+    """Use another clock inside the `with`, so that a test controls when the time is over.
 
-    SCIP and HiGHS measure the seconds that are left to them by the processor's own clock.
+    SCIP and HiGHS measure their own time limits by the clock of the system.
 
+    Parameters
+    ----------
+    clock
+        Function that returns seconds.
+
+    Examples
+    --------
     >>> with using(lambda: 5.0):
     ...     now()
     5.0
@@ -71,9 +85,20 @@ def using(clock: Clock) -> Iterator[None]:
 
 @contextmanager
 def limited(deadline: float) -> Iterator[Limit]:
-    """Let `check_time` raise `TimeOver` from this moment of the clock on, or `Stopped` once the
-    limit is marked so.
+    """Limit the time of a call: `check_time` raises `TimeOver` from the deadline on.
 
+    Parameters
+    ----------
+    deadline
+        In seconds of the clock in force.
+
+    Yields
+    ------
+    Limit
+        Once it is marked as stopped, `check_time` raises `Stopped`.
+
+    Examples
+    --------
     >>> with limited(now() - 1.0):
     ...     check_time()
     Traceback (most recent call last):
@@ -90,7 +115,7 @@ def limited(deadline: float) -> Iterator[Limit]:
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Let no limit interrupt what makes a result of what was found."""
+    """Suspend all limits, for the computation of a result from what was found."""
     token = _limits.set(())
     try:
         yield
@@ -99,22 +124,20 @@ def unlimited() -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """Mark all calls in progress as ended by Ctrl-C: for code that catches it to keep a partial
-    result.
-    """
+    """Mark all calls in progress as ended by Ctrl-C, after code that kept a partial result."""
     for limit in _limits.get():
         limit.stopped = limit.interrupted = True
 
 
 @contextmanager
-def heard_interrupts() -> Iterator[None]:
-    """Let Ctrl-C mark all calls in progress as ended, besides raising `KeyboardInterrupt`.
+def marking_interrupts() -> Iterator[None]:
+    """Mark all calls in progress as ended at Ctrl-C, and raise `KeyboardInterrupt`.
 
     Python drops an exception that is raised inside a destructor or a weak reference's callback;
-    `check_time` then raises instead. Handlers other than Python's own are left alone.
+    `check_time` then raises one instead. Signal handlers other than Python's own are not replaced.
     """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
 
@@ -130,7 +153,15 @@ def heard_interrupts() -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise `TimeOver` or `Stopped` where a call in progress must end."""
+    """Raise an exception if a call in progress must end.
+
+    Raises
+    ------
+    Stopped
+        If a callback or Ctrl-C has ended one.
+    TimeOver
+        If the deadline of one has passed.
+    """
     limits = _limits.get()
     if not limits:
         return
@@ -141,17 +172,32 @@ def check_time() -> None:
 
 
 def seconds_to_deadline() -> float:
-    """Seconds until the first deadline of the calls in progress; infinite where there is none."""
+    """Return seconds until the first deadline of the calls in progress, infinite without one."""
     deadlines = [limit.deadline for limit in _limits.get()]
     return min(deadlines) - now() if deadlines else float("inf")
 
 
 def awaited(call: Callable[[], T], cancel: Callable[[], object]) -> T:
-    """The result of a `call` of compiled code that may miss its time limit, made in a thread of its
-    own.
+    """Return the result of compiled code that may exceed its time limit.
 
-    Ctrl-C is heard while it runs, and a deadline of `limited` ends the wait: `cancel` then tells
-    the compiled code to end, and nobody uses its result.
+    It runs in a thread of its own, so that Ctrl-C and the deadline of `limited` end the wait.
+
+    Parameters
+    ----------
+    call
+        Function that runs the compiled code.
+    cancel
+        Function that requests its end; its result is not used then.
+
+    Returns
+    -------
+    object
+        The result of `call`.
+
+    Raises
+    ------
+    TimeOver
+        If there is no result shortly after the deadline.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -163,7 +209,7 @@ def awaited(call: Callable[[], T], cancel: Callable[[], object]) -> T:
             errors.append(error)
 
     worker = threading.Thread(target=work, daemon=True)
-    seconds = max(0.0, seconds_to_deadline()) + GRACE
+    seconds = max(0.0, seconds_to_deadline()) + SECONDS_AFTER_DEADLINE
     try:
         worker.start()
         worker.join(min(seconds, threading.TIMEOUT_MAX))

@@ -1,13 +1,11 @@
-"""Exceptions of the library: each one inherits from the builtin that fits and its text names the
-remedy.
-"""
+"""Exceptions of the library, which inherit from built-in ones; their messages name a remedy."""
 
 from importlib import import_module
 from typing import Any
 
 
 class ProblemError(ValueError):
-    """The optimisation problem cannot be handled as it stands."""
+    """The optimisation problem is not valid, or not of a kind that can be solved."""
 
 
 class UnsupportedNetworkError(TypeError):
@@ -15,24 +13,43 @@ class UnsupportedNetworkError(TypeError):
 
 
 class ProofError(RuntimeError):
-    """A bound and a verified point contradict each other: a mistake in this library."""
+    """A bound and a verified point contradict each other: a fault of this library."""
 
 
 def of_extra(module: str, extra: str, purpose: str) -> Any:
-    """A module that an extra of this package installs; where it is missing, an error that names the
-    extra.
+    """Import a module that an optional extra of this package installs.
 
+    Parameters
+    ----------
+    module
+        Name of the module.
+    extra
+        Name of the extra.
+    purpose
+        What needs the module, as the subject of the message.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed.
+
+    Examples
+    --------
     >>> of_extra("no_such_module", "plots", "drawing")
     Traceback (most recent call last):
     ImportError: drawing needs no_such_module: pip install 'ddmip-lib[plots]'.
     """
+    package = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        if (
-            error.name is None or error.name.partition(".")[0] != package
-        ):  # it is there, and lacks something itself
+        missing = (error.name or "").partition(".")[0]
+        if missing != package:  # a dependency of the package is missing
             raise
         raise ImportError(
             f"{purpose} needs {package}: pip install 'ddmip-lib[{extra}]'."

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 
-from ..clock import Limit, TimeOver, heard_interrupts, limited, now, unlimited
+from ..clock import Limit, TimeOver, limited, marking_interrupts, now, unlimited
 from ..model.incumbent import Incumbent, PointCallback
 from ..model.instance import Instance
 from ..model.log import Log, LogEntry
@@ -238,7 +238,7 @@ class Run:
             "time_limit" after the deadline, "stopped" after Ctrl-C or by the callback.
         """
         status = None
-        with limited(self.deadline) as self.limit, heard_interrupts():
+        with limited(self.deadline) as self.limit, marking_interrupts():
             try:
                 result = solve()
             except TimeOver:

@@ -1,3 +1,1 @@
-"""What the user says (`NeuralMIP`), what it becomes (arrays, maps), and what comes back (a verified
-`Solution`).
-"""
+"""The user's problem (`NeuralMIP`), its arrays and maps (`Instance`), and its `Solution`."""

@@ -1,4 +1,4 @@
-"""What a run did, method by method, as a table."""
+"""The log of a run: its methods, one after another, as a table."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,20 @@ from .solution import shown
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One line of the log: a method, why it was chosen, how it ended, and the best objective and
-    bound after it.
+    """One method of a run.
+
+    Attributes
+    ----------
+    method
+        Name of the method.
+    status
+        Status with which it ended.
+    objective, bound
+        Best objective and checked bound of the whole run after it, None where there is none.
+    seconds
+        Seconds of the method.
+    why
+        Reason for the method, or for its end.
     """
 
     method: str
@@ -18,15 +30,14 @@ class LogEntry:
     seconds: float
     why: str
 
+    def __str__(self) -> str:
+        row = f"{self.method:<20}{self.status:<18}{shown(self.objective):>11}"
+        return f"{row}{shown(self.bound):>11}{self.seconds:9.2f}\n  {self.why}"
+
 
 class Log(list[LogEntry]):
-    """What a run did, as a table."""
+    """The methods of a run; printed as a table."""
 
     def __repr__(self) -> str:
         head = f"{'method':<20}{'status':<18}{'objective':>11}{'bound':>11}{'seconds':>9}"
-        lines = [
-            f"{t.method:<20}{t.status:<18}{shown(t.objective):>11}{shown(t.bound):>11}{t.seconds:9.2f}\n"
-            f"  {t.why}"
-            for t in self
-        ]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *map(str, self)])

@@ -1,5 +1,7 @@
-"""The progress line of a run: seconds, what is at work, the best value, the bound and the gap; on
-screen and logged.
+"""The progress of a run, on one line: seconds, method, best objective, bound and gap.
+
+It is shown on the screen if the user wants it, and logged by the logger "ddmip_lib": improvements
+and ends of iterations at level INFO, infeasible starts at level WARNING.
 """
 
 import logging
@@ -16,22 +18,20 @@ from .solution import shown
 
 logger = logging.getLogger("ddmip_lib")
 logger.addHandler(logging.NullHandler())
-"""Records of level INFO tell of improvements and turns, those of level WARNING of starts that are
-not feasible.
-"""
-CLOSER = 0.9  # a bound is logged again where the gap has fallen to so much of what it was
+LOGGED_GAP_RATIO = 0.9
+"""A bound is logged if the gap is less than this fraction of the one logged before."""
 
 _current: ContextVar["ProgressLine | None"] = ContextVar("current", default=None)
 
 
 class Problem(Protocol):
-    """What a line needs of a `NeuralMIP`."""
+    """The part of a `NeuralMIP` that a progress line uses."""
 
     predictors: list[Predictor]
 
 
 class Best(Protocol):
-    """What a line needs of an `Incumbent`."""
+    """The part of an `Incumbent` that a progress line uses."""
 
     instance: Instance
     nearest: Nearest
@@ -41,12 +41,35 @@ class Best(Protocol):
 
 
 class ProgressLine:
-    """While it is open, what `report_incumbent` and `report_progress` report is shown on one line
-    and logged as INFO by "ddmip_lib".
+    """Context manager that shows and logs what `report_incumbent` and `report_progress` report.
 
-    A line that opens inside that of another run of the same problem has no line of its own: what is
-    reported to it appears on the outer one, which shows the best of all.
+    Inside the line of another run of the same problem it shows nothing of its own: reports go to
+    the outer line, which shows the best objective and bound of all.
 
+    Parameters
+    ----------
+    problem
+        The problem.
+    method
+        Name of the method.
+    began
+        Start of the run, in seconds of the clock in force.
+    visible
+        Whether the line is shown on the screen.
+
+    Attributes
+    ----------
+    doing
+        Name of the method or proof in progress.
+    sign
+        1 for a minimisation, -1 for a maximisation, None before the first report.
+    best, bound
+        Best objective and bound, None where there is none.
+    violation
+        Violation of the nearest point, as long as none is feasible.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> line = ProgressLine(hand_sized(), "a method", began=now(), visible=False)
     >>> line.sign, line.best, line.bound = 1.0, 50.50834, 48.0
@@ -60,102 +83,99 @@ class ProgressLine:
         self.began = began
         self.visible = visible
         self.doing = method
-        self.sign: float | None = None  # of the objective as a minimisation, once it is known
+        self.sign: float | None = None
         self.best: float | None = None
         self.bound: float | None = None
-        self.violation = np.inf  # of the nearest point, where none is feasible
-        self.logged: tuple[float | None, float] = (
-            None,
-            np.inf,
-        )  # the best value and the distance when last logged
-        self.bar: Any = None
+        self.violation = np.inf
+        self._logged_best: float | None = None
+        self._logged_gap = np.inf
+        self._bar: Any = None
 
     def __enter__(self) -> Self:
         outer = _current.get()
-        self.outer = outer if outer is not None and outer.predictors is self.predictors else None
-        self.open = self.outer is None and (self.visible or logger.isEnabledFor(logging.INFO))
-        if self.open and self.visible:
-            from tqdm.auto import (
-                tqdm,
-            )  # which takes a while to import, so that it is left to those who want a line
+        self._outer = outer if outer is not None and outer.predictors is self.predictors else None
+        self._active = self._outer is None and (self.visible or logger.isEnabledFor(logging.INFO))
+        if self._active and self.visible:
+            from tqdm.auto import tqdm  # takes a while to import
 
-            self.bar = tqdm(bar_format="{desc}", miniters=1)
-        self.token = _current.set(self if self.open else self.outer)
-        if self.outer is not None:
-            self.outer.doing = self.method
+            self._bar = tqdm(bar_format="{desc}", miniters=1)
+        self._token = _current.set(self if self._active else self._outer)
+        if self._outer is not None:
+            self._outer.doing = self.method
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _current.reset(self.token)
-        if self.outer is not None:
-            self.outer.doing = self.outer.method
-        elif self.open:
+        _current.reset(self._token)
+        if self._outer is not None:
+            self._outer.doing = self._outer.method
+        elif self._active:
             self.doing = self.method
             self.report(turn=True)
-            if self.bar is not None:
-                self.bar.close()
+            if self._bar is not None:
+                self._bar.close()
 
     def see(self, incumbent: Best) -> None:
-        """Take over the best value of a run, or, where it has no point, what the nearest one
-        violates.
-        """
+        """Take over the objective of an incumbent, or the violation of its nearest point."""
         self.sign = incumbent.instance.milp.sign
-        value = incumbent.objective
-        if value is None:
+        objective = incumbent.objective
+        if objective is None:
             self.violation = min(self.violation, incumbent.nearest.distance)
-        elif self.best is None or self.sign * value < self.sign * self.best:
-            self.best = value
+        elif self.best is None or self.sign * objective < self.sign * self.best:
+            self.best = objective
 
     def raise_to(self, bound: float) -> None:
-        """Take over a bound in the sense of the user's model, if it is better than the one
-        known.
-        """
-        known = self.bound is not None and self.sign is not None
-        if np.isfinite(bound) and not (known and self.sign * bound <= self.sign * self.bound):  # type: ignore[operator]
+        """Take over a finite bound in the sense of the user's model, if it is better."""
+        if not np.isfinite(bound):
+            return
+        if self.bound is None or self.sign is None or self.sign * bound > self.sign * self.bound:
             self.bound = float(bound)
 
     def report(self, turn: bool) -> None:
-        """Show the line; log it after a turn, a better value, or a gap that fell by a tenth."""
-        if self.bar is not None:
-            self.bar.set_description_str(self.text(), refresh=turn)
-            self.bar.update(1)
-        best, distance = self.logged
-        known = self.best if self.best is not None else 0.0
-        away = np.inf if self.bound is None else abs(known - self.bound)
-        if turn or self.best != best or away < CLOSER * distance:
-            self.logged = (self.best, away)
+        """Show the line; log it if the objective or the gap is clearly better.
+
+        Parameters
+        ----------
+        turn
+            Whether an iteration has ended, after which the line is logged in any case.
+        """
+        if self._bar is not None:
+            self._bar.set_description_str(self.text(), refresh=turn)
+            self._bar.update(1)
+        best = 0.0 if self.best is None else self.best
+        gap = np.inf if self.bound is None else abs(best - self.bound)
+        improved = self.best != self._logged_best or gap < LOGGED_GAP_RATIO * self._logged_gap
+        if turn or improved:
+            self._logged_best = self.best
+            self._logged_gap = gap
             logger.info("%s", self.text())
 
     def text(self) -> str:
-        """Seconds, method, best value or violation, bound and gap."""
+        """Return seconds, method, best objective or violation, bound and gap."""
         label = self.method if self.doing == self.method else f"{self.method}: {self.doing}"
-        parts = [f"{now() - self.began:.1f} s", label]
+        parts = [f"{now() - self.began:.1f} s", label, self._objective_text()]
         bound = self.bound
+        if self.best is None or bound is None:
+            return "  ".join([*parts, f"bound {shown(bound)}"])
+        if self.sign is not None:  # a claimed bound may be beyond the best objective
+            bound = self.sign * min(self.sign * bound, self.sign * self.best)
+        gap = 100 * abs(self.best - bound) / max(1.0, abs(self.best))
+        return "  ".join([*parts, f"bound {shown(bound)}", f"gap {gap:.3g} %"])
+
+    def _objective_text(self) -> str:
         if self.best is not None:
-            parts.append(f"best {shown(self.best)}")
-            if (
-                bound is not None and self.sign is not None
-            ):  # one that is claimed may be beyond the best value
-                bound = self.sign * min(self.sign * bound, self.sign * self.best)
-        elif np.isfinite(self.violation):
-            parts.append(f"no feasible point yet, nearest: violation {self.violation:.1e}")
-        else:
-            parts.append("no point yet")
-        parts.append(f"bound {shown(bound)}")
-        if self.best is not None and bound is not None:
-            parts.append(f"gap {100 * abs(self.best - bound) / max(1.0, abs(self.best)):.3g} %")
-        return "  ".join(parts)
+            return f"best {shown(self.best)}"
+        if np.isfinite(self.violation):
+            return f"no feasible point yet, nearest: violation {self.violation:.1e}"
+        return "no point yet"
 
 
 def watched() -> bool:
-    """Whether anybody sees or logs the progress of this run."""
+    """Return whether the progress of this run is shown or logged."""
     return _current.get() is not None
 
 
 def report_incumbent(incumbent: Best) -> None:
-    """Report a better point, or one that is nearer to being feasible, of the run whose line is
-    open.
-    """
+    """Report a better point of the run in progress, or one that is less infeasible."""
     line = _current.get()
     if line is not None and line.predictors is incumbent.instance.predictors:
         line.see(incumbent)
@@ -165,17 +185,25 @@ def report_incumbent(incumbent: Best) -> None:
 def report_progress(
     doing: str | None = None, bound: float | None = None, turn: bool = False
 ) -> None:
-    """Report what the run is `doing`, a bound in the sense of the user's model, or the end of a
-    `turn`.
+    """Report the progress of the run.
 
-    A "proof" begins without a bound: those that solvers claimed before it are no part of it.
+    Parameters
+    ----------
+    doing
+        Name of the method in progress. A "proof" begins without a bound: claims of solvers are
+        not part of it.
+    bound
+        Bound in the sense of the user's model.
+    turn
+        Whether an iteration has ended.
     """
     line = _current.get()
     if line is None:
         return
     if doing is not None:
         line.doing = doing
-        line.bound = None if doing == "proof" else line.bound
+    if doing == "proof":
+        line.bound = None
     if bound is not None:
         line.raise_to(bound)
     line.report(turn)

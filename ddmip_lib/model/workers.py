@@ -1,6 +1,4 @@
-"""Work in pieces that depend on nothing else: done here, one after the other, or by the workers of
-a Dask cluster.
-"""
+"""Independent tasks: executed in this process, one after another, or by a Dask cluster."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -10,13 +8,21 @@ from typing import Any, NamedTuple
 
 from ..errors import of_extra
 
-RETRIES = 5  # of a piece whose worker died
-LARGE = "1 TB"  # pieces are large, and are meant to be sent: Dask need not warn
+RETRIES = 5
+"""Times that a task is repeated if its worker dies."""
+TASK_GRAPH_SIZE_WITHOUT_WARNING = "1 TB"
+"""Size of data up to which Dask does not warn: the data of the tasks are large on purpose."""
 
 
 class RemotePiece(NamedTuple):
-    """A piece that all rounds ask about: `there` is a worker's copy of it, or the piece itself
-    where nobody else is.
+    """Data that several tasks use.
+
+    Attributes
+    ----------
+    piece
+        The data.
+    there
+        Its copy on a worker (a `distributed.Future`), or the data itself without a cluster.
     """
 
     piece: Any
@@ -24,16 +30,23 @@ class RemotePiece(NamedTuple):
 
 
 class Executor:
-    """Those who do the work: without a client this process alone, and always this process if the
-    cluster is lost.
+    """Executes independent tasks in this process or on a Dask cluster.
 
-    `client` is a `distributed.Client`; whom it talks to, and by which certificates, is its owner's
-    choice. A piece is sent once, as a task of its own, so that Dask can make it again where the
-    worker that holds it dies. Work is done where its piece is; so pieces are sent by as many as
-    there are workers, which Dask then shares out among them.
+    If the cluster is lost, all further tasks run in this process.
 
-    >>> crew = Executor()
-    >>> crew.each(pow, crew.keep([2, 3]), [3, 2])
+    Data are sent once, as tasks, so that Dask can compute them again if their worker dies. They
+    are sent in groups of as many as there are worker threads, which Dask distributes evenly. A task
+    runs on the worker that has its data.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`, None for this process alone.
+
+    Examples
+    --------
+    >>> executor = Executor()
+    >>> executor.each(pow, executor.keep([2, 3]), [3, 2])
     [8, 9]
     """
 
@@ -41,65 +54,107 @@ class Executor:
         self.client = client
 
     def keep(self, pieces: Sequence[Any]) -> list[RemotePiece]:
-        """Pieces that stay with whom they were sent to."""
+        """Send data to the workers, for tasks that use them.
+
+        Parameters
+        ----------
+        pieces
+            One entry for each worker task.
+
+        Returns
+        -------
+        list of RemotePiece
+            In the same order.
+        """
         if self.client is not None and len(pieces):
             try:
-                many = hands(self.client)
-                there = list[Any]()
-                with import_module("dask").config.set(
-                    {"distributed.admin.large-graph-warning-threshold": LARGE}
-                ):
-                    for first in range(0, len(pieces), many):
-                        there += self.client.map(
-                            _same, pieces[first : first + many], pure=False, retries=RETRIES
-                        )
-                return list(map(RemotePiece, pieces, there))
+                return list(map(RemotePiece, pieces, self._sent(pieces)))
             except lost_by() as error:
                 self.lose(error)
         return [RemotePiece(piece, piece) for piece in pieces]
 
+    def _sent(self, pieces: Sequence[Any]) -> list[Any]:
+        """Futures of the data on the workers."""
+        at_once = hands(self.client)
+        futures: list[Any] = []
+        limit = {"distributed.admin.large-graph-warning-threshold": TASK_GRAPH_SIZE_WITHOUT_WARNING}
+        with import_module("dask").config.set(limit):
+            for first in range(0, len(pieces), at_once):
+                group = pieces[first : first + at_once]
+                futures += self.client.map(_identity, group, pure=False, retries=RETRIES)
+        return futures
+
     def each(
         self, work: Callable[[Any, Any], Any], pieces: Sequence[RemotePiece], asks: Sequence[Any]
     ) -> list[Any]:
-        """``work(piece, ask)`` for all of them, in their order; what the work itself raises is
-        raised here.
+        """Execute ``work(piece, ask)`` for all data and their arguments.
+
+        Parameters
+        ----------
+        work
+            Function of the data and one more argument.
+        pieces
+            Data from `keep`.
+        asks
+            One argument for each of them.
+
+        Returns
+        -------
+        list
+            The results, in the same order.
         """
-        pairs = list(zip(pieces, asks, strict=True))
-        if self.client is not None and len(pairs) > 1:  # one piece is done sooner than sent
+        tasks = list(zip(pieces, asks, strict=True))
+        if self.client is not None and len(tasks) > 1:  # one task takes less time than its transfer
             try:
-                given = [
-                    self.client.submit(work, kept.there, ask, pure=False, retries=RETRIES)
-                    for kept, ask in pairs
+                futures = [
+                    self.client.submit(work, data.there, ask, pure=False, retries=RETRIES)
+                    for data, ask in tasks
                 ]
-                return list(self.client.gather(given))
+                return list(self.client.gather(futures))
             except lost_by() as error:
                 self.lose(error)
-        return [work(kept.piece, ask) for kept, ask in pairs]
+        return [work(data.piece, ask) for data, ask in tasks]
 
     def lose(self, error: BaseException) -> None:
-        """Go on without the cluster, and say so."""
+        """Continue without the cluster, with a warning."""
         self.client = None
-        said = f"the cluster is lost ({type(error).__name__}: {error})"
+        reason = f"{type(error).__name__}: {error}"
         warnings.warn(
-            f"{said}: the work goes on in this process, and nothing found is lost.", stacklevel=3
+            f"the cluster is lost ({reason}): the work goes on in this process, and nothing found"
+            " is lost.",
+            stacklevel=3,
         )
 
 
 def hands(client: Any) -> int:
-    """How many things the workers of a cluster can do at a time; 1 where they have not come yet."""
+    """Return the number of tasks that a cluster executes at once, at least 1.
+
+    Raises
+    ------
+    ConnectionError
+        If the client is closed.
+    """
     if getattr(client, "status", "") == "closed":
         raise ConnectionError("its client is closed")
     return max(1, sum(client.nthreads().values()))
 
 
 def lost_by() -> tuple[type[BaseException], ...]:
-    """What is raised where a cluster, or every worker that took a piece, has gone."""
+    """Return the exceptions that are raised if a cluster, or every worker of a task, is lost."""
     distributed = import_module("distributed")
     return CancelledError, OSError, distributed.KilledWorker, distributed.client.ClosedClientError
 
 
 def check_client(client: Any) -> None:
-    """Refuse what is no client of Dask's, and say how to get one."""
+    """Check that a client is None or a `distributed.Client`.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    ImportError
+        If distributed is not installed.
+    """
     if client is None:
         return
     if not isinstance(client, of_extra("distributed", "cluster", "client=").Client):
@@ -109,5 +164,5 @@ def check_client(client: Any) -> None:
         )
 
 
-def _same(piece: Any) -> Any:
+def _identity(piece: Any) -> Any:
     return piece
