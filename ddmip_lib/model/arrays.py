@@ -137,14 +137,10 @@ class ArrayMIP(NeuralMIP):
     def __repr__(self) -> str:
         sense = "minimise" if self.milp.sign > 0 else "maximise"
         integers = int(self.milp.integer.sum())
-        lines = self._heading(sense, self.milp.n_variables, integers, self.milp.n_rows)
-        for i, predictor in enumerate(self.predictors):
-            n, p = predictor.inputs.shape
-            q = predictor.outputs.shape[1]
-            lines.append(
-                f"  predictor {i}  {predictor.name}, {predictor.kind}, {n} x {p} -> {n} x {q}"
-            )
-        return "\n".join(lines)
+        return self._summary(sense, self.milp.n_variables, integers, self.milp.n_rows)
+
+    def _remarks(self, predictor: Predictor) -> tuple[str, str]:
+        return "", ""
 
 
 def model_of(milp: MILP) -> Model:

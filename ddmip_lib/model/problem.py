@@ -325,23 +325,30 @@ class NeuralMIP:
         model = self.model
         sense = model.getObjectiveSense().replace("ize", "ise")
         integers = sum(is_integral(v) for v in model.getVars())
-        lines = self._heading(sense, len(model.getVars()), integers, model.getNConss())
-        for i, predictor in enumerate(self.predictors):
-            n, p = predictor.inputs.shape
-            q = predictor.outputs.shape[1]
-            lines.append(
-                f"  predictor {i}  {predictor.name}, {predictor.kind}, {n} x {p}"
-                f" ({_free_inputs(predictor)} free) -> {n} x {q}{self._output_range(predictor)}"
-            )
-        return "\n".join(lines)
+        return self._summary(sense, len(model.getVars()), integers, model.getNConss())
 
-    def _heading(self, sense: str, variables: int, integers: int, constraints: int) -> list[str]:
-        """The name, and a line about variables and constraints."""
-        return [
+    def _summary(self, sense: str, variables: int, integers: int, constraints: int) -> str:
+        """The name, and lines about the model and each predictor."""
+        lines = [
             f"{type(self).__name__} {self.name}".rstrip(),
             f"  {sense}, {variables} variables ({integers} integer),"
             f" {counted(constraints, 'constraint')}",
         ]
+        for i, predictor in enumerate(self.predictors):
+            n, p = predictor.inputs.shape
+            q = predictor.outputs.shape[1]
+            free, interval = self._remarks(predictor)
+            lines.append(
+                f"  predictor {i}  {predictor.name}, {predictor.kind}, {n} x {p}{free} -> {n} x {q}"
+                f"{interval}"
+            )
+        return "\n".join(lines)
+
+    def _remarks(self, predictor: Predictor) -> tuple[str, str]:
+        """Number of free inputs, and the interval of the outputs, for the summary."""
+        variables = [v for v in predictor.inputs.flat if is_variable(v)]
+        free = {v.ptr() for v in variables if v.getLbOriginal() < v.getUbOriginal()}
+        return f" ({len(free)} free)", self._output_range(predictor)
 
     def _output_range(self, predictor: Predictor) -> str:
         """The interval of the output variables' bounds, empty where there are none."""
@@ -379,12 +386,6 @@ def _output_matrix(outputs: Any, shape: tuple[int, int]) -> np.ndarray:
             " pass one output variable for each sample and network output."
         )
     return y
-
-
-def _free_inputs(predictor: Predictor) -> int:
-    """Number of different input variables that are not fixed by their bounds."""
-    variables = [v for v in predictor.inputs.flat if is_variable(v)]
-    return len({v.ptr() for v in variables if v.getLbOriginal() < v.getUbOriginal()})
 
 
 class _VariableChecks:

@@ -14,6 +14,7 @@ The $k$ with the most blocks for each linking constraint is chosen. The variable
 are those of the master problem.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,21 +103,6 @@ class Structure:
         )
 
 
-@dataclass(frozen=True)
-class _Partition:
-    """A candidate: the attributes of `Structure` that are computed for each span."""
-
-    block: np.ndarray
-    linking: np.ndarray
-    n: int
-    master: int
-
-    @property
-    def score(self) -> float:
-        """Blocks for each linking constraint."""
-        return self.n / (1 + int(self.linking.sum()))
-
-
 def find_structure(instance: Instance) -> Structure:
     """Find the blocks of a model.
 
@@ -141,9 +127,13 @@ def find_structure(instance: Instance) -> Structure:
     incidence = _constraint_incidence(milp, free)
     relevant = free & (milp.cost != 0)
     relevant[incidence.indices] = True
-    best = _best_partition(incidence, _extended(incidence, cell), n_cells, relevant)
-    names = tuple(milp.row_names[r] for r in np.flatnonzero(best.linking))
-    return Structure(best.block, best.linking, best.n, best.master, names)
+    partitions = _partitions(milp, incidence, _extended(incidence, cell), n_cells, relevant)
+    return max((found for found in partitions if found.n > 1), key=_score)
+
+
+def _score(structure: Structure) -> float:
+    """Number of blocks for each linking constraint."""
+    return structure.n / (1 + len(structure.names))
 
 
 def _obstacle(milp: MILP, samples: sp.csr_matrix, n_cells: int) -> str:
@@ -159,33 +149,33 @@ def _obstacle(milp: MILP, samples: sp.csr_matrix, n_cells: int) -> str:
     return "it has only one sample of a network"
 
 
-def _best_partition(
-    incidence: sp.csr_matrix, cell: np.ndarray, n_cells: int, relevant: np.ndarray
-) -> _Partition:
-    """The partition with the most blocks for each linking constraint, over all spans."""
+def _partitions(
+    milp: MILP, incidence: sp.csr_matrix, cell: np.ndarray, n_cells: int, relevant: np.ndarray
+) -> Iterator[Structure]:
+    """The structure for each largest span of a constraint inside of a block.
+
+    Constraints that span one cell join no cells, so that the first structure has several blocks.
+    """
     spanned = _groups_of_constraints(incidence, cell, n_cells)
     span = np.diff(spanned.indptr)
-    best = None
     for max_span in np.unique(np.append(span, 1)):
         check_time()
         block_of_cell = _components(spanned[span <= max_span])
         block = np.where(cell >= 0, block_of_cell[cell], -1)
-        partition = _partition(incidence, block, int(block_of_cell.max()) + 1, relevant)
-        if partition.n > 1 and (best is None or partition.score > best.score):
-            best = partition
-    assert best is not None  # constraints that span one cell join no cells
-    return best
+        yield _structure(milp, incidence, _extended(incidence, block), relevant)
 
 
-def _partition(
-    incidence: sp.csr_matrix, block: np.ndarray, n: int, relevant: np.ndarray
-) -> _Partition:
-    """The partition that follows from the blocks of the cells' variables."""
-    block = _extended(incidence, block)
+def _structure(
+    milp: MILP, incidence: sp.csr_matrix, block: np.ndarray, relevant: np.ndarray
+) -> Structure:
+    """The structure with these blocks."""
+    n = int(block.max()) + 1
     in_master = relevant & (block < 0)
     joins_blocks = np.diff(_groups_of_constraints(incidence, block, n).indptr) > 1
     has_master = incidence @ in_master.astype(float) > 0
-    return _Partition(block, joins_blocks | has_master, n, int(in_master.sum()))
+    linking = joins_blocks | has_master
+    names = tuple(milp.row_names[r] for r in np.flatnonzero(linking))
+    return Structure(block, linking, n, int(in_master.sum()), names)
 
 
 def _sample_incidence(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
