@@ -1,7 +1,7 @@
-"""Neural networks inside mixed-integer optimisation, by augmented-Lagrangian splitting and by exact
-embedding.
+"""Mixed-integer optimisation with neural networks, by augmented Lagrangians and exact models.
 
-Nothing is imported before it is used: neither torch nor a solver by `import ddmip_lib` alone.
+Names are imported when they are first used: `import ddmip_lib` alone imports neither torch nor a
+solver.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,8 @@ __all__ = [
     "solve",
 ]
 
-PLACES = {  # of the names above; a test compares them with the imports for type checkers
+# The module of each public name; a test compares them with the imports for type checkers.
+PLACES = {
     ".baselines.bigm": ("BigM",),
     ".baselines.enumeration": ("Enumeration",),
     ".baselines.single_step": ("SingleStepGradient",),
@@ -78,6 +79,7 @@ PLACES = {  # of the names above; a test compares them with the imports for type
     ".portfolio": ("solve",),
     ".pricing": ("PriceCoordination", "Recovering"),
 }
+# Packages and modules that are imported as attributes of `ddmip_lib`.
 PARTS = (
     "baselines",
     "bounds",
@@ -100,7 +102,7 @@ PARTS = (
 if not TYPE_CHECKING:  # which would let type checkers accept any name
 
     def __getattr__(name: str) -> Any:
-        """A public name or a part of the library, imported now that it is used."""
+        """Import a public name or a part of the library at its first use."""
         from importlib import import_module
         from importlib.metadata import version
 

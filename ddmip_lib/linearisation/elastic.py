@@ -270,14 +270,11 @@ class ElasticModel:
         predicted = self._predictions(values)
         if not np.isfinite(predicted).all():
             return None
-        lower = self.lower.copy()
-        upper = self.upper.copy()
-        lower[self.inputs] = values[self.inputs]
-        upper[self.inputs] = values[self.inputs]
+        bounds = fixed_bounds((self.lower, self.upper), self.inputs, values)
         row = np.arange(len(predicted))
         terms = (row, self.outputs, 1.0), *self._slack(row, self.output_units)
         tied = Constraints.terms(predicted, predicted, *terms)
-        return self._trial_point([tied], (lower, upper), price, seconds)
+        return self._trial_point([tied], bounds, price, seconds)
 
     def _predictions(self, values: np.ndarray) -> np.ndarray:
         raws = zip(self.instance.predictors, self.instance.raws(values), strict=True)
@@ -488,6 +485,29 @@ class ElasticModel:
             result = solve_program(program, seconds, seed=self.seed, start=start)
         self.work += result.work
         return result
+
+
+def fixed_bounds(bounds: Ends, variables: np.ndarray, values: np.ndarray) -> Ends:
+    """Return bounds in which some variables are fixed to their values in a full assignment.
+
+    Parameters
+    ----------
+    bounds : tuple of np.ndarray
+        Lower and upper bounds of all variables.
+    variables : np.ndarray
+        Indices or a mask.
+    values : np.ndarray
+        A full assignment.
+
+    Returns
+    -------
+    tuple of np.ndarray
+        Lower and upper bounds.
+    """
+    lower, upper = bounds[0].copy(), bounds[1].copy()
+    lower[variables] = values[variables]
+    upper[variables] = values[variables]
+    return lower, upper
 
 
 def _range_of_linearisation(jacobian: sp.csr_matrix, offset: np.ndarray, bounds: Ends) -> Ends:

@@ -7,7 +7,7 @@ from copy import copy
 import numpy as np
 
 from ..clock import check_time
-from .elastic import ElasticModel, TrialPoint
+from .elastic import ElasticModel, TrialPoint, fixed_bounds
 
 # Neighbours by one move, and as many by two, that are evaluated together.
 MAX_NEIGHBOURS = 300
@@ -153,12 +153,12 @@ class UnitMoves:
 
     def _project(self, values: np.ndarray, move: Move, seconds: float) -> np.ndarray | None:
         """The nearest point of the user's constraints with one variable fixed to its new value."""
-        fixed = copy(self.elastic)
-        fixed.lower = self.elastic.lower.copy()
-        fixed.upper = self.elastic.upper.copy()
         variable, change = move
-        fixed.lower[variable] = values[variable] + change
-        fixed.upper[variable] = values[variable] + change
+        moved = values.copy()
+        moved[variable] += change
+        bounds = self.elastic.lower, self.elastic.upper
+        fixed = copy(self.elastic)
+        fixed.lower, fixed.upper = fixed_bounds(bounds, np.array([variable]), moved)
         found = fixed.nearest(values, seconds)
         self.elastic.work = fixed.work
         return found

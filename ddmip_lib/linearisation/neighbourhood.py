@@ -19,7 +19,7 @@ from ..programs.mip import MIPResult, solve_program
 from ..proofs.checking import closes_gap, incumbent_cost, prove_optimality
 from ..proofs.encoding import Ends
 from ..proofs.exact import exact_program
-from .elastic import ElasticModel
+from .elastic import ElasticModel, fixed_bounds
 
 # Distance from 0 that exact models keep the logit of class 1 at.
 EXACT_LOGIT_MARGIN = 1e-6
@@ -171,9 +171,7 @@ class FeasibilityRepair:
         upper = s.upper.copy()
         lower[self.inputs] = np.maximum(lower[self.inputs], inputs - self.radius)
         upper[self.inputs] = np.minimum(upper[self.inputs], inputs + self.radius)
-        lower[self.fixed] = values[self.fixed]
-        upper[self.fixed] = values[self.fixed]
-        box = lower, upper
+        box = fixed_bounds((lower, upper), self.fixed, values)
         seconds = self.deadline - now()
         result = search_box(self.incumbent, self.graphs, box, seconds, REPAIR_NODES, self.seed)
         if result.point is not None:

@@ -122,14 +122,13 @@ def _formulate_by_arrays(
     flat = w.ravel()
     up = np.tile(budget[0], n)
     down = np.tile(budget[1], n)
-    zero = np.zeros(w.size)
     n_variables = n + 3 * w.size
     names, constraint_names = _names(w.shape, features)
     milp = MILP(
         sign=-1.0,
         cost=np.pad(np.ones(n), (0, 3 * w.size)),
         offset=0.0,
-        lower=np.concatenate([np.zeros(n), flat - down, zero, zero]),
+        lower=np.concatenate([np.zeros(n), flat - down, np.zeros(2 * w.size)]),
         upper=np.concatenate([np.ones(n), flat + up, up, down]),
         integer=np.arange(n_variables) < n,
         position={},
