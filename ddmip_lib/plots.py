@@ -1,7 +1,7 @@
-"""What a user of any solver wants to see: one function for each kind of result, all in one style
-(`use_style`), colour-blind safe, on white, told apart by markers and dashes as well as colour.
+"""Figures of solutions, in one style (`use_style`): curves differ in colour, markers and dashes;
+the colours are safe for colour-blind readers.
 
-Every function draws into axes that are handed in, or into a new figure, and returns the axes.
+Every function draws into the given axes, or into a new figure, and returns the axes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 
-BLUE, RED, GREEN, PINK, ORANGE, INK = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#333333",
-)
-PALE_BLUE, PALE_RED, PALE = "#E3F0F8", "#FBE9DF", "#F4F4F4"
+BLUE = "#0072B2"
+RED = "#D55E00"
+GREEN = "#009E73"
+PINK = "#CC79A7"
+ORANGE = "#E69F00"
+INK = "#333333"
+PALE_BLUE = "#E3F0F8"
+PALE_RED = "#FBE9DF"
+PALE = "#F4F4F4"
 COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, INK)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -82,10 +82,13 @@ def use_style() -> None:
 
 
 def _iterations(run: Solution | History) -> History:
-    history = run.history if isinstance(run, Solution) else run
+    """The history of a run, which must have iterations."""
+    if isinstance(run, History):
+        history, name = run, "this history"
+    else:
+        history, name = run.history, f"this solution ({run.method})"
     if not len(history):
-        who = f"this solution ({run.method})" if isinstance(run, Solution) else "this history"
-        raise ValueError(f"{who} has no iterations to plot: use plot_incumbents.")
+        raise ValueError(f"{name} has no iterations to plot: use plot_incumbents.")
     return history
 
 
@@ -94,7 +97,19 @@ def _axes(ax: Axes | None, **options: Any) -> Axes:
 
 
 def legend_below(ax: Axes, ncols: int, drop: float = 0.2, **options: Any) -> None:
-    """A legend under the axes, where it covers no line."""
+    """Add a legend below the axes, where it covers no curve.
+
+    Parameters
+    ----------
+    ax
+        The axes.
+    ncols
+        Number of columns.
+    drop
+        Distance from the axes, in heights of the axes.
+    **options
+        Further arguments of `matplotlib.axes.Axes.legend`.
+    """
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -drop), ncols=ncols, **options)
 
 
@@ -107,7 +122,7 @@ def _over_iterations(ax: Axes, ylabel: str) -> Axes:
 def _log_lines(
     ax: Axes, history: History, lines: Sequence[tuple[str, str, str, str]], ylabel: str
 ) -> Axes:
-    """Columns of a history on a log scale; entries that are not positive leave a gap."""
+    """Plot columns of a history on a logarithmic scale, without entries that are not positive."""
     for column, label, colour, dashes in lines:
         values = history[column]
         shown = np.where(values > 0, values, np.nan)
@@ -118,8 +133,24 @@ def _log_lines(
 
 
 def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
-    """Verified objective of every iterate (points; none where infeasible) and the best so far
-    (steps).
+    """Plot the verified objective of every feasible iterate, and the incumbent as steps.
+
+    Parameters
+    ----------
+    run
+        A solution with a history, or the history.
+    ax
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ValueError
+        If there are no iterations.
     """
     history = _iterations(run)
     ax = _axes(ax)
@@ -149,8 +180,20 @@ def plot_objective(run: Solution | History, ax: Axes | None = None) -> Axes:
 
 
 def plot_residuals(run: Solution | History, ax: Axes | None = None) -> Axes:
-    r"""Primal residual $\lVert u-x\rVert_\infty$ and dual residual $\rho\lVert u-u'\rVert_\infty$,
-    log scale.
+    r"""Plot the primal residual $\lVert u-x\rVert_\infty$ and the dual residual
+    $\rho\lVert u-u'\rVert_\infty$ on a logarithmic scale.
+
+    Parameters
+    ----------
+    run
+        A solution with a history, or the history.
+    ax
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     lines = (
         ("primal_residual", "primal residual", RED, "-"),
@@ -160,8 +203,19 @@ def plot_residuals(run: Solution | History, ax: Axes | None = None) -> Axes:
 
 
 def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
-    r"""Penalty $\rho$ of each iteration, log scale, and that of coupled outputs where there are
-    any.
+    r"""Plot the penalty $\rho$ on a logarithmic scale, and that of coupled outputs if there is one.
+
+    Parameters
+    ----------
+    run
+        A solution with a history, or the history.
+    ax
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     history = _iterations(run)
     lines = [("rho", "penalty ρ", INK, ":")]
@@ -171,7 +225,18 @@ def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
 
 
 def plot_history(solution: Solution) -> tuple[Axes, Axes]:
-    """Objective above; residuals and penalty below."""
+    """Plot the objective, and below it residuals and penalty, in a new figure.
+
+    Parameters
+    ----------
+    solution
+        A solution with a history.
+
+    Returns
+    -------
+    tuple of matplotlib.axes.Axes
+        The upper and the lower axes.
+    """
     _iterations(solution)
     _, (above, below) = plt.subplots(2, 1, sharex=True, figsize=(6.2, 4.4), height_ratios=(2, 3))
     plot_objective(solution, above).set_xlabel("")
@@ -183,8 +248,27 @@ def plot_history(solution: Solution) -> tuple[Axes, Axes]:
 
 
 def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> Axes:
-    r"""Multipliers $\lambda^k_i$, an array (iterations, coordinates): those that end largest as
-    lines, the range of the others as a pale band.
+    r"""Plot multipliers $\lambda^k_i$: the largest of the last iteration as curves, the range of
+    the others as a band.
+
+    Parameters
+    ----------
+    lams
+        Array (iterations, coordinates).
+    ax
+        Axes to draw into.
+    highlight
+        Number of curves.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ValueError
+        If `lams` has another shape.
     """
     values = np.asarray(lams, dtype=float)
     ax = _axes(ax)
@@ -194,7 +278,6 @@ def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> A
         )
     k = np.arange(1, len(values) + 1)
     order = np.argsort(-np.abs(values[-1]), kind="stable")
-    shown = order[:highlight]
     rest = values[:, order[highlight:]]
     if rest.size:
         ax.fill_between(
@@ -206,7 +289,7 @@ def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> A
             linewidth=0.8,
             label=f"the other {rest.shape[1]}",
         )
-    for number, i in enumerate(shown):
+    for number, i in enumerate(order[:highlight]):
         style = number % len(COLOURS)
         ax.plot(
             k,
@@ -222,67 +305,93 @@ def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> A
     return _over_iterations(ax, "multiplier")
 
 
+SQUARE_STYLE: dict[str, Any] = {
+    "marker": "s",
+    "markersize": 9,
+    "markerfacecolor": "none",
+    "markeredgecolor": RED,
+    "markeredgewidth": 1.6,
+    "linestyle": "none",
+    "label": "$x^k$",
+}
+"""Style of the iterates of the MIP block."""
+PATH_STYLE: dict[str, Any] = {
+    "color": INK,
+    "linestyle": "-",
+    "linewidth": 1.1,
+    "marker": "o",
+    "markersize": 4,
+    "markerfacecolor": "white",
+    "label": "$u^k$",
+}
+"""Style of the iterates of the NN block."""
+LAST_ITERATE_STYLE: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 13,
+    "color": INK,
+    "markeredgecolor": "white",
+    "linestyle": "none",
+    "label": "last $u$",
+}
+"""Style of the last iterate of the NN block."""
+COUNT_STYLE: dict[str, Any] = {
+    "xytext": (7, 7),
+    "textcoords": "offset points",
+    "fontsize": 9,
+    "color": INK,
+    "annotation_clip": False,
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.8},
+}
+"""Style of the number of iterations at a point."""
+
+
 def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
-    """Iterates of a small problem: $x^k$ as squares and the path of $u^k$, over the iterations with
-    one coordinate each, in the plane with two; there the number at a square counts its visits.
+    """Plot iterates with one or two coordinates: $x^k$ as squares, $u^k$ as a path.
+
+    One coordinate is plotted over the iterations; two in the plane, with the number of iterations
+    at each square.
+
+    Parameters
+    ----------
+    xs, us
+        Arrays (iterations, 1 or 2).
+    ax
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
+
+    Raises
+    ------
+    ValueError
+        If the arrays have other shapes.
     """
-    x, u = (np.asarray(points, dtype=float) for points in (xs, us))
+    x = np.asarray(xs, dtype=float)
+    u = np.asarray(us, dtype=float)
     if x.ndim != 2 or x.shape != u.shape or not len(x) or x.shape[1] > 2:
         raise ValueError(
             f"xs and us have shapes {x.shape} and {u.shape}: need the same (iterations, 1 or 2)."
         )
-    ax = _axes(ax, figsize=(6.2, 3.4) if x.shape[1] == 1 else (5.4, 4.6))
-    square: dict[str, Any] = {
-        "marker": "s",
-        "markersize": 9,
-        "markerfacecolor": "none",
-        "markeredgecolor": RED,
-        "markeredgewidth": 1.6,
-        "linestyle": "none",
-        "label": "$x^k$",
-    }
-    path: dict[str, Any] = {
-        "color": INK,
-        "linestyle": "-",
-        "linewidth": 1.1,
-        "marker": "o",
-        "markersize": 4,
-        "markerfacecolor": "white",
-        "label": "$u^k$",
-    }
-    if x.shape[1] == 1:
-        k = np.arange(1, len(x) + 1)
-        ax.plot(k, x[:, 0], **square | {"markersize": 6, "markeredgewidth": 1.2})
-        ax.plot(k, u[:, 0], **path)
-        ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
-        legend_below(ax, 2)
-        return _over_iterations(ax, "value")
-    seen, visits = np.unique(x.round(6), axis=0, return_counts=True)
-    ax.plot(*u.T, **path, clip_on=False, zorder=7)
-    ax.plot(
-        *u[-1],
-        marker="*",
-        markersize=13,
-        color=INK,
-        markeredgecolor="white",
-        linestyle="none",
-        label="last $u$",
-        clip_on=False,
-        zorder=9,
-    )
-    ax.plot(*seen.T, **square, clip_on=False, zorder=8)
-    for point, count in zip(seen, visits, strict=True):
-        ax.annotate(
-            f"{count}",
-            point,
-            xytext=(7, 7),
-            textcoords="offset points",
-            fontsize=9,
-            color=INK,
-            annotation_clip=False,
-            zorder=8,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
-        )
+    if x.shape[1] == 2:
+        return _plot_plane(x, u, _axes(ax, figsize=(5.4, 4.6)))
+    ax = _axes(ax, figsize=(6.2, 3.4))
+    k = np.arange(1, len(x) + 1)
+    ax.plot(k, x[:, 0], **SQUARE_STYLE | {"markersize": 6, "markeredgewidth": 1.2})
+    ax.plot(k, u[:, 0], **PATH_STYLE)
+    ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
+    legend_below(ax, 2)
+    return _over_iterations(ax, "value")
+
+
+def _plot_plane(x: np.ndarray, u: np.ndarray, ax: Axes) -> Axes:
+    points, counts = np.unique(x.round(6), axis=0, return_counts=True)
+    ax.plot(*u.T, **PATH_STYLE, clip_on=False, zorder=7)
+    ax.plot(*u[-1], **LAST_ITERATE_STYLE, clip_on=False, zorder=9)
+    ax.plot(*points.T, **SQUARE_STYLE, clip_on=False, zorder=8)
+    for point, count in zip(points, counts, strict=True):
+        ax.annotate(f"{count}", point, **COUNT_STYLE, zorder=8)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=2))
     ax.set(xlabel="$x_1$, $u_1$", ylabel="$x_2$, $u_2$", aspect="equal")
@@ -291,9 +400,22 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
 
 
 def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
-    """When the solver held which verified objective: seconds and values, the last one held to the
-    end.
+    """Return when the incumbent changed, and its objectives; the last one at the end of the run.
 
+    Parameters
+    ----------
+    solution
+        The solution.
+
+    Returns
+    -------
+    seconds : numpy.ndarray
+        Seconds since the start of the run.
+    values : numpy.ndarray
+        Verified objectives.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized
     >>> from ddmip_lib import BigM
     >>> incumbent_times(BigM().solve(hand_sized(), time_limit=10))[1][-1]
@@ -311,8 +433,19 @@ def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -> Axes:
-    """Verified objective against seconds, one line for each solver; a mark ends each line where the
-    run ended.
+    """Plot verified objectives against seconds, one curve for each solution, marked at its end.
+
+    Parameters
+    ----------
+    solutions
+        Solutions by label.
+    ax
+        Axes to draw into.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes.
     """
     ax = _axes(ax)
     for number, (label, solution) in enumerate(solutions.items()):
