@@ -1,5 +1,5 @@
-"""Price coordination: prices from a linear program, options from the networks, a choice
-from a MIP.
+"""Price coordination: column generation with networks as pricing problems, and a MIP that selects
+columns.
 """
 
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from ..device import check_place
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..methods.run import start_run
+from ..model.blocks import Blocks
 from ..model.incumbent import PointCallback
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
@@ -21,44 +22,68 @@ from ..model.structure import Structure
 from ..model.workers import Executor, check_client
 from ..renamed import renamed_fields, renamed_keywords
 from .general_blocks import coordinate
-from .network_oracle import NetworkOracle
+from .network_oracle import NetworkOracle, PricingResult
 from .recognition import find_blocks
 from .state import CoordinationState, Round
 
-SHARE = 0.5  # of the time, what is kept for choosing
-# reduced profit, relative to the largest value, from which on an option counts as one that was
-# missing
-POSITIVE = 1e-6
+SELECTION_TIME_FRACTION = 0.5
+"""Fraction of the time that is kept for the selection by SCIP."""
+REDUCED_COST_TOLERANCE = 1e-6
+"""Reduced cost, relative to the largest value, above which a column is new."""
 
 
 @renamed_fields(idle_rounds="max_failed_rounds")
 @dataclass(frozen=True)
 class PriceCoordination(Method):
-    r"""Independent blocks buy shared resources at prices; a linear program sets the prices, a MIP
-    makes the choice.
+    r"""Column generation for problems that decompose into blocks with shared resources.
 
-    For problems that fall into blocks: those described by `NeuralMIP.set_blocks`, or else those
-    found in the model (`find_structure`). Each round asks the networks in one batch for the best
-    option of every block at the prices, from several starts; solves the linear program over all
-    options found so far; smooths its prices; and rounds to a choice. When no option of positive
-    reduced profit turns up any more, SCIP chooses among the options that are almost worth their
-    price, and again after rounds at prices that favour what the last choice left over. Blocks found
-    that do not have the form of `Blocks` are priced by small MILPs (`general`), for which only
-    `max_rounds` and `max_failed_rounds` matter. Every choice is verified by the true networks.
+    The blocks are those described by `NeuralMIP.set_blocks`, or else those found in the model
+    (`find_structure`). Each round solves the pricing problems of all blocks by the networks, in one
+    batch and from several starts; solves the linear program over all columns found so far; smooths
+    its prices; and rounds its solution to a choice. When no column of positive reduced cost is
+    found any more, SCIP selects among the columns of nearly zero reduced cost, and again after
+    rounds at prices that favour the resources left over. Blocks found that do not have the form of
+    `Blocks` are priced by small MILPs (`general_blocks`), for which only `max_rounds` and
+    `max_failed_rounds` matter. Every choice is verified by the true networks.
 
-    ``details["lp_value"]`` is the optimum of the linear program: what the choice is measured by,
-    but no bound, since options may be missing (`certify` proves one); ``details["prices"]`` are its
-    prices, ``details["pool"]`` the pool.
+    ``details["lp_value"]`` is the optimal value of the linear program. It is no bound, since
+    columns may be missing (`certify` proves one). ``details["prices"]`` are its prices,
+    ``details["pool"]`` its columns.
 
-    Parameters: `starts` of each block and mode in a round, `steps` of the NN block from each start,
-    `max_rounds`, `smoothing` (weight of the earlier prices in the new ones, as long as they help),
-    `max_failed_rounds` in a row without a new option that end the search, `choices` that SCIP
-    makes at
-    most (half of the time is theirs), `gap` and `nodes` at which it stops, `callback` (hears a
-    `Moment` after each round), `device` and `dtype` of the networks inside the NN block (values
-    come from the CPU in double), `client`, a `distributed.Client` whose workers ask the networks:
-    one or many, the answer is the same as without.
+    Parameters
+    ----------
+    starts
+        Number of starts for each block and mode in a round.
+    steps
+        Number of steps of the NN block from each start.
+    max_rounds
+        Largest number of rounds before the selection.
+    smoothing
+        Weight of the earlier prices in the new ones.
+    max_failed_rounds
+        Number of rounds in a row without a new column after which the rounds end.
+    choices
+        Largest number of selections by SCIP.
+    gap, nodes
+        Relative gap and number of nodes at which SCIP stops.
+    device, dtype
+        Where and in which precision the NN block computes; values are computed on the CPU in
+        double precision.
+    callback
+        Function that is called with a `ProgressEvent` after each round.
+    client
+        A `distributed.Client` whose workers evaluate the networks; the result does not depend on
+        it.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    TypeError
+        If `client` is not a client.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
     >>> solution = PriceCoordination().solve(water_potability(n=3, net=mlp(2, 16, 9, seed=1)))
@@ -87,12 +112,12 @@ class PriceCoordination(Method):
                 raise ValueError(f"{name}={count} must be a positive integer.")
         if int(self.starts) != self.starts or self.starts < 2:
             raise ValueError(
-                f"starts={self.starts} must be at least 2: the base point and the best option"
-                " known."
+                f"starts={self.starts} must be an integer of at least 2: the first two starts are"
+                " the base point and the best known column."
             )
         if not 0 <= self.smoothing < 1:
             raise ValueError(
-                f"smoothing={self.smoothing} must lie in [0, 1): 0 takes new prices as they are."
+                f"smoothing={self.smoothing} must lie in [0, 1): use 0 for no smoothing."
             )
         if not self.gap >= 0:
             raise ValueError(f"gap={self.gap} must not be negative.")
@@ -101,50 +126,63 @@ class PriceCoordination(Method):
 
     @property
     def search(self) -> NetworkOracle:
-        """The NN block: what asks the networks for options."""
+        """The pricing oracle."""
         return NetworkOracle(
             int(self.starts), int(self.steps), torch.device(self.device), self.dtype
         )
 
     def run(self, run: Run) -> Solution:
-        """Run rounds until no column is missing, then choose."""
+        """Run rounds until no column is missing, then select columns."""
         blocks = find_blocks(run.problem, run.instance)
         if isinstance(blocks, Structure):
             blocks.require(self.method)
-            return coordinate(run, blocks, self.method, self.max_rounds, self.max_failed_rounds)
-        run.state = self._start(run)
-        return self._solution(run.state, self._rounds(run.state, run))
+            return coordinate(run, blocks, self.max_rounds, self.max_failed_rounds)
+        market = self._first_state(run, blocks)
+        run.state = market
+        return market.solution(run, self._rounds(market, run))
 
     def interrupted(self, run: Run, status: str) -> Solution:
+        """Return the best verified point of a run that ended early."""
         if run.state is None:
             return run.interrupted_solution(status)
-        return self._solution(run.state, status)
+        solution: Solution = run.state.solution(run, status)
+        return solution
 
     def _rounds(self, market: CoordinationState, run: Run) -> str:
-        status = "iteration_limit"
-        choosing = SHARE * market.seconds_left
-        while status == "iteration_limit" and len(market.rounds) < self.max_rounds:
-            if market.seconds_left <= choosing:
-                status = "time_limit"
-                break
+        """Generate and select columns; return the status."""
+        status = self._generate_columns(market, run)
+        if status == "stopped" or self._select(market, run):
+            return "stopped"
+        return "time_limit" if market.seconds_left <= 0 else status
+
+    def _generate_columns(self, market: CoordinationState, run: Run) -> str:
+        """Run rounds until no column is missing or half of the time is over; return the status."""
+        reserved = SELECTION_TIME_FRACTION * market.seconds_left
+        while len(market.rounds) < self.max_rounds:
+            if market.seconds_left <= reserved:
+                return "time_limit"
             self.round(market)
             report_progress(turn=True)
             if run.notify():
                 return "stopped"
             if market.idle >= self.max_failed_rounds:
-                status = "converged"
+                return "converged"
+        return "iteration_limit"
+
+    def _select(self, market: CoordinationState, run: Run) -> bool:
+        """Select columns by SCIP, with rounds in between; return whether the callback ends it."""
         for k in range(self.choices):
             market.choose(self.gap, self.nodes, run.seed + k, thorough=k % 2 == 1)
             if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
                 break
-            for seen in (market.scarcity(), market.jittered()):
+            for prices in (market.scarcity(), market.jittered()):
                 if market.seconds_left <= 0:
                     break
-                self.round(market, seen)
+                self.round(market, prices)
                 report_progress(turn=True)
                 if run.notify():
-                    return "stopped"
-        return "time_limit" if market.seconds_left <= 0 else status
+                    return True
+        return False
 
     @renamed_keywords(visit="on_point")
     def start(
@@ -154,82 +192,89 @@ class PriceCoordination(Method):
         seed: int = 0,
         on_point: PointCallback | None = None,
     ) -> CoordinationState:
-        """The market before the first round; `round` and `CoordinationState.choose` continue from
-        there.
-        """
-        return self._start(start_run(problem, time_limit, seed, on_point))
+        """Return the state before the first round, to call `round` and `CoordinationState.choose`.
 
-    def _start(self, run: Run) -> CoordinationState:
-        blocks = find_blocks(run.problem, run.instance)
+        Parameters
+        ----------
+        problem, time_limit, seed, on_point
+            As in `solve`.
+
+        Raises
+        ------
+        ProblemError
+            If the problem does not decompose, or its blocks do not have the form of `Blocks`.
+        """
+        run = start_run(problem, time_limit, seed, on_point)
+        blocks = find_blocks(problem, run.instance)
         if isinstance(blocks, Structure):
             blocks.require(self.method)
             raise ProblemError(
-                f"rounds one by one need blocks of the form of Blocks; call solve() for {blocks!r}."
+                f"single rounds need blocks of the form of Blocks: call solve() for {blocks!r}."
             )
-        return CoordinationState.empty(
-            blocks, run.incumbent(), run.deadline, run.seed, Executor(self.client)
-        )
+        return self._first_state(run, blocks)
+
+    def _first_state(self, run: Run, blocks: Blocks) -> CoordinationState:
+        executor = Executor(self.client)
+        return CoordinationState.empty(blocks, run.incumbent(), run.deadline, run.seed, executor)
 
     def round(self, market: CoordinationState, seen: np.ndarray | None = None) -> None:
-        """Options at the prices seen (or at others), the linear program with them, new prices, a
-        choice by rounding.
+        """Run one round: columns, the linear program, new prices, and a choice by rounding.
+
+        Parameters
+        ----------
+        market
+            The state, which is changed.
+        seen
+            Prices for this round in place of `market.seen`.
         """
-        clock = [now()]
-        before = market.lp
-        market.seen = market.seen if seen is None else seen
+        times = [now()]
+        if seen is not None:
+            market.seen = seen
         found = self.search.options(market)
-        clock.append(now())
-        new = len(found.at)
-        if before is not None:
-            use = market.blocks.use(*found)
-            value = found.value * before.counts
-            profit = value - use @ before.prices - before.earned[market.blocks.block[found.at]]
-            new = int((profit > POSITIVE * market.scale).sum())
+        times.append(now())
+        new = _count_new(market, found)
+        before = market.lp
         market.pool.add(*found)
         market.lp = market.pool.prices(before)
-        same = before is not None and before.counts == market.lp.counts
-        smoothing = self.smoothing if new and same and seen is None else 0.0
+        comparable = before is not None and before.counts == market.lp.counts
+        smoothing = self.smoothing if new and comparable and seen is None else 0.0
         if len(market.pool):
             market.seen = smoothing * market.seen + (1 - smoothing) * market.lp.prices
         market.idle = 0 if new else market.idle + 1
-        clock.append(now())
+        times.append(now())
         market.offer(market.pool.rounded(market.lp.shares))
-        clock.append(now())
-        market.rounds.prices.append(market.lp.prices)
-        latest = Round(
+        times.append(now())
+        _record_round(market, new, smoothing, times)
+
+
+def _count_new(market: CoordinationState, found: PricingResult) -> int:
+    """Count the columns of positive reduced cost."""
+    lp = market.lp
+    if lp is None:
+        return len(found.at)
+    use = market.blocks.use(*found)
+    reduced = found.value * lp.counts - use @ lp.prices - lp.earned[market.blocks.block[found.at]]
+    return int((reduced > REDUCED_COST_TOLERANCE * market.scale).sum())
+
+
+def _record_round(
+    market: CoordinationState, new: int, smoothing: float, times: list[float]
+) -> None:
+    assert market.lp is not None
+    objective = market.incumbent.objective
+    seconds_nn, seconds_lp, seconds_mip = np.diff(times).tolist()
+    market.rounds.prices.append(market.lp.prices)
+    market.rounds.append(
+        Round(
             k=len(market.rounds) + 1,
             lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
-            incumbent=np.nan if market.incumbent.objective is None else market.incumbent.objective,
+            incumbent=np.nan if objective is None else objective,
             options=len(market.pool),
             new=new,
             smoothing=smoothing,
-            seconds_nn=clock[1] - clock[0],
-            seconds_lp=clock[2] - clock[1],
-            seconds_mip=clock[3] - clock[2],
-            seconds=clock[3] - market.incumbent.began,
+            seconds_nn=seconds_nn,
+            seconds_lp=seconds_lp,
+            seconds_mip=seconds_mip,
+            seconds=times[-1] - market.incumbent.began,
         )
-        market.rounds.append(latest)
-
-    def _solution(self, market: CoordinationState, status: str) -> Solution:
-        incumbent = market.incumbent
-        details: dict[str, Any] = {"incumbents": incumbent.found, "options": len(market.pool)}
-        del market.rounds.prices[len(market.rounds) :]  # of a round that did not come to its end
-        if market.lp is not None and market.lp.counts:
-            details |= {
-                "lp_value": market.objective(market.lp.value),
-                "prices": market.lp.prices,
-                "pool": market.pool,
-            }
-        if status == "stopped":  # by the callback, or by Ctrl-C, perhaps in the middle of a round
-            details["interrupted"] = True
-        elif incumbent.values is None and status != "time_limit":
-            status = "no_solution_found"
-        seconds = now() - incumbent.began
-        return Solution(
-            status,
-            self.method,
-            **incumbent.point(),
-            history=market.rounds,
-            seconds=seconds,
-            details=details,
-        )
+    )

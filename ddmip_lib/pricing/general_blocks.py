@@ -1,12 +1,11 @@
-r"""Price coordination for blocks of any form: rows and whole numbers of their own, several outputs,
-classes or numbers.
+r"""Column generation for blocks of any form: own constraints, integers, several outputs.
 
-At prices $\pi$ of the linking rows every block minimises $c_b^\top v_b - \pi^\top L_b v_b$ by steps
-in a trust region: its networks linear around its point, a small MILP; then the true outputs, a
-completion, and a test of what was gained. Blocks take their steps in one model
-(`SeparableElasticModel`) and by one pass through the networks; what each reaches is an option
-(`options`). The best choice among options is refined by the same steps with the linking rows in
-place.
+At prices $\pi$ of the linking constraints every block minimises
+$c_b^\top v_b - \pi^\top L_b v_b$ by sequential MIP in a trust region: its networks are linearised
+at its point, a small MILP is solved, the true outputs are evaluated and completed to a point, and
+the decrease is tested. All blocks make their steps in one model (`SeparableElasticModel`) and by
+one pass through the networks; the point that each attains is a column (`general_columns`). The best
+choice of columns is refined by the same steps with the linking constraints in place.
 """
 
 from collections.abc import Sequence
@@ -25,86 +24,52 @@ from ..model.solution import Solution
 from ..model.structure import Structure
 from .general_columns import GeneralColumns, GeneralMasterSolution
 
-STEPS = 8
-JOINED_STEPS = 24  # of one path: an equality between blocks is met to six digits after many
-SAMPLES = 4  # random points of a round: networks of whole numbers have many valleys
-RADIUS = 1.0
-SHRINK = 0.35
-SMALLEST = 1e-5  # of trust regions, as shares of the boxes
-PENALTY = 100.0  # of a unit of wrong output, in units of the largest cost
+MAX_BLOCK_STEPS = 8
+"""Number of steps of one path of single blocks."""
+MAX_JOINT_STEPS = 24
+"""Number of steps of one path of all blocks, which satisfies equalities only after many."""
+RANDOM_POINTS_PER_ROUND = 4
+"""Number of random points of a round: networks with integer inputs have many local minima."""
+INITIAL_TRUST_RADIUS = 1.0
+"""First radius of the trust region, relative to the boxes."""
+TRUST_RADIUS_FACTOR = 0.35
+"""Factor of the radius after a step that did not decrease the cost."""
+MIN_TRUST_RADIUS = 1e-5
+"""Radius, relative to the boxes, at which a path ends."""
+OUTPUT_PENALTY = 100.0
+"""Penalty of one unit of output error, in units of the largest cost."""
 STEP_SECONDS = 3.0
-CHOICE_SECONDS = 3.0  # at most, for one model
+"""Time limit of one step."""
+CHOICE_SECONDS = 3.0
+"""Time limit of one choice of columns."""
 
 
-def coordinate(
-    run: Run, structure: Structure, method: str, rounds: int, max_failed_rounds: int
-) -> Solution:
-    """Rounds from the problem's start, from the best options known and from random points in turn;
-    the best verified point is returned.
+def coordinate(run: Run, structure: Structure, max_rounds: int, max_failed_rounds: int) -> Solution:
+    """Run column generation for the blocks of a problem.
+
+    Parameters
+    ----------
+    run
+        The call of the method.
+    structure
+        The blocks.
+    max_rounds, max_failed_rounds
+        As in `GeneralColumnGeneration.run`.
+
+    Returns
+    -------
+    Solution
+        The best verified point.
     """
     search = GeneralColumnGeneration(run.incumbent(), structure, run.deadline, run.seed)
-    return run.finish(
-        lambda: _result(search, structure, method, _rounds(search, run, rounds, max_failed_rounds)),
-        lambda status: _result(search, structure, method, status),
-    )
-
-
-def _rounds(
-    search: "GeneralColumnGeneration", run: Run, rounds: int, max_failed_rounds: int
-) -> str:
-    """Rounds until nothing new is found; the status."""
-    incumbent = search.incumbent
-    idle = 0
-    seen = None
-    start = (
-        None
-        if run.problem.start is None
-        else search.instance.assignment(run.problem.start, rest=0.0)
-    )
-    for k in range(rounds):
-        if search.seconds_left <= 0:
-            return "time_limit"
-        if idle >= 2 * max_failed_rounds:
-            return "converged"
-        search.round(start if k == 0 else None if k % 2 else search.random())
-        report_progress(turn=True)
-        if run.notify():
-            return "stopped"
-        found = (
-            incumbent.objective,
-            None if search.prices is None else round(search.prices.value, 9),
-        )
-        idle = idle + 1 if found == seen else 0
-        seen = found
-    return "iteration_limit"
-
-
-def _result(
-    search: "GeneralColumnGeneration", structure: Structure, method: str, status: str
-) -> Solution:
-    incumbent = search.incumbent
-    details: dict[str, Any] = {
-        "incumbents": incumbent.found,
-        "options": len(search.options),
-        "structure": structure,
-    }
-    if status == "stopped":
-        details["interrupted"] = True
-    if search.prices is not None and search.prices.counts:
-        s = search.instance.milp
-        details |= {
-            "lp_value": s.offset + s.sign * search.prices.value,
-            "prices": search.prices.linking,
-        }
-    if incumbent.values is None and status not in ("time_limit", "stopped"):
-        status = "no_solution_found"
-    seconds = now() - incumbent.began
-    return Solution(status, method, **incumbent.point(), seconds=seconds, details=details)
+    run.state = search
+    return search.solution(run, search.run(run, max_rounds, max_failed_rounds))
 
 
 class JointElasticModel(ElasticModel):
-    """The elastic model of all blocks together; a unit of any output counts alike, and whole
-    numbers move freely.
+    """The elastic model of all blocks together.
+
+    Output errors have the same unit for all outputs, and integers are not limited to small moves.
     """
 
     def _sizes(self) -> np.ndarray:
@@ -115,19 +80,46 @@ class JointElasticModel(ElasticModel):
 
 
 class SeparableElasticModel(JointElasticModel):
-    """The same without linking rows: it falls apart, and one solve serves every block."""
+    """The elastic model without linking constraints, whose solution is optimal for every block.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    structure
+        Its blocks.
+    """
 
     def __init__(self, instance: Instance, structure: Structure) -> None:
         super().__init__(instance)
         s = instance.milp
         own = ~structure.linking
         self.rows = Constraints.of(s.rows[own], s.row_lower[own], s.row_upper[own])
-        idle = structure.block < 0  # the master's variables are no block's business
-        self.lower[idle] = self.upper[idle] = np.clip(0.0, s.lower, s.upper)[idle]
+        master = structure.block < 0
+        self.lower[master] = self.upper[master] = np.clip(0.0, s.lower, s.upper)[master]
 
 
 class GeneralColumnGeneration:
-    """The state of the search: options, prices, the incumbent."""
+    """Column generation for the blocks of one problem.
+
+    Parameters
+    ----------
+    incumbent
+        The best verified point, which is improved.
+    structure
+        The blocks.
+    deadline
+        End of the run, by the clock in force.
+    seed
+        Seed of all random numbers.
+
+    Attributes
+    ----------
+    options
+        The columns found so far.
+    prices
+        Solution of the linear program over them, None before the first.
+    """
 
     def __init__(
         self, incumbent: Incumbent, structure: Structure, deadline: float, seed: int
@@ -137,150 +129,231 @@ class GeneralColumnGeneration:
         self.deadline = deadline
         self.options = GeneralColumns(incumbent, structure)
         self.draw = np.random.default_rng(seed)
-        instance = self.instance = incumbent.instance
-        self.apart = SeparableElasticModel(instance, structure)
-        self.joined = JointElasticModel(instance)
+        self.instance = incumbent.instance
+        self.separable = SeparableElasticModel(self.instance, structure)
+        self.joint = JointElasticModel(self.instance)
         self.prices: GeneralMasterSolution | None = None
 
     @property
     def seconds_left(self) -> float:
         return self.deadline - now()
 
-    def cost(self) -> np.ndarray:
-        """What each variable costs its block at the prices; without prices nothing is scarce."""
+    @property
+    def step_seconds(self) -> float:
+        """Time limit of the next step."""
+        return min(STEP_SECONDS, 0.05 * self.seconds_left + 0.05)
+
+    def run(self, run: Run, max_rounds: int, max_failed_rounds: int) -> str:
+        """Run rounds until nothing new is found.
+
+        They start from the problem's start, then from the best known columns and from random points
+        alternately.
+
+        Parameters
+        ----------
+        run
+            The call of the method.
+        max_rounds
+            Largest number of rounds.
+        max_failed_rounds
+            Number of pairs of rounds in a row without progress after which the rounds end.
+
+        Returns
+        -------
+        str
+            The status.
+        """
+        failed = 0
+        before = None
+        for k in range(max_rounds):
+            if self.seconds_left <= 0:
+                return "time_limit"
+            if failed >= 2 * max_failed_rounds:
+                return "converged"
+            self.round(self._start(run, k))
+            report_progress(turn=True)
+            if run.notify():
+                return "stopped"
+            lp_value = None if self.prices is None else round(self.prices.value, 9)
+            found = self.incumbent.objective, lp_value
+            failed = failed + 1 if found == before else 0
+            before = found
+        return "iteration_limit"
+
+    def _start(self, run: Run, k: int) -> np.ndarray | None:
+        """Return the start of round k, None for the best known columns."""
+        if k == 0 and run.problem.start is not None:
+            return self.instance.assignment(run.problem.start, rest=0.0)
+        if k > 0 and k % 2 == 0:
+            return self._random_point()
+        return None
+
+    def solution(self, run: Run, status: str) -> Solution:
+        """Return the solution of a run with this state."""
+        details: dict[str, Any] = {"options": len(self.options), "structure": self.structure}
+        if self.prices is not None and self.prices.counts:
+            s = self.instance.milp
+            details["lp_value"] = s.offset + s.sign * self.prices.value
+            details["prices"] = self.prices.linking
+        if status == "stopped":
+            details["interrupted"] = True
+        elif status != "time_limit" and self.incumbent.values is None:
+            status = "no_solution_found"
+        run.details |= details
+        return run.solution(status)
+
+    def round(self, start: np.ndarray | None) -> None:
+        """Generate columns, solve the linear program, choose columns and refine a choice.
+
+        Parameters
+        ----------
+        start
+            Start of the path of single blocks; None for the best columns at the prices.
+        """
+        before = self.incumbent.objective
+        start = self._best_columns() if start is None else start
+        for _ in range(RANDOM_POINTS_PER_ROUND):
+            if self.seconds_left > 0:
+                self._add_columns(self._random_point())
+        self._follow_path(start, self.separable.costing(self._reduced_cost()))
+        if len(self.options):
+            self.prices = self.options.prices()
+            self.choose()
+        if self.incumbent.values is not None and self.incumbent.objective != before:
+            self._follow_path(self.incumbent.values, self.joint)
+        elif self.prices is not None:
+            drawn = self.prices.shares * self.draw.random(len(self.options))
+            columns = np.argsort(drawn, kind="stable")
+            self._follow_path(self.options.assembled(columns), self.joint)
+
+    def _best_columns(self) -> np.ndarray:
+        """Return the point of the columns of least reduced cost, a random one without prices."""
+        if self.prices is None:
+            return self._random_point()
+        reduced = self.options.reduced(self.prices)
+        return self.options.assembled(np.argsort(-reduced, kind="stable"))
+
+    def _reduced_cost(self) -> np.ndarray:
+        """Return the cost of each variable less its price; no resource has one at first."""
         s = self.instance.milp
         if self.prices is None:
             return s.sign * s.cost
         return self.prices.counts * s.sign * s.cost - self.options.linking.T @ self.prices.linking
 
-    def path(self, values: np.ndarray, model: ElasticModel) -> None:
-        """Steps from a point, each block by itself, or all as one where the model joins them."""
-        one = not isinstance(model, SeparableElasticModel)
-        label, count = (
-            (0 * self.structure.block, 1) if one else (self.structure.block, self.structure.n)
-        )
-        price = _price(model.cost)
-        owned = label >= 0
-        reach = np.full(count, RADIUS)
-        merit = np.full(count, np.inf)
-
-        def completed(trial: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            found = model.complete(trial, price, self._limit)
-            if found is None:
-                return values, np.full(count, np.inf)
-            wrong = np.abs(found.values - self._visited(found.values))
-            return found.values, np.bincount(
-                label[owned], (model.cost * found.values + price * wrong)[owned], count
-            )
-
-        values, merit = completed(values)
-        for _ in range(JOINED_STEPS if one else STEPS):
-            if self.seconds_left <= 0 or (reach < SMALLEST).all():
-                break
-            line = linearise(self.instance, values)
-            aim = model.step(values, line, reach[label[model.inputs]], price, self._limit)
-            trial, reached = (
-                (values, np.full(count, np.inf)) if aim is None else completed(aim.values)
-            )
-            gained = reached < merit - 1e-9 * np.abs(reached).clip(
-                1.0, 1e300
-            )  # inf is no gain over inf
-            values = np.where(gained[label], trial, values)
-            merit = np.where(gained, reached, merit)
-            reach = np.where(gained, reach, SHRINK * reach)
-
-    @property
-    def _limit(self) -> float:
-        return min(STEP_SECONDS, 0.05 * self.seconds_left + 0.05)
-
-    def _visited(self, values: np.ndarray) -> np.ndarray:
-        """The point with true outputs: its parts become options, and it competes as a whole."""
+    def _random_point(self) -> np.ndarray:
+        """Return a point with uniformly distributed network inputs."""
         s = self.instance.milp
-        true = self.instance.with_outputs(np.clip(values, s.lower, s.upper))
-        if np.isfinite(true).all():
-            self.options.add(true)
-            self.incumbent.consider(true)
-        return true
-
-    def random(self) -> np.ndarray:
-        """Inputs anywhere in their boxes."""
-        s = self.instance.milp
-        at = self.instance.free_inputs
+        inputs = self.instance.free_inputs
+        integer = s.integer[inputs]
+        upper = s.upper[inputs]
         values = np.clip(0.0, s.lower, s.upper)
-        drawn = self.draw.uniform(
-            s.lower[at], s.upper[at] + s.integer[at]
-        )  # every whole number alike
-        values[at] = np.where(s.integer[at], np.minimum(np.floor(drawn), s.upper[at]), drawn)
+        drawn = self.draw.uniform(s.lower[inputs], upper + integer)
+        values[inputs] = np.where(integer, np.minimum(np.floor(drawn), upper), drawn)
         return values
 
-    def round(self, start: np.ndarray | None) -> None:
-        """Options by a path from a start, or from the best options known, at the prices; new
-        prices; a choice; and steps of all blocks together, from a choice that is better or else
-        from options drawn by their shares.
-        """
-        before = self.incumbent.objective
-        if start is None and self.prices is not None:
-            start = self.options.assembled(
-                np.argsort(-self.options.reduced(self.prices), kind="stable")
-            )
-        start = self.random() if start is None else start
-        for _ in range(SAMPLES):
-            if self.seconds_left > 0:
-                self._offer(self.random())
-        self._from(start, self.apart.costing(self.cost()))
-        if len(self.options):
-            self.prices = self.options.prices()
-            self.choose()
-        if self.incumbent.values is not None and self.incumbent.objective != before:
-            self._from(self.incumbent.values, self.joined)
-        elif self.prices is not None:
-            drawn = np.argsort(
-                self.prices.shares * self.draw.random(len(self.options)), kind="stable"
-            )
-            self._from(self.options.assembled(drawn), self.joined)
+    def _follow_path(self, start: np.ndarray, model: ElasticModel) -> None:
+        point = model.nearest(start, self.step_seconds)
+        if point is not None and self.seconds_left > 0:
+            _Path(self, model).follow(point)
 
-    def _from(self, start: np.ndarray, model: ElasticModel) -> None:
-        near = model.nearest(start, self._limit)
-        if near is not None and self.seconds_left > 0:
-            self.path(near, model)
+    def _add_columns(self, values: np.ndarray) -> None:
+        """Complete a point near the inputs of `values` at the prices; its parts become columns."""
+        point = self.separable.nearest(values, self.step_seconds)
+        if point is None:
+            return
+        model = self.separable.costing(self._reduced_cost())
+        completed = model.complete(point, _output_penalty(model.cost), self.step_seconds)
+        if completed is not None:
+            self.evaluate(completed.values)
 
-    def _offer(self, values: np.ndarray) -> None:
-        """Options at the inputs of a point, moved as little as blocks demand and completed at the
-        prices.
-        """
-        near = self.apart.nearest(values, self._limit)
-        model = self.apart.costing(self.cost())
-        done = None if near is None else model.complete(near, _price(model.cost), self._limit)
-        if done is not None:
-            self._visited(done.values)
+    def evaluate(self, values: np.ndarray) -> np.ndarray:
+        """Return the point with true outputs; its parts become columns, and it is verified."""
+        s = self.instance.milp
+        evaluated = self.instance.with_outputs(np.clip(values, s.lower, s.upper))
+        if np.isfinite(evaluated).all():
+            self.options.add(evaluated)
+            self.incumbent.consider(evaluated)
+        return evaluated
 
     def choose(self) -> None:
-        """Choose among the options that a better choice can hold; the choice competes, and its best
-        completion.
-        """
+        """Select the best columns; verify the choice, and the best completion of its inputs."""
         prices = self.prices
-        best = self.incumbent.objective
         if prices is None or not prices.counts or self.seconds_left <= 0:
             return
         s = self.instance.milp
-        short = np.inf if best is None else s.sign * (best - s.offset) - prices.value + 1e-9
-        among = np.flatnonzero(self.options.reduced(prices) <= short)
+        largest = np.inf  # reduced cost of a column of a better choice
+        if self.incumbent.objective is not None:
+            largest = s.sign * (self.incumbent.objective - s.offset) - prices.value + 1e-9
+        among = np.flatnonzero(self.options.reduced(prices) <= largest)
         chosen = self.options.choose(among, min(CHOICE_SECONDS, self.seconds_left))
         if chosen is not None and self.incumbent.consider(chosen).feasible:
-            self.incumbent.consider_inputs(chosen, self._limit)
+            self.incumbent.consider_inputs(chosen, self.step_seconds)
 
     def gather(self, points: Sequence[Sequence[np.ndarray]]) -> None:
-        """Options from points that others visited, each a list of input matrices; then a choice."""
-        began = self.seconds_left
+        """Add columns near evaluated points for at most half of the time, then choose.
+
+        Parameters
+        ----------
+        points
+            The points, each a list of input matrices.
+        """
+        seconds = self.seconds_left
         for point in points:
-            if self.seconds_left < 0.5 * began:
+            if self.seconds_left < 0.5 * seconds:
                 break
-            self._offer(self.instance.assignment(list(point), rest=0.0))
+            self._add_columns(self.instance.assignment(list(point), rest=0.0))
         if len(self.options):
             self.prices = self.options.prices()
             self.choose()
 
 
-def _price(cost: np.ndarray) -> float:
-    """What a unit of wrong output costs."""
-    return PENALTY * max(float(np.abs(cost).max()), 1e-9)
+class _Path:
+    """A path of steps; blocks accept or reject them one by one, or all together if joint."""
+
+    def __init__(self, search: GeneralColumnGeneration, model: ElasticModel) -> None:
+        self.search = search
+        self.model = model
+        self.penalty = _output_penalty(model.cost)
+        separable = isinstance(model, SeparableElasticModel)
+        block = search.structure.block
+        self.label = block if separable else np.zeros_like(block)
+        self.count = search.structure.n if separable else 1
+        self.max_steps = MAX_BLOCK_STEPS if separable else MAX_JOINT_STEPS
+
+    def follow(self, values: np.ndarray) -> None:
+        """Make steps until no one accepts any or the time is over."""
+        radius = np.full(self.count, INITIAL_TRUST_RADIUS)
+        values, cost = self._completed(values)
+        for _ in range(self.max_steps):
+            if self.search.seconds_left <= 0 or (radius < MIN_TRUST_RADIUS).all():
+                break
+            trial, trial_cost = self._trial(values, radius)
+            # infinite costs are no improvement over infinite ones
+            tolerance = 1e-9 * np.abs(trial_cost).clip(1.0, 1e300)
+            accepted = trial_cost < cost - tolerance
+            values = np.where(accepted[self.label], trial, values)
+            cost = np.where(accepted, trial_cost, cost)
+            radius = np.where(accepted, radius, TRUST_RADIUS_FACTOR * radius)
+
+    def _trial(self, values: np.ndarray, radius: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        tangent = linearise(self.search.instance, values)
+        radii = radius[self.label[self.model.inputs]]
+        step = self.model.step(values, tangent, radii, self.penalty, self.search.step_seconds)
+        if step is None:
+            return values, np.full(self.count, np.inf)
+        return self._completed(step.values)
+
+    def _completed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the completed point and the cost of its blocks, infinite if there is none."""
+        found = self.model.complete(values, self.penalty, self.search.step_seconds)
+        if found is None:
+            return values, np.full(self.count, np.inf)
+        error = np.abs(found.values - self.search.evaluate(found.values))
+        cost = self.model.cost * found.values + self.penalty * error
+        owned = self.label >= 0
+        return found.values, np.bincount(self.label[owned], cost[owned], self.count)
+
+
+def _output_penalty(cost: np.ndarray) -> float:
+    """Return the penalty of one unit of output error."""
+    return OUTPUT_PENALTY * max(float(np.abs(cost).max()), 1e-9)

@@ -1,14 +1,14 @@
-r"""Options of blocks of any form, the prices that they give, and the best choice among them.
+r"""The restricted master problem for blocks of any form: its columns, prices, and the best choice.
 
-An option is a point of one block that keeps its rows with the networks' true outputs; it costs
-$c_o$ and takes $L_o$ of the linking rows. With the master's variables $v_0$
+A column is a point of one block that satisfies its own constraints with the networks' true outputs;
+it costs $c_o$ and uses $L_o$ of the linking constraints. With the master's variables $v_0$
 
 $$\min \sum_o c_o \delta_o + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_o L_o \delta_o
 + L_0 v_0 \le u, \qquad
 \sum_{o \text{ of } b} \delta_o = 1, \qquad \delta \ge 0,$$
 
-the multipliers of the linking rows are the prices $\pi$, and with $\delta$ binary the program
-chooses.
+the dual values of the linking constraints are the prices $\pi$, and with $\delta$ binary the
+program selects one column of each block.
 """
 
 from typing import NamedTuple
@@ -24,13 +24,24 @@ from ..programs.mip import solve_program
 from ..programs.program import Program, Rows
 from ..programs.scip import relative_violation
 
-CHOICE_NODES = 2000  # of HiGHS, for one choice
+MAX_CHOICE_NODES = 2000
+"""Number of nodes of HiGHS for one choice of columns."""
 
 
 class GeneralMasterSolution(NamedTuple):
-    """Multipliers of the linking rows and of the blocks, and the optimum of the linear program:
-    infinite as long as no mixture of options keeps the linking rows; prices are then those of the
-    mixture that lacks least.
+    """Solution of the linear program over the columns.
+
+    Attributes
+    ----------
+    linking
+        Dual values of the linking constraints.
+    blocks
+        Dual values of the convexity constraints.
+    value
+        Optimal value. If it is infinite, no mixture of the columns is feasible, and the other
+        attributes are those of the mixture of least constraint violation.
+    shares
+        Weights of the columns.
     """
 
     linking: np.ndarray
@@ -40,128 +51,177 @@ class GeneralMasterSolution(NamedTuple):
 
     @property
     def counts(self) -> float:
-        """What a unit of cost counts for: nothing as long as options are missing."""
+        """Factor of costs in reduced costs: 0 as long as no mixture is feasible, else 1."""
         return float(np.isfinite(self.value))
 
 
 class GeneralColumns:
-    """Options as parallel arrays, each a block's part of one of the `points`; costs are to be
-    minimised.
+    """The columns found so far, as parallel arrays; costs are minimised.
+
+    Parameters
+    ----------
+    incumbent
+        The incumbent, which verifies points.
+    structure
+        The blocks.
+
+    Attributes
+    ----------
+    block
+        Block of each column, (k,).
+    point
+        Index in `points` of the point that each column is part of, (k,).
+    cost
+        Objective coefficients, (k,).
+    use
+        Coefficients in the linking constraints, (k, m).
     """
 
     def __init__(self, incumbent: Incumbent, structure: Structure) -> None:
+        s = incumbent.instance.milp
         self.incumbent = incumbent
         self.structure = structure
-        s = incumbent.instance.milp
-        self.milp, self.linking, m = s, s.rows[structure.linking], int(structure.linking.sum())
-        own = np.flatnonzero(structure.block >= 0)
+        self.milp = s
+        self.linking = s.rows[structure.linking]
         self.master = np.flatnonzero(structure.block < 0)
-        shape = s.n_variables, structure.n
-        self.member = sp.csr_matrix((np.ones(len(own)), (own, structure.block[own])), shape=shape)
+        own = np.flatnonzero(structure.block >= 0)
+        self.member = sp.csr_matrix(
+            (np.ones(len(own)), (own, structure.block[own])), shape=(s.n_variables, structure.n)
+        )
         self.row_member = (abs(s.rows[~structure.linking]) @ self.member).astype(bool).tocsr()
         self.points: list[np.ndarray] = []
         self.block = np.zeros(0, dtype=int)
         self.point = np.zeros(0, dtype=int)
         self.cost = np.zeros(0)
-        self.use = np.zeros((0, m))
+        self.use = np.zeros((0, self.linking.shape[0]))
 
     def __len__(self) -> int:
         return len(self.block)
 
     def add(self, values: np.ndarray) -> None:
-        """The parts of a point, with the networks' true outputs, that keep their blocks' rows and
-        are new.
+        """Append the parts of a point that satisfy their block's constraints and are new.
+
+        Parameters
+        ----------
+        values
+            A full assignment with the networks' true outputs.
         """
-        s = self.milp
-        (missed, outside) = self.incumbent.missed(values)
-        bad = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE) + self.member.T @ (
-            outside > TOLERANCE
-        )
-        blocks = np.flatnonzero(bad == 0)
-        cost = (s.sign * s.cost * values) @ self.member
-        use = (self.linking @ sp.diags(values) @ self.member).T.toarray()
-        old = np.column_stack([self.block, self.cost, self.use])
-        key = np.round(np.vstack([old, np.column_stack([blocks, cost[blocks], use[blocks]])]), 9)
+        blocks = self._feasible_blocks(values)
+        cost = ((self.milp.sign * self.milp.cost * values) @ self.member)[blocks]
+        use = (self.linking @ sp.diags(values) @ self.member).T.toarray()[blocks]
+        known = np.column_stack([self.block, self.cost, self.use])
+        found = np.column_stack([blocks, cost, use])
+        key = np.round(np.vstack([known, found]), 9)
         first = np.sort(np.unique(key, axis=0, return_index=True)[1])
-        new = blocks[first[first >= len(self)] - len(self)]
-        self.block = np.append(self.block, new)
+        new = first[first >= len(self)] - len(self)
+        self.block = np.append(self.block, blocks[new])
         self.cost = np.append(self.cost, cost[new])
         self.use = np.vstack([self.use, use[new]])
         self.point = np.append(self.point, np.full(len(new), len(self.points)))
         self.points.append(values)
 
+    def _feasible_blocks(self, values: np.ndarray) -> np.ndarray:
+        missed, outside = self.incumbent.missed(values)
+        violated = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE)
+        violated = violated + self.member.T @ (outside > TOLERANCE)
+        return np.flatnonzero(violated == 0)
+
     def _program(self, among: np.ndarray) -> Program:
+        """Return the program over some columns, followed by the master's variables."""
         s = self.milp
-        k = len(among)
         n = self.structure.n
-        linking = self.structure.linking
-        owns = sp.csr_matrix((np.ones(k), (self.block[among], np.arange(k))), shape=(n, k))
-        rows = sp.block_array(
-            [[sp.csr_matrix(self.use[among].T), self.linking[:, self.master]], [owns, None]]
+        ones = np.ones(len(among))
+        convexity = sp.csr_matrix(
+            (ones, (self.block[among], np.arange(len(among)))), shape=(n, len(among))
         )
-        cost = np.concatenate([self.cost[among], s.sign * s.cost[self.master]])
-        lower = np.concatenate([np.zeros(k), s.lower[self.master]])
-        upper = np.concatenate([np.full(k, np.inf), s.upper[self.master]])
-        low, high = (np.concatenate([side[linking], np.ones(n)]) for side in s.sides)
-        integer = np.concatenate([np.ones(k, dtype=bool), s.integer[self.master]])
-        return Program(cost, Rows.of(rows.tocsr()), low, high, lower, upper, integer)
+        linking = [sp.csr_matrix(self.use[among].T), self.linking[:, self.master]]
+        rows = sp.block_array([linking, [convexity, None]])
+        row_lower, row_upper = s.sides
+        return Program(
+            np.concatenate([self.cost[among], s.sign * s.cost[self.master]]),
+            Rows.of(rows.tocsr()),
+            np.concatenate([row_lower[self.structure.linking], np.ones(n)]),
+            np.concatenate([row_upper[self.structure.linking], np.ones(n)]),
+            np.concatenate([0 * ones, s.lower[self.master]]),
+            np.concatenate([np.inf * ones, s.upper[self.master]]),
+            np.concatenate([ones > 0, s.integer[self.master]]),
+        )
 
     def prices(self) -> GeneralMasterSolution:
-        """Solve the linear program; where no mixture will do, look for the one that lacks least
-        instead.
-        """
+        """Solve the linear program; if it is infeasible, minimise the constraint violation."""
         program = self._program(np.arange(len(self)))
-        m = self.use.shape[1]
         matrix = program.rows.matrix(len(program.cost))
-        k = len(program.cost)
+        sides = program.row_lower, program.row_upper
         found = LPSolver().ask(program)
         value = np.inf
-        sides = program.row_lower, program.row_upper
         if (
             found.point is not None
             and relative_violation(matrix @ found.point, *sides).max() <= TOLERANCE
         ):
             value = float(program.cost @ found.point)
-        else:  # the first phase: buy as little as possible of what is missing
-            eye = sp.identity(len(sides[0]))
-            slack = np.ones(2 * len(sides[0]))
-            found = LPSolver().ask(
-                Program(
-                    np.concatenate([np.zeros(k), slack]),
-                    Rows.of(sp.hstack([matrix, eye, -eye]).tocsr()),
-                    *sides,
-                    np.concatenate([program.lower, 0 * slack]),
-                    np.concatenate([program.upper, np.inf * slack]),
-                    np.concatenate([program.integer, slack < 0]),
-                )
-            )
+        else:
+            found = LPSolver().ask(_phase_one(program, matrix))
         shares = np.zeros(len(self)) if found.point is None else found.point[: len(self)]
-        return GeneralMasterSolution(found.multipliers[:m], found.multipliers[m:], value, shares)
+        linking, blocks = np.split(found.multipliers, [self.use.shape[1]])
+        return GeneralMasterSolution(linking, blocks, value, shares)
 
     def reduced(self, prices: GeneralMasterSolution) -> np.ndarray:
-        """What each option costs at the prices, beyond what its block pays."""
+        """Return the reduced cost of each column, negative where it would improve the program."""
         return self.cost * prices.counts - self.use @ prices.linking - prices.blocks[self.block]
 
     def choose(self, among: np.ndarray, seconds: float) -> np.ndarray | None:
-        """The best choice among some options by HiGHS, as a full assignment; None where it finds
-        none in time.
+        """Select the best columns among candidates by HiGHS.
+
+        Parameters
+        ----------
+        among
+            Numbers of the candidates.
+        seconds
+            Time limit.
+
+        Returns
+        -------
+        ndarray or None
+            The choice as a full assignment; None if HiGHS found none.
         """
         if len(np.unique(self.block[among])) < self.structure.n:
             return None
-        found = solve_program(self._program(among), seconds, CHOICE_NODES).point
-        return (
-            None
-            if found is None
-            else self.assembled(among[found[: len(among)] > 0.5], found[len(among) :])
-        )
+        point = solve_program(self._program(among), seconds, MAX_CHOICE_NODES).point
+        if point is None:
+            return None
+        delta, master = np.split(point, [len(among)])
+        return self.assembled(among[delta > 0.5], master)
 
     def assembled(self, chosen: np.ndarray, master: np.ndarray | float = 0.0) -> np.ndarray:
-        """The full assignment of some options, later ones over earlier ones; blocks without one
-        stay near zero.
+        """Combine columns to a full assignment.
+
+        Parameters
+        ----------
+        chosen
+            Numbers of the columns; of several columns of one block the last one counts, and blocks
+            without a column are as near to zero as their bounds allow.
+        master
+            Values of the master's variables.
         """
         values = np.zeros(self.milp.n_variables)
         values[self.master] = master
-        for o in chosen:
-            mine = self.structure.block == self.block[o]
-            values[mine] = self.points[self.point[o]][mine]
+        for k in chosen:
+            own = self.structure.block == self.block[k]
+            values[own] = self.points[self.point[k]][own]
         return self.incumbent.instance.rounded(np.clip(values, self.milp.lower, self.milp.upper))
+
+
+def _phase_one(program: Program, matrix: sp.csr_matrix) -> Program:
+    """Return the program whose objective is the violation of the constraints."""
+    m = matrix.shape[0]
+    slack = np.ones(2 * m)
+    identity = sp.identity(m)
+    return Program(
+        np.concatenate([0 * program.cost, slack]),
+        Rows.of(sp.hstack([matrix, identity, -identity]).tocsr()),
+        program.row_lower,
+        program.row_upper,
+        np.concatenate([program.lower, 0 * slack]),
+        np.concatenate([program.upper, np.inf * slack]),
+        np.concatenate([program.integer, slack < 0]),
+    )

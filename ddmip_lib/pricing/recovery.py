@@ -1,25 +1,25 @@
-"""Column recovery: the best choice among points that a method has visited, each block from an
-iteration of its own.
+"""Column recovery: the points that a method evaluated become columns, and a MIP selects the best
+column of each block.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from ..clock import now
+from ..clock import unlimited
 from ..errors import ProblemError
-from ..methods import ReportsPoints, Run
+from ..methods import Method, ReportsPoints, Run
 from ..methods.run import start_run
 from ..model.blocks import Blocks
-from ..model.incumbent import Incumbent, PointCallback
+from ..model.incumbent import Incumbent
+from ..model.predictor import Predictor
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..model.structure import Structure
-from ..renamed import renamed_keywords
-from .general_blocks import GeneralColumnGeneration as GeneralSearch
+from .general_blocks import GeneralColumnGeneration
 from .network_oracle import evaluate_columns
 from .pricing_problem import PricingProblem, reduce_to_boundary
 from .recognition import find_blocks
@@ -27,11 +27,11 @@ from .state import CoordinationState
 
 Point = list[np.ndarray]
 """Network inputs, one matrix for each predictor."""
-SHARE = 0.8
-"""Of the time, what `Recovering` gives to its solver."""
-MOST = 40
-"""Points of one block that are pulled back: the cheapest ones, where resources cost by their
-scarcity alone.
+SOLVER_TIME_FRACTION = 0.8
+"""Fraction of the time that `Recovering` gives to its solver."""
+MAX_REDUCED_POINTS = 40
+"""Number of points of one block that are moved to the boundary of the class: those of least use,
+with resources weighted by their scarcity.
 """
 
 
@@ -41,13 +41,35 @@ def recover(
     time_limit: float = 60.0,
     seed: int = 0,
 ) -> Solution:
-    """The best choice among visited points; a point is a list of input matrices, one for each
-    predictor.
+    """Return the best combination of points, with each block from one of them.
 
-    Every row of every matrix becomes an option of its block, in the mode whose box is nearest;
-    points of class 1 are pulled back to where the class changes, so that they use as little as they
-    can. Then SCIP chooses.
+    Every row of every matrix becomes a column of its block, in the mode whose box is nearest.
+    Points of class 1 are moved towards their base points up to the boundary of the class, so that
+    they use little. Then SCIP selects.
 
+    Parameters
+    ----------
+    problem
+        The problem.
+    points
+        The points, each a list of input matrices, one for each predictor.
+    time_limit
+        Seconds after which the run ends and returns what it has.
+    seed
+        Seed of all random numbers.
+
+    Returns
+    -------
+    Solution
+        Its status is "stopped" if a point was found, since nothing is proved.
+
+    Raises
+    ------
+    ProblemError
+        If the problem does not decompose into blocks, or a point has the wrong shapes.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
     >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
@@ -57,44 +79,52 @@ def recover(
     """
     run = start_run(problem, time_limit, seed, method="recovery")
     blocks = _blocks(run)
-    shapes = [p.inputs.shape for p in problem.predictors]
+    expected = [predictor.inputs.shape for predictor in problem.predictors]
     for point in points:
-        if [np.shape(x) for x in point] != shapes:
-            raise ProblemError(
-                f"a point has shapes {[np.shape(x) for x in point]}, the predictors need {shapes}."
-            )
+        shapes = [np.shape(x) for x in point]
+        if shapes != expected:
+            raise ProblemError(f"a point has shapes {shapes}, the predictors need {expected}.")
     incumbent = run.incumbent()
 
-    def chosen() -> Solution:
-        options = _recover(blocks, incumbent, points, run)
-        run.details["options"] = options
+    def choose() -> Solution:
+        run.details["options"] = _choose(blocks, incumbent, points, run)
         if run.seconds_left <= 0:
             return run.solution("time_limit")
         return run.solution("stopped" if incumbent.found else "no_solution_found")
 
-    return run.finish(chosen, run.interrupted_solution)
+    return run.finish(choose, run.interrupted_solution)
 
 
 @dataclass(frozen=True)
-class Recovering:
-    """Any solver, and then the best choice among all points that it visited, each block from a
-    point of its own.
+class Recovering(Method):
+    """A solver, followed by `recover` with all points that it evaluated.
 
-    The solver gets four fifths of the time, the choice the rest. The answer is never worse than the
-    solver's own.
+    The solver gets four fifths of the time. The solution is never worse than the solver's.
 
+    Parameters
+    ----------
+    solver
+        The solver, whose `solve` calls `on_point` with every evaluated point.
+
+    Raises
+    ------
+    TypeError
+        If `solver` has no method `solve`, or is a class.
+
+    Examples
+    --------
     >>> from ddmip_lib import DualDecomposition
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
-    >>> problem, plain = (
-    ...     water_potability(n=3, net=mlp(2, 16, 9, seed=1)),
-    ...     DualDecomposition(max_iterations=3),
-    ... )
-    >>> Recovering(plain).solve(problem).objective >= plain.solve(problem).objective
+    >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
+    >>> solver = DualDecomposition(max_iterations=3)
+    >>> Recovering(solver).solve(problem).objective >= solver.solve(problem).objective
     True
     """
 
     solver: ReportsPoints
+    method: ClassVar[str] = "recovery"
+    checks_ranges_first: ClassVar[bool] = False  # the solver does
 
     def __post_init__(self) -> None:
         if isinstance(self.solver, type) or not hasattr(self.solver, "solve"):
@@ -102,81 +132,81 @@ class Recovering:
                 f"Recovering needs a solver such as DualDecomposition(), not {self.solver!r}."
             )
 
-    @renamed_keywords(visit="on_point")
-    def solve(
-        self,
-        problem: NeuralMIP,
-        time_limit: float = 60.0,
-        seed: int = 0,
-        progress: bool = False,
-        on_point: PointCallback | None = None,
-    ) -> Solution:
-        """Solve, then choose."""
-        run = start_run(problem, time_limit, seed, on_point)
-        with ProgressLine(problem, "recovery", run.began, progress):
-            return self._solve(run)
+    def prepare(self, run: Run) -> None:
+        """Find the blocks, before the solver does any work."""
+        run.state = _Recovery(_blocks(run))
 
-    def _solve(self, run: Run) -> Solution:
-        visited = list[Point]()
-        on_point = run.on_point
-        blocks = _blocks(run)
+    def run(self, run: Run) -> Solution:
+        """Run the solver, then select from the points that it evaluated."""
+        recovery: _Recovery = run.state
+        points = list[Point]()
 
         def record(inputs: Point) -> None:
-            visited.append([x.copy() for x in inputs])
-            if on_point is not None:
-                on_point(inputs)
+            points.append([x.copy() for x in inputs])
+            if run.on_point is not None:
+                run.on_point(inputs)
 
-        found = self.solver.solve(run.problem, SHARE * run.time_limit, run.seed, on_point=record)
+        seconds = SOLVER_TIME_FRACTION * run.time_limit
+        found = self.solver.solve(run.problem, seconds, run.seed, on_point=record)
         incumbent = run.incumbent(with_start=False)
-        if found.values is not None:
-            incumbent.consider(found.values)
+        with unlimited():  # the solver's point is verified even if no time is left
+            if found.values is not None:
+                incumbent.consider(found.values)
         incumbent.found[:] = found.details.get("incumbents", [])
-        details = {**found.details, "incumbents": incumbent.found}
-        known = incumbent.objective
-        method = f"{found.method}, recovered"
+        run.method = f"{found.method}, recovered"
+        run.history = found.history
+        run.details = dict(found.details)
+        recovery.found = found
+        recovery.objective = incumbent.objective
+        if points and "interrupted" not in found.details and found.status != "infeasible":
+            _choose(recovery.blocks, incumbent, points, run)
+        return self.interrupted(run, found.status)
 
-        def result(status: str) -> Solution:
-            if status == "stopped":
-                details["interrupted"] = True
-            if incumbent.objective != known and status in (
-                "claimed_optimal",
-                "no_solution_found",
-            ):  # no longer so
-                status = "stopped"
-            seconds = now() - run.began
-            return replace(
-                found,
-                **incumbent.point(),
-                status=status,
-                method=method,
-                seconds=seconds,
-                details=details,
-            )
+    def interrupted(self, run: Run, status: str) -> Solution:
+        """Return the best verified point; the run need not have ended early."""
+        recovery: _Recovery = run.state
+        found = recovery.found
+        if found is None:
+            return run.interrupted_solution(status)
+        if status == "stopped":
+            run.details["interrupted"] = True
+        improved = run.best is not None and run.best.objective != recovery.objective
+        if improved and status in ("claimed_optimal", "no_solution_found"):
+            status = "stopped"
+        return run.solution(
+            status,
+            bound=found.bound,
+            proof=found.proof,
+            objective_last=found.objective_last,
+            start=found.start,
+        )
 
-        def chosen() -> Solution:
-            if visited and "interrupted" not in details and found.status != "infeasible":
-                _recover(blocks, incumbent, visited, run)
-            return result(found.status)
 
-        return run.finish(chosen, result)
+@dataclass
+class _Recovery:
+    """State of a run of `Recovering`: blocks, the solver's solution and its verified objective."""
+
+    blocks: Blocks | Structure
+    found: Solution | None = None
+    objective: float | None = None
 
 
 def _blocks(run: Run) -> Blocks | Structure:
-    found = find_blocks(run.problem, run.instance)
-    if isinstance(found, Structure):
-        found.require("recovery")
-    return found
+    blocks = find_blocks(run.problem, run.instance)
+    if isinstance(blocks, Structure):
+        blocks.require("recovery")
+    return blocks
 
 
-def _recover(
+def _choose(
     blocks: Blocks | Structure,
     incumbent: Incumbent,
     points: Sequence[Sequence[np.ndarray]],
     run: Run,
 ) -> int:
-    """Let the best choice among points compete; how many options there were."""
+    """Submit the best combination of points to the incumbent; return the number of columns."""
     if isinstance(blocks, Structure):
-        search = GeneralSearch(incumbent, blocks, run.deadline, run.seed)
+        search = GeneralColumnGeneration(incumbent, blocks, run.deadline, run.seed)
         search.gather(points)
         return len(search.options)
     market = CoordinationState.empty(blocks, incumbent, run.deadline, run.seed)
@@ -187,63 +217,82 @@ def _recover(
 def recover_into(
     market: CoordinationState, points: Sequence[Sequence[np.ndarray]], seed: int = 0
 ) -> None:
-    """Fill the pool of a market with visited points and choose; the choice competes with the
-    market's incumbent.
+    """Add columns from evaluated points to a pool, and select; the choice is verified.
+
+    Parameters
+    ----------
+    market
+        The state with the pool and the incumbent, which are changed.
+    points
+        The points, each a list of input matrices.
+    seed
+        Seed of SCIP.
     """
-    blocks = market.blocks
     predictors = market.incumbent.instance.predictors
-    for number in np.unique(blocks.predictor).tolist():
+    for number in np.unique(market.blocks.predictor).tolist():
         if market.seconds_left <= 0:
             return
-        rows = np.flatnonzero(blocks.predictor == number)
-        at, u = _nearest(
-            blocks,
-            rows,
-            np.stack([blocks.base[rows], *(x[number][blocks.row[rows]] for x in points)]),
-        )
-        net = predictors[number]
-        if net.gives_class:
-            at, u = _cheapest(market, *(part[net.raw(u)[:, 0] > 0] for part in (at, u)))
-            if len(at):
-                u = reduce_to_boundary(net.net, _task(market, at), torch.from_numpy(u)).numpy()
-        market.pool.add(*evaluate_columns(net, blocks, at, u))
-        if not blocks.optional:
-            market.pool.add(
-                *evaluate_columns(net, blocks, rows, blocks.base[rows], classes_only=False)
-            )
+        matrices = [point[number] for point in points]
+        _add_columns(market, number, predictors[number], matrices)
     market.lp = market.pool.prices()
     market.offer(market.pool.rounded(market.lp.shares))
     market.choose(gap=1e-6, nodes=100, seed=seed)
 
 
+def _add_columns(
+    market: CoordinationState, number: int, predictor: Predictor, matrices: list[np.ndarray]
+) -> None:
+    """Add the columns of one network, from base points and from rows of input matrices."""
+    blocks = market.blocks
+    rows = np.flatnonzero(blocks.predictor == number)
+    base = blocks.base[rows]
+    at, u = _nearest(
+        blocks, rows, np.stack([base, *(matrix[blocks.row[rows]] for matrix in matrices)])
+    )
+    if predictor.gives_class:
+        in_class = predictor.raw(u)[:, 0] > 0
+        at, u = _cheapest(market, at[in_class], u[in_class])
+        if len(at):
+            u = _reduced(market, predictor, at, u)
+    market.pool.add(*evaluate_columns(predictor, blocks, at, u))
+    if not blocks.optional:
+        market.pool.add(*evaluate_columns(predictor, blocks, rows, base, classes_only=False))
+
+
 def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points x, (visits, rows, p), as options: each in the box of that mode of its block which is
-    nearest.
+    """Assign each point, (points, rows, p), to the modes of its block whose box is nearest.
+
+    Returns rows of the table, and the points projected onto their boxes.
     """
-    clipped = np.clip(x, blocks.lower[rows], blocks.upper[rows])
-    distance = np.abs(x - clipped).sum(axis=2)
-    least = np.full((len(x), blocks.n), np.inf)
-    for column, i in zip(distance.T, blocks.block[rows], strict=True):
-        least[:, i] = np.minimum(least[:, i], column)
-    visit, row = np.nonzero(distance <= least[:, blocks.block[rows]])
-    return rows[row], clipped[visit, row]
+    block = blocks.block[rows]
+    projected = np.clip(x, blocks.lower[rows], blocks.upper[rows])
+    distance = np.abs(x - projected).sum(axis=2)
+    smallest = np.full((len(x), blocks.n), np.inf)
+    np.minimum.at(smallest.T, block, distance.T)
+    point, row = np.nonzero(distance <= smallest[:, block])
+    return rows[row], projected[point, row]
 
 
 def _cheapest(
     market: CoordinationState, at: np.ndarray, u: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """At most `MOST` points of each block, no two the same."""
-    _, first = np.unique(np.column_stack([at, np.round(u, 6)]), axis=0, return_index=True)
+    """Return at most `MAX_REDUCED_POINTS` different points of each block, those of least cost."""
+    rounded = np.column_stack([at, np.round(u, 6)])
+    first = np.unique(rounded, axis=0, return_index=True)[1]
     at = at[first]
     u = u[first]
+    block = market.blocks.block[at]
     cost = market.blocks.use(at, u, np.zeros(len(at))) @ market.seen
-    order = np.lexsort((cost, market.blocks.block[at]))
-    block = market.blocks.block[at[order]]
-    rank = np.arange(len(order)) - np.searchsorted(block, block)
-    kept = order[rank < MOST]
+    order = np.lexsort((cost, block))
+    rank = np.arange(len(order)) - np.searchsorted(block[order], block[order])
+    kept = order[rank < MAX_REDUCED_POINTS]
     return at[kept], u[kept]
 
 
-def _task(market: CoordinationState, at: np.ndarray) -> PricingProblem:
-    up, down = (rate[at] for rate in market.blocks.rates(market.seen))
-    return PricingProblem.of(market.blocks, at, up, down, np.full(len(at), np.inf))
+def _reduced(
+    market: CoordinationState, predictor: Predictor, at: np.ndarray, u: np.ndarray
+) -> np.ndarray:
+    """Move points of class 1 towards their base points, up to the boundary of the class."""
+    up, down = market.blocks.rates(market.seen)[:, at]
+    task = PricingProblem.of(market.blocks, at, up, down, np.full(len(at), np.inf))
+    return reduce_to_boundary(predictor.net, task, torch.from_numpy(u)).numpy()

@@ -1,50 +1,73 @@
-"""The state of price coordination between two rounds, and how a choice becomes a verified point of
-the model.
-"""
+"""The state of price coordination between two rounds, and the verification of a choice."""
 
 from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..clock import now
 from ..errors import ProblemError
+from ..methods.run import Run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
-from ..model.solution import History
+from ..model.solution import History, Solution
 from ..model.workers import Executor, RemotePiece
 from .columns import ColumnPool, MasterSolution
 
-WORTH = 0.02
-ALMOST = 0.1
-"""By how much, in units of the largest value, an option may miss its price and be chosen: first
-little, then more.
-"""
-
-MOST = 20_000  # options that SCIP chooses among
-SMALL = (
-    200  # options of a pool from which SCIP chooses among all that could be part of a better choice
-)
+NEAR_OPTIMAL_TOLERANCE = 0.02
+"""Reduced cost up to which a column is a candidate first, in units of the largest value."""
+WIDE_TOLERANCE = 0.1
+"""Reduced cost up to which a column is a candidate later, in units of the largest value."""
+MAX_CANDIDATES = 20_000
+"""Number of columns that SCIP selects from."""
+MAX_COLUMNS_OF_EXACT_CHOICE = 200
+"""Size of a pool up to which all columns of a possibly better choice are candidates."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of price coordination."""
+    """One round of price coordination.
+
+    Attributes
+    ----------
+    k
+        Number of the round, from 1.
+    lp_value
+        Optimal value of the linear program over the pool, which is no bound on the problem.
+    incumbent
+        Objective of the best verified point.
+    options
+        Number of columns in the pool.
+    new
+        Number of columns found in this round whose reduced cost was positive.
+    smoothing
+        Weight of the earlier prices in those of the next round.
+    seconds_nn, seconds_lp, seconds_mip
+        Seconds for the networks, the linear program and the choice.
+    seconds
+        Seconds since the start of the run.
+    """
 
     k: int
-    # : Optimum of the linear program over the pool. It is not a bound: the pool may lack options.
     lp_value: float
     incumbent: float
-    options: int  #: Options in the pool.
-    new: int  #: Options of this round whose reduced profit was positive.
-    smoothing: float  #: Weight of the earlier prices in those that the networks see next.
+    options: int
+    new: int
+    smoothing: float
     seconds_nn: float
     seconds_lp: float
     seconds_mip: float
-    seconds: float  #: Seconds since `solve` was called.
+    seconds: float
 
 
 class Rounds(History):
-    """The rounds of price coordination: a `History` whose `prices` hold one array for each."""
+    """The rounds of price coordination.
+
+    Attributes
+    ----------
+    prices
+        Prices after each round, one array for each.
+    """
 
     columns = tuple(f.name for f in fields(Round))
 
@@ -55,32 +78,75 @@ class Rounds(History):
     def __repr__(self) -> str:
         if not len(self):
             return "Rounds: none"
-        k = len(self)
         last = self[-1]
         return (
-            f"Rounds: {k}, incumbent {last.incumbent:.6g}, linear program {last.lp_value:.6g},"
-            f" {last.options} options"
+            f"Rounds: {len(self)}, incumbent {last.incumbent:.6g}, linear program"
+            f" {last.lp_value:.6g}, {last.options} columns"
         )
+
+
+class Selection(NamedTuple):
+    """Settings of one selection by SCIP.
+
+    Attributes
+    ----------
+    tolerance
+        Reduced cost up to which a column is a candidate, in units of the largest value.
+    nodes
+        Number of nodes of SCIP, -1 for no limit.
+    emphasis
+        As in `ColumnPool.select`.
+    """
+
+    tolerance: float
+    nodes: int
+    emphasis: str
 
 
 @dataclass
 class CoordinationState:
-    """The state of price coordination between two rounds."""
+    """The state of price coordination between two rounds.
+
+    Attributes
+    ----------
+    blocks
+        The blocks of the problem.
+    incumbent
+        The best verified point.
+    pool
+        The columns found so far.
+    seen
+        Prices for the next round.
+    draw
+        Generator of random numbers.
+    deadline
+        End of the run, by the clock in force.
+    crew
+        Executor that evaluates the networks.
+    shards
+        Parts of the table of `Blocks`, kept by the executor from the first round on.
+    lp
+        Solution of the linear program over the pool.
+    chosen
+        Numbers of the columns of the best choice.
+    rounds
+        History of the run.
+    idle
+        Number of rounds in a row that found no column of positive reduced cost.
+    """
 
     blocks: Blocks
     incumbent: Incumbent
     pool: ColumnPool
-    seen: np.ndarray  #: The prices that the networks see.
+    seen: np.ndarray
     draw: np.random.Generator
     deadline: float
-    crew: Executor = field(default_factory=Executor)  #: Who asks the networks.
-    shards: list[RemotePiece] = field(
-        default_factory=list
-    )  #: Parts of the table, kept by the crew from the first round on.
+    crew: Executor = field(default_factory=Executor)
+    shards: list[RemotePiece] = field(default_factory=list)
     lp: MasterSolution | None = None
-    chosen: np.ndarray | None = None  #: The best choice so far: numbers of options in the pool.
+    chosen: np.ndarray | None = None
     rounds: Rounds = field(default_factory=Rounds)
-    idle: int = 0  #: Rounds in a row that found no option of positive reduced profit.
+    idle: int = 0
 
     @classmethod
     def empty(
@@ -91,20 +157,15 @@ class CoordinationState:
         seed: int,
         crew: Executor | None = None,
     ) -> "CoordinationState":
-        """Before the first round: no option; prices at which all capacities cost half of what all
-        blocks could earn.
+        """Return the state before the first round.
+
+        At its prices all capacities together cost half of what all blocks could earn.
         """
         size = np.maximum(np.abs(blocks.capacities), 1e-9)
-        first = 0.5 * blocks.n * float(blocks.worth.max()) / (len(size) * size)
-        return cls(
-            blocks,
-            incumbent,
-            ColumnPool(blocks),
-            first,
-            np.random.default_rng(seed),
-            deadline,
-            crew or Executor(),
-        )
+        prices = 0.5 * blocks.n * float(blocks.worth.max()) / (len(size) * size)
+        draw = np.random.default_rng(seed)
+        pool = ColumnPool(blocks)
+        return cls(blocks, incumbent, pool, prices, draw, deadline, crew or Executor())
 
     @property
     def seconds_left(self) -> float:
@@ -112,137 +173,179 @@ class CoordinationState:
 
     @property
     def scale(self) -> float:
-        """The largest value of an option."""
+        """The largest value of a column."""
         return max(float(np.abs(self.pool.value).max(initial=0.0)), 1e-9)
 
     @property
     def counts(self) -> float:
-        """What a unit of value counts for at the prices seen: nothing as long as the pool lacks
-        resources.
-        """
+        """Factor of values in reduced costs: 0 as long as the pool has no feasible mixture."""
         return 1.0 if self.lp is None else self.lp.counts
 
     def objective(self, value: float) -> float:
-        """A sum of values in the sense of the model."""
+        """Return the objective of the model for a sum of values."""
         s = self.incumbent.instance.milp
         return s.offset - s.sign * value
 
     @property
     def settled(self) -> bool:
-        """Whether no choice among the options can be better, by the linear program."""
-        s = self.incumbent.instance.milp
+        """Whether no choice of columns can be better, since the linear program is no better."""
         best = self.incumbent.objective
-        if self.lp is None or best is None or not self.lp.counts:
-            return self.lp is None
-        classes = all(
-            self.incumbent.instance.predictors[k].gives_class for k in self.blocks.predictor
-        )
-        whole = classes and bool((self.blocks.worth == np.round(self.blocks.worth)).all())
-        ahead = s.sign * (best - self.objective(self.lp.value))
-        return bool(ahead < 1 - 1e-6 if whole else ahead <= 1e-9 * max(1.0, abs(best)))
+        if self.lp is None:
+            return True
+        if best is None or not self.lp.counts:
+            return False
+        improvement = self.incumbent.instance.milp.sign * (best - self.objective(self.lp.value))
+        if self._has_integer_values():
+            return bool(improvement < 1 - 1e-6)
+        return bool(improvement <= 1e-9 * max(1.0, abs(best)))
+
+    def _has_integer_values(self) -> bool:
+        predictors = self.incumbent.instance.predictors
+        if not all(predictors[k].gives_class for k in np.unique(self.blocks.predictor)):
+            return False
+        return bool((self.blocks.worth == np.round(self.blocks.worth)).all())
 
     def scarcity(self) -> np.ndarray:
-        """Prices half of which are the linear program's, and half high where the choice has left
-        nothing over.
-        """
+        """Return the mean of the linear program's prices and of prices of used-up resources."""
         assert self.lp is not None
         size = np.maximum(np.abs(self.blocks.capacities), 1e-9)
-        spent = 0.0
+        used = 0.0
         if self.chosen is not None:
-            spent = self.pool.use[self.chosen].sum(axis=0)
-        scarce = 1.0 / (np.maximum(self.blocks.capacities - spent, 0.0) + 0.05 * size)
+            used = self.pool.use[self.chosen].sum(axis=0)
+        scarce = 1.0 / (np.maximum(self.blocks.capacities - used, 0.0) + 0.05 * size)
         return 0.5 * (self.lp.prices + scarce * (self.lp.prices @ size) / (scarce @ size))
 
     def jittered(self) -> np.ndarray:
-        """The linear program's prices, each a little higher or lower at random."""
+        """Return the linear program's prices times random factors."""
         assert self.lp is not None
         return self.lp.prices * np.exp(0.3 * self.draw.standard_normal(len(self.lp.prices)))
 
     def offer(self, chosen: np.ndarray | None) -> None:
-        """Let a choice that the blocks call better compete, completed and verified on the model."""
-        s = self.incumbent.instance.milp
+        """Complete and verify a choice if it would improve the incumbent.
+
+        Parameters
+        ----------
+        chosen
+            Numbers of its columns, None for no choice.
+
+        Raises
+        ------
+        ProblemError
+            If the model has no point with the objective that the blocks predict.
+        """
         incumbent = self.incumbent
         if chosen is None:
             return
-        promised = self.objective(float(self.pool.value[chosen].sum()))
-        if not incumbent.better(promised):
+        predicted = self.objective(float(self.pool.value[chosen].sum()))
+        if not incumbent.better(predicted):
             return
         inputs = self._inputs(chosen)
         completed = incumbent.completer.complete(inputs, max(1.0, self.seconds_left))
-        check = None if completed is None else incumbent.consider(completed)
-        if check is None and self.seconds_left <= 0:
+        attained = "no feasible point"
+        if completed is not None:
+            check = incumbent.consider(completed)
+            loss = incumbent.instance.milp.sign * (check.objective - predicted)
+            if check.feasible and not loss > 1e-5 * max(1.0, abs(predicted)):
+                self.chosen = chosen
+                return
+            if check.feasible:
+                attained = f"{check.objective:.6g}"
+        elif self.seconds_left <= 0:
             return
-        reached = check is not None and check.feasible
-        if (
-            check is None
-            or not reached
-            or s.sign * (check.objective - promised) > 1e-5 * max(1.0, abs(promised))
-        ):
-            said = (
-                f"{check.objective:.6g}" if check is not None and reached else "no feasible point"
-            )
-            raise ProblemError(
-                f"the blocks do not describe the model: a choice worth {promised:.6g} gives {said}"
-                " there. Compare values, use and capacities of problem.blocks with the model's"
-                " rows."
-            )
-        self.chosen = chosen
+        raise ProblemError(
+            f"the blocks do not describe the model: a choice of value {predicted:.6g} has"
+            f" {attained} in the model. Compare values, use and capacities of problem.blocks with"
+            " the constraints of the model."
+        )
 
     def choose(self, gap: float, nodes: int, seed: int = 0, thorough: bool = False) -> None:
-        """Let SCIP choose: among the few options that are worth their price, with all its
-        heuristics; then among more of them, without cuts and with ten times as many nodes; or, if
-        `thorough`, as it would do by itself. Among all as long as there is no choice, or where the
-        pool holds every option that there is.
+        """Select the best columns by SCIP.
+
+        First among columns of nearly zero reduced cost with an emphasis on feasible points, then
+        among more of them without cuts and with ten times as many nodes. Among all columns if there
+        is no choice yet, if the pool is small, or if all boxes are single points.
+
+        Parameters
+        ----------
+        gap, nodes
+            Relative gap and number of nodes at which SCIP stops.
+        seed
+            Seed of SCIP.
+        thorough
+            Whether the first two selections are replaced by one with SCIP's default emphasis.
         """
         finite = not (self.blocks.lower < self.blocks.upper).any()
-        few = (WORTH, nodes, "feasibility")
-        more = (ALMOST, 10 * nodes, "no cuts")
-        every = (np.inf, -1, "default")
-        itself = (0.5 * ALMOST, 3 * nodes, "default")
-        for short, limit, emphasis in (
-            (every,) if finite else (itself, every) if thorough else (few, more, every)
-        ):
+        for selection in _selections(finite, thorough, nodes):
             if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
                 return
-            if not finite and short == np.inf and self.chosen is not None:
-                # a better choice holds no option that misses its price by more than what the choice
-                # misses
-                short = (
-                    self.lp.value - float(self.pool.value[self.chosen].sum())
-                ) / self.scale + 1e-9
-                if short <= ALMOST or len(self.pool) > SMALL:
-                    return
+            tolerance = selection.tolerance
+            limit = selection.nodes
+            if tolerance == np.inf and not finite and self.chosen is not None:
+                # no column of a better choice has a larger reduced cost than this choice in total
+                loss = self.lp.value - float(self.pool.value[self.chosen].sum())
+                tolerance = loss / self.scale + 1e-9
                 limit = 10 * nodes
-            reduced = self.pool.reduced(self.lp)
-            among = np.flatnonzero(reduced > -short * self.scale)
-            if self.chosen is not None:
-                if (
-                    len(among) > MOST
-                ):  # the nearest to their price; blocks without one stay as they are
-                    among = np.sort(among[np.argsort(-reduced[among], kind="stable")[:MOST]])
-                among = np.union1d(
-                    among,
-                    self.chosen[np.isin(self.pool.block[self.chosen], self.pool.block[among])],
-                )
+                if tolerance <= WIDE_TOLERANCE or len(self.pool) > MAX_COLUMNS_OF_EXACT_CHOICE:
+                    return
+            among = self._candidates(self.pool.reduced(self.lp), tolerance)
+            seconds = self.seconds_left
             self.offer(
-                self.pool.select(among, self.chosen, gap, limit, self.seconds_left, seed, emphasis)
+                self.pool.select(among, self.chosen, gap, limit, seconds, seed, selection.emphasis)
             )
 
+    def _candidates(self, reduced: np.ndarray, tolerance: float) -> np.ndarray:
+        """Return columns of nearly zero reduced cost, and those of the choice in their blocks."""
+        among = np.flatnonzero(reduced > -tolerance * self.scale)
+        if self.chosen is None:
+            return among
+        if len(among) > MAX_CANDIDATES:
+            best = np.argsort(-reduced[among], kind="stable")[:MAX_CANDIDATES]
+            among = np.sort(among[best])
+        block = self.pool.block
+        return np.union1d(among, self.chosen[np.isin(block[self.chosen], block[among])])
+
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
-        """The networks' inputs under a choice; what no block has chosen stays at base points, those
-        of first modes.
-        """
+        """Return the networks' inputs; blocks without a chosen column are at base points."""
         instance = self.incumbent.instance
-        blocks = self.blocks
         values = instance.milp.lower.copy()
-        for rows, points in (
-            (np.arange(len(blocks.block))[::-1], blocks.base[::-1]),
-            (self.pool.at[chosen], self.pool.u[chosen]),
-        ):
-            for number in np.unique(
-                blocks.predictor[rows]
-            ):  # of equal places the last one written stays
-                mine = blocks.predictor[rows] == number
-                where = instance.maps[number].index[blocks.row[rows[mine]]]
-                values[where[where >= 0]] = points[mine][where >= 0]
+        every = np.arange(len(self.blocks.block))[::-1]  # base points of first modes are set last
+        self._set_inputs(values, every, self.blocks.base[every])
+        self._set_inputs(values, self.pool.at[chosen], self.pool.u[chosen])
         return instance.inputs(values)
+
+    def _set_inputs(self, values: np.ndarray, rows: np.ndarray, points: np.ndarray) -> None:
+        for number in np.unique(self.blocks.predictor[rows]):
+            own = self.blocks.predictor[rows] == number
+            mapping = self.incumbent.instance.maps[number]
+            index = mapping.index[self.blocks.row[rows[own]]]
+            variable = index >= 0
+            values[index[variable]] = points[own][variable]
+
+    def solution(self, run: Run, status: str) -> Solution:
+        """Return the solution of a run with this state."""
+        run.history = self.rounds
+        del self.rounds.prices[len(self.rounds) :]  # of a round that was interrupted
+        details: dict[str, Any] = {"options": len(self.pool)}
+        if self.lp is not None and self.lp.counts:
+            details["lp_value"] = self.objective(self.lp.value)
+            details["prices"] = self.lp.prices
+            details["pool"] = self.pool
+        if status == "stopped":
+            details["interrupted"] = True
+        elif status != "time_limit" and self.incumbent.values is None:
+            status = "no_solution_found"
+        run.details |= details
+        return run.solution(status)
+
+
+def _selections(finite: bool, thorough: bool, nodes: int) -> list[Selection]:
+    every = Selection(np.inf, -1, "default")
+    if finite:
+        return [every]
+    if thorough:
+        return [Selection(0.5 * WIDE_TOLERANCE, 3 * nodes, "default"), every]
+    return [
+        Selection(NEAR_OPTIMAL_TOLERANCE, nodes, "feasibility"),
+        Selection(WIDE_TOLERANCE, 10 * nodes, "no cuts"),
+        every,
+    ]
