@@ -1,10 +1,11 @@
-r"""Blocks read off a model: where the structure that was found has the form of `Blocks`.
+r"""Blocks read from a model, if the structure that was found has the form of `Blocks`.
 
-Every way to set the whole numbers of a block is a mode. With them set, rows on one variable are
-bounds, and what is left must be of two kinds. *Steps*: variables $a \ge \sigma (x_j - w_j)$, $a \ge
-0$, in linking rows that they burden; a row $x_j = w_j + a - b$ holds two, and an input in linking
-rows is a step from the end of its box that uses least. *Counts*: $t \le \alpha f(x)$, $t \le h$, of
-which one is worth something. Other blocks are left to `general`.
+Every setting of the integer variables of a block is a mode. With them fixed, constraints on one
+variable are bounds, and the others must be of two kinds. *Piecewise linear terms*: variables
+$a \ge \sigma (x_j - w_j)$, $a \ge 0$, with nonnegative coefficients in linking constraints; a
+constraint $x_j = w_j + a - b$ defines two, and an input in linking constraints is a term that
+starts at the end of its box of least use. *Capped outputs*: $t \le \alpha f(x)$, $t \le h$, one of
+them with an objective coefficient. Other blocks are left to `general_blocks`.
 """
 
 from contextlib import suppress
@@ -23,46 +24,95 @@ from ..model.problem import NeuralMIP
 from ..model.structure import Structure, find_structure
 from ..renamed import renamed_names
 
-MOST = 4096  # ways to set the whole numbers of a block that are looked at
-SLACK = 1e-9
+MAX_MODES = 4096
+"""Number of settings of the integer variables of a block up to which they are listed."""
+RECOGNITION_TOLERANCE = 1e-9
+"""Absolute tolerance for bounds, right-hand sides and base points."""
 
 
 class NotBlockFormError(Exception):
-    """A block is not of the form of `Blocks`: heard by `recognise` alone."""
+    """A block does not have the form of `Blocks`; only `recognise` catches it."""
 
 
-def _demand(holds: Any) -> None:
-    if not holds:
+def _require(condition: Any) -> None:
+    if not condition:
         raise NotBlockFormError
 
 
 class PiecewiseTerm(NamedTuple):
-    """The variable a >= slope (x - w), at most `most`, which takes so much of each resource."""
+    """A variable that is at least `slope * (x - base)` and at least 0.
 
-    a: int
-    x: int
+    Attributes
+    ----------
+    variable, input
+        Positions of the variable and of the network input x among the variables of the block.
+    slope, base
+        Coefficients of the constraint.
+    use
+        Use of each resource by one unit of the variable.
+    upper
+        Upper bound of the variable.
+    """
+
+    variable: int
+    input: int
     slope: float
-    w: float
+    base: float
     use: np.ndarray
-    most: float
+    upper: float
 
 
 class BlockMode(NamedTuple):
-    """One row of the table of `Blocks`; `mode` is what it shares with rows of other blocks."""
+    """One row of the table of `Blocks`.
+
+    Attributes
+    ----------
+    mode
+        Key that is equal for rows of one mode.
+    parts
+        Fields of `Mode` that rows of one mode share.
+    row
+        Row of the predictor.
+    lower, upper, base, fixed
+        Box, base point and fixed use of the resources.
+    """
 
     mode: tuple[Any, ...]
-    parts: dict[str, Any]  #: of the mode
+    parts: dict[str, Any]
     row: int
-    box: list[np.ndarray]  #: lower, upper, base
+    lower: np.ndarray
+    upper: np.ndarray
+    base: np.ndarray
     fixed: np.ndarray
+
+
+class BlockConstraints(NamedTuple):
+    """The constraints `lower <= matrix @ v <= upper` of one block, with one column per variable."""
+
+    matrix: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def among(self, mask: np.ndarray) -> "BlockConstraints":
+        """Return some of the constraints."""
+        return BlockConstraints(self.matrix[mask], self.lower[mask], self.upper[mask])
 
 
 _found: WeakKeyDictionary[NeuralMIP, tuple[str, Blocks | Structure]] = WeakKeyDictionary()
 
 
 def find_blocks(problem: NeuralMIP, instance: Instance) -> Blocks | Structure:
-    """The blocks that the user described; else those found in the model, as `Blocks` where they
-    have that form.
+    """Return the blocks that the user described, or else those found in the model.
+
+    Parameters
+    ----------
+    problem, instance
+        The problem, and its arrays and maps.
+
+    Returns
+    -------
+    Blocks or Structure
+        `Blocks` if they have that form. A result is kept until the model changes.
     """
     if problem.blocks is not None:
         return problem.blocks
@@ -73,8 +123,15 @@ def find_blocks(problem: NeuralMIP, instance: Instance) -> Blocks | Structure:
 
 
 def recognise(instance: Instance, structure: Structure) -> Blocks | None:
-    """The problem as `Blocks`, or None where its blocks are of another form.
+    """Return the problem as `Blocks`, or None if its blocks do not have that form.
 
+    Parameters
+    ----------
+    instance, structure
+        The problem and its blocks.
+
+    Examples
+    --------
     >>> from ddmip_lib.model.structure import find_structure
     >>> from ddmip_lib.predictors import mlp
     >>> from ddmip_lib.problems import water_potability
@@ -82,268 +139,333 @@ def recognise(instance: Instance, structure: Structure) -> Blocks | None:
     >>> recognise(instance, find_structure(instance))
     Blocks: 3 blocks, 1 mode, 18 shared resources
     """
-    inputs, outputs = (
-        {getattr(m, name).shape[1] for m in instance.maps} for name in ("index", "output")
-    )
-    if structure.obstacle or structure.master or len(inputs) > 1 or outputs != {1}:
+    input_counts = {mapping.index.shape[1] for mapping in instance.maps}
+    output_counts = {mapping.output.shape[1] for mapping in instance.maps}
+    if structure.obstacle or structure.master or len(input_counts) > 1 or output_counts != {1}:
         return None
     try:
         reader = BlockReader(instance, structure)
-        return reader.blocks(
-            [reader.ways(np.flatnonzero(structure.block == b)) for b in range(structure.n)]
-        )
+        table = [reader.modes(np.flatnonzero(structure.block == b)) for b in range(structure.n)]
+        return reader.blocks(table)
     except NotBlockFormError:
         return None
 
 
 class BlockReader:
-    """What the blocks of one instance share: resources, one for each finite side of a linking row,
-    and ranges.
+    """What the blocks of a model share: resources, networks and their output ranges.
+
+    Every finite side of a linking constraint is a resource.
+
+    Parameters
+    ----------
+    instance, structure
+        The problem and its blocks.
+
+    Raises
+    ------
+    NotBlockFormError
+        If the model cannot have the form of `Blocks`.
     """
 
     def __init__(self, instance: Instance, structure: Structure) -> None:
-        s = self.s = instance.milp
+        s = instance.milp
         constant = np.where(s.lower == s.upper, s.lower, 0.0)
-        _demand(not (s.cost * constant).any() and (s.lower < s.upper)[instance.outputs].all())
-        given = s.rows @ constant
-        linking = np.flatnonzero(structure.linking)
-        self.sides = s.row_lower - given, s.row_upper - given
-        below, above = (linking[np.isfinite(side[linking])] for side in self.sides)
-        self.use = np.vstack([s.rows[above].toarray(), -s.rows[below].toarray()]).T
-        self.capacities = np.concatenate([self.sides[1][above], -self.sides[0][below]])
-        self.names = [s.row_names[r] for r in (*above, *below)]
+        _require(not (s.cost * constant).any())
+        _require((s.lower < s.upper)[instance.outputs].all())
+        self.milp = s
         self.maps = instance.maps
-        self.listing = AssignmentList(s)
+        self.assignments = AssignmentList(s)
         self.linking = structure.linking
-        self.owner = {
-            int(at): (k, i) for k, m in enumerate(self.maps) for i, at in enumerate(m.output[:, 0])
-        }
+        self.row_lower = s.row_lower - s.rows @ constant
+        self.row_upper = s.row_upper - s.rows @ constant
+        linking = np.flatnonzero(structure.linking)
+        above = linking[np.isfinite(self.row_upper[linking])]
+        below = linking[np.isfinite(self.row_lower[linking])]
+        self.use = np.vstack([s.rows[above].toarray(), -s.rows[below].toarray()]).T
+        self.capacities = np.concatenate([self.row_upper[above], -self.row_lower[below]])
+        self.names = [s.row_names[r] for r in np.concatenate([above, below])]
+        self._read_networks(instance)
+
+    def _read_networks(self, instance: Instance) -> None:
+        s = self.milp
+        self.owner = dict[int, tuple[int, int]]()  # predictor and row of each output variable
         self.is_input = np.zeros(s.n_variables, dtype=bool)
         self.is_output = instance.is_output
-        self.low = np.full(s.n_variables, -np.inf)
-        self.high = np.full(s.n_variables, np.inf)
-        for predictor, m in zip(instance.predictors, self.maps, strict=True):
-            self.is_input[m.index[m.index >= 0]] = True
-            _demand(predictor.gives_class or not s.integer[m.output].any())
+        self.output_lower = np.full(s.n_variables, -np.inf)
+        self.output_upper = np.full(s.n_variables, np.inf)
+        for number, mapping in enumerate(self.maps):
+            predictor = instance.predictors[number]
+            output = mapping.output
+            for row, variable in enumerate(output[:, 0].tolist()):
+                self.owner[variable] = number, row
+            self.is_input[mapping.index[mapping.index >= 0]] = True
             if predictor.gives_class:
-                self.low[m.output], self.high[m.output] = 0.0, 1.0
+                self.output_lower[output] = 0.0
+                self.output_upper[output] = 1.0
                 continue
-            with suppress(UnsupportedNetworkError):  # what is not understood may say anything
-                ends = output_range(predictor.net, m.at(s.lower), m.at(s.upper))
-                self.low[m.output], self.high[m.output] = ends
+            _require(not s.integer[output].any())
+            with suppress(UnsupportedNetworkError):  # then the range is infinite
+                lower, upper = output_range(predictor.net, mapping.at(s.lower), mapping.at(s.upper))
+                self.output_lower[output] = lower
+                self.output_upper[output] = upper
 
-    def ways(self, own: np.ndarray) -> list[BlockMode]:
-        """The rows of the table of the block with these variables."""
+    def modes(self, own: np.ndarray) -> list[BlockMode]:
+        """Return the rows of the table of the block with these variables.
+
+        Raises
+        ------
+        NotBlockFormError
+            If the block does not have the form of `Blocks`.
+        """
         check_time()
-        rows = np.unique(self.listing.columns[:, own].indices)
+        rows = np.unique(self.assignments.columns[:, own].indices)
         rows = rows[~self.linking[rows]]
-        matrix = self.s.rows[rows][:, own].toarray()
-        sides = [side[rows] for side in self.sides]
-        whole = self.s.integer[own] & ~self.is_output[own]
-        settings = self.listing.combinations(own[whole], MOST)
-        _demand(settings is not None)
-        found = [FixedBlock(self, own, whole, row).way(matrix, *sides) for row in settings]  # type: ignore[union-attr]
-        return [way for way in found if way is not None]
+        matrix = self.milp.rows[rows][:, own].toarray()
+        constraints = BlockConstraints(matrix, self.row_lower[rows], self.row_upper[rows])
+        integer = self.milp.integer[own] & ~self.is_output[own]
+        settings = self.assignments.combinations(own[integer], MAX_MODES)
+        if settings is None:
+            raise NotBlockFormError
+        found = [FixedBlock(self, own, integer, row).mode(constraints) for row in settings]
+        return [mode for mode in found if mode is not None]
 
     def blocks(self, table: list[list[BlockMode]]) -> Blocks:
-        """All rows as one table; where a block's least use of a resource is below zero, it is
-        counted from there.
+        """Return all rows as one table; negative fixed use is added to the capacities.
+
+        Raises
+        ------
+        NotBlockFormError
+            If a block has no feasible setting.
         """
+        _require(all(table))
         capacities = self.capacities.copy()
-        modes = dict[Any, tuple[dict[str, Any], list[Any]]]()
-        _demand(all(table))
-        for number, ways in enumerate(table):
-            least = np.minimum(np.min([way.fixed for way in ways], axis=0), 0.0)
+        groups = dict[tuple[Any, ...], list[tuple[int, BlockMode]]]()
+        for block, modes in enumerate(table):
+            least = np.minimum(np.min([mode.fixed for mode in modes], axis=0), 0.0)
             capacities -= least
-            for way in ways:
-                row = number, way.row, *way.box, way.fixed - least
-                modes.setdefault(way.mode, (way.parts, []))[1].append(row)
-        made = []
-        for parts, rows in modes.values():
-            block, at, lower, upper, base, fixed = map(np.array, zip(*rows, strict=True))
-            made.append(Mode(block, at, lower, upper, base, fixed=fixed, **parts))
-        optional = all(
-            len(ways) == 1 and not ways[0].fixed.any() for ways in table
-        )  # to stay at the base is free
-        return Blocks(
-            made, capacities, optional and all(self.s.integer[at] for at in self.owner), self.names
-        )
+            for mode in modes:
+                shifted = mode._replace(fixed=mode.fixed - least)
+                groups.setdefault(mode.mode, []).append((block, shifted))
+        made = [_merged(group) for group in groups.values()]
+        return Blocks(made, capacities, self._is_optional(table), self.names)
+
+    def _is_optional(self, table: list[list[BlockMode]]) -> bool:
+        """Return whether every block can stay at its base point without use and without value."""
+        for modes in table:
+            if len(modes) > 1 or modes[0].fixed.any():
+                return False
+        return all(self.milp.integer[variable] for variable in self.owner)
+
+
+def _merged(group: list[tuple[int, BlockMode]]) -> Mode:
+    """Return the mode that some rows of the table have in common."""
+    modes = [mode for _, mode in group]
+    arrays: dict[str, Any] = {"block": np.array([block for block, _ in group])}
+    for name in ("row", "lower", "upper", "base", "fixed"):
+        arrays[name] = np.array([getattr(mode, name) for mode in modes])
+    return Mode(**arrays, **modes[0].parts)
 
 
 class FixedBlock:
-    """One block with its whole numbers set; arrays have an entry for each of its variables."""
+    """One block with its integer variables fixed; arrays have an entry for each of its variables.
+
+    Parameters
+    ----------
+    reader
+        What the blocks share.
+    own
+        The variables of the block.
+    integer
+        Which of them are fixed.
+    values
+        Their values.
+    """
 
     def __init__(
-        self, reader: BlockReader, own: np.ndarray, whole: np.ndarray, values: np.ndarray
+        self, reader: BlockReader, own: np.ndarray, integer: np.ndarray, values: np.ndarray
     ) -> None:
         self.reader = reader
         self.own = own
+        self.position = {variable: k for k, variable in enumerate(own.tolist())}
         self.values = tuple(values.tolist())
         self.use = reader.use[own]
-        self.lower = reader.s.lower[own]
-        self.upper = reader.s.upper[own]
-        self.lower[whole] = self.upper[whole] = values
-        self.gain = -reader.s.sign * reader.s.cost[own]
+        self.lower = reader.milp.lower[own]
+        self.upper = reader.milp.upper[own]
+        self.lower[integer] = values
+        self.upper[integer] = values
+        self.gain = -reader.milp.sign * reader.milp.cost[own]
         self.is_input = reader.is_input[own]
         self.is_output = reader.is_output[own]
-        self.least = reader.low[own]
-        self.most = reader.high[own]  # what networks say without being asked to
+        self.terms = list[PiecewiseTerm]()
+        self.capped = dict[int, tuple[int, float]]()  # of each variable t, output and factor
 
-    def way(self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray) -> BlockMode | None:
-        """The setting as a row of the table; None where no point meets its rows."""
-        matrix, low, high = self._tighten(matrix, low, high)
-        if (self.lower > self.upper).any() or ((low > SLACK) | (high < -SLACK))[
-            ~matrix.any(axis=1)
-        ].any():
-            return None
-        steps = list[PiecewiseTerm]()
-        counts = dict[int, tuple[int, float]]()
-        for row, *ends in zip(matrix, low, high, strict=True):
-            x = np.flatnonzero(row * self.is_input).tolist()
-            y = np.flatnonzero(row * self.is_output).tolist()
-            rest = np.flatnonzero(row * ~(self.is_input | self.is_output)).tolist()
-            if (len(x), len(y), len(rest)) == (0, 1, 1):
-                t = rest[0]
-                (side, other) = ends if row[rest[0]] < 0 else ends[::-1]
-                _demand(
-                    t not in counts and side == 0 and np.isinf(other) and row[y[0]] * row[t] < 0
-                )
-                counts[t] = y[0], -row[y[0]] / row[t]
-                _demand(self.lower[t] <= counts[t][1] * self.least[y[0]] + SLACK)
-            elif (len(x), len(y)) == (1, 0) and rest:
-                steps += [self._step(row, x[0], a, *ends) for a in rest]
-                pair = (matrix[:, rest] != 0).sum() == len(rest) == 2 and steps[-1].slope * steps[
-                    -2
-                ].slope < 0
-                _demand(pair if ends[0] == ends[1] else len(rest) == 1)
-            else:
-                _demand(not row.any())
-        return self._row(steps, counts)
+    def mode(self, constraints: BlockConstraints) -> BlockMode | None:
+        """Return the setting as a row of the table, None if it is infeasible.
 
-    def _tighten(
-        self, matrix: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, ...]:
-        """Rows on one variable become bounds, what is fixed becomes a number, until rows hold none
-        or several.
+        Raises
+        ------
+        NotBlockFormError
+            If the block does not have the form of `Blocks`.
         """
+        matrix, lower, upper = self._tighten(constraints)
+        violated = (lower > RECOGNITION_TOLERANCE) | (upper < -RECOGNITION_TOLERANCE)
+        if (self.lower > self.upper).any() or violated[~matrix.any(axis=1)].any():
+            return None
+        for row, row_lower, row_upper in zip(matrix, lower, upper, strict=True):
+            inputs = np.flatnonzero(row * self.is_input).tolist()
+            outputs = np.flatnonzero(row * self.is_output).tolist()
+            others = np.flatnonzero(row * ~(self.is_input | self.is_output)).tolist()
+            if (len(inputs), len(outputs), len(others)) == (0, 1, 1):
+                self._add_capped(row, outputs[0], others[0], (row_lower, row_upper))
+            elif (len(inputs), len(outputs)) == (1, 0) and others:
+                for a in others:
+                    self._add_term(row, inputs[0], a, (row_lower, row_upper))
+                if row_lower == row_upper:
+                    _require(len(others) == 2 and (matrix[:, others] != 0).sum() == 2)
+                    _require(self.terms[-1].slope * self.terms[-2].slope < 0)
+                else:
+                    _require(len(others) == 1)
+            else:
+                _require(not row.any())
+        return self._read_mode()
+
+    def _tighten(self, constraints: BlockConstraints) -> BlockConstraints:
+        """Turn constraints on one variable into bounds until no such constraint is left."""
         while True:
+            matrix, lower, upper = constraints
             fixed = self.lower >= self.upper
-            given = matrix[:, fixed] @ self.lower[fixed]
-            low = low - given
-            high = high - given
-            matrix = matrix * ~fixed
-            single = (matrix != 0).sum(axis=1) == 1
-            for row, *ends in zip(matrix[single], low[single], high[single], strict=True):
-                at = int(np.flatnonzero(row)[0])
-                ends = sorted(end / row[at] for end in ends)
-                self.lower[at], self.upper[at] = (
-                    max(self.lower[at], ends[0]),
-                    min(self.upper[at], ends[1]),
-                )
+            constant = matrix[:, fixed] @ self.lower[fixed]
+            constraints = BlockConstraints(matrix * ~fixed, lower - constant, upper - constant)
+            single = (constraints.matrix != 0).sum(axis=1) == 1
+            for row, row_lower, row_upper in zip(*constraints.among(single), strict=True):
+                k = int(np.flatnonzero(row)[0])
+                smaller, larger = sorted((row_lower / row[k], row_upper / row[k]))
+                self.lower[k] = max(self.lower[k], smaller)
+                self.upper[k] = min(self.upper[k], larger)
             if not single.any() or (self.lower > self.upper).any():
-                return matrix, low, high
-            matrix = matrix[~single]
-            low = low[~single]
-            high = high[~single]
+                return constraints
+            constraints = constraints.among(~single)
 
-    def _step(self, row: np.ndarray, x: int, a: int, low: float, high: float) -> PiecewiseTerm:
-        side, other = (low, high) if row[a] > 0 else (high, low)
-        _demand(np.isfinite(side) and (low == high or np.isinf(other)))
-        _demand(self.lower[a] == 0 and not self.gain[a] and (self.use[a] >= 0).all())
-        return PiecewiseTerm(a, x, -row[x] / row[a], side / row[x], self.use[a], self.upper[a])
+    def _add_capped(self, row: np.ndarray, y: int, t: int, sides: tuple[float, float]) -> None:
+        """Read the constraint t <= factor * y."""
+        side, other = sides if row[t] < 0 else sides[::-1]
+        _require(t not in self.capped and side == 0 and np.isinf(other) and row[y] * row[t] < 0)
+        factor = -row[y] / row[t]
+        smallest = factor * self.reader.output_lower[self.own[y]]
+        _require(self.lower[t] <= smallest + RECOGNITION_TOLERANCE)
+        self.capped[t] = y, factor
 
-    def _row(
-        self, steps: list[PiecewiseTerm], counts: dict[int, tuple[int, float]]
-    ) -> BlockMode | None:
+    def _add_term(self, row: np.ndarray, x: int, a: int, sides: tuple[float, float]) -> None:
+        """Read the constraint a >= slope * (x - base)."""
+        side, other = sides if row[a] > 0 else sides[::-1]
+        _require(np.isfinite(side) and (side == other or np.isinf(other)))
+        _require(self.lower[a] == 0 and not self.gain[a] and (self.use[a] >= 0).all())
+        slope = -row[x] / row[a]
+        self.terms.append(PiecewiseTerm(a, x, slope, side / row[x], self.use[a], self.upper[a]))
+
+    def _add_input_term(self, x: int) -> np.ndarray:
+        """Add the term of an input in linking constraints; return the use at its start."""
+        use = self.use[x]
+        if (use >= 0).all():
+            self.terms.append(PiecewiseTerm(x, x, 1.0, self.lower[x], use, np.inf))
+            return self.lower[x] * use
+        _require((use <= 0).all())
+        self.terms.append(PiecewiseTerm(x, x, -1.0, self.upper[x], -use, np.inf))
+        return self.upper[x] * use
+
+    def _read_mode(self) -> BlockMode | None:
         free = self.lower < self.upper
-        burdens = self.use.any(axis=1) & free
+        using = self.use.any(axis=1) & free
         fixed = self.lower[~free] @ self.use[~free]
-        for x in np.flatnonzero(burdens & self.is_input).tolist():
-            rises = bool((self.use[x] >= 0).all())
-            _demand(rises or (self.use[x] <= 0).all())
-            end = self.lower[x] if rises else self.upper[x]
-            steps.append(
-                PiecewiseTerm(
-                    x,
-                    x,
-                    1.0 if rises else -1.0,
-                    end,
-                    self.use[x] if rises else -self.use[x],
-                    np.inf,
-                )
-            )
-            fixed = fixed + end * self.use[x]
-        (t,) = (
-            valued
-            if len(valued := np.flatnonzero(free & (self.gain != 0)).tolist()) == 1
-            else (-1,)
-        )
-        _demand(
-            t >= 0
-            and not (self.gain * self.lower)[~free].any()
-            and self.gain[t] > 0
-            and (self.use[t] <= 0).all()
-        )
-        y, alpha = counts.get(t, (t, 1.0))
-        cap = self.upper[t] / alpha if t in counts else np.inf
-        stepping = {step.a for step in steps}
-        _demand(self.is_output[y] and set(np.flatnonzero(burdens).tolist()) <= {t, *stepping})
-        _demand(
-            not stepping & {t, *counts} and not (t in counts and self.reader.s.integer[self.own[y]])
-        )
-        bounded = (self.lower <= self.least + SLACK) & (self.upper >= self.most - SLACK)
-        _demand(
-            bounded[self.is_output].all()
-            and len({(step.a, step.slope > 0) for step in steps}) == len(steps)
-        )
-        _demand(len({(step.a, step.x) for step in steps}) == len(stepping))
+        for x in np.flatnonzero(using & self.is_input).tolist():
+            fixed = fixed + self._add_input_term(x)
+        t = self._valued_variable(free)
+        y, factor = self.capped.get(t, (t, 1.0))
+        cap = self.upper[t] / factor if t in self.capped else np.inf
+        self._check(t, y, using)
+        predictor, row = self.reader.owner[int(self.own[y])]
         parts = {
-            "predictor": self.reader.owner[int(self.own[y])][0],
-            "worth": self.gain[t] * alpha,
+            "predictor": predictor,
+            "worth": self.gain[t] * factor,
             "cap": cap,
+            "per_value": self.use[t] / self.gain[t],
         }
-        parts["per_value"] = self.use[t] / self.gain[t]
-        return self._placed(steps, fixed, parts, self.reader.owner[int(self.own[y])][1])
+        return self._with_box(fixed, parts, row)
 
-    def _placed(
-        self, steps: list[PiecewiseTerm], fixed: np.ndarray, parts: dict[str, Any], row: int
-    ) -> BlockMode | None:
-        """Box, base point and use in the order of the network's inputs."""
-        m = self.reader.maps[parts["predictor"]]
-        s = self.reader.s
-        own = {int(v): i for i, v in enumerate(self.own)}
-        index = m.index[row].tolist()
-        free = [v for v in index if v in own and self.lower[own[v]] < self.upper[own[v]]]
-        _demand(
-            len(set(free)) == len(free) and {step.x for step in steps} <= {own[v] for v in free}
+    def _valued_variable(self, free: np.ndarray) -> int:
+        """Return the only variable with an objective coefficient."""
+        valued = np.flatnonzero(free & (self.gain != 0)).tolist()
+        _require(len(valued) == 1 and not (self.gain * self.lower)[~free].any())
+        t: int = valued[0]
+        _require(self.gain[t] > 0 and (self.use[t] <= 0).all())
+        return t
+
+    def _check(self, t: int, y: int, using: np.ndarray) -> None:
+        """Raise unless output y and the terms are all that `using` and the objective depend on."""
+        variables = {term.variable for term in self.terms}
+        _require(self.is_output[y])
+        _require(set(np.flatnonzero(using).tolist()) <= {t, *variables})
+        _require(not variables & {t, *self.capped})
+        _require(not (t in self.capped and self.reader.milp.integer[self.own[y]]))
+        output_lower = self.reader.output_lower[self.own]
+        output_upper = self.reader.output_upper[self.own]
+        unrestricted = (self.lower <= output_lower + RECOGNITION_TOLERANCE) & (
+            self.upper >= output_upper - RECOGNITION_TOLERANCE
         )
-        lower, upper = (
-            np.array(
-                [
-                    m.constant[row, j] if v < 0 else end[own[v]] if v in own else s.lower[v]
-                    for j, v in enumerate(index)
-                ]
-            )
-            for end in (self.lower, self.upper)
-        )
+        _require(unrestricted[self.is_output].all())
+        _require(len({(term.variable, term.slope > 0) for term in self.terms}) == len(self.terms))
+        _require(len({(term.variable, term.input) for term in self.terms}) == len(variables))
+
+    def _with_box(self, fixed: np.ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
+        """Add box, base point and use in the order of the network's inputs."""
+        mapping = self.reader.maps[parts["predictor"]]
+        index = mapping.index[row].tolist()
+        self._check_inputs(index)
+        lower = self._at_inputs(self.lower, index, mapping.constant[row])
+        upper = self._at_inputs(self.upper, index, mapping.constant[row])
+        start = 0.5 * (lower + upper)
         rates = np.zeros((2, len(index), len(fixed)))
-        w = 0.5 * (lower + upper)
-        for k, step in enumerate(steps):
-            j = index.index(int(self.own[step.x]))
-            _demand(all(abs(step.w - other.w) <= SLACK for other in steps[:k] if other.x == step.x))
-            rates[int(step.slope < 0), j] += abs(step.slope) * step.use
-            end = step.w + step.most / step.slope
-            w[j] = step.w
-            lower[j], upper[j] = (
-                (lower[j], min(upper[j], end)) if step.slope > 0 else (max(lower[j], end), upper[j])
-            )
+        for term in self.terms:
+            j = index.index(int(self.own[term.input]))
+            rates[int(term.slope < 0), j] += abs(term.slope) * term.use
+            start[j] = term.base
+            end = term.base + term.upper / term.slope
+            if term.slope > 0:
+                upper[j] = min(upper[j], end)
+            else:
+                lower[j] = max(lower[j], end)
         if (lower > upper).any():
             return None
-        base = np.clip(w, lower, upper)
-        fixed = fixed + np.maximum(base - w, 0) @ rates[0] + np.maximum(w - base, 0) @ rates[1]
+        base = np.clip(start, lower, upper)
+        fixed = fixed + np.maximum(base - start, 0) @ rates[0]
+        fixed = fixed + np.maximum(start - base, 0) @ rates[1]
         parts |= {"up": rates[0], "down": rates[1]}
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
-        return BlockMode(key, parts, row, [lower, upper, base], fixed)
+        return BlockMode(key, parts, row, lower, upper, base, fixed)
+
+    def _check_inputs(self, index: list[int]) -> None:
+        """Raise unless free inputs differ, and terms are on them with one base for each."""
+        positions = [self.position[v] for v in index if v in self.position]
+        free = [k for k in positions if self.lower[k] < self.upper[k]]
+        _require(len(set(free)) == len(free))
+        _require({term.input for term in self.terms} <= set(free))
+        base = dict[int, list[float]]()
+        for term in self.terms:
+            base.setdefault(term.input, []).append(term.base)
+        for values in base.values():
+            _require(max(values) - min(values) <= RECOGNITION_TOLERANCE)
+
+    def _at_inputs(self, bounds: np.ndarray, index: list[int], constant: np.ndarray) -> np.ndarray:
+        """Return bounds of the network's inputs, which may be constants or in another block."""
+        found = []
+        for variable, value in zip(index, constant.tolist(), strict=True):
+            if variable < 0:
+                found.append(value)
+            elif variable in self.position:
+                found.append(bounds[self.position[variable]])
+            else:
+                found.append(self.reader.milp.lower[variable])
+        return np.array(found)
 
 
 if not TYPE_CHECKING:  # which would accept any name
