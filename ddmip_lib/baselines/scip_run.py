@@ -1,6 +1,4 @@
-"""What the exact models share: SCIP's run with every incumbent verified, and its result as a
-`Solution`.
-"""
+"""Run SCIP on an exact model with every incumbent verified, and make a `Solution` of the result."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -80,7 +78,7 @@ class ScipModel(Protocol):
 
 
 class CallbackStop(KeyboardInterrupt):
-    """A callback asks for the end of the run: SCIP ends as after Ctrl-C."""
+    """A callback ends the run: SCIP ends as after Ctrl-C."""
 
 
 def optimise_verified(written: ScipModel, run: Run, restricted: bool = False) -> bool:

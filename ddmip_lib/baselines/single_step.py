@@ -49,8 +49,8 @@ class SingleStepGradient(Method):
     repaired
         Whether every rounded $v^t$ is projected on the constraints (`PenalisedRelaxation.repair`)
         and verified, and points are compared by the true objective. Variables that enter no network
-        but cost something or share a constraint with outputs are then solved for again, as for an
-        iterate of Algorithm 1. The start is evaluated too.
+        but cost something or occur in a constraint with outputs are then solved for again, as for
+        an iterate of Algorithm 1. The start is evaluated too.
     steps
         Number of steps.
     learning_rate, decay, penalty

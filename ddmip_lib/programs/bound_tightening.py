@@ -107,7 +107,7 @@ def _switched(program: Program) -> np.ndarray:
     free = program.lower < program.upper
     short = np.diff(rows.first) <= MAX_SWITCH_ENTRIES
     free_integer = program.integer & free
-    short &= np.bincount(rows.row, free_integer[rows.column], len(short)) > 0
+    short &= rows.sums(free_integer[rows.column]) > 0
     switched = np.zeros(len(free), dtype=bool)
     switched[rows.column[short[rows.row]]] = True
     return np.flatnonzero(switched & free & ~program.integer)

@@ -5,6 +5,7 @@ multipliers alone.
 import heapq
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import highspy
@@ -16,7 +17,7 @@ from .lp import LPSolver
 from .presolve import cover_cuts, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program
 
-PROPAGATION_ROUNDS = 5
+NODE_PROPAGATION_ROUNDS = 5
 """Passes of bound propagation at a node."""
 NODES_BEFORE_RANGES = 60
 """Nodes after which bound tightening by linear programs pays."""
@@ -119,7 +120,7 @@ def prove(
 
 def presolved(program: Program, deadline: float) -> Program:
     """Return an equivalent program in a smaller box, by all that is done once, before branching."""
-    box = propagate_bounds(program, program.lower, program.upper, rounds=PROPAGATION_ROUNDS)
+    box = propagate_bounds(program, program.lower, program.upper, rounds=NODE_PROPAGATION_ROUNDS)
     if box is None:
         return program
     program = strengthen_coefficients(program, *box).within(*box)
@@ -136,10 +137,11 @@ class OpenNode(NamedTuple):
     basis: highspy.HighsBasis | None
 
 
+@dataclass(eq=False)
 class SearchTree:
     """The open nodes of a program, and the average gains of branching on each variable so far.
 
-    Parameters
+    Attributes
     ----------
     program
         The program, presolved.
@@ -147,35 +149,34 @@ class SearchTree:
         Time at which its proof began.
     deadline, cutoff, on_point, on_bound
         As for `prove`.
+    solver
+        The solver of all linear programs.
+    nodes
+        Number of nodes so far.
+    judged_bound, next_judged
+        The bound when `hopeless` was called last, and the nodes after which it is called again.
+    first_bound, excluded_cost
+        The bound of the first search, and the cost from which on the second one excludes points.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        began: float,
-        deadline: float,
-        cutoff: float,
-        on_point: Callable[[np.ndarray], Any] | None,
-        on_bound: Callable[[float], Any] | None = None,
-    ) -> None:
-        self.program = program
-        self.began = began
-        self.deadline = deadline
-        self.cutoff = cutoff
-        self.on_point = on_point
-        self.on_bound = on_bound
-        self.solver = LPSolver()
-        self.nodes = 0
-        # the bound when the search was judged last, and the nodes after which it is again
-        self.judged_bound = -np.inf
-        self.next_judged = 1
-        # the bound of the first search, and the cost from which on points are cut off in the second
-        self.first_bound = -np.inf
-        self.excluded_cost = np.inf
+    program: Program
+    began: float
+    deadline: float
+    cutoff: float
+    on_point: Callable[[np.ndarray], Any] | None
+    on_bound: Callable[[float], Any] | None = None
+    solver: LPSolver = field(default_factory=LPSolver)
+    nodes: int = 0
+    judged_bound: float = -np.inf
+    next_judged: int = 1
+    first_bound: float = -np.inf
+    excluded_cost: float = np.inf
+
+    def __post_init__(self) -> None:
         self._restart()
         # sums over all branchings on a variable, down and up: gain per unit, and their number
-        self.gained = np.zeros((2, len(program.cost)))
-        self.tried = np.zeros((2, len(program.cost)))
+        self.gained = np.zeros((2, len(self.program.cost)))
+        self.tried = np.zeros((2, len(self.program.cost)))
 
     def _restart(self) -> None:
         self.heap: list[tuple[float, int, OpenNode]] = []
@@ -185,7 +186,7 @@ class SearchTree:
         self.current_bound = -np.inf
 
     def prove(self, most_nodes: float, patient: bool) -> Proved:
-        """Search; after some nodes tighten all bounds by linear programs, and search anew."""
+        """Search; after some nodes tighten all bounds by linear programs, and search again."""
         first = self._search(min(NODES_BEFORE_RANGES, most_nodes), patient)
         after_first = now()
         if first.complete or after_first >= self.deadline or self.nodes >= most_nodes:
@@ -276,7 +277,7 @@ class SearchTree:
         """Return the node of a box, whose parent has this bound and basis; None if it is empty."""
         check_time()
         self.nodes += 1
-        box = propagate_bounds(self.program, lower, upper, rounds=PROPAGATION_ROUNDS)
+        box = propagate_bounds(self.program, lower, upper, rounds=NODE_PROPAGATION_ROUNDS)
         if box is None:
             return None
         tight = strengthen_coefficients(self.program, *box).within(*box)

@@ -65,15 +65,13 @@ def _other_terms(rows: Rows, lower: np.ndarray, upper: np.ndarray, sign: float) 
     """Return for each entry the maximum (`sign` 1) or minimum (-1) of all other terms of its row,
     rounded outward; infinite where one of them is.
     """
-    count = len(rows.first) - 1
     at_lower = (rows.weight > 0) == (sign < 0)
     term = rows.weight * np.where(at_lower, lower[rows.column], upper[rows.column])
     infinite = np.isinf(term)
     term = np.where(infinite, 0.0, term)
-    total = np.bincount(rows.row, term, count)
-    size = np.bincount(rows.row, np.abs(term), count)
-    infinite_others = np.bincount(rows.row, infinite, count)[rows.row] - infinite
-    others = total[rows.row] - term + sign * OUTWARD * size[rows.row]
+    room = OUTWARD * rows.sums(np.abs(term))
+    others = rows.sums(term)[rows.row] - term + sign * room[rows.row]
+    infinite_others = rows.sums(infinite)[rows.row] - infinite
     return np.where(infinite_others > 0, sign * np.inf, others)
 
 
@@ -240,10 +238,9 @@ class _Probing:
 
 def _maximum_activity(rows: Rows, lower: np.ndarray, upper: np.ndarray) -> Box:
     """Return the maximum of each row in a box, and the sum of the absolute values of its terms."""
-    count = len(rows.first) - 1
     terms = rows.weight * np.where(rows.weight > 0, upper[rows.column], lower[rows.column])
     sizes = np.abs(np.where(np.isinf(terms), 0.0, terms))
-    return np.bincount(rows.row, terms, count), np.bincount(rows.row, sizes, count)
+    return rows.sums(terms), rows.sums(sizes)
 
 
 class Inequality(NamedTuple):

@@ -55,8 +55,12 @@ class Rows(NamedTuple):
         )
 
     def matrix(self, columns: int) -> sp.csr_matrix:
-        """Return the matrix with so many columns."""
+        """Return the matrix, with this number of columns."""
         return sp.csr_matrix((self.weight, self.column, self.first), (len(self.first) - 1, columns))
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum over the entries of each row, which have these values."""
+        return np.bincount(self.row, values, len(self.first) - 1)
 
 
 @dataclass(frozen=True, eq=False)

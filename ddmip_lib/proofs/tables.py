@@ -152,7 +152,7 @@ def write_tables(building: NetworkEncoder, tables: Sequence[Table]) -> None:
     building
         The program to be extended.
     tables
-        The tables; those with the same key share their binaries.
+        The tables; those with the same key have the same binaries.
     """
     binaries: dict[Key, dict[tuple[float, ...], int]] = {}
     for table in tables:
