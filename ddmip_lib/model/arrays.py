@@ -71,7 +71,7 @@ class ArrayMIP(NeuralMIP):
                 " SCIP lists them."
             )
         self.milp = milp
-        self._begin(name)
+        self._initialise(name)
 
     @cached_property
     def model(self) -> Model:  # type: ignore[override]  # there an attribute

@@ -66,13 +66,23 @@ def digest_of(
     """
     digest = hashlib.sha256()
     names = {predictor.net: name_of(predictor.net) for predictor in predictors}
-    arrays = [milp.cost, milp.lower, milp.upper, milp.integer, milp.row_lower, milp.row_upper]
-    arrays += [milp.rows.data, milp.rows.indices, milp.rows.indptr]
+    arrays = [
+        milp.cost,
+        milp.lower,
+        milp.upper,
+        milp.integer,
+        milp.row_lower,
+        milp.row_upper,
+        milp.rows.data,
+        milp.rows.indices,
+        milp.rows.indptr,
+    ]
     for predictor, place in zip(predictors, places, strict=True):
         arrays += [*place, *_signature(predictor.raw(_points(milp, place)))]
         digest.update(predictor.kind.encode() + names[predictor.net])
     for array in arrays:
-        digest.update(repr((array.dtype.str, array.shape)).encode())
+        kind = array.dtype.str, array.shape
+        digest.update(repr(kind).encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     digest.update(repr((milp.sign, milp.offset)).encode())
     if milp.others:
@@ -119,8 +129,9 @@ def points_in(lower: np.ndarray, upper: np.ndarray, integer: np.ndarray) -> np.n
     fraction[:n_fixed] = FIXED_FRACTIONS
     fraction[CORNERS] = np.round(fraction[CORNERS])
     near = fraction[NEAR_SPECIAL]
-    distance = 10.0 ** -rng.uniform(1.0, 9.0, (len(near), 1)) * near
-    fraction[NEAR_SPECIAL] = np.abs(rng.choice([0.0, 0.5, 1.0], near.shape) - distance)
+    exponent = -rng.uniform(1.0, 9.0, (len(near), 1))
+    special = rng.choice([0.0, 0.5, 1.0], near.shape)
+    fraction[NEAR_SPECIAL] = np.abs(special - 10.0**exponent * near)
     x = (1.0 - fraction) * lower[sample] + fraction * upper[sample]
     x[ROUNDED] = np.where(integer[sample][ROUNDED], np.round(x[ROUNDED]), x[ROUNDED])
     return np.clip(x, lower[sample], upper[sample])

@@ -29,11 +29,12 @@ from .verification import Verification, Verifier
 
 
 class NeuralMIP:
-    r"""The problem $\min c^\top x + d^\top y$ s.t. constraints on $(x, y)$, $y = f(x)$, with $x$
-    mixed-integer and bounded.
+    r"""A mixed-integer program in which neural networks connect variables.
 
-    Constraints and objective are those of a `pyscipopt.Model`; `add_predictor` states which
-    variables a network connects. No solver of this library changes the model or the network.
+    It is $\min c^\top x + d^\top y$ subject to constraints on $(x, y)$ and $y = f(x)$, where $x$ is
+    mixed-integer and bounded. Constraints and objective are those of a `pyscipopt.Model`;
+    `add_predictor` states which variables a network connects. No solver of this library changes
+    the model or the network.
 
     Parameters
     ----------
@@ -89,9 +90,9 @@ class NeuralMIP:
         require_unsolved(model)
         require_copyable(model)
         self.model = model
-        self._begin(name)
+        self._initialise(name)
 
-    def _begin(self, name: str) -> None:
+    def _initialise(self, name: str) -> None:
         """Set the attributes of a problem without predictors."""
         self.name = name
         self.predictors: list[Predictor] = []
